@@ -1,0 +1,148 @@
+"""Every error of Blockstore, in one tree, grouped by what the caller does next.
+
+    BlockstoreError
+    ├── Unavailable              try again later: the store or the network did not answer
+    │   ├── Throttled              the store asks for fewer requests
+    │   ├── Unanswered             a write was sent and may or may not have been applied
+    │   ├── Contended              the store saw two conditional writes at once (HTTP 409): send the same again
+    │   └── NoSpace                the disk or the quota is full
+    ├── Conflict                 read again, decide again
+    │   ├── Fenced                 another process holds this role now: stop
+    │   ├── BlockCondemned         the block lies at or below the horizon: upload again
+    │   ├── AlreadyExists          a create-if-absent lost
+    │   └── PreconditionFailed     a compare-and-set lost
+    ├── Indeterminate            nobody can know yet whether the operation was applied
+    ├── NotFound                 no such table, version, tag, block or object
+    │   ├── ObjectMissing          the bucket has no such key (HTTP 404)
+    │   └── VersionExpired         the version existed and was collected
+    ├── Invalid                  fix the call
+    │   ├── AccessDenied           the credentials do not allow it
+    │   └── MissingExtra           an optional package is not installed
+    └── Corrupt                  stop and tell a human: stored bytes contradict the format
+        ├── NewerFormat            written by a newer release: upgrade
+        └── BoundaryLost           index entries without a boundary, or a boundary that fell
+
+A message is one sentence that names the thing, what was found, what was expected and what to do.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AccessDenied",
+    "AlreadyExists",
+    "BlockCondemned",
+    "BlockstoreError",
+    "BoundaryLost",
+    "Conflict",
+    "Contended",
+    "Corrupt",
+    "Fenced",
+    "Indeterminate",
+    "Invalid",
+    "MissingExtra",
+    "NewerFormat",
+    "NoSpace",
+    "NotFound",
+    "ObjectMissing",
+    "PreconditionFailed",
+    "Throttled",
+    "Unanswered",
+    "Unavailable",
+    "VersionExpired",
+]
+
+
+class BlockstoreError(Exception):
+    """The root: catch it to catch everything that Blockstore raises on purpose."""
+
+
+class Unavailable(BlockstoreError):
+    """The store did not answer; nothing is known to be wrong. Try again later."""
+
+
+class Throttled(Unavailable):
+    """The store asks for fewer requests (503 SlowDown); the request was not applied."""
+
+
+class Unanswered(Unavailable):
+    """A request was sent and its answer was lost: a write may or may not have been applied."""
+
+
+class Contended(Unavailable):
+    """Two conditional writes met (409 ConditionalRequestConflict); this one was not applied, send it again."""
+
+
+class NoSpace(Unavailable):
+    """The disk or the quota is full; nothing of the object is visible."""
+
+
+class Conflict(BlockstoreError):
+    """What the operation relied on has changed: read again and decide again."""
+
+
+class Fenced(Conflict):
+    """Another process has claimed this role; the holder of the old epoch must stop."""
+
+
+class BlockCondemned(Conflict):
+    """The block lies at or below the horizon and may be removed at any time: upload its rows again."""
+
+
+class AlreadyExists(Conflict):
+    """A create-if-absent found the key taken (412)."""
+
+
+class PreconditionFailed(Conflict):
+    """A compare-and-set found other content (412), or none."""
+
+
+class Indeterminate(BlockstoreError):
+    """Nobody can know yet whether the operation was applied.
+
+    ``commit`` is the operation's commit id, ``entry`` the index id at which its fate lies, ``ulid`` the
+    block that an append can resume (``append(data, resume=ulid)``); each None where it does not apply.
+    """
+
+    def __init__(
+        self, message: str, *, commit: str | None = None, entry: int | None = None, ulid: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.commit = commit
+        self.entry = entry
+        self.ulid = ulid
+
+
+class NotFound(BlockstoreError):
+    """No such table, version, tag, block or object."""
+
+
+class ObjectMissing(NotFound):
+    """The bucket has no object of this key (404)."""
+
+
+class VersionExpired(NotFound):
+    """The version existed and was collected; the message names the oldest one left."""
+
+
+class Invalid(BlockstoreError):
+    """The call is wrong and changes nothing; the message says what to change."""
+
+
+class AccessDenied(Invalid):
+    """The credentials do not allow the request (401, 403, EACCES)."""
+
+
+class MissingExtra(Invalid):
+    """An optional package is needed; the message holds the pip command that brings it."""
+
+
+class Corrupt(BlockstoreError):
+    """Stored bytes contradict the format. Nothing was changed; a human must look."""
+
+
+class NewerFormat(Corrupt):
+    """The object was written by a newer release; the message names the version found and what to upgrade."""
+
+
+class BoundaryLost(Corrupt):
+    """Index entries without a readable boundary, or a boundary that fell: every writer and collector stops."""

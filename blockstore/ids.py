@@ -1,0 +1,59 @@
+"""Identifiers and randomness, handed in.
+
+Owns the only draws of randomness. A ULID is 48 bits of milliseconds and 80 random bits in Crockford's
+base 32 (https://github.com/ulid/spec); its text order is its time order.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+
+from ulid import ULID
+
+from blockstore.clock import Clock
+
+__all__ = ["MAX_ULID", "MIN_ULID", "Ids", "ulid_at", "ulid_time_ms"]
+
+MIN_ULID = "0" * 26
+MAX_ULID = "7" + "Z" * 25
+
+
+class Ids:
+    """Draws ULIDs, tokens and jitter from one random source and one clock; safe to share between threads."""
+
+    def __init__(self, clock: Clock, rng: random.Random | None = None) -> None:
+        self._clock = clock
+        self._random = rng if rng is not None else random.SystemRandom()
+        self._lock = threading.Lock()
+
+    @classmethod
+    def seeded(cls, clock: Clock, seed: int) -> Ids:
+        """The same draws for the same seed: for tests and the simulation."""
+        return cls(clock, random.Random(seed))
+
+    def ulid(self) -> str:
+        """A fresh ULID of now."""
+        with self._lock:
+            entropy = self._random.getrandbits(80)
+        return str(ULID.from_bytes(self._clock.now_ms().to_bytes(6, "big") + entropy.to_bytes(10, "big")))
+
+    def token(self) -> str:
+        """Sixteen random hexadecimal digits, for names that must not meet another attempt's."""
+        with self._lock:
+            return f"{self._random.getrandbits(64):016x}"
+
+    def uniform(self, low: float, high: float) -> float:
+        """A float between ``low`` and ``high``, for jitter."""
+        with self._lock:
+            return self._random.uniform(low, high)
+
+
+def ulid_time_ms(ulid: str) -> int:
+    """The creation time that a ULID carries, in milliseconds since the epoch."""
+    return int(ULID.from_str(ulid).milliseconds)
+
+
+def ulid_at(time_ms: int) -> str:
+    """The least ULID of a millisecond: every ULID drawn earlier sorts below it."""
+    return str(ULID.from_bytes(time_ms.to_bytes(6, "big") + bytes(10)))

@@ -1,0 +1,112 @@
+"""Every object name of a table, formatted and parsed here and nowhere else (format, "on the bucket").
+
+Names are relative to the table's prefix. Parsing is strict: what does not match is unknown, is ignored and
+reported by whoever listed it, and is never guessed.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = [
+    "BOUNDARY",
+    "CHECKPOINTS",
+    "HINT",
+    "INDEX",
+    "META",
+    "checkpoint_key",
+    "chunk_path",
+    "deletion_mark_key",
+    "entry_key",
+    "is_ulid",
+    "meta_key",
+    "no_compact_mark_key",
+    "object_key",
+    "parse_checkpoint",
+    "parse_entry",
+    "sources_path",
+    "split_block_key",
+]
+
+INDEX = "index/"
+CHECKPOINTS = "index/checkpoints/"
+HINT = "index/hint.json"
+BOUNDARY = "gc/index.boundary"
+META = "meta.json"
+DELETION_MARK = "deletion-mark.json"
+NO_COMPACT_MARK = "no-compact-mark.json"
+SOURCES = "sources.parquet"
+
+_ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
+_ENTRY = re.compile(r"index/([0-9]{20})\.json")
+_CHECKPOINT = re.compile(r"index/checkpoints/([0-9]{20})\.parquet")
+_CHUNK = re.compile(r"chunks/[0-9A-Za-z][0-9A-Za-z_-]{0,99}\.parquet")
+
+
+def is_ulid(text: str) -> bool:
+    """Whether ``text`` is a ULID in canonical upper case."""
+    return _ULID.fullmatch(text) is not None
+
+
+def entry_key(entry: int) -> str:
+    """``index/<20 digits>.json``."""
+    return f"{INDEX}{entry:020d}.json"
+
+
+def parse_entry(key: str) -> int | None:
+    """The id of an index entry's key, or None if it is no such key."""
+    match = _ENTRY.fullmatch(key)
+    return int(match[1]) if match else None
+
+
+def checkpoint_key(version: int) -> str:
+    """``index/checkpoints/<20 digits>.parquet``."""
+    return f"{CHECKPOINTS}{version:020d}.parquet"
+
+
+def parse_checkpoint(key: str) -> int | None:
+    """The version of a checkpoint's key, or None if it is no such key."""
+    match = _CHECKPOINT.fullmatch(key)
+    return int(match[1]) if match else None
+
+
+def chunk_path(number: int, token: str = "") -> str:
+    """The path of a chunk inside its block: ``chunks/000001.parquet``, or with an attempt's token
+    ``chunks/<token>-000001.parquet``, so that two attempts at one block never write the same object."""
+    return f"chunks/{token}-{number:06d}.parquet" if token else f"chunks/{number:06d}.parquet"
+
+
+def is_chunk_path(path: str) -> bool:
+    """Whether ``path`` is a chunk's path inside a block; never absolute, never with ``..``."""
+    return _CHUNK.fullmatch(path) is not None
+
+
+def sources_path() -> str:
+    """The path, inside a block, of the list of sources that is too long for meta.json."""
+    return SOURCES
+
+
+def object_key(ulid: str, path: str) -> str:
+    """The key of an object of a block, from the path that ``files`` gives."""
+    return f"{ulid}/{path}"
+
+
+def meta_key(ulid: str) -> str:
+    """The block's integrity marker."""
+    return f"{ulid}/{META}"
+
+
+def deletion_mark_key(ulid: str) -> str:
+    """The mark that schedules the block's removal."""
+    return f"{ulid}/{DELETION_MARK}"
+
+
+def no_compact_mark_key(ulid: str) -> str:
+    """The mark that keeps the compactor away from the block."""
+    return f"{ulid}/{NO_COMPACT_MARK}"
+
+
+def split_block_key(key: str) -> tuple[str, str] | None:
+    """``(ulid, path inside the block)`` of a key in a block's directory, or None if it is no such key."""
+    head, slash, path = key.partition("/")
+    return (head, path) if slash and path and is_ulid(head) else None

@@ -1,0 +1,79 @@
+"""What a process is given from outside: clock, identifiers and threads, in one value.
+
+Owns the only construction of a thread pool. Whoever needs time, randomness or parallel calls takes a
+``World``; a test hands in a manual clock, seeded ids and a pool that runs everything in turn.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from blockstore.clock import Clock, ManualClock, SystemClock
+from blockstore.ids import Ids
+
+__all__ = ["Pool", "Serial", "Threads", "World"]
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+class Pool(Protocol):
+    """Runs calls side by side."""
+
+    def map(self, call: Callable[[A], B], items: Iterable[A]) -> list[B]:
+        """``[call(item) for item in items]``, in order; the first error is raised after all have ended."""
+        ...
+
+
+class Serial:
+    """A pool of one: calls run in turn, in the caller's thread. Deterministic."""
+
+    def map(self, call: Callable[[A], B], items: Iterable[A]) -> list[B]:
+        return [call(item) for item in items]
+
+
+class Threads:
+    """A pool of threads, made at its first use in a process and made again after a fork."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+        self._pool: ThreadPoolExecutor | None = None
+        self._pid = -1
+
+    def map(self, call: Callable[[A], B], items: Iterable[A]) -> list[B]:
+        work = list(items)
+        if len(work) <= 1:
+            return [call(item) for item in work]
+        if self._pool is None or self._pid != os.getpid():
+            self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="blockstore")
+            self._pid = os.getpid()
+        futures = [self._pool.submit(call, item) for item in work]
+        errors = [error for future in futures if (error := future.exception()) is not None]
+        if errors:
+            raise errors[0]
+        return [future.result() for future in futures]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """The surroundings of one process."""
+
+    clock: Clock
+    ids: Ids
+    pool: Pool
+
+    @classmethod
+    def real(cls, *, workers: int = 16) -> World:
+        """The machine's clock and randomness, and ``workers`` threads for fan-out."""
+        clock = SystemClock()
+        return cls(clock=clock, ids=Ids(clock), pool=Threads(workers))
+
+    @classmethod
+    def manual(cls, *, seed: int = 0, now_ms: int = 1_700_000_000_000) -> World:
+        """A world that stands still: a manual clock, seeded ids, calls in turn."""
+        clock = ManualClock(now_ms)
+        return cls(clock=clock, ids=Ids.seeded(clock, seed), pool=Serial())

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from blockstore.clock import ManualClock, SystemClock
+from blockstore.world import Serial, Threads, World
+
+
+@pytest.mark.parametrize("pool", [Serial(), Threads(4)])
+def test_a_pool_answers_in_the_order_of_its_items(pool: Serial | Threads) -> None:
+    assert pool.map(lambda n: n * n, range(50)) == [n * n for n in range(50)]
+    assert pool.map(lambda n: n, []) == []
+
+
+def test_a_pool_raises_only_after_every_call_has_ended() -> None:
+    ended: list[int] = []
+
+    def call(number: int) -> None:
+        if number == 0:
+            raise ValueError("first")
+        ended.append(number)
+
+    with pytest.raises(ValueError, match="first"):
+        Threads(3).map(call, range(20))
+    assert sorted(ended) == list(range(1, 20))
+
+
+def test_a_pool_works_again_in_a_forked_child() -> None:
+    """A thread does not survive a fork; a pool that forgot would hang for ever."""
+    pool = Threads(2)
+    assert pool.map(abs, [-1, -2]) == [1, 2]
+    read, write = os.pipe()
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        os.write(write, bytes(pool.map(abs, [-3, -4])))
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(read, 10) == bytes([3, 4])
+
+
+def test_a_manual_clock_moves_only_when_told() -> None:
+    clock = ManualClock(1000)
+    assert (clock.now_ms(), clock.now_ms()) == (1000, 1000)
+    clock.advance(1.5)
+    clock.sleep(0.5)
+    assert clock.now_ms() == 3000
+    assert clock.monotonic_s() == 3.0
+
+
+def test_the_systems_clock_runs_in_milliseconds_of_this_century() -> None:
+    clock = SystemClock()
+    before = clock.monotonic_s()
+    clock.sleep(0)
+    assert clock.monotonic_s() >= before
+    assert 1_600_000_000_000 < clock.now_ms() < 4_000_000_000_000
+
+
+def test_a_manual_world_repeats_itself() -> None:
+    assert World.manual(seed=5).ids.ulid() == World.manual(seed=5).ids.ulid()
