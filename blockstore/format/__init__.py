@@ -1,0 +1,51 @@
+"""A block as bytes: its schema, its meta.json, its chunks, its marks.
+
+Owns the format of everything inside a block's directory, and the table's definition that they share. It knows of
+no index and decides nothing about visibility.
+"""
+
+from blockstore.format.block import (
+    BlockMeta,
+    ChunkFile,
+    ColumnStats,
+    Job,
+    Parent,
+    StatValue,
+    StreamKey,
+    VisibleBy,
+)
+from blockstore.format.chunks import BlockWriter, read_batches, read_chunk
+from blockstore.format.definition import Definition
+from blockstore.format.durations import format_duration, parse_duration
+from blockstore.format.loading import load_meta
+from blockstore.format.marks import DeletionMark, MarkReason, NoCompactMark, NoCompactReason
+from blockstore.format.properties import UPLOAD_TIMEOUT_S, Consistency, Isolation, Properties
+from blockstore.format.written import WrittenChunks, block_meta
+
+__all__ = [
+    "UPLOAD_TIMEOUT_S",
+    "BlockMeta",
+    "BlockWriter",
+    "ChunkFile",
+    "ColumnStats",
+    "Consistency",
+    "Definition",
+    "DeletionMark",
+    "Isolation",
+    "Job",
+    "MarkReason",
+    "NoCompactMark",
+    "NoCompactReason",
+    "Parent",
+    "Properties",
+    "StatValue",
+    "StreamKey",
+    "VisibleBy",
+    "WrittenChunks",
+    "block_meta",
+    "format_duration",
+    "load_meta",
+    "parse_duration",
+    "read_batches",
+    "read_chunk",
+]

@@ -1,0 +1,156 @@
+"""A block as values: what meta.json says, after it was checked. ``meta.py`` turns it into bytes and back.
+
+Invariants, checked when a value is built:
+- ``sources`` is sorted, without doubles and never empty (a list too long for meta.json is loaded first).
+- A level-1 block has exactly one source; every block with another number of sources has level 2 or more.
+- A block of revision 0 lists itself or has level 2 or more.
+- ``min_time`` < ``max_time``: inclusive, exclusive, in milliseconds.
+- Every chunk has a path inside ``chunks/`` (``sources.parquet`` is the one other file), a size, rows and a hash;
+  no path stands twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import pairwise
+
+from blockstore.errors import Invalid
+from blockstore.names import chunk_path, is_chunk_path, sources_path
+
+__all__ = ["BlockMeta", "ChunkFile", "ColumnStats", "Job", "Parent", "StatValue", "StreamKey", "VisibleBy"]
+
+StatValue = bool | int | float | str
+"""A statistic as JSON holds it; ``statistics.py`` says how each Arrow type is written."""
+
+Serialized = bytes
+
+
+class VisibleBy(StrEnum):
+    """The witness by which a block may become visible."""
+
+    AGE = "age"
+    INDEX = "index"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """The name of a write that must happen once: an application and its batch number."""
+
+    app: str
+    batch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """A block that a merge replaces."""
+
+    ulid: str
+    min_time: int
+    max_time: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnStats:
+    """Bounds of one column in one chunk. None where nothing is known: the type has no order, no upper text of
+    64 characters exists, or every value is null or NaN. ``nans`` counts NaNs, which no bound covers."""
+
+    min: StatValue | None
+    max: StatValue | None
+    nulls: int
+    nans: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkFile:
+    """One file of a block, as meta.json lists it."""
+
+    path: str
+    bytes: int
+    rows: int
+    sha256: str
+    columns: Mapping[str, ColumnStats] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class StreamKey:
+    """What keeps blocks apart: labels (sorted pairs) and resolution. Cover and merge never mix streams."""
+
+    labels: tuple[tuple[str, str], ...]
+    resolution: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockMeta:
+    """Everything that meta.json says of a block."""
+
+    ulid: str
+    min_time: int
+    max_time: int
+    rows: int
+    bytes: int
+    level: int
+    sources: tuple[str, ...]
+    parents: tuple[Parent, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    resolution: int = 0
+    visible_by: VisibleBy = VisibleBy.AGE
+    ignore_delay: bool = False
+    revision: int = 0
+    own: bool = True
+    uploaded_time: int = 0
+    producer: str = ""
+    job: Job | None = None
+    time_column: str | None = None
+    sort_by: tuple[str, ...] = ()
+    schema: Serialized = b""
+    """The Arrow schema of the user's columns, IPC-serialized: reserved columns are implied, by level. Empty in an
+    index entry, which names ``schema_id`` instead."""
+    schema_id: int = 0
+    """The schema's id in the table's definition; 0 until an entry names it (meta.json does not)."""
+    files: tuple[ChunkFile, ...] = ()
+    unknown: Serialized = b""
+    """Unknown fields of a meta.json of this version, as JSON, kept when the block is rewritten."""
+
+    def __post_init__(self) -> None:
+        _check_sources(self)
+        if self.min_time >= self.max_time:
+            raise Invalid(
+                f"block {self.ulid}: min_time is {self.min_time} and max_time {self.max_time}, "
+                "expected min_time < max_time"
+            )
+        if len(self.files) > 1 and len({file.path for file in self.files}) != len(self.files):
+            raise Invalid(f"block {self.ulid}: files names a path twice")
+        for file in self.files:
+            if not is_chunk_path(file.path) and file.path != sources_path():
+                raise Invalid(
+                    f"block {self.ulid}: files names {file.path[:120]!r}, expected a path such as {chunk_path(1)}"
+                )
+
+    @property
+    def stream(self) -> StreamKey:
+        """The block's stream."""
+        return StreamKey(tuple(sorted(self.labels.items())), self.resolution)
+
+    @property
+    def chunks(self) -> tuple[ChunkFile, ...]:
+        """The Parquet files that hold rows."""
+        return tuple(file for file in self.files if file.path.startswith("chunks/"))
+
+
+def _check_sources(meta: BlockMeta) -> None:
+    sources = meta.sources
+    if not sources:
+        raise Invalid(f"block {meta.ulid}: sources is empty, expected at least one ULID")
+    if len(sources) > 1:
+        if meta.level < 2:
+            raise Invalid(
+                f"block {meta.ulid}: level is {meta.level} with {len(sources)} sources, expected 2 or more"
+            )
+        if any(left >= right for left, right in pairwise(sources)):
+            raise Invalid(f"block {meta.ulid}: sources is not sorted, or names one twice")
+    elif meta.level < 2 and meta.revision == 0 and sources[0] != meta.ulid:
+        raise Invalid(
+            f"block {meta.ulid}: the only source is {sources[0]}, expected the block itself at revision 0"
+        )

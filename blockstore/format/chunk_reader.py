@@ -1,0 +1,111 @@
+"""Reading a chunk back: whole or in batches, by the shortest way the bucket offers.
+
+Rules:
+- A chunk's size must be what meta.json says; a chunk that cannot be parsed is Corrupt, one that is not there is
+  ObjectMissing, each with its key: never fewer rows (R11).
+- Where the bucket has files, the file is read; a small chunk costs one GET; of a large one only what is needed
+  is fetched, by ranges.
+- Rows come as the file holds them: bringing them under a newer schema is ``schema.adapt``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from blockstore.bucket.api import ReadBucket, read_file
+from blockstore.errors import AccessDenied, Corrupt, ObjectMissing
+from blockstore.format.block import ChunkFile
+
+__all__ = ["read_batches", "read_chunk"]
+
+_WHOLE = 4 * 1024 * 1024
+
+
+def read_chunk(
+    bucket: ReadBucket,
+    key: str,
+    file: ChunkFile,
+    columns: Sequence[str] | None = None,
+    *,
+    threads: bool = False,
+    verify: bool = False,
+) -> pa.Table:
+    """The rows of a chunk; ``columns`` that it does not have are left out. ``verify`` compares its SHA-256 too."""
+    with _opened(bucket, key, file, verify=verify) as parquet:
+        return parquet.read(columns=_present(parquet, columns), use_threads=threads)
+
+
+def read_batches(
+    bucket: ReadBucket,
+    key: str,
+    file: ChunkFile,
+    columns: Sequence[str] | None = None,
+    *,
+    batch_rows: int = 65_536,
+    verify: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a chunk, batch by batch, in the chunk's order; holds one row group at most."""
+    with _opened(bucket, key, file, verify=verify) as parquet:
+        yield from parquet.iter_batches(
+            batch_size=batch_rows, columns=_present(parquet, columns), use_threads=False
+        )
+
+
+@contextmanager
+def _opened(bucket: ReadBucket, key: str, file: ChunkFile, *, verify: bool) -> Iterator[pq.ParquetFile]:
+    try:
+        with (
+            _source(bucket, key, file, verify=verify) as source,
+            pq.ParquetFile(source, pre_buffer=True) as parquet,
+        ):
+            if parquet.metadata.num_rows != file.rows:
+                raise Corrupt(
+                    f"chunk {key} has {parquet.metadata.num_rows:,} rows, expected {file.rows:,} as its meta.json "
+                    "says: restore it from a copy"
+                )
+            yield parquet
+    except (pa.ArrowException, OSError) as error:
+        raise Corrupt(f"chunk {key} cannot be read as Parquet ({error}): restore it from a copy") from error
+
+
+def _source(bucket: ReadBucket, key: str, file: ChunkFile, *, verify: bool) -> pa.NativeFile:
+    path = bucket.path_of(key)
+    if path is not None and not verify:
+        _check_size(key, _file_size(key, path), file)
+        return pa.memory_map(path)
+    if verify or file.bytes <= _WHOLE:
+        data = bucket.get(key).data
+        _check_size(key, len(data), file)
+        if verify and hashlib.sha256(data).hexdigest() != file.sha256:
+            raise Corrupt(f"chunk {key} has another SHA-256 than its meta.json says: restore it from a copy")
+        return pa.BufferReader(data)
+    return pa.PythonFile(read_file(bucket, key, file.bytes), mode="r")
+
+
+def _file_size(key: str, path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except (FileNotFoundError, NotADirectoryError):
+        raise ObjectMissing(f"chunk {key} is missing at {path}: restore it from a copy") from None
+    except PermissionError:
+        raise AccessDenied(f"chunk {key} at {path} may not be read by this user: grant read access") from None
+
+
+def _check_size(key: str, found: int, file: ChunkFile) -> None:
+    if found != file.bytes:
+        raise Corrupt(
+            f"chunk {key} has {found:,} bytes, expected {file.bytes:,} as its meta.json says: restore it from a copy"
+        )
+
+
+def _present(parquet: pq.ParquetFile, columns: Sequence[str] | None) -> list[str] | None:
+    if columns is None:
+        return None
+    there = set(parquet.schema_arrow.names)
+    return [name for name in columns if name in there]

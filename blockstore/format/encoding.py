@@ -1,0 +1,56 @@
+"""How the rows of a chunk become Parquet: compression, encodings, row groups.
+
+Rules: zstd level 1; the page index and column statistics are written; the Arrow schema with the field ids stands in
+the file; a column is dictionary-encoded only where a sample of it repeats, since a dictionary of a column that does
+not makes files larger and writing slower; in a chunk of few rows no dictionary is worth its making.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pyarrow.types as pt
+
+__all__ = ["open_parquet", "rows_per_group"]
+
+_LEVEL = 1
+_SMALL_ROWS = 10_000
+_SAMPLE = 8_192
+_REPEATS = 4
+
+
+def open_parquet(
+    sink: pa.NativeFile, schema: pa.Schema, sample: pa.Table, finished: list[pq.FileMetaData]
+) -> pq.ParquetWriter:
+    """A Parquet writer for rows like those of ``sample``; once closed, it adds the file's footer to ``finished``."""
+    return pq.ParquetWriter(
+        sink,
+        schema,
+        compression="zstd",
+        compression_level=_LEVEL,
+        use_dictionary=_repeating(sample) if sample.num_rows >= _SMALL_ROWS else False,
+        write_statistics=True,
+        write_page_index=True,
+        metadata_collector=finished,
+    )
+
+
+def rows_per_group(rows: int, size: int, row_group_rows: int, row_group_bytes: int) -> int:
+    """How many rows make a row group within both limits, if so many of them have this size; at least one."""
+    width = max(1, size // max(1, rows))
+    return max(1, min(row_group_rows, row_group_bytes // width))
+
+
+def _repeating(sample: pa.Table) -> list[str]:
+    """The plain columns of which three quarters of a sample repeat, and those that are dictionaries already."""
+    rows = min(sample.num_rows, _SAMPLE)
+    names = []
+    for field in sample.schema:
+        if pt.is_dictionary(field.type):
+            names.append(field.name)
+        elif not (pt.is_nested(field.type) or pt.is_boolean(field.type)):
+            seen = pc.call_function("count_distinct", [sample.column(field.name).slice(0, rows)]).as_py()
+            if seen * _REPEATS <= rows:
+                names.append(field.name)
+    return names

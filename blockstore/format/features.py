@@ -1,0 +1,39 @@
+"""What a table may require of whoever reads or writes it.
+
+A requirement is ``<feature>/<release>``: the feature's name and the first release of Blockstore that knows it.
+Rule: who does not know a feature refuses the table, naming the feature and the release that has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from blockstore.errors import NewerFormat
+
+__all__ = ["FORMAT_VERSION", "KNOWN", "refuse_newer", "refuse_unknown"]
+
+FORMAT_VERSION = 1
+"""The version of every object of the format that this release writes, and the highest that it reads."""
+
+KNOWN: frozenset[str] = frozenset()
+"""The features beyond version 1 that this release knows."""
+
+
+def refuse_newer(found: int, subject: str) -> None:
+    """Raise NewerFormat if an object's version is higher than what this release reads."""
+    if found > FORMAT_VERSION:
+        raise NewerFormat(
+            f"{subject} has format version {found}, this release reads up to version {FORMAT_VERSION}: "
+            f"upgrade blocklake to a release that reads version {found}"
+        )
+
+
+def refuse_unknown(requires: Iterable[str], subject: str) -> None:
+    """Raise NewerFormat if a feature is required that this release does not know."""
+    for requirement in requires:
+        feature, _, release = requirement.partition("/")
+        if feature not in KNOWN:
+            raise NewerFormat(
+                f"{subject} requires the feature {feature!r}, which this release does not know: "
+                f"upgrade blocklake to {release or 'a release that has it'} or later"
+            )

@@ -1,0 +1,136 @@
+"""What a table promises to all who touch it: delays, consistency, retention, isolation.
+
+They are properties of the table so that writers, the compactor and readers use the same numbers.
+
+R10, checked when a value is built, all problems at once:
+- the upload timeout (24 h) < ``partial_delay``: no upload that is still alive is ever taken for an aborted one;
+- ``sync_delay`` < ``delete_delay``, and with a reader's ``max_staleness`` (``check_reader``):
+  ``sync_delay`` + ``max_staleness`` < ``delete_delay``: nothing goes that a reader may still use;
+- on an eventual store ``sync_delay`` >= 5 min: a listing has caught up before a block counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeVar
+
+from blockstore.errors import Invalid
+from blockstore.format.durations import format_duration, parse_duration
+
+__all__ = ["UPLOAD_TIMEOUT_S", "Consistency", "Isolation", "Properties"]
+
+UPLOAD_TIMEOUT_S = 24 * 3600
+"""An upload gives up after this; what is older than ``partial_delay`` is therefore nobody's."""
+
+_EVENTUAL_SYNC_DELAY_S = 300
+_DURATIONS = ("sync_delay", "delete_delay", "partial_delay", "history_retention")
+_NAMES = ("consistency", *_DURATIONS, "retention", "isolation")
+
+
+class Consistency(StrEnum):
+    """What the store's listings promise."""
+
+    STRONG = "strong"
+    EVENTUAL = "eventual"
+
+
+class Isolation(StrEnum):
+    """What an append in between means to an overwrite, delete or revert with a predicate."""
+
+    WRITE_SERIALIZABLE = "write-serializable"
+    SERIALIZABLE = "serializable"
+
+
+E = TypeVar("E", bound=StrEnum)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Properties:
+    """The properties of a table, at their defaults where nothing is said; delays in seconds."""
+
+    consistency: Consistency = Consistency.STRONG
+    sync_delay_s: float = 15 * 60
+    delete_delay_s: float = 48 * 3600
+    partial_delay_s: float = 48 * 3600
+    history_retention_s: float = 48 * 3600
+    retention_s: float | None = None
+    isolation: Isolation = Isolation.WRITE_SERIALIZABLE
+
+    def __post_init__(self) -> None:
+        problems = []
+        if self.partial_delay_s <= UPLOAD_TIMEOUT_S:
+            problems.append(
+                f"partial_delay is {format_duration(self.partial_delay_s)}, expected more than the upload timeout "
+                f"of {format_duration(UPLOAD_TIMEOUT_S)}, or an upload still alive would be taken for an aborted one"
+            )
+        if self.delete_delay_s <= self.sync_delay_s:
+            problems.append(
+                f"delete_delay is {format_duration(self.delete_delay_s)}, expected more than the sync_delay of "
+                f"{format_duration(self.sync_delay_s)}, or blocks would go that readers still need"
+            )
+        if self.consistency is Consistency.EVENTUAL and self.sync_delay_s < _EVENTUAL_SYNC_DELAY_S:
+            problems.append(
+                f"sync_delay is {format_duration(self.sync_delay_s)}, expected at least "
+                f"{format_duration(_EVENTUAL_SYNC_DELAY_S)} on an eventual store, whose listings lag"
+            )
+        if problems:
+            raise Invalid("the table's properties do not agree: " + "; ".join(problems))
+
+    @property
+    def upload_timeout_s(self) -> float:
+        """After this long an upload gives up (24 h, the same for every table)."""
+        return UPLOAD_TIMEOUT_S
+
+    def check_reader(self, max_staleness_s: float) -> None:
+        """Raise Invalid unless a reader this stale never needs a block that is gone (R10)."""
+        if self.sync_delay_s + max_staleness_s >= self.delete_delay_s:
+            raise Invalid(
+                f"max_staleness is {format_duration(max_staleness_s)} and the table's sync_delay is "
+                f"{format_duration(self.sync_delay_s)}, expected a sum below its delete_delay of "
+                f"{format_duration(self.delete_delay_s)}; lower max_staleness or raise delete_delay"
+            )
+
+    @classmethod
+    def parse(cls, values: Mapping[str, object]) -> Properties:
+        """Properties from the names and texts that people write: ``{"sync_delay": "15m"}``."""
+        return cls().changed(values)
+
+    def changed(self, values: Mapping[str, object]) -> Properties:
+        """These properties with some replaced, in the notation of ``parse``."""
+        changes: dict[str, object] = {}
+        for name, value in values.items():
+            if name in _DURATIONS:
+                changes[f"{name}_s"] = _duration(name, value)
+            elif name == "retention":
+                changes["retention_s"] = None if value in (None, "none") else _duration(name, value)
+            elif name == "consistency":
+                changes[name] = _choice(Consistency, name, value)
+            elif name == "isolation":
+                changes[name] = _choice(Isolation, name, value)
+            else:
+                raise Invalid(f"unknown table property {name!r}, expected one of {', '.join(_NAMES)}")
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+    def to_json(self) -> dict[str, str]:
+        """The notation of ``parse``, every property named."""
+        return {
+            "consistency": str(self.consistency),
+            **{name: format_duration(getattr(self, f"{name}_s")) for name in _DURATIONS},
+            "retention": "none" if self.retention_s is None else format_duration(self.retention_s),
+            "isolation": str(self.isolation),
+        }
+
+
+def _duration(name: str, value: object) -> float:
+    if not isinstance(value, (str, int, float)):
+        raise Invalid(f'{name} is {value!r}, expected a duration such as "15m"')
+    return parse_duration(value, name)
+
+
+def _choice(kind: type[E], name: str, value: object) -> E:
+    try:
+        return kind(str(value))
+    except ValueError:
+        raise Invalid(f"{name} is {value!r}, expected one of {', '.join(kind)}") from None

@@ -1,0 +1,107 @@
+"""Where the bytes of one chunk go, counted and hashed on their way: never a second pass.
+
+Rule: nothing is visible before ``close`` has returned; after ``abort`` nothing of the chunk ever is. A small chunk
+is one PUT; a large one is streamed in pieces of some megabytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Protocol
+
+import pyarrow as pa
+
+from blockstore.bucket.api import Bucket, ObjectWriter
+
+__all__ = ["MemorySink", "Sink", "StreamSink"]
+
+_PIECE = 4 * 1024 * 1024
+
+
+class Sink(Protocol):
+    """One chunk's way into the bucket."""
+
+    file: pa.NativeFile
+    """What the Parquet writer writes to."""
+
+    def size(self) -> int:
+        """The bytes written so far."""
+        ...
+
+    def close(self) -> tuple[int, str]:
+        """Make the chunk visible; answers its bytes and their SHA-256."""
+        ...
+
+    def abort(self) -> None:
+        """Forget the chunk."""
+        ...
+
+
+class MemorySink:
+    """A chunk that is held in memory and put at once."""
+
+    def __init__(self, bucket: Bucket, key: str) -> None:
+        self._bucket = bucket
+        self._key = key
+        self.file = pa.BufferOutputStream()
+
+    def size(self) -> int:
+        return int(self.file.tell())
+
+    def close(self) -> tuple[int, str]:
+        data = self.file.getvalue().to_pybytes()
+        self._bucket.put(self._key, data)
+        return len(data), hashlib.sha256(data).hexdigest()
+
+    def abort(self) -> None:
+        pass
+
+
+class StreamSink:
+    """A chunk that is sent while it is written."""
+
+    def __init__(self, bucket: Bucket, key: str) -> None:
+        self._writer = bucket.writer(key)
+        self._hashing = _Hashing(self._writer)
+        # Parquet writes page by page: gathered here, the pieces are worth a call and a hash each.
+        self.file = pa.BufferedOutputStream(pa.PythonFile(self._hashing, mode="w"), _PIECE)
+
+    def size(self) -> int:
+        return int(self.file.tell())
+
+    def close(self) -> tuple[int, str]:
+        self.file.close()
+        self._writer.close()
+        return self._hashing.bytes, self._hashing.digest.hexdigest()
+
+    def abort(self) -> None:
+        self._writer.abort()
+
+
+class _Hashing:
+    """The file-like object that Arrow writes to."""
+
+    closed = False
+
+    def __init__(self, writer: ObjectWriter) -> None:
+        self._writer = writer
+        self.digest = hashlib.sha256()
+        self.bytes = 0
+
+    def write(self, data: bytes) -> int:
+        self.digest.update(data)
+        self._writer.write(data)
+        self.bytes += len(data)
+        return len(data)
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self.bytes
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        """Arrow closes what it writes to; the object itself is closed, or not, by the sink."""

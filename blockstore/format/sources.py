@@ -1,0 +1,64 @@
+"""``sources.parquet``: the list of a block's sources where it is too long for meta.json.
+
+Rules: up to 1,000 sources stand in meta.json; more stand in this file, one column ``source``, sorted, no double,
+and meta.json holds their count and the SHA-256 of their texts joined by newlines. The file is written with the
+chunks, before meta.json.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from blockstore.bucket.api import Bucket
+from blockstore.errors import Corrupt
+from blockstore.format.block import ChunkFile
+from blockstore.names import is_ulid, object_key, sources_path
+
+__all__ = ["INLINE", "decode_sources", "encode_sources", "hash_sources", "write_sources"]
+
+INLINE = 1000
+"""At most so many sources stand in meta.json itself."""
+
+
+def hash_sources(sources: Sequence[str]) -> str:
+    """The SHA-256 of a list of sources, whatever file holds it."""
+    return hashlib.sha256("\n".join(sources).encode()).hexdigest()
+
+
+def encode_sources(sources: Sequence[str]) -> bytes:
+    """The bytes of ``sources.parquet``."""
+    sink = pa.BufferOutputStream()
+    table = pa.table({"source": pa.array(sources, pa.string())})
+    pq.write_table(table, sink, compression="zstd", compression_level=3, use_dictionary=False)
+    return bytes(sink.getvalue())
+
+
+def decode_sources(data: bytes, subject: str) -> tuple[str, ...]:
+    """The sources in the bytes of ``sources.parquet``; raises Corrupt, naming ``subject``."""
+    try:
+        found = pq.read_table(pa.BufferReader(data)).column("source").to_pylist()
+    except (pa.ArrowException, KeyError, OSError, UnicodeDecodeError) as error:
+        raise Corrupt(
+            f"{subject}: {sources_path()} cannot be read ({error}): restore it from a copy"
+        ) from None
+    if not all(isinstance(source, str) and is_ulid(source) for source in found):
+        raise Corrupt(f"{subject}: {sources_path()} holds something else than ULIDs: restore it from a copy")
+    if any(left >= right for left, right in pairwise(found)):
+        raise Corrupt(f"{subject}: {sources_path()} is not sorted, or names a source twice")
+    return tuple(found)
+
+
+def write_sources(bucket: Bucket, ulid: str, sources: Sequence[str]) -> ChunkFile | None:
+    """Write the block's ``sources.parquet`` if it needs one; what it answers belongs into ``files``."""
+    if len(sources) <= INLINE:
+        return None
+    data = encode_sources(sources)
+    bucket.put(object_key(ulid, sources_path()), data)
+    return ChunkFile(
+        path=sources_path(), bytes=len(data), rows=len(sources), sha256=hashlib.sha256(data).hexdigest()
+    )

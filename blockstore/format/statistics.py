@@ -1,0 +1,242 @@
+"""Bounds of a column in a chunk: taken while it is written, read by everyone who prunes.
+
+Rules:
+- ``min`` is a lower and ``max`` an upper bound of the values that are neither null nor NaN. Strings are cut to
+  64 characters: the upper bound is then the least such text above all of them, or none if there is no such.
+- NaN never stands in a bound; ``nans`` counts them, because SQL engines order NaN above every number and a
+  pruner must know. Zero is written so that -0.0 and 0.0 lie inside the bounds.
+- A bound is JSON: integers as they are; dates, times, timestamps and durations as the integer of the column's
+  unit; decimals as text; infinities as ``"Infinity"`` and ``"-Infinity"``; binary columns have none.
+- Bounds keep their meaning when a column is widened: no reading depends on the width that was written.
+- A missing bound means unknown, unless every value is null or NaN.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from blockstore.errors import Corrupt
+from blockstore.format.block import ColumnStats, StatValue
+from blockstore.format.types import is_primitive
+
+__all__ = [
+    "Comparable",
+    "Tally",
+    "collect",
+    "columns_of",
+    "comparable",
+    "count_nans",
+    "decode",
+    "encode",
+    "extremes",
+    "lower_bound",
+    "merge",
+    "upper_bound",
+]
+
+Comparable = bool | int | float | str | Decimal
+"""A bound as Python compares it; one type a column type, temporal values as integers of the column's unit."""
+
+_FIRST = 32
+_CHARACTERS = 64
+_LAST_CODE_POINT = 0x10FFFF
+_INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def columns_of(schema: pa.Schema, sort_by: Iterable[str]) -> tuple[str, ...]:
+    """The columns that have statistics: every plain one among the sort key and the first 32, in schema order."""
+    wanted = {*schema.names[:_FIRST], *sort_by}
+    return tuple(field.name for field in schema if field.name in wanted and is_primitive(field.type))
+
+
+class Tally:
+    """The exact bounds of one column while its rows go by."""
+
+    __slots__ = ("high", "low", "nans", "nulls", "unreadable")
+
+    def __init__(self) -> None:
+        self.low: Any = None
+        self.high: Any = None
+        self.nulls = 0
+        self.nans = 0
+        self.unreadable = False
+        """Some text is not UTF-8: the column has no bounds."""
+
+    def include(self, low: Comparable, high: Comparable) -> None:
+        """Widen the bounds by the extremes of some rows."""
+        if self.low is None or low < self.low:
+            self.low = low
+        if self.high is None or high > self.high:
+            self.high = high
+
+    def stats(self) -> ColumnStats:
+        """The bounds as meta.json holds them."""
+        if self.low is None or self.unreadable:
+            return ColumnStats(min=None, max=None, nulls=self.nulls, nans=self.nans)
+        return ColumnStats(
+            min=_bound(self.low, lower=True),
+            max=_bound(self.high, lower=False),
+            nulls=self.nulls,
+            nans=self.nans,
+        )
+
+
+def collect(table: pa.Table, columns: Sequence[str]) -> dict[str, ColumnStats]:
+    """The statistics of these columns of a table, by looking at every value."""
+    return {name: _tally(table.column(name)).stats() for name in columns}
+
+
+def extremes(column: pa.ChunkedArray) -> tuple[Comparable, Comparable] | None:
+    """The least and the greatest value of a column, or None where it has none. Raises UnicodeDecodeError."""
+    kind = column.type
+    if _is_bytes(kind) or not is_primitive(kind):
+        return None
+    if pt.is_duration(kind):
+        # Durations have no min_max.
+        column, kind = column.cast(pa.int64()), pa.int64()
+    found = pc.call_function("min_max", [column])
+    low, high = comparable(found["min"]), comparable(found["max"])
+    if low is None or high is None or low != low:
+        return None
+    return low, high
+
+
+def count_nans(column: pa.ChunkedArray) -> int:
+    """How many values of a floating column are NaN."""
+    # A sum is NaN if any value is (or if infinities cancel): one fast pass settles the common case.
+    total = pc.call_function("sum", [column]).as_py()
+    if total is None or not math.isnan(total):
+        return 0
+    return pc.sum(pc.is_nan(column)).as_py() or 0
+
+
+def merge(kind: pa.DataType, parts: Iterable[tuple[ColumnStats, int]]) -> ColumnStats:
+    """The statistics of several chunks together, each given with its number of rows."""
+    listed = [(stats, rows) for stats, rows in parts]
+    valued = [stats for stats, rows in listed if stats.nulls + stats.nans < rows]
+    lows = [decode(kind, stats.min) for stats in valued]
+    highs = [decode(kind, stats.max) for stats in valued]
+    return ColumnStats(
+        min=_outermost(kind, lows, min),
+        max=_outermost(kind, highs, max),
+        nulls=sum(stats.nulls for stats, _ in listed),
+        nans=sum(stats.nans for stats, _ in listed),
+    )
+
+
+def encode(kind: pa.DataType, value: Comparable) -> StatValue:
+    """A bound as JSON holds it."""
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, float) and math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return float(value) if pt.is_floating(kind) and not isinstance(value, str) else value
+
+
+def decode(kind: pa.DataType, stat: StatValue | None) -> Comparable | None:
+    """A bound as Python compares it, for a column of this type; None stays None. Raises Corrupt."""
+    if stat is None:
+        return None
+    if pt.is_floating(kind):
+        if isinstance(stat, str) and stat in _INFINITIES:
+            return _INFINITIES[stat]
+        if isinstance(stat, (int, float)) and not isinstance(stat, bool) and abs(stat) <= sys.float_info.max:
+            return float(stat)
+    elif pt.is_boolean(kind):
+        if isinstance(stat, bool):
+            return stat
+    elif pt.is_decimal(kind):
+        if isinstance(stat, str):
+            return _decimal(stat)
+    elif _is_text(kind):
+        if isinstance(stat, str):
+            return stat
+    elif type(stat) is int and is_primitive(kind) and not _is_bytes(kind):
+        return stat
+    raise Corrupt(
+        f"the statistic {stat!r} is no value of type {kind}: the block was written by a faulty program"
+    )
+
+
+def comparable(scalar: pa.Scalar) -> Comparable | None:
+    """A scalar of a column's type as Python compares it with that column's bounds; None if null or unordered."""
+    if not scalar.is_valid or _is_bytes(scalar.type):
+        return None
+    if pt.is_temporal(scalar.type):
+        return int(scalar.value)
+    return scalar.as_py()
+
+
+def lower_bound(text: str) -> str:
+    """A text of at most 64 characters that is not above ``text``."""
+    return text[:_CHARACTERS]
+
+
+def upper_bound(text: str) -> str | None:
+    """The least text of at most 64 characters that is not below ``text`` nor any text it begins, or None."""
+    if len(text) <= _CHARACTERS:
+        return text
+    for end in range(_CHARACTERS, 0, -1):
+        point = ord(text[end - 1])
+        if point < _LAST_CODE_POINT:
+            # The code points between are the surrogates, which UTF-8 cannot write.
+            return text[: end - 1] + chr(0xE000 if point == 0xD7FF else point + 1)
+    return None
+
+
+def _outermost(
+    kind: pa.DataType, bounds: list[Comparable | None], pick: Callable[[list[Any]], Any]
+) -> StatValue | None:
+    """The bound of all parts, or None where one of them has none."""
+    return encode(kind, pick(bounds)) if bounds and None not in bounds else None
+
+
+def _bound(value: Any, *, lower: bool) -> StatValue | None:
+    if isinstance(value, str):
+        return lower_bound(value) if lower else upper_bound(value)
+    if isinstance(value, float):
+        if value == 0:
+            return -0.0 if lower else 0.0
+        return encode(pa.float64(), value)
+    return format(value, "f") if isinstance(value, Decimal) else value
+
+
+def _tally(column: pa.ChunkedArray) -> Tally:
+    tally = Tally()
+    tally.nulls = column.null_count
+    tally.nans = count_nans(column) if pt.is_floating(column.type) else 0
+    try:
+        found = extremes(column)
+    except UnicodeDecodeError:
+        tally.unreadable, found = True, None
+    if found is not None:
+        tally.include(*found)
+    return tally
+
+
+def _decimal(stat: str) -> Decimal:
+    try:
+        value = Decimal(stat)
+    except InvalidOperation:
+        value = Decimal("NaN")
+    if not value.is_finite():
+        raise Corrupt(
+            f"the statistic {stat[:60]!r} is no decimal number: the block was written by a faulty program"
+        )
+    return value
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind)
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return pt.is_binary(kind) or pt.is_fixed_size_binary(kind)

@@ -1,0 +1,110 @@
+"""Reading chunks: the same rows by every way; a missing or damaged chunk is named, never fewer rows (R11)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from blockstore.bucket.api import Bucket
+from blockstore.bucket.local import LocalBucket
+from blockstore.bucket.memory import MemoryBucket
+from blockstore.bucket.metered import Metered
+from blockstore.errors import Corrupt, ObjectMissing
+from blockstore.format.block import ChunkFile
+from blockstore.format.chunks import BlockWriter, read_batches, read_chunk
+from blockstore.format.definition import Definition
+from blockstore.world import World
+
+DEFINITION = Definition.create(pa.schema([("a", pa.int64()), ("b.c", pa.string()), ("f", pa.float64())]))
+
+
+@pytest.fixture(params=["memory", "local"])
+def bucket(request: pytest.FixtureRequest, tmp_path: Path) -> Bucket:
+    """A bucket that has files, and one that has none."""
+    clock = World.manual().clock
+    return MemoryBucket(clock) if request.param == "memory" else LocalBucket(tmp_path, clock, durable=False)
+
+
+def write(bucket: Bucket, count: int = 100) -> tuple[str, ChunkFile, pa.Table]:
+    """A chunk in the bucket: its key, what meta.json says of it, its rows."""
+    world = World.manual()
+    ulid = world.ids.ulid()
+    rng = np.random.default_rng(0)
+    rows = pa.table(
+        {"a": np.arange(count), "b.c": [f"t{n}" for n in range(count)], "f": rng.random(count)},
+        schema=DEFINITION.schema,
+    )
+    with BlockWriter(
+        bucket, world, ulid, DEFINITION, producer="test", row_group_rows=max(1, count // 2)
+    ) as writer:
+        writer.write(rows)
+        (file,) = writer.finish().files
+    return f"{ulid}/{file.path}", file, rows
+
+
+@pytest.mark.parametrize("verify", [False, True])
+def test_the_rows_come_back_whole_and_in_batches(bucket: Bucket, verify: bool) -> None:
+    key, file, rows = write(bucket)
+    assert read_chunk(bucket, key, file, verify=verify).equals(rows)
+    batches = list(read_batches(bucket, key, file, batch_rows=30, verify=verify))
+    assert max(batch.num_rows for batch in batches) <= 30
+    assert pa.Table.from_batches(batches).equals(rows)
+
+
+def test_columns_are_chosen_by_name_and_those_that_a_chunk_lacks_left_out(bucket: Bucket) -> None:
+    key, file, rows = write(bucket)
+    assert read_chunk(bucket, key, file, ["b.c", "later"]).equals(rows.select(["b.c"]))
+    assert [batch.schema.names for batch in read_batches(bucket, key, file, ["a"])] == [["a"]]
+    assert read_chunk(bucket, key, file, []).num_rows == 100
+
+
+def test_a_small_chunk_costs_one_request_and_a_large_one_only_what_is_needed() -> None:
+    bucket = Metered(MemoryBucket(World.manual().clock))
+    key, file, rows = write(bucket)
+    bucket.counts.clear()
+    read_chunk(bucket, key, file)
+    assert dict(bucket.counts) == {"get": 1}
+    key, file, rows = write(bucket, 700_000)
+    assert file.bytes > 4 * 1024 * 1024
+    bucket.counts.clear()
+    assert read_chunk(bucket, key, file, ["a"]).equals(rows.select(["a"]))
+    assert set(bucket.counts) == {"get_range"}
+
+
+def test_a_missing_chunk_is_named(bucket: Bucket) -> None:
+    key, file, _ = write(bucket)
+    bucket.delete([key])
+    for call in (read_chunk, lambda *args: list(read_batches(*args))):
+        with pytest.raises(ObjectMissing, match=key):
+            call(bucket, key, file)
+
+
+def test_a_chunk_of_another_size_hash_or_count_is_corrupt(bucket: Bucket) -> None:
+    key, file, _ = write(bucket)
+    with pytest.raises(Corrupt, match=rf"{key}.*bytes"):
+        read_chunk(bucket, key, replace(file, bytes=file.bytes + 1))
+    with pytest.raises(Corrupt, match=rf"{key}.*SHA-256"):
+        read_chunk(bucket, key, replace(file, sha256="0" * 64), verify=True)
+    with pytest.raises(Corrupt, match=rf"{key}.*rows"):
+        read_chunk(bucket, key, replace(file, rows=99))
+
+
+def test_garbage_of_the_right_size_is_corrupt(bucket: Bucket) -> None:
+    key, file, _ = write(bucket)
+    for garbage in (b"x" * file.bytes, bucket.get(key).data[:-8] + b"\xff" * 8):
+        bucket.put(key, garbage)
+        with pytest.raises(Corrupt, match=key):
+            read_chunk(bucket, key, file)
+
+
+def test_a_flipped_byte_is_found_by_its_hash(bucket: Bucket) -> None:
+    key, file, _ = write(bucket)
+    data = bytearray(bucket.get(key).data)
+    data[len(data) // 2] ^= 1
+    bucket.put(key, bytes(data))
+    with pytest.raises(Corrupt, match=key):
+        read_chunk(bucket, key, file, verify=True)
