@@ -7,7 +7,9 @@ from blockstore.lifecycle.remove import removal_order
 from blockstore.names import DELETION_MARK, META, NO_COMPACT_MARK, SOURCES, chunk_path
 
 ULID = "01JD0000000000000000000000"
-PATHS = st.sets(st.sampled_from([META, DELETION_MARK, NO_COMPACT_MARK, SOURCES, "debris", *map(chunk_path, range(4))]))
+PATHS = st.sets(
+    st.sampled_from([META, DELETION_MARK, NO_COMPACT_MARK, SOURCES, "debris", *map(chunk_path, range(4))])
+)
 
 
 @given(PATHS)

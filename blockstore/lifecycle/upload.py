@@ -1,0 +1,238 @@
+"""The end of an upload: meta.json last, then two looks, in this order (R3).
+
+Rules:
+- meta.json is PUT after every chunk's PUT has returned. Then the uploader looks *first* for a deletion mark, *then*
+  at the listing, which must hold every chunk with its size. The other order would miss a removal between the looks:
+  the mark goes last (R7), so a directory without a mark whose chunks are all there was not being removed.
+- A mark, whatever its reason, refuses the upload: its chunks are copied under a new ULID that keeps the sources, with
+  ``revision`` + 1, so that no reader ever counts the rows twice, whatever becomes of the mark.
+- An answer that got lost is asked for until it is known. When that takes too long, ``Indeterminate`` carries the
+  ULID, and ``resume`` finishes the same block.
+- Nothing is deleted here: a refused upload is the compactor's to remove.
+
+Cost when nothing goes wrong: one PUT, one HEAD (the mark, a 404), one LIST of the block's directory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from blockstore.bucket.api import Bucket, ReadBucket
+from blockstore.errors import (
+    BlockCondemned,
+    Corrupt,
+    Indeterminate,
+    NoSpace,
+    ObjectMissing,
+    Throttled,
+    Unavailable,
+)
+from blockstore.format.block import BlockMeta, ChunkFile
+from blockstore.format.loading import load_meta
+from blockstore.format.meta import encode
+from blockstore.names import deletion_mark_key, meta_key, object_key
+from blockstore.world import World
+
+__all__ = ["ASK_S", "finish_upload", "resume", "successor", "upload_again"]
+
+ASK_S = 60.0
+"""For so many seconds a lost answer is asked for."""
+
+_ATTEMPTS = 5
+_LOOKS = 3
+_COPY_BYTES = 8 * 1024 * 1024
+
+T = TypeVar("T")
+
+
+def finish_upload(bucket: Bucket, world: World, meta: BlockMeta, *, ask_s: float = ASK_S) -> BlockMeta:
+    """Make a block whose chunks are all uploaded complete; answers the block that holds, under R3, its rows.
+
+    That is ``meta``, or its successor under another ULID where a mark refused it. Raises BlockCondemned where the
+    chunks are gone too (upload the rows again, as ``successor``), Indeterminate where the store does not say.
+    """
+    for _ in range(_ATTEMPTS):
+        asking = _asking(world, meta.ulid, ask_s)
+        _put_meta(bucket, meta, asking)
+        if not _is_refused(bucket, world, meta, asking):
+            return meta
+        meta = upload_again(bucket, world, meta, ask_s=ask_s)
+    raise Indeterminate(
+        f"block {meta.ulid} and {_ATTEMPTS - 1} uploads of the same rows before it were each marked for deletion "
+        "before they were complete: compare this machine's clock with the store's, then resume with this ULID",
+        ulid=meta.ulid,
+    )
+
+
+def resume(bucket: Bucket, world: World, ulid: str, *, ask_s: float = ASK_S) -> BlockMeta | None:
+    """Finish the upload of a block whose fate is unknown, as ``finish_upload`` does.
+
+    None: its meta.json was never written, so nothing of it will be seen: write its rows again.
+    """
+    asking = _asking(world, ulid, ask_s)
+    try:
+        meta = asking.until_known(lambda: load_meta(bucket, ulid), "its meta.json")
+    except ObjectMissing:
+        return None
+    if not _is_refused(bucket, world, meta, asking):
+        return meta
+    return finish_upload(bucket, world, upload_again(bucket, world, meta, ask_s=ask_s), ask_s=ask_s)
+
+
+def upload_again(bucket: Bucket, world: World, refused: BlockMeta, *, ask_s: float = ASK_S) -> BlockMeta:
+    """Copy the chunks of a refused block under a new ULID; its meta.json is the caller's to write (``finish_upload``).
+
+    Raises BlockCondemned where the chunks are gone. Giving up is Indeterminate under the refused ULID: its mark may be
+    withdrawn, so its rows may yet be seen.
+    """
+    asking = _asking(world, refused.ulid, ask_s)
+    again = successor(refused, world.ids.ulid(), world.clock.now_ms())
+
+    def copy(file: ChunkFile) -> None:
+        asking.until_known(lambda: _copy(bucket, refused.ulid, again.ulid, file), file.path)
+
+    world.pool.map(copy, refused.files)
+    return again
+
+
+def successor(meta: BlockMeta, ulid: str, uploaded_time: int) -> BlockMeta:
+    """The block that holds a refused block's rows under a new ULID: the same sources, one revision up."""
+    return replace(meta, ulid=ulid, revision=meta.revision + 1, own=False, uploaded_time=uploaded_time)
+
+
+@dataclass(slots=True)
+class _Asking:
+    """Repeats a question about one block until the store answers or the time is over."""
+
+    world: World
+    ulid: str
+    until_s: float
+    maybe_applied: bool = True
+    """Whether the block's meta.json may lie in the bucket: then giving up is Indeterminate."""
+
+    def until_known(self, ask: Callable[[], T], what: str) -> T:
+        tries = 0
+        while True:
+            try:
+                return ask()
+            except NoSpace:
+                raise
+            except Unavailable as error:
+                tries += 1
+                self.pause(tries, what, error)
+
+    def pause(self, tries: int, what: str, error: Unavailable) -> None:
+        """Wait with full jitter; raise instead once the time is over."""
+        left_s = self.until_s - self.world.clock.monotonic_s()
+        if left_s <= 0:
+            if not self.maybe_applied:
+                raise error
+            raise Indeterminate(
+                f"block {self.ulid}: the store did not answer about {what} ({error}): resume the append with this "
+                "ULID",
+                ulid=self.ulid,
+            ) from error
+        self.world.clock.sleep(min(left_s, self.world.ids.uniform(0.01, min(5.0, 0.1 * 2**tries))))
+
+
+def _asking(world: World, ulid: str, ask_s: float) -> _Asking:
+    return _Asking(world=world, ulid=ulid, until_s=world.clock.monotonic_s() + ask_s)
+
+
+def _put_meta(bucket: Bucket, meta: BlockMeta, asking: _Asking) -> None:
+    key, data = meta_key(meta.ulid), encode(meta)
+    asking.maybe_applied = False
+    tries = 0
+    while True:
+        try:
+            bucket.put(key, data)
+        except (NoSpace, Throttled) as error:
+            # Not applied: nothing to ask about.
+            if isinstance(error, NoSpace) and not asking.maybe_applied:
+                raise
+            tries += 1
+            asking.pause(tries, "its meta.json", error)
+        except Unavailable:
+            asking.maybe_applied = True
+            if asking.until_known(lambda: _holds(bucket, key, data), "its meta.json"):
+                break
+        else:
+            break
+    asking.maybe_applied = True
+
+
+def _holds(bucket: ReadBucket, key: str, data: bytes) -> bool:
+    try:
+        return bucket.get(key).data == data
+    except ObjectMissing:
+        return False
+
+
+def _is_refused(bucket: ReadBucket, world: World, meta: BlockMeta, asking: _Asking) -> bool:
+    return asking.until_known(lambda: _refused(bucket, world, meta), "its checks")
+
+
+def _refused(bucket: ReadBucket, world: World, meta: BlockMeta) -> bool:
+    """Whether a deletion mark lies on the block; raises BlockCondemned if chunks are missing without one."""
+    problem = None
+    for look in range(_LOOKS):
+        if look:
+            # A listing that lags shows a chunk late; a missing chunk stays missing.
+            world.clock.sleep(world.ids.uniform(0.1, 0.5 * 2**look))
+        if _is_marked(bucket, meta.ulid):
+            return True
+        problem = _difference(bucket, meta)
+        if problem is None:
+            return False
+    raise BlockCondemned(
+        f"block {meta.ulid}: {problem} although it was uploaded; the upload was taken for an aborted one and removed: "
+        "append the rows again"
+    )
+
+
+def _is_marked(bucket: ReadBucket, ulid: str) -> bool:
+    try:
+        bucket.head(deletion_mark_key(ulid))
+    except ObjectMissing:
+        return False
+    return True
+
+
+def _difference(bucket: ReadBucket, meta: BlockMeta) -> str | None:
+    """What of the block's files the listing does not hold, as a clause; None if it holds them all."""
+    sizes = {found.key: found.size for found in bucket.list(object_key(meta.ulid, ""))}
+    for file in meta.files:
+        size = sizes.get(object_key(meta.ulid, file.path))
+        if size is None:
+            return f"{file.path} is missing"
+        if size != file.bytes:
+            return f"{file.path} has {size:,} bytes, expected {file.bytes:,},"
+    return None
+
+
+def _copy(bucket: Bucket, source: str, target: str, file: ChunkFile) -> None:
+    digest = hashlib.sha256()
+    key = object_key(source, file.path)
+    writer = bucket.writer(object_key(target, file.path))
+    try:
+        for start in range(0, file.bytes, _COPY_BYTES):
+            piece = bucket.get_range(key, start, min(_COPY_BYTES, file.bytes - start))
+            digest.update(piece)
+            writer.write(piece)
+        if digest.hexdigest() != file.sha256:
+            raise Corrupt(
+                f"block {source}: {file.path} has another SHA-256 than its meta.json says: append the rows again"
+            )
+        writer.close()
+    except ObjectMissing:
+        writer.abort()
+        raise BlockCondemned(
+            f"block {source} is being removed, {file.path} is gone: its upload took longer than partial_delay; append "
+            "the rows again"
+        ) from None
+    except BaseException:
+        writer.abort()
+        raise

@@ -1,0 +1,167 @@
+"""The door to conditions: SQL text, a syntax tree, filters or a pyarrow expression in, a ``Predicate`` out.
+
+Rules:
+- A condition keeps the rows for which it is true; null and false both drop a row.
+- Pruning never drops a matching row, whatever the condition. A pyarrow expression is applied exactly and not pruned.
+- Names are matched as SQL engines do: exactly, else regardless of case; a quoted name may hold any character.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from blockstore.errors import Invalid
+from blockstore.format.block import ColumnStats
+from blockstore.predicate import arrow, prune
+from blockstore.predicate.bounds import bounds_from_statistics
+from blockstore.predicate.nodes import TRUE, Node, Op, conjunction
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = ["Condition", "Predicate", "between", "parse", "parse_filters", "parse_weakened"]
+
+Condition: TypeAlias = "str | pc.Expression | Predicate | None"
+"""What a caller may hand in as ``where``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predicate:
+    """A condition on the rows of one schema: ``node`` and ``extra`` must both be true."""
+
+    node: Node = TRUE
+    extra: pc.Expression | None = None
+    """A pyarrow expression, applied as it is; pruning knows nothing of it."""
+    extra_columns: tuple[str, ...] = ()
+    exact: bool = True
+    """False: weaker than what was asked, good for pruning only."""
+
+    @property
+    def everything(self) -> bool:
+        """Whether every row is kept."""
+        return self.node == TRUE and self.extra is None
+
+    @property
+    def expression(self) -> pc.Expression:
+        """The condition for pyarrow, over a table that has the schema's columns."""
+        if self.extra is None:
+            return arrow.to_expression(self.node)
+        return self.extra if self.node == TRUE else arrow.to_expression(self.node) & self.extra
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that must be read to evaluate it, each once."""
+        return tuple(dict.fromkeys((*arrow.names_of(self.node), *self.extra_columns)))
+
+    def may_match(self, stats: Mapping[str, ColumnStats], schema: pa.Schema, rows: int) -> bool:
+        """Whether some of the ``rows`` rows that ``stats`` describe could be kept; ``schema`` is the chunk's own."""
+        return self.may(bounds_from_statistics(stats, schema, rows))
+
+    def must_match(self, stats: Mapping[str, ColumnStats], schema: pa.Schema, rows: int) -> bool:
+        """Whether all of the ``rows`` rows that ``stats`` describe are certainly kept."""
+        return self.must(bounds_from_statistics(stats, schema, rows))
+
+    def may(self, bounds_of: prune.BoundsOf) -> bool:
+        """Whether rows within bounds could be kept."""
+        return prune.may(self.node, bounds_of)
+
+    def must(self, bounds_of: prune.BoundsOf) -> bool:
+        """Whether all rows within bounds are certainly kept."""
+        return self.extra is None and self.exact and prune.must(self.node, bounds_of)
+
+    def hull(self, column: str) -> prune.Hull:
+        """The range of a column that kept rows can have."""
+        return prune.hull(self.node, column)
+
+    def also(self, other: Predicate) -> Predicate:
+        """Both conditions at once."""
+        both = [extra for extra in (self.extra, other.extra) if extra is not None]
+        return Predicate(
+            node=conjunction(self.node, other.node),
+            extra=both[0] & both[1] if len(both) == 2 else both[0] if both else None,
+            extra_columns=(*self.extra_columns, *other.extra_columns),
+            exact=self.exact and other.exact,
+        )
+
+
+def parse(condition: Condition, schema: pa.Schema) -> Predicate:
+    """The condition over the columns of ``schema``; raises Invalid, with the position, for what lies outside the
+    subset, names no column or does not fit a column's type."""
+    if condition is None:
+        return Predicate()
+    if isinstance(condition, Predicate):
+        return condition
+    if isinstance(condition, pc.Expression):
+        return _parse_expression(condition, schema)
+    from blockstore.predicate.translate import Translator
+
+    return Predicate(node=Translator(schema).node(_syntax_tree(condition)))
+
+
+def parse_weakened(
+    condition: str | exp.Expression, schema: pa.Schema, *, qualifiers: Iterable[str] = ()
+) -> Predicate:
+    """What can be understood of a condition, for pruning: every row that ``condition`` keeps is kept.
+
+    Takes SQL text (DuckDB's dialect) or a sqlglot tree; ``qualifiers`` are the table's name and aliases, lower case.
+    """
+    from blockstore.predicate.translate import Translator
+
+    translator = Translator(schema, weaken=True, qualifiers=frozenset(qualifiers))
+    node = translator.node(_syntax_tree(condition) if isinstance(condition, str) else condition)
+    return Predicate(node=node, exact=not translator.weakened)
+
+
+def parse_filters(filters: Iterable[tuple[str, str, Any]], schema: pa.Schema) -> Predicate:
+    """All of ``(column, op, value)`` at once, with Python values: ``=  <>  <  <=  >  >=  in  not in  is null
+    is not null  starts with``."""
+    from blockstore.predicate import filters as made
+
+    return Predicate(node=conjunction(*(made.leaf(schema, *given) for given in filters)))
+
+
+def between(column: str, schema: pa.Schema, start: object, end: object) -> Predicate:
+    """``start <= column < end``; None leaves a side open."""
+    bounds = [(column, op, value) for op, value in ((Op.GE, start), (Op.LT, end)) if value is not None]
+    return parse_filters([(name, str(op), value) for name, op, value in bounds], schema)
+
+
+def _parse_expression(expression: pc.Expression, schema: pa.Schema) -> Predicate:
+    try:
+        kept = schema.empty_table().filter(expression)
+    except (pa.ArrowException, TypeError) as error:
+        raise Invalid(
+            f"cannot apply the expression {expression} to the columns {', '.join(schema.names[:20])}: {error}"
+        ) from None
+    del kept
+    return Predicate(extra=expression, extra_columns=tuple(arrow.columns_of_expression(expression, schema)))
+
+
+def _syntax_tree(text: str) -> exp.Expression:
+    if not isinstance(text, str):
+        raise Invalid(f"a condition is {type(text).__name__}, expected SQL text or a pyarrow expression")
+    import sqlglot
+    from sqlglot.errors import ParseError, SqlglotError
+
+    try:
+        trees = sqlglot.parse(text, dialect="duckdb")
+    except ParseError as error:
+        where = error.errors[0] if error.errors else {}
+        near = where.get("highlight") or text
+        raise Invalid(
+            f"cannot read the condition {text!r} at line {where.get('line', 1)}, column {where.get('col', 1)}, "
+            f"near {near!r}: expected SQL such as origin = 'JFK' AND dep_delay > 60"
+        ) from None
+    except (SqlglotError, RecursionError) as error:
+        raise Invalid(
+            f"cannot read the condition {text[:200]!r}: {str(error).splitlines()[0]}; "
+            "expected SQL such as origin = 'JFK' AND dep_delay > 60"
+        ) from None
+    if len(trees) != 1 or trees[0] is None:
+        raise Invalid(f"the condition {text!r} holds {len(trees)} statements, expected one condition")
+    return trees[0]

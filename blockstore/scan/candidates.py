@@ -1,0 +1,143 @@
+"""The blocks of a snapshot that can hold rows of a scan: by time range and labels, over columns.
+
+Rules:
+- A block's rows lie in [min_time, max_time), milliseconds of the time column rounded down. The test is exact: a block
+  goes only if no time in its range can meet the condition.
+- A stream's labels are constants, so the condition is decided for each stream once.
+- A block's object is made only if the block stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from blockstore.format.block import BlockMeta
+from blockstore.predicate import Predicate
+from blockstore.predicate.nodes import Column
+from blockstore.predicate.prune import Bounds
+from blockstore.scan.snapshot import Snapshot
+
+__all__ = ["Candidate", "Candidates", "candidates", "streams_of"]
+
+Mask = npt.NDArray[np.bool_]
+
+_MS_NS = 1_000_000
+_INT64 = np.iinfo(np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A block to look at, with what the snapshot says of its rows."""
+
+    meta: BlockMeta
+    sources: frozenset[str] | None = None
+    excepted: frozenset[str] | None = None
+    version: int | None = None
+    first_row_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates:
+    """The blocks that stay, in the order of their ULIDs, and how many went for which reason."""
+
+    blocks: tuple[Candidate, ...]
+    total: int
+    by_time: int
+    by_labels: int
+    excepted: int
+    """Blocks all of whose sources the snapshot hides."""
+
+
+def streams_of(snapshot: Snapshot) -> list[Mapping[str, str]]:
+    """The labels of every stream in the snapshot, each once."""
+    streams = pc.unique(snapshot.blocks.table()["stream"]).to_pylist()
+    listed = {block.meta.stream.labels for block in snapshot.listed}
+    return [_labels(stream) for stream in streams] + [dict(labels) for labels in sorted(listed)]
+
+
+def candidates(snapshot: Snapshot, predicate: Predicate, labels: tuple[str, ...]) -> Candidates:
+    """The blocks that can hold rows for which ``predicate`` is true; ``labels`` are the label columns."""
+    time_ms = _time_hull_ms(snapshot, predicate)
+    frame = snapshot.blocks.table()
+    in_time = _in_time(frame, time_ms)
+    in_stream = _in_stream(frame, predicate, labels)
+    wanted = in_time & in_stream
+    live = [
+        Candidate(
+            meta=block.meta,
+            excepted=block.excepted.intersection(block.meta.sources) or None,
+            version=block.version,
+            first_row_id=block.first_row_id,
+        )
+        for block in snapshot.blocks.take(np.flatnonzero(wanted).tolist())
+    ]
+    blocks = [
+        block for block in live if block.excepted is None or len(block.excepted) < len(block.meta.sources)
+    ]
+    listed = list(_listed(snapshot, predicate, labels, time_ms))
+    return Candidates(
+        blocks=tuple(sorted((*blocks, *listed), key=lambda block: block.meta.ulid)),
+        total=len(snapshot),
+        by_time=int(np.count_nonzero(~in_time)) + len(snapshot.listed) - len(listed),
+        by_labels=int(np.count_nonzero(in_time & ~in_stream)),
+        excepted=len(live) - len(blocks),
+    )
+
+
+def _listed(
+    snapshot: Snapshot, predicate: Predicate, labels: tuple[str, ...], time_ms: tuple[int, int]
+) -> Iterator[Candidate]:
+    first, last = time_ms
+    for block in snapshot.listed:
+        meta = block.meta
+        if meta.min_time <= last and meta.max_time > first and _may_stream(predicate, meta.labels, labels):
+            yield Candidate(meta=meta, sources=block.only_sources)
+
+
+def _time_hull_ms(snapshot: Snapshot, predicate: Predicate) -> tuple[int, int]:
+    """The first and the last millisecond that matching rows can lie in."""
+    name = snapshot.definition.time_column
+    if name is None:
+        return int(_INT64.min), int(_INT64.max)
+    hull = predicate.hull(name)
+    if hull.empty:
+        return int(_INT64.max), int(_INT64.min)
+    first = _INT64.min if hull.low is None else max(hull.low // _MS_NS, _INT64.min)
+    last = _INT64.max if hull.high is None else min(hull.high // _MS_NS, _INT64.max)
+    return int(first), int(last)
+
+
+def _in_time(frame: pa.Table, time_ms: tuple[int, int]) -> Mask:
+    first, last = time_ms
+    return np.asarray((frame["min_time"].to_numpy() <= last) & (frame["max_time"].to_numpy() > first))
+
+
+def _in_stream(frame: pa.Table, predicate: Predicate, labels: tuple[str, ...]) -> Mask:
+    if not set(labels) & set(predicate.columns):
+        return np.ones(frame.num_rows, dtype=bool)
+    encoded = frame["stream"].combine_chunks().dictionary_encode()
+    verdicts = [_may_stream(predicate, _labels(stream), labels) for stream in encoded.dictionary.to_pylist()]
+    return np.asarray(verdicts, dtype=bool)[encoded.indices.to_numpy()]
+
+
+def _may_stream(predicate: Predicate, stream: Mapping[str, str], labels: tuple[str, ...]) -> bool:
+    names = frozenset(labels)
+
+    def bounds_of(column: Column) -> Bounds:
+        return Bounds.constant(stream.get(column.name), 1) if column.name in names else Bounds(rows=1)
+
+    return predicate.may(bounds_of)
+
+
+@lru_cache(maxsize=4096)
+def _labels(stream: str) -> Mapping[str, str]:
+    found: dict[str, str] = orjson.loads(stream)["labels"]
+    return found

@@ -1,0 +1,102 @@
+"""One chunk to read, and how: everything that an engine must apply to its rows, in neutral words.
+
+Rules:
+- ``sources`` and ``excepted`` filter the rows by the chunk's own ``_source`` column; a level-1 chunk, which has none,
+  is either read whole or not planned at all.
+- Labels are constant text columns, unless the schema has that name.
+- ``_row_id`` and ``_version`` of a level-1 chunk follow from the index (``first_row_id`` + position, the block's
+  version); a merged chunk carries the columns where the table needs them, else they are null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from blockstore.format.block import ChunkFile
+
+__all__ = ["HIDDEN", "ColumnRead", "ScanChunk", "ScanGroup"]
+
+HIDDEN = pa.schema([("_source", pa.string()), ("_row_id", pa.int64()), ("_version", pa.int64())])
+"""The columns that are read only when asked for by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnRead:
+    """How one column of the table is read out of chunks of one older or newer schema."""
+
+    name: str
+    type: pa.DataType
+    stored_as: str | None
+    """The chunk's name of the column; None: the chunk is older than the column, which reads as null."""
+    widened: bool = False
+    """Whether the chunk holds a narrower type, to be cast to ``type``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanChunk:
+    """A chunk that may hold rows of the scan."""
+
+    block: str
+    key: str
+    file: ChunkFile
+    schema_id: int
+    labels: Mapping[str, str | None]
+    """Every label column of the scan with the chunk's constant; None: the block's stream lacks the label."""
+    source: str | None
+    """The source of every row of a level-1 chunk; None: the chunk carries ``_source``."""
+    sources: frozenset[str] | None = None
+    """Read only rows of these sources; None = of all."""
+    excepted: frozenset[str] | None = None
+    """Leave out rows of these sources; None = of none."""
+    version: int | None = None
+    """The version of every row of a level-1 chunk, where the index knows it."""
+    first_row_id: int | None = None
+    """The row id of the first row of a level-1 chunk, where the index knows it."""
+    certain: bool = False
+    """Whether the condition certainly holds for every row."""
+
+    @property
+    def filtered(self) -> bool:
+        """Whether rows must be left out by their source."""
+        return self.sources is not None or self.excepted is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanGroup:
+    """Chunks that are treated alike; the fields are those of every chunk in it."""
+
+    chunks: tuple[ScanChunk, ...]
+
+    @property
+    def schema_id(self) -> int:
+        return self.chunks[0].schema_id
+
+    @property
+    def labels(self) -> Mapping[str, str | None]:
+        return self.chunks[0].labels
+
+    @property
+    def source(self) -> str | None:
+        """Meaningful where the scan reads ``_source``; else chunks of many sources share a group."""
+        return self.chunks[0].source
+
+    @property
+    def version(self) -> int | None:
+        """Meaningful where the scan reads ``_version``."""
+        return self.chunks[0].version
+
+    @property
+    def first_row_id(self) -> int | None:
+        """Meaningful where the scan reads ``_row_id``."""
+        return self.chunks[0].first_row_id
+
+    @property
+    def sources(self) -> frozenset[str] | None:
+        return self.chunks[0].sources
+
+    @property
+    def excepted(self) -> frozenset[str] | None:
+        return self.chunks[0].excepted

@@ -1,0 +1,130 @@
+"""Which columns a scan has, and how each is found in chunks of every schema that the table ever had.
+
+Rules: a column is the same column under every schema that has its field id (its name, where ids are missing); the
+columns of a scan are the table's, then the labels' in the order of their names; hidden ones come when asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from blockstore.errors import Invalid
+from blockstore.format.definition import Definition
+from blockstore.format.fields import field_id
+from blockstore.format.schema import deserialize
+from blockstore.predicate.nodes import find_column
+from blockstore.scan.chunk import HIDDEN, ColumnRead
+
+__all__ = ["Columns", "Schemas", "reads_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """Every column that a scan could read."""
+
+    table: pa.Schema
+    labels: tuple[str, ...]
+
+    @classmethod
+    def of(cls, definition: Definition, labels: Iterable[str]) -> Columns:
+        """The table's columns, and labels that do not bear the name of one of them."""
+        taken = {name.lower() for name in definition.schema.names}
+        return cls(
+            table=definition.schema,
+            labels=tuple(sorted(name for name in set(labels) if name.lower() not in taken)),
+        )
+
+    @property
+    def visible(self) -> pa.Schema:
+        """The columns of a scan that names none."""
+        return pa.schema(
+            [*self.table, *(pa.field(name, pa.string()) for name in self.labels)], self.table.metadata
+        )
+
+    @property
+    def all(self) -> pa.Schema:
+        """The columns that a condition may name."""
+        return pa.schema([*self.visible, *HIDDEN])
+
+    def select(self, names: Iterable[str] | None) -> pa.Schema:
+        """The output schema of these columns, in this order; of all visible ones for None. Raises Invalid."""
+        if names is None:
+            return self.visible
+        if isinstance(names, str):
+            raise Invalid(f"columns is the text {names!r}, expected a list of column names: [{names!r}]")
+        every = self.all
+        by_name = {field.name: field for field in every}
+        fields = []
+        for name in names:
+            found = by_name.get(name) or _regardless_of_case(every, by_name, name)
+            if found is None:
+                raise Invalid(
+                    f"the scan names column {name!r}, which the table does not have; its columns are "
+                    f"{', '.join(map(repr, every.names))}"
+                )
+            fields.append(found)
+        if not fields:
+            raise Invalid("the scan names no column, expected at least one")
+        chosen = [field.name for field in fields]
+        if len(set(chosen)) < len(chosen):
+            raise Invalid(f"the scan names a column twice: {', '.join(map(repr, chosen))}; name each once")
+        return pa.schema(fields, self.table.metadata)
+
+
+def _regardless_of_case(schema: pa.Schema, by_name: Mapping[str, pa.Field], name: str) -> pa.Field | None:
+    found = find_column(schema, name)
+    return None if found is None else by_name[found.name]
+
+
+class Schemas:
+    """The schemas of the chunks of one scan, by id: the table's own, and below zero those it does not know."""
+
+    def __init__(self, definition: Definition) -> None:
+        self._definition = definition
+        self._foreign: dict[bytes, int] = {}
+        self._by_id: dict[int, pa.Schema] = dict(definition.schemas)
+
+    def id_of(self, schema_id: int, schema: bytes, block: str) -> int:
+        """The id of a block's schema, given what the index and what its meta.json say of it."""
+        if schema_id in self._definition.schemas:
+            return schema_id
+        if not schema:
+            raise Invalid(
+                f"block {block} has the schema id {schema_id}, expected one of "
+                f"{sorted(self._definition.schemas)}: read a newer version of the table"
+            )
+        known = self._definition.id_of(schema)
+        if known is not None:
+            return known
+        if schema not in self._foreign:
+            self._foreign[schema] = -1 - len(self._foreign)
+            self._by_id[self._foreign[schema]] = deserialize(schema, f"the schema of block {block}")
+        return self._foreign[schema]
+
+    def schema(self, id_: int) -> pa.Schema:
+        """The schema of an id that ``id_of`` answered."""
+        return self._by_id[id_]
+
+    def all(self) -> Mapping[int, pa.Schema]:
+        """All of them, by id."""
+        return dict(self._by_id)
+
+
+def reads_of(stored: pa.Schema, table: pa.Schema) -> dict[str, ColumnRead]:
+    """For each column of the table, how it is read out of chunks whose schema is ``stored``."""
+    by_id = {own: field for field in stored if (own := field_id(field)) is not None}
+    by_name = {field.name: field for field in stored if field_id(field) is None}
+    reads = {}
+    for field in table:
+        own = field_id(field)
+        found = by_id.get(own) if own is not None and own in by_id else by_name.get(field.name)
+        reads[field.name] = ColumnRead(
+            name=field.name,
+            type=field.type,
+            stored_as=None if found is None else found.name,
+            widened=found is not None and not found.type.equals(field.type),
+        )
+    return reads

@@ -1,0 +1,98 @@
+"""Reading a plan with pyarrow: the reference executor, whose rows every other engine must return.
+
+Rules:
+- R11: a chunk that cannot be read fails the scan with the block's name; there are never fewer rows.
+- Memory is bounded by one window of small chunks, or one row group of a large one.
+- Rows come in the plan's order: by block, chunk and position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+
+from blockstore.bucket.api import ReadBucket
+from blockstore.errors import Corrupt, ObjectMissing
+from blockstore.format.chunks import read_batches
+from blockstore.scan.chunk import ScanChunk
+from blockstore.scan.plan import ScanPlan
+from blockstore.scan.rows import RowReader
+from blockstore.world import World
+
+__all__ = ["count_rows", "read_plan"]
+
+_SMALL_BYTES = 16 * 1024 * 1024
+_WINDOW_BYTES = 64 * 1024 * 1024
+_WINDOW_CHUNKS = 64
+
+
+def read_plan(bucket: ReadBucket, plan: ScanPlan, world: World) -> pa.RecordBatchReader:
+    """The rows of the plan, batch by batch."""
+    return pa.RecordBatchReader.from_batches(plan.output_schema, _batches(bucket, plan, world))
+
+
+def count_rows(bucket: ReadBucket, plan: ScanPlan, world: World) -> int:
+    """How many rows the plan returns; reads only chunks that metadata cannot answer for."""
+    known = sum(chunk.file.rows for chunk in plan.chunks if chunk.certain and not chunk.filtered)
+    unknown = tuple(chunk for chunk in plan.chunks if not chunk.certain or chunk.filtered)
+    if not unknown:
+        return known
+    narrow = replace(plan, chunks=unknown, output_schema=plan.columns.select(["_source"]))
+    return known + sum(batch.num_rows for batch in _batches(bucket, narrow, world))
+
+
+def _batches(bucket: ReadBucket, plan: ScanPlan, world: World) -> Iterator[pa.RecordBatch]:
+    reader = RowReader(plan)
+    for window in _windows(plan.chunks):
+        if len(window) == 1:
+            yield from _chunk_batches(bucket, reader, window[0])
+        else:
+            for batches in world.pool.map(lambda chunk: list(_chunk_batches(bucket, reader, chunk)), window):
+                yield from batches
+
+
+def _windows(chunks: tuple[ScanChunk, ...]) -> Iterator[list[ScanChunk]]:
+    """Runs of small chunks to be read side by side; a large chunk stands alone."""
+    window: list[ScanChunk] = []
+    size = 0
+    for chunk in chunks:
+        large = chunk.file.bytes > _SMALL_BYTES
+        full = len(window) == _WINDOW_CHUNKS or size + chunk.file.bytes > _WINDOW_BYTES
+        if window and (large or full):
+            yield window
+            window, size = [], 0
+        if large:
+            yield [chunk]
+        else:
+            window.append(chunk)
+            size += chunk.file.bytes
+    if window:
+        yield window
+
+
+def _chunk_batches(bucket: ReadBucket, reader: RowReader, chunk: ScanChunk) -> Iterator[pa.RecordBatch]:
+    stored = reader.stored_columns(chunk)
+    if not stored:
+        yield from reader.constant_batches(chunk)
+        return
+    position = 0
+    try:
+        for batch in read_batches(bucket, chunk.key, chunk.file, stored):
+            rows = reader.rows(chunk, batch, position)
+            position += batch.num_rows
+            if rows.num_rows:
+                yield rows
+    except ObjectMissing as error:
+        raise ObjectMissing(
+            f"block {chunk.block} cannot be read: {chunk.file.path} is missing ({error}); take a newer snapshot, and "
+            "if that names the block too, run blockstore verify"
+        ) from error
+    except Corrupt as error:
+        raise Corrupt(f"block {chunk.block} cannot be read: {error}") from error
+    if position != chunk.file.rows:
+        raise Corrupt(
+            f"block {chunk.block}: {chunk.file.path} holds {position:,} rows, expected {chunk.file.rows:,} as its "
+            "meta.json says: restore it from a copy"
+        )

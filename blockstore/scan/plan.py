@@ -1,0 +1,229 @@
+"""A snapshot and a condition, turned into the chunks that can hold matching rows. Pure: no byte is read.
+
+Rules:
+- No chunk is left out that holds a row of the scan: what is not known prunes nothing.
+- Pruning goes from cheap to dear: blocks by time range and labels (``candidates.py``), then the chunks of those that
+  stay by their statistics.
+- Chunks come in the order of (block, position in ``files``); the positions of rows count over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
+
+import pyarrow as pa
+
+from blockstore.errors import Invalid
+from blockstore.names import object_key
+from blockstore.predicate import Condition, Predicate, between, parse
+from blockstore.predicate.bounds import bounds_from_statistics
+from blockstore.predicate.literals import Kind, Temporal
+from blockstore.predicate.nodes import Column
+from blockstore.predicate.prune import Bounds, BoundsOf
+from blockstore.scan.candidates import Candidate, candidates, streams_of
+from blockstore.scan.chunk import ColumnRead, ScanChunk, ScanGroup
+from blockstore.scan.columns import Columns, Schemas, reads_of
+from blockstore.scan.snapshot import Snapshot
+
+__all__ = ["Pruned", "ScanPlan", "TimeRange", "plan_scan"]
+
+TimeRange = tuple[object, object]
+"""``(start, end)``: start inclusive, end exclusive, None = open; datetimes, dates, texts, or milliseconds as int."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """How much a plan leaves out, and why."""
+
+    blocks: int
+    """All blocks of the snapshot."""
+    blocks_by_time: int
+    blocks_by_labels: int
+    blocks_excepted: int
+    chunks: int
+    """All chunks of the blocks that stayed."""
+    chunks_by_statistics: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScanPlan:
+    """What to read for one scan; any engine that applies it returns the same rows."""
+
+    chunks: tuple[ScanChunk, ...]
+    output_schema: pa.Schema
+    predicate: Predicate
+    """To be applied to the rows of every chunk that is not ``certain``."""
+    columns: Columns
+    schemas: Mapping[int, pa.Schema]
+    """The schemas of the chunks, by ``schema_id``; a negative id is this plan's own."""
+    pruned: Pruned
+
+    @property
+    def rows(self) -> int:
+        """The rows of all planned chunks: the most that the scan can return."""
+        return sum(chunk.file.rows for chunk in self.chunks)
+
+    @property
+    def bytes(self) -> int:
+        """The size of all planned chunks."""
+        return sum(chunk.file.bytes for chunk in self.chunks)
+
+    @cached_property
+    def needed(self) -> tuple[str, ...]:
+        """Every column that must be read: of the output, and of the condition."""
+        return tuple(dict.fromkeys((*self.output_schema.names, *self.predicate.columns)))
+
+    def reads(self, schema_id: int) -> Mapping[str, ColumnRead]:
+        """How each column of the table is read out of chunks of this schema: null-filled, widened, renamed."""
+        return self._reads[schema_id]
+
+    def groups(self) -> tuple[ScanGroup, ...]:
+        """The chunks by identical treatment, in the order of their first chunks: one ``read_parquet`` each."""
+        groups: dict[object, list[ScanChunk]] = {}
+        for chunk in self.chunks:
+            groups.setdefault(self._treatment(chunk), []).append(chunk)
+        return tuple(ScanGroup(chunks=tuple(chunks)) for chunks in groups.values())
+
+    def _treatment(self, chunk: ScanChunk) -> object:
+        """What must be equal for two chunks to be read alike; what tells rows of blocks apart only where read."""
+        needed = self.needed
+        return (
+            chunk.schema_id,
+            tuple(chunk.labels.items()),
+            chunk.sources,
+            chunk.excepted,
+            chunk.source if "_source" in needed else None,
+            (chunk.source is None, chunk.version) if "_version" in needed else None,
+            (chunk.source is None, chunk.first_row_id) if "_row_id" in needed else None,
+        )
+
+    @cached_property
+    def _reads(self) -> dict[int, dict[str, ColumnRead]]:
+        return {id_: reads_of(schema, self.columns.table) for id_, schema in self.schemas.items()}
+
+
+def plan_scan(
+    snapshot: Snapshot,
+    *,
+    columns: Iterable[str] | None = None,
+    where: Condition = None,
+    time_range: TimeRange | None = None,
+) -> ScanPlan:
+    """The plan that reads ``columns`` (all visible ones for None) of the rows for which ``where`` is true and whose
+    time lies in ``time_range``. Raises Invalid for a column or a condition that the table cannot answer."""
+    offered = Columns.of(snapshot.definition, {name for labels in streams_of(snapshot) for name in labels})
+    predicate = parse(where, offered.all)
+    if time_range is not None:
+        predicate = predicate.also(_time_condition(snapshot, time_range))
+    output_schema = offered.select(columns)
+    found = candidates(snapshot, predicate, offered.labels)
+    schemas = Schemas(snapshot.definition)
+    judge = _Judge(predicate=predicate, columns=offered, schemas=schemas)
+    all_chunks = sum(len(block.meta.chunks) for block in found.blocks)
+    kept = tuple(chunk for block in found.blocks for chunk in judge.chunks(block))
+    return ScanPlan(
+        chunks=kept,
+        output_schema=output_schema,
+        predicate=predicate,
+        columns=offered,
+        schemas=schemas.all(),
+        pruned=Pruned(
+            blocks=found.total,
+            blocks_by_time=found.by_time,
+            blocks_by_labels=found.by_labels,
+            blocks_excepted=found.excepted,
+            chunks=all_chunks,
+            chunks_by_statistics=all_chunks - len(kept),
+        ),
+    )
+
+
+class _Judge:
+    """Turns blocks into chunks, without those that the condition excludes."""
+
+    def __init__(self, *, predicate: Predicate, columns: Columns, schemas: Schemas) -> None:
+        self._predicate = predicate
+        self._columns = columns
+        self._schemas = schemas
+        self._names: dict[int, dict[str, str | None]] = {}
+
+    def chunks(self, block: Candidate) -> Iterator[ScanChunk]:
+        """The chunks of a block that may hold matching rows."""
+        meta = block.meta
+        schema_id = self._schemas.id_of(meta.schema_id, meta.schema, meta.ulid)
+        labels = {name: meta.labels.get(name) for name in self._columns.labels}
+        level_1 = meta.level == 1
+        files = meta.chunks
+        starts = accumulate((file.rows for file in files), initial=0)
+        for file, start in zip(files, starts, strict=False):
+            first = block.first_row_id if level_1 else None
+            chunk = ScanChunk(
+                block=meta.ulid,
+                key=object_key(meta.ulid, file.path),
+                file=file,
+                schema_id=schema_id,
+                labels=labels,
+                source=meta.sources[0] if level_1 else None,
+                sources=None if level_1 else block.sources,
+                excepted=None if level_1 else block.excepted,
+                version=block.version if level_1 else None,
+                first_row_id=None if first is None else first + start,
+                certain=self._predicate.everything,
+            )
+            if chunk.certain:
+                yield chunk
+            else:
+                yield from self._judged(chunk)
+
+    def _judged(self, chunk: ScanChunk) -> Iterator[ScanChunk]:
+        bounds_of = self._bounds_of(chunk)
+        if self._predicate.may(bounds_of):
+            certain = self._predicate.must(bounds_of)
+            yield replace(chunk, certain=True) if certain else chunk
+
+    def _bounds_of(self, chunk: ScanChunk) -> BoundsOf:
+        rows = chunk.file.rows
+        stored = bounds_from_statistics(
+            chunk.file.columns,
+            self._schemas.schema(chunk.schema_id),
+            rows,
+            names=self._stored_names(chunk.schema_id),
+        )
+
+        def bounds_of(column: Column) -> Bounds:
+            name = column.name
+            if name in chunk.labels:
+                return Bounds.constant(chunk.labels[name], rows)
+            if name == "_source":
+                return Bounds(rows=rows) if chunk.source is None else Bounds.constant(chunk.source, rows)
+            if name == "_version":
+                return Bounds(rows=rows) if chunk.version is None else Bounds.constant(chunk.version, rows)
+            if name == "_row_id":
+                first = chunk.first_row_id
+                if first is None:
+                    return Bounds(rows=rows)
+                return Bounds(low=first, high=first + rows - 1, nulls=0, rows=rows)
+            return stored(column)
+
+        return bounds_of
+
+    def _stored_names(self, schema_id: int) -> dict[str, str | None]:
+        if schema_id not in self._names:
+            reads = reads_of(self._schemas.schema(schema_id), self._columns.table)
+            self._names[schema_id] = {name: read.stored_as for name, read in reads.items()}
+        return self._names[schema_id]
+
+
+def _time_condition(snapshot: Snapshot, time_range: TimeRange) -> Predicate:
+    name = snapshot.definition.time_column
+    if name is None:
+        raise Invalid(
+            "the scan asks for a time range, but the table has no time column: use a condition instead"
+        )
+    start, end = (
+        Temporal(Kind.TIMESTAMP, time * 1_000_000) if isinstance(time, int) else time for time in time_range
+    )
+    return between(name, snapshot.definition.schema, start, end)

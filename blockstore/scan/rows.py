@@ -1,0 +1,133 @@
+"""Batches of a chunk turned into rows of a scan: everything that ``ScanChunk`` says, applied with pyarrow.
+
+The order: bring the stored columns under the table's schema, add labels and hidden columns, drop rows by their
+source, apply the condition, keep the columns of the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from blockstore.errors import Corrupt
+from blockstore.format.schema import adapt
+from blockstore.scan.chunk import HIDDEN, ScanChunk
+from blockstore.scan.plan import ScanPlan
+
+__all__ = ["RowReader"]
+
+_BATCH_ROWS = 65_536
+
+
+class RowReader:
+    """Reads the batches of one plan; holds nothing of any chunk, so threads may share it."""
+
+    def __init__(self, plan: ScanPlan) -> None:
+        self._plan = plan
+        self._output = plan.output_schema
+        self._expression = None if plan.predicate.everything else plan.predicate.expression
+        self._table_names = frozenset(plan.columns.table.names)
+        self._schemas: dict[bool, pa.Schema] = {certain: self._needed(certain) for certain in (True, False)}
+
+    def stored_columns(self, chunk: ScanChunk) -> list[str]:
+        """The columns to read out of the chunk's file; none = its rows follow from metadata."""
+        reads = self._plan.reads(chunk.schema_id)
+        names = []
+        for name in self._schemas[chunk.certain].names:
+            if name in self._table_names:
+                stored = reads[name].stored_as
+                if stored is not None:
+                    names.append(stored)
+            elif name not in chunk.labels and chunk.source is None:
+                names.append(name)
+        if chunk.filtered and "_source" not in names:
+            names.append("_source")
+        return names
+
+    def constant_batches(self, chunk: ScanChunk) -> Iterator[pa.RecordBatch]:
+        """The rows of a chunk of whose file nothing is needed."""
+        for position in range(0, chunk.file.rows, _BATCH_ROWS):
+            count = min(_BATCH_ROWS, chunk.file.rows - position)
+            nothing = pa.StructArray.from_buffers(pa.struct([]), count, [None])
+            rows = self.rows(chunk, pa.RecordBatch.from_struct_array(nothing), position)
+            if rows.num_rows:
+                yield rows
+
+    def rows(self, chunk: ScanChunk, batch: pa.RecordBatch, position: int) -> pa.RecordBatch:
+        """The rows of a batch of the chunk that starts at row ``position`` of it."""
+        wanted = self._schemas[chunk.certain]
+        columns = [self._column(chunk, batch, position, field) for field in wanted]
+        rows = pa.RecordBatch.from_arrays(columns, schema=wanted)
+        if chunk.filtered:
+            rows = rows.filter(_by_source(chunk, batch))
+        if not chunk.certain and self._expression is not None:
+            rows = rows.filter(self._expression)
+        return rows.select(self._output.names).cast(self._output) if rows.schema != self._output else rows
+
+    def _needed(self, certain: bool) -> pa.Schema:
+        names = self._output.names if certain else self._plan.needed
+        by_name = {field.name: field for field in self._plan.columns.all}
+        return pa.schema([by_name[name] for name in names])
+
+    def _column(self, chunk: ScanChunk, batch: pa.RecordBatch, position: int, field: pa.Field) -> pa.Array:
+        name, count = field.name, batch.num_rows
+        if name in self._table_names:
+            return self._table_column(chunk, batch, field)
+        if name in chunk.labels:
+            return _constant(chunk.labels[name], pa.string(), count)
+        if chunk.source is None:
+            return _carried(batch, name)
+        if name == "_source":
+            return _constant(chunk.source, pa.string(), count)
+        if name == "_version":
+            return _constant(chunk.version, pa.int64(), count)
+        if chunk.first_row_id is None:
+            return pa.nulls(count, pa.int64())
+        first = chunk.first_row_id + position
+        return pa.array(range(first, first + count), pa.int64())
+
+    def _table_column(self, chunk: ScanChunk, batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+        stored = self._plan.reads(chunk.schema_id)[field.name].stored_as
+        if stored is None:
+            return pa.nulls(batch.num_rows, field.type)
+        at = batch.schema.get_field_index(stored)
+        if at < 0:
+            raise Corrupt(
+                f"{chunk.file.path} lacks column {stored!r}, which its schema has: restore it from a copy"
+            )
+        if batch.column(at).type.equals(field.type):
+            return batch.column(at)
+        one = pa.RecordBatch.from_arrays([batch.column(at)], schema=pa.schema([batch.schema.field(at)]))
+        return adapt(one, pa.schema([field])).column(0)
+
+
+def _by_source(chunk: ScanChunk, batch: pa.RecordBatch) -> pa.Array:
+    source = _carried(batch, "_source")
+    if source.null_count:
+        raise Corrupt(
+            f"{chunk.file.path} has rows without a _source, expected one in each: restore it from a copy"
+        )
+    keep = None
+    if chunk.sources is not None:
+        keep = pc.is_in(source, value_set=pa.array(sorted(chunk.sources), pa.string()))
+    if chunk.excepted is not None:
+        left = pc.invert(pc.is_in(source, value_set=pa.array(sorted(chunk.excepted), pa.string())))
+        keep = left if keep is None else pc.and_(keep, left)
+    return keep
+
+
+def _carried(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """A hidden column that the chunk carries itself; null where the table has not needed it yet."""
+    type_ = HIDDEN.field(name).type
+    at = batch.schema.get_field_index(name)
+    if at < 0:
+        if name == "_source":
+            raise Corrupt("a merged chunk lacks the column _source: restore it from a copy")
+        return pa.nulls(batch.num_rows, type_)
+    return batch.column(at).cast(type_)
+
+
+def _constant(value: str | int | None, type_: pa.DataType, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, type_), count)

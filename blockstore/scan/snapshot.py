@@ -1,0 +1,66 @@
+"""A snapshot: an immutable set of blocks that together hold every visible write exactly once.
+
+It is a value: two processes with the same snapshot read the same rows, whatever happens to the table meanwhile, until
+``delete_delay`` after a newer one has replaced it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow.compute as pc
+
+from blockstore.format.definition import Definition
+from blockstore.index.blocks import Blocks
+from blockstore.index.rows import LiveBlock
+from blockstore.index.state import State
+from blockstore.lifecycle.cover import ChosenBlock
+from blockstore.lifecycle.discover import Listed
+
+__all__ = ["Snapshot"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The blocks of one moment: the live ones of an index version, and those that only a listing shows."""
+
+    definition: Definition
+    version: int | None = None
+    """The index's version; None for a table without an index."""
+    time_ms: int = 0
+    blocks: Blocks = field(default_factory=Blocks.of)
+    listed: tuple[ChosenBlock, ...] = ()
+    malformed: Mapping[str, str] = field(default_factory=dict)
+    """Blocks that were left out and may hold rows that no other block holds: ULID to the damage."""
+
+    @classmethod
+    def of(cls, state: State, listed: Listed | None = None) -> Snapshot:
+        """The snapshot of a state, with what the list path adds to it."""
+        return cls(
+            definition=state.definition,
+            version=state.version,
+            time_ms=state.time_ms,
+            blocks=state.blocks,
+            listed=() if listed is None else listed.cover.chosen,
+            malformed={} if listed is None else listed.malformed,
+        )
+
+    def __len__(self) -> int:
+        return len(self.blocks) + len(self.listed)
+
+    def live(self) -> Iterator[LiveBlock]:
+        """The blocks that the index names, each made into an object: for people, not for plans."""
+        return iter(self.blocks)
+
+    def count(self) -> int | None:
+        """The rows of the snapshot by metadata alone; None where the rows of some block must be looked at."""
+        frame = self.blocks.table()
+        excepted = frame["excepted"].is_valid()
+        if pc.any(pc.and_(excepted, pc.greater(frame["level"], 1))).as_py():
+            return None
+        if any(block.only_sources is not None and block.meta.level > 1 for block in self.listed):
+            return None
+        # A level-1 block with an exception is hidden whole: its one source is what is excepted.
+        whole: int = pc.sum(frame["rows"].filter(pc.invert(excepted))).as_py() or 0
+        return whole + sum(block.meta.rows for block in self.listed)

@@ -1,0 +1,132 @@
+"""What a user reads: a snapshot with the bucket that it was read from, and scans over it.
+
+A ``TableSnapshot`` never changes: it answers the same rows however often it is asked, while the table goes on. Rows are
+read when a scan is turned into something (``to_reader``, ``to_table``, …), in the order of blocks and chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from blockstore.bucket import ReadBucket
+from blockstore.errors import MissingExtra
+from blockstore.format.definition import Definition
+from blockstore.index.blocks import Blocks
+from blockstore.index.state import State
+from blockstore.scan.execute import read_plan
+from blockstore.scan.plan import ScanPlan, plan_scan
+from blockstore.scan.snapshot import Snapshot
+from blockstore.world import World
+
+__all__ = ["Scan", "TableSnapshot"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSnapshot:
+    """A table at one version."""
+
+    bucket: ReadBucket
+    world: World
+    snapshot: Snapshot
+
+    @classmethod
+    def of(cls, bucket: ReadBucket, world: World, state: State) -> TableSnapshot:
+        """The snapshot of an index version."""
+        return cls(bucket=bucket, world=world, snapshot=Snapshot.of(state))
+
+    @property
+    def version(self) -> int | None:
+        """The index version; None for a table without an index."""
+        return self.snapshot.version
+
+    @property
+    def time_ms(self) -> int:
+        """When that version was committed, in milliseconds since the epoch."""
+        return self.snapshot.time_ms
+
+    @property
+    def definition(self) -> Definition:
+        """Schema, time column, sort key and properties at that version."""
+        return self.snapshot.definition
+
+    @property
+    def blocks(self) -> Blocks:
+        """The live blocks, by ULID."""
+        return self.snapshot.blocks
+
+    def count(self) -> int:
+        """The number of rows; from metadata alone wherever no row is hidden."""
+        counted = self.snapshot.count()
+        if counted is not None:
+            return counted
+        return sum(batch.num_rows for batch in self.scan(columns=["_source"]).to_reader())
+
+    def scan(self, *, columns: Iterable[str] | None = None, where: Any = None) -> Scan:
+        """The rows that meet ``where`` (a stated subset of SQL conditions, or a pyarrow expression).
+
+        ``columns`` picks columns, also the hidden ones (``_source``, ``_row_id``, ``_version``), which are not read
+        otherwise. Chunks that cannot match are left out before a byte of data is read.
+        """
+        names = columns if columns is None or isinstance(columns, str) else list(columns)
+        return Scan(bucket=self.bucket, world=self.world, snapshot=self.snapshot, columns=names, where=where)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scan:
+    """Rows to be read; nothing is read before one of the ``to_…`` methods."""
+
+    bucket: ReadBucket
+    world: World
+    snapshot: Snapshot
+    columns: Any = None
+    where: Any = None
+
+    @cached_property
+    def plan(self) -> ScanPlan:
+        """The chunks that can match, and what was left out. Raises Invalid for unknown columns and conditions."""
+        return plan_scan(self.snapshot, columns=self.columns, where=self.where)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as a stream of record batches, in bounded memory."""
+        return read_plan(self.bucket, self.plan, self.world)
+
+    def to_table(self) -> pa.Table:
+        """The rows as a pyarrow Table."""
+        return self.to_reader().read_all()
+
+    def to_pandas(self) -> Any:
+        """The rows as a pandas DataFrame."""
+        return _needs("pandas", "spark", self.to_table().to_pandas)
+
+    def to_polars(self) -> Any:
+        """The rows as a polars DataFrame."""
+
+        def convert() -> Any:
+            import polars as pl
+
+            return pl.from_arrow(self.to_table())
+
+        return _needs("polars", None, convert)
+
+    def to_duckdb(self) -> Any:
+        """The rows as a DuckDB relation on a connection of its own."""
+
+        def convert() -> Any:
+            import duckdb
+
+            return duckdb.connect().from_arrow(self.to_table())
+
+        return _needs("duckdb", "reader", convert)
+
+
+def _needs(package: str, extra: str | None, convert: Any) -> Any:
+    try:
+        return convert()
+    except ModuleNotFoundError as error:
+        command = f"pip install 'blocklake[{extra}]'" if extra else f"pip install {package}"
+        raise MissingExtra(f"{package} is not installed, and this answer needs it: {command}") from error
