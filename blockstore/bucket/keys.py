@@ -1,0 +1,60 @@
+"""Which keys a bucket accepts, and the ETag of content: what every adapter must agree on.
+
+Rules:
+- A key is relative, its parts are separated by single ``/``, and no part is empty, ``.`` or ``..``.
+- A key is text that UTF-8 can write, without NUL, of at most 1,024 bytes (S3's limit).
+- A content ETag depends on the bytes alone: the same content always has the same one, on any machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from blockstore.errors import Invalid
+
+__all__ = ["check_key", "check_prefix", "content_etag"]
+
+_KEY = re.compile(r"(?!\.{1,2}(?:/|\Z))[^/\0]+(?:/(?!\.{1,2}(?:/|\Z))[^/\0]+)*")
+_MAX_KEY_BYTES = 1024
+
+
+def check_key(key: str) -> str:
+    """``key`` itself, or Invalid that says what a key looks like."""
+    if _KEY.fullmatch(key) is None:
+        raise Invalid(
+            f"The object key {key!r} is refused: a key is relative, its parts are separated by single '/', "
+            "and no part is empty, '.' or '..'."
+        )
+    if not key.isascii() or len(key) > _MAX_KEY_BYTES:
+        _check_bytes(key)
+    return key
+
+
+def check_prefix(prefix: str) -> str:
+    """``prefix`` itself, if some key could start with it; else Invalid."""
+    folder = prefix.rpartition("/")[0]
+    if folder:
+        check_key(folder)
+    elif prefix.startswith("/"):
+        check_key(prefix)
+    return prefix
+
+
+def content_etag(data: bytes | memoryview) -> str:
+    """The ETag of content: the first 128 bits of its SHA-256, in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+def _check_bytes(key: str) -> None:
+    try:
+        size = len(key.encode())
+    except UnicodeEncodeError as error:
+        raise Invalid(
+            f"The object key {key!r} is refused: character {error.start} has no UTF-8 form; "
+            "use text without lone surrogates."
+        ) from None
+    if size > _MAX_KEY_BYTES:
+        raise Invalid(
+            f"The object key {key[:60]!r}… is refused: it has {size} bytes and a key has at most {_MAX_KEY_BYTES}."
+        )

@@ -1,0 +1,282 @@
+"""What a store really does, measured: each promise of ``api.py`` that the protocols rest on (3.8).
+
+Servers that ignore If-None-Match and overwrite are common, so nothing is believed. The probe writes only below
+``_probe-<ulid>/`` and removes what it wrote, also when it fails midway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+
+from blockstore.bucket.api import Bucket, NotModified
+from blockstore.errors import (
+    AccessDenied,
+    AlreadyExists,
+    BlockstoreError,
+    Contended,
+    Invalid,
+    PreconditionFailed,
+    Throttled,
+    Unanswered,
+)
+from blockstore.world import World
+
+__all__ = ["Finding", "Result", "probe"]
+
+_CLIENTS = 16
+_ROUNDS = 3
+_CLOCK_SLACK_MS = 5 * 60 * 1000
+
+
+class Result(StrEnum):
+    """What was found about one promise."""
+
+    OK = "ok"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One promise: its name, whether the store keeps it, what was seen, and what follows from that."""
+
+    name: str
+    result: Result
+    detail: str
+    consequence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    kept: bool | None
+    detail: str
+
+
+def probe(bucket: Bucket, world: World) -> tuple[Finding, ...]:
+    """Everything that a table needs of ``bucket``, in one Finding a promise. Raises what forbids to write at all."""
+    under = f"_probe-{world.ids.ulid()}"
+    try:
+        bucket.put(f"{under}/first", b"first")
+        return tuple(_look(promise, bucket, world, under) for promise in _PROMISES)
+    finally:
+        bucket.delete([info.key for info in bucket.list(f"{under}/")])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Promise:
+    name: str
+    look: Callable[[Bucket, World, str], _Seen]
+    kept: str
+    broken: str
+
+
+def _look(promise: _Promise, bucket: Bucket, world: World, under: str) -> Finding:
+    try:
+        seen = promise.look(bucket, world, under)
+    except Invalid as error:
+        denied = isinstance(error, AccessDenied)
+        seen = _Seen(kept=None if denied else False, detail=f"the store refuses the request: {error}")
+    except BlockstoreError as error:
+        seen = _Seen(kept=None, detail=f"could not be measured: {error}")
+    if seen.kept is None:
+        result, consequence = (
+            Result.UNKNOWN,
+            f"Measure again; until then count on the worse: {promise.broken}",
+        )
+    elif seen.kept:
+        result, consequence = Result.OK, promise.kept
+    else:
+        result, consequence = Result.FAILED, promise.broken
+    return Finding(name=promise.name, result=result, detail=seen.detail, consequence=consequence)
+
+
+def _read_after_write(bucket: Bucket, world: World, under: str) -> _Seen:
+    key = f"{under}/read"
+    stale = 0
+    for number in range(10):
+        data = b"%d" % number
+        bucket.put(key, data)
+        stale += bucket.get(key).data != data
+    return _Seen(kept=stale == 0, detail=f"{stale} of 10 reads answered an older object")
+
+
+def _list_after_write(bucket: Bucket, world: World, under: str) -> _Seen:
+    missed = 0
+    for number in range(5):
+        key = f"{under}/list/{number}"
+        bucket.put(key, b"")
+        missed += key not in {info.key for info in bucket.list(f"{under}/list/")}
+    for number in range(5):
+        key = f"{under}/list/{number}"
+        bucket.delete([key])
+        missed += key in {info.key for info in bucket.list(f"{under}/list/")}
+    return _Seen(kept=missed == 0, detail=f"{missed} of 10 listings lagged behind a write or a delete")
+
+
+def _create_if_absent(bucket: Bucket, world: World, under: str) -> _Seen:
+    """16 clients create one key at once, in several rounds: each time exactly one may succeed."""
+    winners = []
+    for round_ in range(_ROUNDS):
+        key = f"{under}/race/{round_}"
+
+        def create(client: int, key: str = key) -> bool | None:
+            return _won(lambda: bucket.put_if_absent(key, b"%d" % client))
+
+        answers = world.pool.map(create, range(_CLIENTS))
+        if None in answers:
+            return _Seen(kept=None, detail="a client got no answer, so winners cannot be counted")
+        winners.append(answers.count(True))
+        if winners[-1] == 1 and bucket.get(key).data != b"%d" % answers.index(True):
+            return _Seen(kept=False, detail="a client that was refused had overwritten the winner's object")
+    counted = ", ".join(map(str, winners))
+    return _Seen(
+        kept=set(winners) == {1},
+        detail=f"winners among {_CLIENTS} clients, by round: {counted} (1 each is right)",
+    )
+
+
+def _won(write: Callable[[], str]) -> bool | None:
+    """Whether a conditional write was applied; None where nobody knows."""
+    for _ in range(10):
+        try:
+            write()
+        except (AlreadyExists, PreconditionFailed):
+            return False
+        except (Contended, Throttled):
+            continue  # not applied: the same may be sent again
+        except Unanswered:
+            return None
+        return True
+    return None
+
+
+def _compare_and_set(bucket: Bucket, world: World, under: str) -> _Seen:
+    key = f"{under}/compare"
+    first = bucket.put_if_absent(key, b"0")
+    try:
+        second = bucket.put_if_match(key, b"1", first)
+    except PreconditionFailed:
+        return _Seen(kept=False, detail="a write with the present ETag was refused")
+    for etag, what in ((first, "an old ETag"), ("0" * len(second), "an unknown ETag")):
+        if _won(lambda etag=etag: bucket.put_if_match(key, b"2", etag)) is not False:  # type: ignore[misc]
+            return _Seen(kept=False, detail=f"a write with {what} was not refused")
+    if _won(lambda: bucket.put_if_match(f"{under}/nothing", b"2", second)) is not False:
+        return _Seen(kept=False, detail="a write to a missing object was not refused")
+    if bucket.get(key).data != b"1":
+        return _Seen(kept=False, detail="a write that was refused changed the object")
+    return _raced_compare_and_set(bucket, world, key, second)
+
+
+def _raced_compare_and_set(bucket: Bucket, world: World, key: str, etag: str) -> _Seen:
+    """16 clients replace one object at once: exactly one may succeed; a lost answer counts by what is there."""
+
+    def replace(client: int) -> bool | None:
+        return _won(lambda: bucket.put_if_match(key, b"client %d" % client, etag))
+
+    answers = world.pool.map(replace, range(_CLIENTS))
+    there = bucket.get(key).data
+    won = [client for client, answer in enumerate(answers) if answer]
+    open_ = [client for client, answer in enumerate(answers) if answer is None]
+    right = len(won) <= 1 and there in {b"client %d" % client for client in (won or open_)}
+    lost = f", {len(open_)} unanswered" if open_ else ""
+    return _Seen(
+        kept=right, detail=f"stale writes are refused; {len(won)} of {_CLIENTS} racing clients won{lost}"
+    )
+
+
+def _not_modified(bucket: Bucket, world: World, under: str) -> _Seen:
+    key = f"{under}/first"
+    etag = bucket.get(key).etag
+    try:
+        bucket.get(key, if_none_match=etag)
+    except NotModified:
+        return _Seen(kept=True, detail="a GET of the known ETag is answered 304")
+    return _Seen(kept=False, detail="a GET of the known ETag is answered with the whole object")
+
+
+def _modified_times(bucket: Bucket, world: World, under: str) -> _Seen:
+    bucket.put(f"{under}/time", b"")
+    now_ms = bucket.now_ms()
+    ages = [now_ms - info.modified_ms for info in bucket.list(f"{under}/time")]
+    if not ages:
+        return _Seen(kept=None, detail="the listing did not show the object")
+    return _Seen(
+        kept=abs(ages[0]) < _CLOCK_SLACK_MS,
+        detail=f"a new object is {ages[0] / 1000:.1f} s old by the store's own clock, "
+        f"which is {(now_ms - world.clock.now_ms()) / 1000:+.1f} s from ours",
+    )
+
+
+def _ordered_listings(bucket: Bucket, world: World, under: str) -> _Seen:
+    for name in ("a/b", "a-b", "a.b", "ab", "a/c/d", "é"):
+        bucket.put(f"{under}/order/{name}", b"")
+    found = [info.key.encode() for info in bucket.list(f"{under}/order/")]
+    if len(found) != 6:
+        return _Seen(kept=None, detail=f"the listing showed {len(found)} of 6 objects")
+    ordered = all(one < other for one, other in pairwise(found))
+    return _Seen(
+        kept=ordered, detail="in the order of UTF-8 bytes" if ordered else "in another order than UTF-8 bytes"
+    )
+
+
+def _plain_deletes(bucket: Bucket, world: World, under: str) -> _Seen:
+    versions = bucket.keeps_versions()
+    if versions is None:
+        return _Seen(kept=None, detail="the store does not say whether it keeps versions")
+    kept = "the bucket keeps the versions of deleted objects" if versions else "a delete frees the space"
+    return _Seen(kept=not versions, detail=kept)
+
+
+_PROMISES = (
+    _Promise(
+        name="read-after-write",
+        look=_read_after_write,
+        kept="Readers see what was acknowledged.",
+        broken="The index is unsafe here: use tables without one, with consistency = eventual.",
+    ),
+    _Promise(
+        name="list-after-write",
+        look=_list_after_write,
+        kept="Uploads are checked and cold reads are complete at once.",
+        broken="Set consistency = eventual: a block then waits sync_delay (at least 5 min) before it is seen.",
+    ),
+    _Promise(
+        name="create-if-absent",
+        look=_create_if_absent,
+        kept="Tables with an index work: every commit has one winner.",
+        broken="Only tables without an index work here: no versions, no transactions, no exactly-once jobs.",
+    ),
+    _Promise(
+        name="if-match",
+        look=_compare_and_set,
+        kept="The boundary can advance, so old index entries and dropped blocks are removed.",
+        broken="The boundary cannot advance: index entries, and blocks that the index dropped, are kept for ever.",
+    ),
+    _Promise(
+        name="if-none-match GET",
+        look=_not_modified,
+        kept="A poll's look at the boundary transfers nothing.",
+        broken="Polls are correct, but each transfers the boundary again.",
+    ),
+    _Promise(
+        name="LastModified in listings",
+        look=_modified_times,
+        kept="Ages are measured by the store's clock.",
+        broken="Ages cannot be trusted here: do not run a compactor that removes.",
+    ),
+    _Promise(
+        name="ordered listings",
+        look=_ordered_listings,
+        kept="Listings come sorted.",
+        broken="Nothing is lost: whoever needs an order sorts.",
+    ),
+    _Promise(
+        name="unversioned bucket",
+        look=_plain_deletes,
+        kept="What is removed is no longer paid for.",
+        broken="Removed blocks stay and are paid for as versions: add a lifecycle rule that expires noncurrent ones.",
+    ),
+)

@@ -1,0 +1,235 @@
+"""An S3 bucket through boto3, the reference adapter.
+
+Rules:
+- Each request is sent once (``s3_client.py``); its answer is classified in ``s3_errors.py`` and nowhere else.
+- ETags travel unquoted: some stores compare the quotes too.
+- Deletes go one by one: a batch has no order, and the order of a removal is a promise (R7).
+- A listing is right on stores that order by folder (``a/b`` before ``a-b``) as well: what the store is asked to skip is
+  skipped in both orders, the rest is sifted here. Keys that end in ``/`` (folder markers of consoles) are no objects.
+- ``now_ms`` is never ahead of the store's clock: the Date of an answer not older than a minute, plus our time since.
+
+Several processes may share a value of this class: clients are made after the fork (``s3_client.py``).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from blockstore.bucket.api import Bucket, NotModified, Object, ObjectInfo
+from blockstore.bucket.keys import check_key, check_prefix
+from blockstore.bucket.s3_client import require_boto3, shared_client
+from blockstore.clock import Clock
+from blockstore.errors import AlreadyExists, BlockstoreError, NotFound, ObjectMissing, PreconditionFailed
+
+require_boto3()
+
+from blockstore.bucket.s3_errors import FAILURES, answer_of, classify  # noqa: E402
+from blockstore.bucket.s3_writer import S3Writer  # noqa: E402
+
+__all__ = ["S3Bucket"]
+
+_DATE_LASTS_S = 60.0
+
+
+class S3Bucket(Bucket):
+    """The bucket ``name``; ``connections`` is the most that are kept open, one a thread that uses it."""
+
+    def __init__(self, name: str, clock: Clock, *, connections: int = 16) -> None:
+        self.url = f"s3://{name}"
+        self._name = name
+        self._clock = clock
+        self._connections = connections
+        self._client: Any = None
+        self._pid = -1
+        self._date: tuple[float, int] | None = None
+
+    def get(self, key: str, *, if_none_match: str | None = None) -> Object:
+        condition = {} if if_none_match is None else {"IfNoneMatch": if_none_match}
+        try:
+            answer = self.send("get_object", key, **condition)
+            data = answer["Body"].read()
+        except FAILURES as error:
+            if answer_of(error)[0] == 304:
+                raise NotModified(key) from None
+            raise self.error(error, key, write=False) from error
+        return Object(data=data, etag=_etag(answer))
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        if length <= 0:
+            self.head(key)
+            return b""
+        try:
+            answer = self.send("get_object", key, Range=f"bytes={start}-{start + length - 1}")
+            data: bytes = answer["Body"].read()
+        except FAILURES as error:
+            if answer_of(error)[0] == 416:
+                return b""
+            raise self.error(error, key, write=False) from error
+        # A store that does not know ranges answers the whole object, with 200 in place of 206.
+        partial = answer["ResponseMetadata"]["HTTPStatusCode"] == 206
+        return data if partial else data[start : start + length]
+
+    def head(self, key: str) -> ObjectInfo:
+        try:
+            answer = self.send("head_object", key)
+        except FAILURES as error:
+            raise self.error(error, key, write=False) from error
+        return ObjectInfo(
+            key=key, size=answer["ContentLength"], modified_ms=_ms(answer["LastModified"]), etag=_etag(answer)
+        )
+
+    def list(
+        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+    ) -> Iterator[ObjectInfo]:
+        check_prefix(prefix)
+        if start_after > prefix and not start_after.startswith(prefix):
+            return iter(())
+        return self._list(prefix, start_after, recursive)
+
+    def prefixes(self, prefix: str = "") -> Iterator[str]:
+        check_prefix(prefix)
+        for page in self._pages(prefix, "", "/"):
+            for found in page.get("CommonPrefixes", ()):
+                yield found["Prefix"]
+
+    def now_ms(self) -> int:
+        if self._date is None or self._clock.monotonic_s() - self._date[0] > _DATE_LASTS_S:
+            try:
+                self.send("head_bucket")
+            except FAILURES as error:
+                # A refusal carries the Date as well as an answer does.
+                if answer_of(error)[0] == 0:
+                    raise self.error(error, "", write=False) from error
+        return self._clock.now_ms() + (self._date[1] if self._date is not None else 0)
+
+    def put(self, key: str, data: bytes) -> str:
+        try:
+            return _etag(self.send("put_object", key, Body=data))
+        except FAILURES as error:
+            raise self.error(error, key, write=True) from error
+
+    def put_if_absent(self, key: str, data: bytes) -> str:
+        try:
+            return _etag(self.send("put_object", key, Body=data, IfNoneMatch="*"))
+        except FAILURES as error:
+            if answer_of(error)[0] == 412:
+                raise AlreadyExists(f"The object {self.url}/{key} exists already.") from None
+            raise self.error(error, key, write=True) from error
+
+    def put_if_match(self, key: str, data: bytes, etag: str) -> str:
+        try:
+            return _etag(self.send("put_object", key, Body=data, IfMatch=etag))
+        except FAILURES as error:
+            typed = self.error(error, key, write=True)
+            if isinstance(typed, ObjectMissing):
+                raise PreconditionFailed(
+                    f"The object {self.url}/{key} is not replaced: it is missing, and ETag {etag} was expected; "
+                    "read it again."
+                ) from None
+            raise typed from error
+
+    def writer(self, key: str) -> S3Writer:
+        return S3Writer(self, check_key(key))
+
+    def delete(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            try:
+                self.send("delete_object", key)
+            except FAILURES as error:
+                typed = self.error(error, key, write=True)
+                if not isinstance(typed, ObjectMissing):
+                    raise typed from error
+
+    def keeps_versions(self) -> bool | None:
+        try:
+            status = self.send("get_bucket_versioning").get("Status")
+        except FAILURES as error:
+            typed = self.error(error, "", write=False)
+            if isinstance(typed, NotFound):
+                raise typed from error
+            return None  # the store, or our rights, do not let us know
+        return status == "Enabled"
+
+    def send(self, operation: str, key: str | None = None, **parameters: Any) -> Any:
+        """One request, as boto3 answers it; its Date sets our idea of the store's clock."""
+        if self._pid != os.getpid():
+            self._client = shared_client(self._connections)
+            self._pid = os.getpid()
+        if key is not None:
+            parameters["Key"] = check_key(key)
+        try:
+            answer = getattr(self._client, operation)(Bucket=self._name, **parameters)
+        except FAILURES as error:
+            if answer_of(error)[0]:
+                self._note_date(getattr(error, "response", None))
+            raise
+        self._note_date(answer)
+        return answer
+
+    def error(self, error: Exception, key: str, *, write: bool) -> BlockstoreError:
+        """The typed error of a failed request for ``key``."""
+        return classify(error, f"{self.url}/{key}".rstrip("/"), self._name, write=write)
+
+    def _list(self, prefix: str, start_after: str, recursive: bool) -> Iterator[ObjectInfo]:
+        skipped = _both_orders(prefix, start_after)
+        for page in self._pages(prefix, skipped, "" if recursive else "/"):
+            for found in page.get("Contents", ()):
+                key = found["Key"]
+                if key > start_after and not key.endswith("/"):
+                    yield ObjectInfo(
+                        key=key,
+                        size=found["Size"],
+                        modified_ms=_ms(found["LastModified"]),
+                        etag=_etag(found) if "ETag" in found else None,
+                    )
+
+    def _pages(self, prefix: str, start_after: str, delimiter: str) -> Iterator[Any]:
+        parameters = {"Prefix": prefix}
+        if start_after:
+            parameters["StartAfter"] = start_after
+        if delimiter:
+            parameters["Delimiter"] = delimiter
+        while True:
+            try:
+                page = self.send("list_objects_v2", **parameters)
+            except FAILURES as error:
+                raise self.error(error, prefix, write=False) from error
+            yield page
+            if not page.get("IsTruncated"):
+                return
+            parameters["ContinuationToken"] = page["NextContinuationToken"]
+
+    def _note_date(self, answer: Any) -> None:
+        date = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+        if date:
+            try:
+                store_ms = int(parsedate_to_datetime(date).timestamp() * 1000)
+            except ValueError:
+                return  # no date that we understand: as if there were none
+            self._date = (self._clock.monotonic_s(), store_ms - self._clock.now_ms())
+
+
+def _both_orders(prefix: str, start_after: str) -> str:
+    """The most that a store may skip by either order: what stands before the first character below ``/``.
+
+    It may not be the name of a folder either, because stores that order by folder would skip what is in it.
+    """
+    if not start_after.startswith(prefix):
+        return ""
+    low = (at for at in range(len(prefix), len(start_after)) if start_after[at] < "/")
+    end = next(low, len(start_after))
+    if start_after[end - 1 : end] != "/":
+        end -= 1
+    return start_after[:end] if end > len(prefix) else ""
+
+
+def _etag(answer: Any) -> str:
+    etag: str = answer["ETag"]
+    return etag.strip('"')
+
+
+def _ms(time: Any) -> int:
+    return round(time.timestamp() * 1000)

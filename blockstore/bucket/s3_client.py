@@ -1,0 +1,94 @@
+"""boto3 clients: made at first use, one a process and environment, with botocore's own retries off.
+
+Rules:
+- A client never crosses a fork: each process makes its own (sockets must not be shared).
+- Endpoint, region, credentials and profile come from where boto3 looks for them; nothing is configured here.
+- botocore sends each request once, so that every answer is seen by us; ``retrying.py`` decides what is sent again.
+  One exception: a request that was refused because the bucket lies in another region goes to that region.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import threading
+from datetime import datetime
+from typing import Any
+
+from blockstore.errors import MissingExtra
+
+__all__ = ["require_boto3", "shared_client"]
+
+_clients: dict[tuple[object, ...], Any] = {}
+_lock = threading.Lock()
+
+_CONNECT_TIMEOUT_S = 10
+_READ_TIMEOUT_S = 60
+
+
+def require_boto3() -> None:
+    """Raises MissingExtra where boto3 is not installed."""
+    if importlib.util.find_spec("boto3") is None:
+        raise MissingExtra("s3:// URLs need boto3, which is not installed: run pip install 'blocklake[s3]'.")
+
+
+def shared_client(connections: int) -> Any:
+    """This process's S3 client for the environment as it is now, with up to ``connections`` kept connections."""
+    settings = tuple(sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))
+    wanted = (os.getpid(), connections, settings)
+    with _lock:
+        if wanted not in _clients:
+            _clients[wanted] = _make_client(connections)
+        return _clients[wanted]
+
+
+def _make_client(connections: int) -> Any:
+    import boto3
+    from botocore.config import Config
+    from botocore.session import get_session
+
+    session = get_session()
+    # A listing's thousand times a page are most of its cost with botocore's own parser.
+    session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=parse_time)
+    client = boto3.session.Session(botocore_session=session).client(
+        "s3",
+        # Any region serves a store that has none; a client cannot be made without one.
+        region_name=session.get_config_variable("region") or "us-east-1",
+        config=Config(
+            connect_timeout=_CONNECT_TIMEOUT_S,
+            read_timeout=_READ_TIMEOUT_S,
+            max_pool_connections=connections,
+            retries={"total_max_attempts": 1, "mode": "standard"},
+            tcp_keepalive=True,
+            parameter_validation=False,
+            # Checksum trailers are unknown to many stores; TLS and our own SHA-256 of each chunk guard the bytes.
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+        ),
+    )
+    client.meta.events.register("before-call.s3.HeadBucket", _ask_the_region_once)
+    return client
+
+
+def _ask_the_region_once(context: dict[str, Any], **_: object) -> None:
+    """botocore asks HeadBucket where a bucket lies, and would ask again, without end, if that is redirected too."""
+    context["s3_redirect"]["redirected"] = True
+
+
+def parse_time(text: str) -> datetime:
+    """The time of a header or of a listing; ISO 8601, which listings use, by the fast way."""
+    from botocore.utils import parse_timestamp
+
+    try:
+        return datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return parse_timestamp(text)
+
+
+def _forget_lock() -> None:
+    """In a forked child: another thread may have held the lock, and it is not there to let go."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_lock)

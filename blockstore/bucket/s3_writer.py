@@ -1,0 +1,124 @@
+"""An S3 object of any size in bounded memory: one PUT while it is small, else a multipart upload.
+
+Rules:
+- Parts have ``PART_BYTES``, except the last; at most one part and what one ``write`` brings is held in memory.
+- Nothing is visible before the upload is completed; an aborted upload's parts are given back.
+- What a failed request carried is kept, so that ``write(b"")`` or ``close()`` sends it again. A completion whose answer
+  was lost is asked again; the store then forgets the upload, and the object's own ETag says whether it was ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from blockstore.bucket.s3_errors import FAILURES, NO_SUCH_UPLOAD, answer_of
+from blockstore.errors import BlockstoreError, Invalid, ObjectMissing, Unanswered
+
+if TYPE_CHECKING:
+    from blockstore.bucket.s3 import S3Bucket
+
+__all__ = ["PART_BYTES", "S3Writer"]
+
+PART_BYTES = 16 * 1024 * 1024
+_MAX_PARTS = 10_000
+
+
+class S3Writer:
+    """Writes the object ``key`` of ``bucket``."""
+
+    def __init__(self, bucket: S3Bucket, key: str) -> None:
+        self._bucket = bucket
+        self._key = key
+        self._buffer = bytearray()
+        self._upload: str | None = None
+        self._etags: list[str] = []
+        self._done = False
+
+    def write(self, data: bytes | memoryview, /) -> int:
+        assert not self._done, "write after close or abort"
+        view = memoryview(data).cast("B")
+        self._buffer += view
+        while len(self._buffer) >= PART_BYTES:
+            self._send_part(PART_BYTES)
+        return view.nbytes
+
+    def close(self) -> None:
+        if self._done:
+            return
+        if self._upload is None:
+            self._bucket.put(self._key, bytes(self._buffer))
+        else:
+            if self._buffer:
+                self._send_part(len(self._buffer))
+            self._complete(self._upload)
+        self._buffer.clear()
+        self._done = True
+
+    def abort(self) -> None:
+        self._buffer.clear()
+        upload, self._upload = self._upload, None
+        if upload is None or self._done:
+            self._done = True
+            return
+        self._done = True
+        try:
+            self._bucket.send("abort_multipart_upload", self._key, UploadId=upload)
+        except FAILURES:
+            # Forgotten by us either way; a lifecycle rule for incomplete uploads frees what the store still holds.
+            return
+
+    def _send_part(self, size: int) -> None:
+        if self._upload is None:
+            self._upload = str(self._request("create_multipart_upload")["UploadId"])
+        number = len(self._etags) + 1
+        if number > _MAX_PARTS:
+            raise Invalid(
+                f"The object {self._bucket.url}/{self._key} has more than {_MAX_PARTS} parts of {PART_BYTES} bytes, "
+                "which S3 refuses: write several smaller ones."
+            )
+        with memoryview(self._buffer) as whole:
+            body = bytes(whole[:size])
+        answer = self._request("upload_part", UploadId=self._upload, PartNumber=number, Body=body)
+        self._etags.append(answer["ETag"])
+        del self._buffer[:size]
+
+    def _complete(self, upload: str) -> None:
+        parts = [{"PartNumber": number, "ETag": etag} for number, etag in enumerate(self._etags, start=1)]
+        try:
+            self._bucket.send(
+                "complete_multipart_upload", self._key, UploadId=upload, MultipartUpload={"Parts": parts}
+            )
+        except FAILURES as error:
+            if answer_of(error)[1] == NO_SUCH_UPLOAD:
+                self._check_completed()
+                return
+            raise self._bucket.error(error, self._key, write=True) from error
+
+    def _check_completed(self) -> None:
+        """After the store forgot the upload: was it completed by our earlier request?"""
+        try:
+            found = self._bucket.head(self._key).etag
+        except ObjectMissing:
+            found = None
+        if found != _multipart_etag(self._etags):
+            raise Unanswered(
+                f"The upload of {self._bucket.url}/{self._key} is gone and the object there is another's, or none: "
+                "write it again."
+            )
+
+    def _request(self, operation: str, **parameters: Any) -> Any:
+        try:
+            return self._bucket.send(operation, self._key, **parameters)
+        except FAILURES as error:
+            typed: BlockstoreError = self._bucket.error(error, self._key, write=True)
+            raise typed from error
+
+
+def _multipart_etag(etags: list[str]) -> str | None:
+    """The ETag that S3 gives an object of these parts: the MD5 of their MD5s, and their number."""
+    try:
+        digests = b"".join(bytes.fromhex(etag.strip('"')) for etag in etags)
+    except ValueError:
+        return None
+    return f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(etags)}"

@@ -1,0 +1,5 @@
+"""What every test shares."""
+
+from __future__ import annotations
+
+pytest_plugins = ["tests.support.s3", "tests.support.tally"]
