@@ -1,0 +1,98 @@
+"""Blockstore: tables on object storage without any coordination.
+
+``create`` and ``open`` answer a ``Table``; ``Job`` names a write that must happen once; the errors are those of
+``blockstore.errors``, grouped by what the caller does next.
+
+What needs Arrow is loaded at its first use, so that ``blockstore --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from blockstore.errors import (
+    AccessDenied,
+    AlreadyExists,
+    BlockCondemned,
+    BlockstoreError,
+    BoundaryLost,
+    Conflict,
+    Contended,
+    Corrupt,
+    Fenced,
+    Indeterminate,
+    Invalid,
+    MissingExtra,
+    NewerFormat,
+    NoSpace,
+    NotFound,
+    ObjectMissing,
+    PreconditionFailed,
+    Throttled,
+    Unanswered,
+    Unavailable,
+    VersionExpired,
+)
+
+if TYPE_CHECKING:
+    from blockstore.format.block import Job
+    from blockstore.operations.append import AppendedBlock
+    from blockstore.operations.diff import Diff
+    from blockstore.scan.view import Scan, TableSnapshot
+    from blockstore.table import Table, create, open  # noqa: A004
+
+__all__ = [
+    "AccessDenied",
+    "AlreadyExists",
+    "AppendedBlock",
+    "BlockCondemned",
+    "BlockstoreError",
+    "BoundaryLost",
+    "Conflict",
+    "Contended",
+    "Corrupt",
+    "Diff",
+    "Fenced",
+    "Indeterminate",
+    "Invalid",
+    "Job",
+    "MissingExtra",
+    "NewerFormat",
+    "NoSpace",
+    "NotFound",
+    "ObjectMissing",
+    "PreconditionFailed",
+    "Scan",
+    "Table",
+    "TableSnapshot",
+    "Throttled",
+    "Unanswered",
+    "Unavailable",
+    "VersionExpired",
+    "create",
+    "open",
+]
+
+_LAZY = {
+    "AppendedBlock": "blockstore.operations.append",
+    "Diff": "blockstore.operations.diff",
+    "Job": "blockstore.format.block",
+    "Scan": "blockstore.scan.view",
+    "Table": "blockstore.table",
+    "TableSnapshot": "blockstore.scan.view",
+    "create": "blockstore.table",
+    "open": "blockstore.table",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'blockstore' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -79,7 +79,7 @@ def test_object_names_are_formatted_in_one_module() -> None:
 
 
 def test_nothing_unfinished_is_called_done() -> None:
-    unfinished = re.compile(r"TODO|FIXME|XXX|NotImplementedError|pragma: no cover")
+    unfinished = re.compile(r"TODO|FIXME|XXX|\bNotImplementedError|pragma: no cover")
     here = Path(__file__)
     offenders = [
         f"{path.relative_to(ROOT)}:{number}"

@@ -1,0 +1,46 @@
+"""The benches, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.case import Case
+from bench.cases.append import AGING, APPEND
+from bench.cases.append16 import APPEND16
+from bench.cases.merge import MERGE_SMALL, MERGE_WIDE
+from bench.cases.open import OPEN_CASES
+from bench.cases.poll import POLL
+from bench.cases.query import COUNT, GROUP_BY, POINT
+
+__all__ = ["CASES", "select"]
+
+CASES = {
+    case.name: case
+    for case in (
+        APPEND,
+        AGING,
+        APPEND16,
+        *OPEN_CASES,
+        POLL,
+        POINT,
+        GROUP_BY,
+        COUNT,
+        MERGE_WIDE,
+        MERGE_SMALL,
+    )
+}
+
+
+def select(names: Sequence[str]) -> list[Case]:
+    """The cases that ``names`` mean: a case, a group (``open`` = all ``open-…``), or ``all``."""
+    chosen: list[Case] = []
+    for name in names:
+        found = [
+            case
+            for case in CASES.values()
+            if name in ("all", case.name) or case.name.startswith((f"{name}-", f"{name}_"))
+        ]
+        if not found:
+            raise ValueError(f"no bench is called {name!r}; there are {', '.join(CASES)}")
+        chosen += [case for case in found if case not in chosen]
+    return chosen

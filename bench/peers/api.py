@@ -1,0 +1,102 @@
+"""What every contestant can be asked to do: one table in one folder.
+
+Owns the functions that all adapters share. A peer that cannot do one of them leaves it as it is here, and
+refuses with ``Unsupported``; it never answers with something easier.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+
+import pyarrow as pa
+
+__all__ = ["Handle", "Peer", "Unsupported"]
+
+
+class Unsupported(Exception):
+    """The peer cannot do this. The table shows a dash, and the reason stands in the result."""
+
+
+class Handle:
+    """One table, opened once in one process."""
+
+    def append(self, table: pa.Table) -> None:
+        """Commit ``table`` as one write; return when it is acknowledged. Any error is a refusal."""
+        raise self.unsupported("append")
+
+    def ingest(self, tables: Iterable[pa.Table]) -> None:
+        """Make one block of each table, in the fastest way that the peer offers (one commit if it can)."""
+        for table in tables:
+            self.append(table)
+
+    def poll(self) -> None:
+        """Learn of new commits, as a reader does that holds the table open."""
+        raise self.unsupported("poll")
+
+    def blocks(self) -> int:
+        """List the table's blocks (data files, fragments), each with its name, and return how many."""
+        raise self.unsupported("blocks")
+
+    def count(self) -> int:
+        """The number of rows."""
+        raise self.unsupported("count")
+
+    def point_range(self, low: int, high: int) -> int:
+        """Fetch all columns of the rows with ``low <= id <= high`` into Arrow; return how many they are."""
+        raise self.unsupported("point_range")
+
+    def group_by(self, shift: int) -> Mapping[str, int]:
+        """Rows by origin, computed along with the sum of ``value + shift``, over all rows."""
+        raise self.unsupported("group_by")
+
+    def merge(self) -> Sequence[Path]:
+        """Merge all blocks into few big ones; return the files in the order of their rows if the output is
+        sorted over all of them, and none if it is not."""
+        raise self.unsupported("merge")
+
+    def requests(self) -> int:
+        """Requests made to the store since the handle was opened (``Peer.open_metered``)."""
+        raise self.unsupported("requests")
+
+    def tail(self) -> int:
+        """Index entries after the newest checkpoint: what opening must read beyond its fixed requests."""
+        raise self.unsupported("tail")
+
+    def close(self) -> None:
+        """Let go of what the handle holds."""
+
+    def unsupported(self, what: str) -> Unsupported:
+        """The error of a function that this peer has not."""
+        return Unsupported(f"{type(self).__name__} has no {what}")
+
+
+class Peer(ABC):
+    """A contestant: how its tables are made and opened."""
+
+    name: str
+    """The contestant's name in tables and on the command line."""
+    family: str
+    """What ``--peers`` selects: all contestants of one adapter file."""
+    distribution: str
+    """The distribution whose version is recorded."""
+    settings: str = ""
+    """How the peer is used, in half a sentence, for the reader of the figures."""
+
+    def version(self) -> str:
+        """The distribution that is measured, and its version."""
+        return f"{self.distribution} {metadata.version(self.distribution)}"
+
+    @abstractmethod
+    def create(self, directory: Path, schema: pa.Schema, sort_by: Sequence[str]) -> Handle:
+        """A new table in ``directory``, which exists and is empty."""
+
+    @abstractmethod
+    def open(self, directory: Path) -> Handle:
+        """The table in ``directory``, with nothing kept from earlier handles."""
+
+    def open_metered(self, directory: Path) -> Handle | None:
+        """``open`` with a count of the requests made; None if the peer has no such count. Never timed."""
+        return None

@@ -1,0 +1,92 @@
+"""Delta Lake through delta-rs (deltalake)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
+from deltalake.transaction import AddAction, RemoveAction
+
+from bench.peers.api import Handle, Peer
+
+__all__ = ["CONTESTANTS", "Delta"]
+
+# delta-rs rewrites nothing above this size; larger than any table here, so that a merge makes one file.
+TARGET_BYTES = 16 * 2**30
+
+
+class DeltaHandle(Handle):
+    def __init__(self, table: DeltaTable, directory: Path) -> None:
+        self._table = table
+        self._directory = directory
+        self._queries: QueryBuilder | None = None
+
+    def append(self, table: pa.Table) -> None:
+        write_deltalake(self._table, table, mode="append")
+
+    def ingest(self, tables: Iterable[pa.Table]) -> None:
+        actions: list[AddAction | RemoveAction] = [
+            self._add(number, table) for number, table in enumerate(tables)
+        ]
+        self._table.create_write_transaction(actions, "append", self._table.schema(), [])
+        self._table.update_incremental()
+        self._table.create_checkpoint()
+
+    def poll(self) -> None:
+        self._table.update_incremental()
+
+    def blocks(self) -> int:
+        return len(self._table.file_uris())
+
+    def count(self) -> int:
+        self._table.update_incremental()
+        return int(self._table.count())
+
+    def point_range(self, low: int, high: int) -> int:
+        return int(self._query(f"SELECT * FROM t WHERE id BETWEEN {low} AND {high}").num_rows)
+
+    def group_by(self, shift: int) -> Mapping[str, int]:
+        answer = self._query(
+            f"SELECT origin, count(*) AS n, sum(value + {shift}) AS total FROM t GROUP BY origin"
+        )
+        return dict(zip(answer["origin"].to_pylist(), answer["n"].to_pylist(), strict=True))
+
+    def merge(self) -> Sequence[Path]:
+        self._table.optimize.compact(target_size=TARGET_BYTES)
+        return ()
+
+    def _query(self, sql: str) -> pa.Table:
+        if self._queries is None:
+            self._queries = QueryBuilder().register("t", self._table)
+        return pa.table(self._queries.execute(sql))
+
+    def _add(self, number: int, table: pa.Table) -> AddAction:
+        name = f"part-{number:06d}.parquet"
+        path = self._directory / name
+        pq.write_table(table, path, compression="zstd", compression_level=1)
+        ids = table["id"].to_numpy()
+        bounds = f'"minValues":{{"id":{ids.min()}}},"maxValues":{{"id":{ids.max()}}},"nullCount":{{"id":0}}'
+        stats = f'{{"numRecords":{table.num_rows},{bounds}}}'
+        return AddAction(name, path.stat().st_size, {}, 0, True, stats)
+
+
+class Delta(Peer):
+    name = "delta"
+    family = "delta"
+    distribution = "deltalake"
+    settings = "append through an open DeltaTable, checkpoints as it makes them; its own SQL engine; optimize"
+
+    def create(self, directory: Path, schema: pa.Schema, sort_by: Sequence[str]) -> Handle:
+        place = directory / "table"
+        place.mkdir()
+        return DeltaHandle(DeltaTable.create(str(place), schema=schema), place)
+
+    def open(self, directory: Path) -> Handle:
+        place = directory / "table"
+        return DeltaHandle(DeltaTable(str(place)), place)
+
+
+CONTESTANTS = (Delta(),)

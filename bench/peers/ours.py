@@ -1,0 +1,141 @@
+"""Ours, in four settings: appends published or aged, scratch (as the peers run) or durable."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+import blockstore as bs
+from bench.peers.api import Handle, Peer
+from blockstore.bucket import open_bucket
+from blockstore.bucket.metered import Metered
+from blockstore.format import meta
+from blockstore.index.change import Append
+from blockstore.names import CHECKPOINTS, meta_key, parse_checkpoint
+from blockstore.table import Table
+from blockstore.world import World
+from compactor.once import compact_once
+from compactor.report import Outcome
+from compactor.settings import Settings
+from reader.query import Engine
+
+__all__ = ["CONTESTANTS", "Ours"]
+
+LOT = 1_000
+"""Blocks in one entry, where a table is made in lots."""
+SINGLE = 10_000
+"""The last blocks of a table are appended one by one, so that its index looks as it does after years of appends."""
+
+
+class OursHandle(Handle):
+    def __init__(self, table: Table, directory: Path, *, publish: bool) -> None:
+        self._table = table
+        self._directory = directory
+        self._publish = publish
+        self._engine: Engine | None = None
+
+    def append(self, table: pa.Table) -> None:
+        answer = self._table.append(table, publish=self._publish)
+        if answer.published is not self._publish:
+            raise RuntimeError(f"the append answered published={answer.published}")
+
+    def ingest(self, tables: Iterable[pa.Table]) -> None:
+        waiting: list[pa.Table] = []
+        for table in tables:
+            waiting.append(table)
+            if len(waiting) == SINGLE + LOT:
+                self._publish_lot(waiting[:LOT])
+                del waiting[:LOT]
+        for table in waiting:
+            self.append(table)
+
+    def poll(self) -> None:
+        self._table.poll()
+
+    def blocks(self) -> int:
+        return len(self._table.snapshot().blocks.table()["ulid"])
+
+    def count(self) -> int:
+        if self._publish:
+            return self._table.snapshot().count()
+        # Aged appends are not in the index yet: count what their markers say.
+        markers = self._directory.glob("*/meta.json")
+        return sum(json.loads(marker.read_text())["stats"]["numRows"] for marker in markers)
+
+    def point_range(self, low: int, high: int) -> int:
+        return int(self._query(f"SELECT * FROM events WHERE id BETWEEN {low} AND {high}").num_rows)
+
+    def group_by(self, shift: int) -> Mapping[str, int]:
+        answer = self._query(
+            f"SELECT origin, count(*) AS n, sum(value + {shift}) AS total FROM events GROUP BY origin"
+        )
+        return dict(zip(answer["origin"].to_pylist(), answer["n"].to_pylist(), strict=True))
+
+    def merge(self) -> Sequence[Path]:
+        report = compact_once(self._table, Settings(work_dir=self._directory.parent))
+        if failed := [result.problem for result in report.results if result.outcome is not Outcome.COMMITTED]:
+            raise RuntimeError(failed[0])
+        plan = self._table.snapshot().scan().plan
+        return [self._directory / chunk.key for chunk in plan.chunks]
+
+    def requests(self) -> int:
+        bucket = self._table.bucket
+        return sum(bucket.counts.values()) if isinstance(bucket, Metered) else super().requests()
+
+    def tail(self) -> int:
+        listed = self._table.bucket.list(CHECKPOINTS)
+        newest = max((version for info in listed if (version := parse_checkpoint(info.key))), default=0)
+        return self._table.poll() - newest
+
+    def close(self) -> None:
+        if self._engine is not None:
+            self._engine.close()
+
+    def _query(self, sql: str) -> pa.Table:
+        # As the gateway does: one engine over the snapshot that the last poll found.
+        if self._engine is None:
+            self._engine = Engine({"events": self._table.snapshot()}, world=self._table.world)
+        return self._engine.query(sql).read_all()
+
+    def _publish_lot(self, tables: Sequence[pa.Table]) -> None:
+        bucket = self._table.bucket
+        written = [self._table.append(table, publish=False).ulid for table in tables]
+        blocks = tuple(meta.decode(bucket.get(meta_key(ulid)).data, ulid=ulid) for ulid in written if ulid)
+        self._table.log.commit(Append(commit=self._table.world.ids.ulid(), blocks=blocks))
+
+
+class Ours(Peer):
+    family = "ours"
+    distribution = "blocklake"
+
+    def __init__(self, name: str, settings: str, *, publish: bool, durable: bool) -> None:
+        self.name = name
+        self.settings = settings
+        self._publish = publish
+        self._durable = durable
+
+    def create(self, directory: Path, schema: pa.Schema, sort_by: Sequence[str]) -> Handle:
+        table = bs.create(self._url(directory), schema=schema, time_column="time", sort_by=sort_by)
+        return OursHandle(table, directory / "table", publish=self._publish)
+
+    def open(self, directory: Path) -> Handle:
+        return OursHandle(bs.open(self._url(directory)), directory / "table", publish=self._publish)
+
+    def open_metered(self, directory: Path) -> Handle:
+        world = World.real()
+        table = Table.open_bucket(Metered(open_bucket(self._url(directory), world)), world)
+        return OursHandle(table, directory / "table", publish=self._publish)
+
+    def _url(self, directory: Path) -> str:
+        return f"{directory / 'table'}" + ("" if self._durable else "?durable=false")
+
+
+CONTESTANTS = (
+    Ours("ours", "published, ?durable=false", publish=True, durable=False),
+    Ours("ours-aged", "publish=False, ?durable=false", publish=False, durable=False),
+    Ours("ours-durable", "published, every file and directory synced", publish=True, durable=True),
+    Ours("ours-aged-durable", "publish=False, every file and directory synced", publish=False, durable=True),
+)

@@ -1,0 +1,88 @@
+"""Apache Iceberg through pyiceberg, with a SQLite catalog in the same folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import Table
+
+from bench.peers.api import Handle, Peer
+
+__all__ = ["CONTESTANTS", "Iceberg"]
+
+NAME = "bench.events"
+
+
+class IcebergHandle(Handle):
+    def __init__(self, catalog: SqlCatalog, table: Table, directory: Path) -> None:
+        self._catalog = catalog
+        self._table = table
+        self._directory = directory
+
+    def append(self, table: pa.Table) -> None:
+        self._table.append(table)
+
+    def ingest(self, tables: Iterable[pa.Table]) -> None:
+        paths = []
+        for number, table in enumerate(tables):
+            path = self._directory / f"part-{number:06d}.parquet"
+            pq.write_table(table, path, compression="zstd", compression_level=1)
+            paths.append(str(path))
+        self._table.add_files(paths)
+
+    def poll(self) -> None:
+        self._table.refresh()
+
+    def blocks(self) -> int:
+        return len([task.file.file_path for task in self._table.scan().plan_files()])
+
+    def count(self) -> int:
+        self._table.refresh()
+        return int(self._table.scan().count())
+
+    def point_range(self, low: int, high: int) -> int:
+        return int(self._table.scan(row_filter=f"id >= {low} and id <= {high}").to_arrow().num_rows)
+
+    def group_by(self, shift: int) -> Mapping[str, int]:
+        rows = self._table.scan(selected_fields=("origin", "value")).to_arrow()
+        rows = rows.set_column(rows.schema.get_field_index("value"), "value", pc.add(rows["value"], shift))
+        answer = rows.group_by("origin").aggregate([("value", "count"), ("value", "sum")])
+        return dict(zip(answer["origin"].to_pylist(), answer["value_count"].to_pylist(), strict=True))
+
+    def merge(self) -> Sequence[Path]:
+        # It has no rewrite of small files: read all, write all, in one overwrite.
+        self._table.overwrite(self._table.scan().to_arrow())
+        return ()
+
+    def close(self) -> None:
+        self._catalog.close()
+
+
+class Iceberg(Peer):
+    name = "iceberg"
+    family = "iceberg"
+    distribution = "pyiceberg"
+    settings = "SQLite catalog in the same folder; a merge is one overwrite with all rows"
+
+    def create(self, directory: Path, schema: pa.Schema, sort_by: Sequence[str]) -> Handle:
+        (directory / "warehouse").mkdir()
+        catalog = self._catalog(directory)
+        catalog.create_namespace("bench")
+        return IcebergHandle(catalog, catalog.create_table(NAME, schema=schema), directory)
+
+    def open(self, directory: Path) -> Handle:
+        catalog = self._catalog(directory)
+        return IcebergHandle(catalog, catalog.load_table(NAME), directory)
+
+    def _catalog(self, directory: Path) -> SqlCatalog:
+        return SqlCatalog(
+            "bench", uri=f"sqlite:///{directory}/catalog.db", warehouse=f"file://{directory}/warehouse"
+        )
+
+
+CONTESTANTS = (Iceberg(),)

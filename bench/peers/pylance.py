@@ -1,0 +1,83 @@
+"""Lance (pylance): fragments and a manifest a version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+
+from bench.peers.api import Handle, Peer
+
+__all__ = ["CONTESTANTS", "Lance"]
+
+
+class LanceHandle(Handle):
+    def __init__(self, dataset: lance.LanceDataset) -> None:
+        self._dataset = dataset
+
+    def append(self, table: pa.Table) -> None:
+        self._dataset = lance.write_dataset(table, self._dataset, mode="append")
+
+    def ingest(self, tables: Iterable[pa.Table]) -> None:
+        made = [lance.fragment.write_fragments(table, self._dataset.uri) for table in tables]
+        operation = lance.LanceOperation.Append([fragment for fragments in made for fragment in fragments])
+        self._dataset = lance.LanceDataset.commit(
+            self._dataset.uri, operation, read_version=self._dataset.version
+        )
+
+    def poll(self) -> None:
+        self._dataset.checkout_latest()
+
+    def blocks(self) -> int:
+        return len(
+            [file.path for fragment in self._dataset.get_fragments() for file in fragment.data_files()]
+        )
+
+    def count(self) -> int:
+        self._dataset.checkout_latest()
+        return int(self._dataset.count_rows())
+
+    def point_range(self, low: int, high: int) -> int:
+        return int(self._dataset.to_table(filter=f"id BETWEEN {low} AND {high}").num_rows)
+
+    def group_by(self, shift: int) -> Mapping[str, int]:
+        query = f"SELECT origin, count(*) AS n, sum(value + {shift}) AS total FROM dataset GROUP BY origin"
+        answer = pa.Table.from_batches(self._dataset.sql(query).build().to_batch_records())
+        return dict(zip(answer["origin"].to_pylist(), answer["n"].to_pylist(), strict=True))
+
+    def merge(self) -> Sequence[Path]:
+        self._dataset.optimize.compact_files(target_rows_per_fragment=2**31 - 1)
+        self._dataset.checkout_latest()
+        return ()
+
+
+class Lance(Peer):
+    name = "lance"
+    family = "lance"
+    distribution = "pylance"
+    settings = "append through an open dataset; compact_files; its own SQL for the group-by"
+
+    def create(self, directory: Path, schema: pa.Schema, sort_by: Sequence[str]) -> Handle:
+        return LanceHandle(lance.write_dataset(schema.empty_table(), str(directory / "table.lance")))
+
+    def open(self, directory: Path) -> Handle:
+        return LanceHandle(lance.dataset(str(directory / "table.lance")))
+
+
+class IndexedHandle(LanceHandle):
+    def ingest(self, tables: Iterable[pa.Table]) -> None:
+        super().ingest(tables)
+        self._dataset.create_scalar_index("id", "BTREE")
+
+
+class IndexedLance(Lance):
+    name = "lance-btree"
+    settings = "the same with a BTREE index over id, built after loading"
+
+    def create(self, directory: Path, schema: pa.Schema, sort_by: Sequence[str]) -> Handle:
+        return IndexedHandle(lance.write_dataset(schema.empty_table(), str(directory / "table.lance")))
+
+
+CONTESTANTS = (Lance(), IndexedLance())

@@ -1,0 +1,138 @@
+"""What ours is to reach, as data: one target a promise about speed, each against a reference in the same run.
+
+Owns the numbers; ``docs/benchmarks.md`` is drawn from them and says plainly which are missed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bench.result import Result
+
+__all__ = ["NOT_MEASURED", "TARGETS", "Bound", "Target", "Verdict"]
+
+
+class Bound(StrEnum):
+    """Which side of the goal is the good one."""
+
+    AT_LEAST = "≥"
+    AT_MOST = "≤"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """A target, measured."""
+
+    measured: float
+    """The figure of ours."""
+    ratio: float | None
+    """Ours over the reference, where the target has one."""
+    short_by: float | None
+    """The missing share of the goal (0.12 = 12 %); None if the target is reached."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One promise."""
+
+    case: str
+    work: str
+    metric: str
+    unit: str
+    bound: Bound
+    goal: float
+    ours: str = "ours"
+    against: str | None = None
+    """The contestant whose figure is the unit of the goal; None = the goal is absolute."""
+    beside: str | None = None
+    """A contestant whose figure is shown beside ours (the durable one)."""
+
+    def goal_text(self) -> str:
+        """The goal as a person reads it."""
+        if self.against:
+            return f"{self.bound} {self.goal:g} \N{MULTIPLICATION SIGN} {self.against}"
+        return f"{self.bound} {self.goal:,g} {self.unit}".rstrip()
+
+    def judge(self, result: Result) -> Verdict | None:
+        """The verdict of a run, or None if ours or the reference has no figure in it."""
+        measured = result.median(self.ours, self.metric)
+        reference = result.median(self.against, self.metric) if self.against else 1.0
+        if measured is None or not reference:
+            return None
+        value = measured / reference
+        short = 1 - value / self.goal if self.bound is Bound.AT_LEAST else _excess(value, self.goal)
+        return Verdict(
+            measured=measured,
+            ratio=value if self.against else None,
+            short_by=short if short > 0 else None,
+        )
+
+
+def _excess(value: float, goal: float) -> float:
+    return value / goal - 1 if goal else value
+
+
+def _append(case: str, work: str, ours: str, goal: float, against: str, beside: str | None) -> Target:
+    return Target(
+        case=case,
+        work=work,
+        metric="commits_per_s",
+        unit="/s",
+        bound=Bound.AT_LEAST,
+        goal=goal,
+        ours=ours,
+        against=against,
+        beside=beside,
+    )
+
+
+def _at_most(case: str, work: str, metric: str, unit: str, goal: float, against: str | None = None) -> Target:
+    return Target(
+        case=case, work=work, metric=metric, unit=unit, bound=Bound.AT_MOST, goal=goal, against=against
+    )
+
+
+TARGETS = (
+    _append("append", "300 appends of 1,000 rows, aged", "ours-aged", 0.85, "floor", "ours-aged-durable"),
+    _append("append", "300 appends of 1,000 rows, published", "ours", 1.0, "lance", "ours-durable"),
+    _at_most("append", "the last 50 appends against the first 50", "aging", "", 1.1),
+    _at_most("aging", "the last 50 of 10,000 appends against the first 50", "aging", "", 1.1),
+    _append("append16", "40 appends by each of 16 processes, aged", "ours-aged", 0.8, "floor", None),
+    _append(
+        "append16", "40 appends by each of 16 processes, published", "ours", 2.0, "lance", "ours-durable"
+    ),
+    _at_most("append16", "… refused to the user", "refused_percent", "%", 0),
+    _at_most("append16", "… 99th percentile of an append", "p99_ms", "ms", 500),
+    _at_most("open-10k", "open and list 10,000 blocks", "open_ms", "ms", 25),
+    _at_most("open-10k", "… requests, without the entries after the checkpoint", "beyond_tail", "", 6),
+    _at_most("open-100k", "open and list 100,000 blocks", "open_ms", "ms", 250),
+    _at_most("poll", "poll with nothing new, 1,000 commits", "poll_ms", "ms", 0.5),
+    _at_most("poll", "… requests of a poll", "requests", "", 2),
+    Target(
+        case="merge_wide",
+        work="merge 100 blocks of 200,000 sorted rows, sorted output",
+        metric="rows_per_s",
+        unit="M rows/s",
+        bound=Bound.AT_LEAST,
+        goal=1.5,
+        against="duckdb",
+    ),
+    _at_most("merge_wide", "… peak memory", "memory_mib", "MiB", 1_024),
+    Target(
+        case="merge_small",
+        work="merge 1,000 blocks of 1,000 rows",
+        metric="rows_per_s",
+        unit="M rows/s",
+        bound=Bound.AT_LEAST,
+        goal=1.2,
+    ),
+    _at_most("point", "point range of 10 M rows", "query_ms", "ms", 1.0, "duckdb"),
+    _at_most("groupby", "group-by over all of 10 M rows", "query_ms", "ms", 1.1, "duckdb"),
+)
+
+NOT_MEASURED = (
+    ("update 10,000 of 5 M rows", "keyed tables come later"),
+    ("Spark append of 10 M rows against native Parquet", "no bench drives Spark yet"),
+    ("DuckLake", "its DuckDB extension is fetched at run time, and no bench may need the network"),
+)

@@ -1,0 +1,1 @@
+"""How a block lives and dies: upload, states, the exact cover, the list path, the order of removal."""

@@ -1,0 +1,69 @@
+"""``alter``: add columns, widen types, change properties - one entry, and no block is touched.
+
+Invariant: the definition that the caller looked at is the one that is replaced. If another one stands in the index by
+then, the operation conflicts and says in which version it changed. Old blocks are read under the newer schema: added
+columns as nulls, widened ones as the wider type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from blockstore.errors import Conflict, Invalid
+from blockstore.format.definition import Definition
+from blockstore.format.schema import evolve
+from blockstore.index.change import Change, Draft
+from blockstore.index.entry import Operation
+from blockstore.index.log import Log
+from blockstore.index.state import State
+from blockstore.world import World
+
+__all__ = ["Alter", "alter"]
+
+
+@dataclass(kw_only=True)
+class Alter(Change):
+    """Replace the definition ``read`` by ``wanted``."""
+
+    operation: Operation = Operation.ALTER
+    commit: str
+    read: Definition
+    wanted: Definition
+    read_version: int
+    message: str = ""
+
+    def draft(self, state: State) -> Draft:
+        if state.definition != self.read:
+            raise Conflict(
+                f"the table's definition was changed after version {self.read_version}, which this alter has read, and "
+                f"the table is at version {state.version} now: look at it again and alter again"
+            )
+        return Draft(table=self.wanted, read_version=self.read_version, message=self.message)
+
+
+def alter(
+    log: Log,
+    world: World,
+    *,
+    add: Iterable[pa.Field] = (),
+    widen: Mapping[str, pa.DataType] | None = None,
+    properties: Mapping[str, object] | None = None,
+    message: str = "",
+) -> Definition:
+    """Commit the altered definition and answer it. Raises Invalid if values could be lost, or nothing changes."""
+    state = log.poll()
+    read = state.definition
+    wanted = evolve(read, add=list(add), widen=dict(widen or {})) if add or widen else read
+    if properties:
+        wanted = replace(wanted, properties=wanted.properties.changed(properties))
+    if wanted == read:
+        raise Invalid(
+            "alter changes nothing: name columns to add or to widen, or properties with other values"
+        )
+    log.commit(
+        Alter(commit=world.ids.ulid(), read=read, wanted=wanted, read_version=state.version, message=message)
+    )
+    return wanted

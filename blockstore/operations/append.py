@@ -1,0 +1,113 @@
+"""The append of one uploaded block: durable first, then visible.
+
+Invariants (protocol, "What append answers"):
+- Without a job an append succeeds once the block is durable (R3). It is published, or the answer says
+  ``published = False`` and the block becomes visible by age.
+- With a job the block is visible by its entry only. The answer is the commit, or an error after which the same job is
+  retried; a batch that is committed already answers with the block that did it.
+- A condemned block (at or below the horizon) is uploaded again under a new ULID that keeps its source.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from blockstore.bucket import Bucket
+from blockstore.errors import BlockCondemned, Indeterminate, Unavailable
+from blockstore.format.block import BlockMeta, Job
+from blockstore.index.change import Append, Committed, Left
+from blockstore.index.log import Log
+from blockstore.index.state import State
+from blockstore.lifecycle.upload import finish_upload, upload_again
+from blockstore.world import World
+
+__all__ = ["AppendedBlock", "append_block", "earlier_block", "known_block", "publish"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendedBlock:
+    """What became of a write.
+
+    ``ulid`` is None if there were no rows, and then nothing was written, or for a job done too long ago to name it. ``version`` is the index entry that made the
+    block visible; with ``published = False`` there is none yet. ``already`` says that the rows had been written before,
+    by the block named here; its ``rows``, ``bytes`` and ``chunks`` are 0 if a merge has replaced it since.
+    """
+
+    ulid: str | None
+    version: int | None
+    published: bool
+    rows: int = 0
+    bytes: int = 0
+    chunks: int = 0
+    already: bool = False
+
+
+NOTHING = AppendedBlock(ulid=None, version=None, published=False)
+"""The answer to a write without rows."""
+
+
+def append_block(
+    bucket: Bucket, world: World, log: Log | None, meta: BlockMeta, *, message: str = ""
+) -> AppendedBlock:
+    """Make a block whose chunks are uploaded durable and, given a log, visible."""
+    durable = finish_upload(bucket, world, meta)
+    return publish(bucket, world, log, durable, message=message)
+
+
+def publish(
+    bucket: Bucket, world: World, log: Log | None, meta: BlockMeta, *, message: str = ""
+) -> AppendedBlock:
+    """Make a durable block visible; without a log it waits to be discovered."""
+    if log is None:
+        return _answer(meta, version=None, published=False)
+    change = Append(commit=world.ids.ulid(), blocks=(meta,), job=meta.job, message=message)
+    try:
+        committed = log.commit(change)
+    except BlockCondemned:
+        return append_block(bucket, world, log, upload_again(bucket, world, meta), message=message)
+    except (Unavailable, Indeterminate):
+        if meta.job is not None:
+            raise
+        return _answer(meta, version=None, published=False)
+    return _committed(log.state, meta, committed)
+
+
+def earlier_block(state: State, job: Job) -> AppendedBlock | None:
+    """The block by which the job's batch was committed, or None if it was not."""
+    app = state.batches.get(job.app)
+    if app is None or job.batch not in app:
+        return None
+    written = app.written(job.batch)
+    if written is None or not written.blocks:
+        return AppendedBlock(ulid=None, version=None, published=True, already=True)
+    return known_block(state, written.blocks[0], written.version)
+
+
+def known_block(state: State, ulid: str, version: int | None) -> AppendedBlock:
+    """The answer for a block whose rows are in the table already, by ``version`` where that is known."""
+    live = state.blocks.get(ulid)
+    if live is None:
+        return AppendedBlock(ulid=ulid, version=version, published=True, already=True)
+    return _answer(live.meta, version=version or live.version, published=True, already=True)
+
+
+def _committed(state: State, meta: BlockMeta, committed: Committed) -> AppendedBlock:
+    if committed.left.get(meta.ulid) is Left.DEFERRED:
+        return _answer(meta, version=None, published=False)
+    if meta.job is not None and committed.already:
+        earlier = earlier_block(state, meta.job)
+        if earlier is not None and earlier.ulid != meta.ulid:
+            return earlier
+    return _answer(meta, version=committed.version, published=True, already=committed.already)
+
+
+def _answer(meta: BlockMeta, *, version: int | None, published: bool, already: bool = False) -> AppendedBlock:
+    return AppendedBlock(
+        ulid=meta.ulid,
+        version=version,
+        published=published,
+        rows=meta.rows,
+        bytes=meta.bytes,
+        chunks=len(meta.chunks),
+        already=already,
+    )

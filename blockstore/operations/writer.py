@@ -1,0 +1,138 @@
+"""One write: rows in, one block out, published in one version.
+
+- A block has rows, or it is not made: a write of nothing answers so and leaves nothing.
+- Nothing of a write is visible before ``finish``; an error before it leaves only chunks that no meta.json lists.
+- A resumed write finishes the same block: what is durable or visible of it already is not written again, and chunks
+  of the attempt before it are never overwritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from blockstore.bucket import Bucket
+from blockstore.errors import Invalid
+from blockstore.format.block import BlockMeta, Job, VisibleBy
+from blockstore.format.chunks import BlockWriter
+from blockstore.format.definition import Definition
+from blockstore.index.log import Log
+from blockstore.lifecycle.upload import resume
+from blockstore.names import is_ulid
+from blockstore.operations.append import (
+    NOTHING,
+    AppendedBlock,
+    append_block,
+    earlier_block,
+    known_block,
+    publish,
+)
+from blockstore.operations.incoming import batches_of
+from blockstore.world import World
+
+__all__ = ["WriteOptions", "Writer"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """How one write is to be done; ``Table.append`` explains each."""
+
+    job: Job | None = None
+    labels: Mapping[str, str] | None = None
+    resume: str | None = None
+    publish: bool = True
+    message: str = ""
+    producer: str = "python"
+
+    def __post_init__(self) -> None:
+        if self.resume is not None and not is_ulid(self.resume):
+            raise Invalid(f"resume is {self.resume!r}, expected the ULID that an Indeterminate append named")
+        if self.job is not None and not self.publish:
+            raise Invalid(
+                "a write with a job is visible by its index entry only, so publish=False would lose it"
+            )
+
+
+class Writer:
+    """Takes the batches of one write. A context manager: leaving it finishes the block, an error in it aborts.
+
+    ``block`` is the answer, once finished.
+    """
+
+    def __init__(
+        self, bucket: Bucket, world: World, log: Log | None, definition: Definition, options: WriteOptions
+    ) -> None:
+        self._bucket = bucket
+        self._world = world
+        self._log = log
+        self._options = options
+        self.block = self._done_before()
+        self._durable = self._durable_before()
+        self._chunks = BlockWriter(
+            bucket,
+            world,
+            options.resume or world.ids.ulid(),
+            definition,
+            labels=options.labels,
+            producer=options.producer,
+            job=options.job,
+            token=world.ids.token() if options.resume else "",
+        )
+
+    def write(self, data: Any) -> None:
+        """Take rows: whatever ``Table.append`` takes. After an error the write is over."""
+        if self.block is not None or self._durable is not None:
+            return
+        for batch in batches_of(data):
+            self._chunks.write(batch)
+
+    def finish(self) -> AppendedBlock:
+        """Make the block durable and visible."""
+        if self.block is None:
+            self.block = self._finish()
+        return self.block
+
+    def abort(self) -> None:
+        """Forget the write; what was uploaded of it is debris that no reader sees."""
+        self._chunks.abort()
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.finish()
+        else:
+            self.abort()
+
+    def _finish(self) -> AppendedBlock:
+        log, message = (self._log if self._options.publish else None), self._options.message
+        if self._durable is not None:
+            return publish(self._bucket, self._world, log, self._durable, message=message)
+        written = self._chunks.finish()
+        if not written.rows:
+            return NOTHING
+        meta = self._chunks.describe(
+            written,
+            visible_by=VisibleBy.AGE if self._options.job is None else VisibleBy.INDEX,
+            uploaded_time=self._world.clock.now_ms(),
+        )
+        return append_block(self._bucket, self._world, log, meta, message=message)
+
+    def _done_before(self) -> AppendedBlock | None:
+        if self._log is None:
+            return None
+        job, ulid = self._options.job, self._options.resume
+        if job is not None and (earlier := earlier_block(self._log.state, job)) is not None:
+            return earlier
+        if ulid is None or not self._log.poll().accounted.held([ulid]):
+            return None
+        return known_block(self._log.state, ulid, None)
+
+    def _durable_before(self) -> BlockMeta | None:
+        ulid = self._options.resume
+        return None if ulid is None or self.block is not None else resume(self._bucket, self._world, ulid)

@@ -1,0 +1,187 @@
+"""``ls``, ``inspect``, ``show``, ``history``, ``diff`` and ``query``: what is there, for people and for machines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.blockstore.cli.conftest import Command
+
+
+def test_a_lake_lists_its_tables_and_a_table_its_blocks(blockstore: Command, flights: str, lake: str) -> None:
+    blockstore("create", f"{lake}/empty", "--schema", "a:int")
+    Path(f"{lake}/no table").mkdir()
+    found = blockstore("ls", lake, "--json").json
+    assert [(row["name"], row["rows"], row["blocks"]) for row in found] == [
+        ("empty", 0, 0),
+        ("flights", 18, 3),
+    ]
+    shown = blockstore("ls", lake).out
+    assert "flights" in shown
+    assert "no table" not in shown
+    assert [block["rows"] for block in blockstore("ls", flights, "--json").json] == [6, 6, 6]
+    assert blockstore("ls", flights).out.count("2013-01-0") == 3
+
+
+def test_a_broken_table_does_not_hide_the_others(blockstore: Command, flights: str, lake: str) -> None:
+    shutil.copytree(flights, f"{lake}/broken")
+    Path(f"{lake}/broken/gc/index.boundary").write_text("garbage")
+    found = {row["name"]: row["problem"] for row in blockstore("ls", lake, "--json").json}
+    assert found["flights"] is None
+    assert found["broken"]
+
+
+def test_inspect_tells_every_block_with_its_state(blockstore: Command, flights: str) -> None:
+    blocks = blockstore("inspect", flights, "--json").json
+    first = blocks[0]
+    assert first == {
+        **first,
+        "state": "ready",
+        "reason": "an index entry names it",
+        "min_time": "2013-01-01T01:00:00Z",
+        "max_time": "2013-01-01T03:00:00.001Z",
+        "rows": 6,
+        "level": 1,
+        "labels": {"day": "1"},
+        "sources": [first["ulid"]],
+        "version": 2,
+    }
+    ulid = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+    Path(f"{flights}/{ulid}/chunks").mkdir(parents=True)
+    Path(f"{flights}/{ulid}/chunks/000001.parquet").write_bytes(b"x" * 10)
+    Path(f"{flights}/{first['ulid']}/chunks/000001.parquet").unlink()
+    states = {
+        block["ulid"]: (block["state"], block["reason"])
+        for block in blockstore("inspect", flights, "--json").json
+    }
+    assert states[ulid] == ("fresh", "no meta.json yet: being uploaded")
+    assert states[first["ulid"]][0] == "malformed"
+    assert "chunks/000001.parquet is missing" in states[first["ulid"]][1]
+
+
+def test_inspect_selects_and_sorts_in_every_form(blockstore: Command, flights: str) -> None:
+    only = blockstore("inspect", flights, "--selector", "day=2", "-o", "json").json
+    assert [block["labels"]["day"] for block in only] == ["2"]
+    assert blockstore("inspect", flights, "--selector", "state=marked", "-o", "json").json == []
+    turned = blockstore("inspect", flights, "--sort-by", "-version", "-o", "json").json
+    assert [block["version"] for block in turned] == [4, 3, 2]
+    for form, dialect in (("csv", "excel"), ("tsv", "excel-tab")):
+        rows = list(
+            csv.DictReader(io.StringIO(blockstore("inspect", flights, "-o", form).out), dialect=dialect)
+        )
+        assert [(row["rows"], json.loads(row["labels"])) for row in rows] == [
+            ("6", {"day": str(day)}) for day in (1, 2, 3)
+        ]
+    wide = blockstore("inspect", flights, "-o", "wide").out
+    assert "UPLOADED" in wide
+    assert "3 blocks" in wide
+    assert "expected one of ulid" in blockstore("inspect", flights, "--sort-by", "color", code=2).err
+
+
+def test_show_tells_everything_of_a_block(blockstore: Command, flights: str) -> None:
+    ulid = blockstore("ls", flights, "--json").json[0]["ulid"]
+    found = blockstore("show", flights, ulid.lower(), "--json").json
+    assert found["files"][0]["columns"]["origin"] == {"min": "EWR", "max": "JFK", "nulls": 0}
+    shown = blockstore("show", flights, ulid).out
+    assert "SHA-256" in shown
+    assert found["files"][0]["sha256"] in shown
+    assert "is no block's name" in blockstore("show", flights, "x", code=1).err
+    assert "there is no block" in blockstore("show", flights, "01ARZ3NDEKTSV4RRFFQ69G5FAV", code=1).err
+
+
+def test_history_and_diff(blockstore: Command, flights: str) -> None:
+    blockstore("alter", flights, "--add", "extra:int", "--message", "for later")
+    found = blockstore("history", flights, "--json").json
+    assert [(entry["version"], entry["operation"], entry["rows_added"]) for entry in found] == [
+        (1, "create", 0), (2, "append", 6), (3, "append", 6), (4, "append", 6), (5, "alter", 0),
+    ]  # fmt: skip
+    assert "for later" in blockstore("history", flights, "--last", "1").out
+    assert "append" not in blockstore("history", flights, "--last", "1").out
+    assert "expected 1 or more" in blockstore("history", flights, "--last", "0", code=2).err
+    changed = blockstore("diff", flights, "2", "5", "--json").json
+    assert (changed["rows"], len(changed["added"]), changed["removed"]) == (12, 2, [])
+    assert changed["columns"] == [{"name": "extra", "before": None, "after": "int"}]
+    assert "-12 rows" in blockstore("diff", flights, "5", "2").out
+    assert "no version 9" in blockstore("diff", flights, "1", "9", code=1).err
+
+
+def test_query_answers_and_travels_in_time(blockstore: Command, flights: str) -> None:
+    sql = "select origin, count(*) as n, sum(fare) as fares from flights group by all order by all"
+    assert blockstore("query", flights, sql, "-o", "json").json == [
+        {"origin": "EWR", "n": 9, "fares": 22.5}, {"origin": "JFK", "n": 9, "fares": 22.5},
+    ]  # fmt: skip
+    assert (
+        blockstore("query", flights, sql, "-o", "csv").out
+        == '"origin","n","fares"\n"EWR",9,22.50\n"JFK",9,22.50\n'
+    )
+    assert "EWR" in blockstore("query", flights, sql).out
+    counted = "select count(*) as n from flights"
+    assert blockstore("query", flights, counted, "--version", "2", "-o", "json").json == [{"n": 6}]
+    assert blockstore("query", flights, counted, "--as-of", "2999-01-01T00:00:00Z", "-o", "json").json == [
+        {"n": 18}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["select 1"], 2, "query takes the tables' URLs and the SQL"),
+        (["FLIGHTS", "selec"], 1, "line 1, column 1"),
+        (["FLIGHTS", "select * from fligths"], 1, "did you mean flights?"),
+        (["FLIGHTS", "select nope from flights"], 1, "nope"),
+        (["FLIGHTS", "copy flights to 'x'"], 1, "one SELECT statement"),
+        (["FLIGHTS", "FLIGHTS", "select 1", "--version", "1"], 2, "--version is of one table"),
+        (["FLIGHTS", "select 1", "--version", "99"], 1, "no version 99"),
+        (["FLIGHTS", "select 1", "--as-of", "soon"], 2, "--as-of is 'soon', expected a moment"),
+        (["FLIGHTS", "select 1", "--as-of", "2000-01-01"], 1, "no version as of"),
+        (["FLIGHTS", "select 1", "-o", "table", "--to", "x"], 1, "say -o csv"),
+    ],
+)
+def test_a_wrong_query_is_told(
+    blockstore: Command, flights: str, words: list[str], code: int, says: str
+) -> None:
+    found = blockstore("query", *(flights if word == "FLIGHTS" else word for word in words), code=code)
+    assert says in found.err
+    assert found.out == ""
+
+
+@pytest.mark.parametrize("verb", ["ls", "inspect", "history", "alter", "write", "show", "diff", "query"])
+def test_every_verb_tells_a_path_that_is_no_table(blockstore: Command, tmp_path: Path, verb: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file.txt").write_text("x")
+    more = {
+        "alter": ["--add", "a:int"], "write": [str(tmp_path / "folder" / "file.txt"), "--format", "csv"],
+        "show": ["01ARZ3NDEKTSV4RRFFQ69G5FAV"], "diff": ["1", "2"], "query": ["select 1"],
+    }  # fmt: skip
+    for url in (f"{tmp_path}/nowhere", f"{tmp_path}/folder"):
+        assert f"no table at file://{url}" in blockstore(verb, url, *more.get(verb, []), code=1).err
+    assert "unknown" in blockstore(verb, "ftp://x/y", *more.get(verb, []), code=1).err
+
+
+def test_a_damaged_entry_stops_every_verb(blockstore: Command, flights: str) -> None:
+    Path(f"{flights}/index/00000000000000000003.json").write_text("garbage")
+    for verb in (["history"], ["ls"], ["inspect"], ["query", "select 1 from flights"]):
+        assert "entry 3" in blockstore(verb[0], flights, *verb[1:], code=1).err
+
+
+def test_probe_measures_a_store(blockstore: Command, lake: str) -> None:
+    found = blockstore("probe", lake, "--json").json
+    assert {row["name"]: row["result"] for row in found}["create-if-absent"] == "ok"
+    assert "PROMISE" in blockstore("probe", lake).out
+    assert list(Path(lake).rglob("_probe*")) == []
+
+
+def test_memory_tables_work_in_one_process(
+    blockstore: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "x.csv").write_text("a\n1\n2\n")
+    blockstore("create", "memory://cli/t", "--schema", "a:int")
+    blockstore("write", "memory://cli/t", str(tmp_path / "x.csv"))
+    assert blockstore("query", "memory://cli/t", "select sum(a) as s from t", "-o", "json").json == [{"s": 3}]
+    assert blockstore("ls", "memory://cli", "--json").json[0]["rows"] == 2

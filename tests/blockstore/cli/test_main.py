@@ -1,0 +1,136 @@
+"""The command line as a whole: exit codes, sentences, what is loaded when."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from blockstore.cli import main, rooms
+from blockstore.cli.main import run
+from blockstore.cli.verbs import VERBS, load
+from tests.blockstore.cli.conftest import Command
+
+BINARY = Path(sys.executable).parent / "blockstore"
+
+
+def test_every_verb_is_shown_with_its_sentence_and_loads(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    overview = capsys.readouterr().out
+    for verb, sentence in VERBS.items():
+        assert verb in overview
+        assert sentence in " ".join(overview.split())
+        documentation = load(verb).__doc__ or ""
+        assert documentation.startswith(sentence.rstrip("."))
+        assert run([verb, "--help"]) == 0
+        assert "Usage: blockstore" in capsys.readouterr().out
+
+
+def test_the_version_is_the_distributions(blockstore: Command) -> None:
+    assert blockstore("--version").out.startswith("blockstore 0.")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["lss"], "there is no verb 'lss': did you mean ls?"),
+        (["xyz"], "there is no verb 'xyz': the verbs are"),
+        (["ls"], "URL requires an argument; see blockstore ls --help"),
+        (["ls", "a", "b"], "more words than the verb takes: b; see blockstore ls --help"),
+        (["ls", "a", "--nope"], "unknown option: --nope"),
+        (["inspect", "a", "-o", "xls"], '"xls"'),
+        (["diff", "a", "one", "2"], '"one"'),
+        (["create", "a", "--schema", "a:int", "--key", "a"], "keyed tables come with a later release"),
+    ],
+)
+def test_a_wrong_command_line_is_told_in_a_sentence_and_exits_2(
+    blockstore: Command, words: list[str], says: str
+) -> None:
+    assert says in blockstore(*words, code=2).err
+
+
+def test_no_word_shows_the_overview_and_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 2
+    assert "create" in capsys.readouterr().out
+
+
+def test_a_traceback_is_shown_only_with_debug(lake: str) -> None:
+    with pytest.raises(Exception, match="no table at"):
+        run(["history", lake, "--debug"])
+    assert run(["history", lake]) == 1
+
+
+def test_a_bug_of_ours_is_called_one(blockstore: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(words: list[str]) -> int:
+        raise TypeError("x is\nno y")
+
+    monkeypatch.setattr(main, "_run", broken)
+    assert blockstore("ls", "x", code=1).err == (
+        "error: internal error, TypeError: x is no y; run again with --debug and report the traceback\n"
+    )
+
+
+class TestRooms:
+    """A room's verbs come by entry point; a broken one costs its own verb only."""
+
+    @pytest.fixture(autouse=True)
+    def broken(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        points = [
+            EntryPoint("gone", "noroom.verbs:gone", rooms.GROUP),
+            EntryPoint("empty", "blockstore.cli.verbs:nothing", rooms.GROUP),
+            EntryPoint("works", "tests.blockstore.cli.room:works", rooms.GROUP),
+        ]
+        rooms._points.cache_clear()
+        monkeypatch.setattr(rooms, "entry_points", lambda group: points)
+        yield
+        rooms._points.cache_clear()
+
+    def test_a_room_brings_a_verb(self, blockstore: Command) -> None:
+        assert blockstore("works", "x").out == "works on x\n"
+
+    def test_a_room_that_is_not_there_says_what_brings_it(self, blockstore: Command) -> None:
+        assert "pip install --force-reinstall 'blocklake[noroom]'" in blockstore("gone", code=1).err
+        assert "blockstore.cli.verbs:nothing" in blockstore("empty", code=1).err
+
+    def test_the_overview_survives_a_broken_room(self, blockstore: Command) -> None:
+        overview = " ".join(blockstore("--help").out.split())
+        assert "not available" in overview
+        assert "Does something." in overview
+
+    def test_a_missing_package_names_the_extra(
+        self, blockstore: Command, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "tests.blockstore.cli.room", None)
+        found = blockstore("works", "x", code=1).err
+        assert "pip install" in found
+        assert "blocklake[tests]" in found
+
+
+def test_the_command_itself_runs_and_loads_no_room(lake: str) -> None:
+    done = subprocess.run([BINARY, "ls", lake], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: no table at")
+    names = ["duckdb", "pandas", "sqlglot", "boto3", "pyspark", "reader", "compactor", "spark"]
+    code = (
+        f"import sys; sys.argv = ['blockstore', 'ls', {lake!r}]\n"
+        "from blockstore.cli.main import main\n"
+        "try: main()\n"
+        f"except SystemExit: print([name for name in {names} if name in sys.modules])"
+    )
+    started = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert started.stdout.strip() == "[]"
+
+
+def test_output_that_nobody_reads_is_no_error(flights: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"'{BINARY}' inspect '{flights}' -o json | head -c 1"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "["
+    assert "Traceback" not in done.stderr
+    assert "error" not in done.stderr

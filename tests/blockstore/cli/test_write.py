@@ -1,0 +1,201 @@
+"""``write``: all files or none, once if it has a job, and the place of what is wrong."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.blockstore.cli.conftest import Command
+
+HEADER = "origin,time_hour,delay,fare\n"
+GOOD = HEADER + "LGA,2014-01-01,5,1.25\n"
+
+
+def count(blockstore: Command, url: str) -> int:
+    rows = blockstore("query", url, "select count(*) as n from flights", "-o", "json").json
+    return int(rows[0]["n"])
+
+
+def test_several_files_of_several_forms_are_one_block(
+    blockstore: Command, flights: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text(GOOD)
+    (tmp_path / "b.tsv").write_text(GOOD.replace(",", "\t"))
+    (tmp_path / "c.jsonl").write_text(
+        '{"origin": "LGA", "time_hour": "2014-01-01T00:00:00Z", "fare": 1.25}\n'
+    )
+    (tmp_path / "d.csv.gz").write_bytes(gzip.compress(GOOD.encode()))
+    rows = pa.table(
+        {
+            "fare": pa.array(["1.25"]).cast(pa.decimal128(10, 2)),
+            "origin": ["LGA"],
+            "delay": pa.array([5], pa.int32()),
+            "time_hour": pa.array([0], pa.timestamp("ms", "UTC")),
+        }
+    )
+    pq.write_table(rows, tmp_path / "e.parquet")
+    with pa.ipc.new_stream(tmp_path / "f.arrows", rows.schema) as writer:
+        writer.write_table(rows)
+    files = [
+        str(tmp_path / name) for name in ("a.csv", "b.tsv", "c.jsonl", "d.csv.gz", "e.parquet", "f.arrows")
+    ]
+    before = count(blockstore, flights)
+    done = blockstore("write", flights, *files, "--json").json
+    assert done == {**done, "rows": 6, "published": True, "already": False}
+    assert count(blockstore, flights) == before + 6
+    assert blockstore("history", flights, "-n", "1", "--json").json[0]["added"] == [done["ulid"]]
+
+
+def test_standard_input_is_a_file(blockstore: Command, flights: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stdin:
+        buffer = io.BytesIO(GOOD.encode())
+
+    monkeypatch.setattr(sys, "stdin", Stdin)
+    assert "wrote 1 row" in blockstore("write", flights, "-", "--format", "csv").out
+    assert "say --format" in blockstore("write", flights, "-", code=1).err
+
+
+def test_a_job_is_written_once(blockstore: Command, flights: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(GOOD)
+    words = ("write", flights, str(tmp_path / "a.csv"), "--app", "load", "--batch", "7", "--json")
+    first, second = blockstore(*words).json, blockstore(*words).json
+    assert (first["already"], second["already"]) == (False, True)
+    assert first["ulid"] == second["ulid"]
+
+
+def test_files_without_rows_write_nothing(blockstore: Command, flights: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(HEADER)
+    assert "nothing written" in blockstore("write", flights, str(tmp_path / "a.csv")).out
+    assert blockstore("write", flights, str(tmp_path / "a.csv"), "--json").json["ulid"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        (
+            "x.csv",
+            GOOD + 'JFK,"2013-01-01\n05:00",1,1\n',
+            "line 3: column 'time_hour' is '2013-01-01\\n05:00', expected timestamp[us, UTC]",
+        ),
+        (
+            "x.csv",
+            HEADER + '"a\nb",2013-01-01,1,1\nJFK,2013-01-01,soon,1\n',
+            "line 4: column 'delay' is 'soon', expected int",
+        ),
+        ("x.csv", GOOD + "JFK,2013-01-01,1\n", "line 3: 3 fields, expected 4"),
+        (
+            "x.csv",
+            GOOD + "JFK,2013-01-01,1,1.255\n",
+            "line 3: column 'fare' is '1.255', expected decimal(10, 2)",
+        ),
+        ("x.csv", GOOD + "JFK,,1,1\n", "'time_hour'"),
+        ("x.csv", "origin,time_hour,delay\n", "the header lacks 'fare'"),
+        ("x.csv", HEADER.replace("fare", "fare,more"), "the header names 'more', which the table lacks"),
+        ("x.csv", HEADER.replace("fare", "fare,fare"), "the header names 'fare' twice"),
+        ("x.csv", "", "is empty"),
+        ("x.csv", b"origin,time_hour,delay,fare\n\xff,2013-01-01,1,1\n", "UTF-8"),
+        (
+            "x.jsonl",
+            '{"origin": 5, "time_hour": "2013-01-01"}\n',
+            "line 1: column 'origin' is 5, expected string",
+        ),
+        (
+            "x.jsonl",
+            '{"time_hour": "2013-01-01"}\n\n{"time_hour": "x"}\n',
+            "line 3: column 'time_hour' is \"x\"",
+        ),
+        ("x.jsonl", '{"time_hour": "2013-01-01", "delay": 1.5}\n', "line 1: column 'delay' is \"1.5\""),
+        ("x.jsonl", '{"a": 1}\n', "key 'a' is no column"),
+        ("x.jsonl", '{"origin": "a"\n', "line 1:"),
+        ("x.jsonl", "[1]\n", "expected a JSON object"),
+        ("x.parquet", b"nothing", "cannot be read as parquet"),
+        ("x.arrow", b"nothing", "cannot be read as arrow"),
+        ("x.txt", "a", "say --format"),
+    ],
+)
+def test_a_bad_file_is_told_by_its_place_and_changes_nothing(
+    blockstore: Command, flights: str, tmp_path: Path, name: str, content: str | bytes, says: str
+) -> None:
+    good, bad = tmp_path / "good.csv", tmp_path / name
+    good.write_text(GOOD)
+    bad.write_bytes(content.encode() if isinstance(content, str) else content)
+    before = blockstore("inspect", flights, "--json").json
+    found = blockstore("write", flights, str(good), str(bad), code=1).err
+    assert says in found
+    assert name in found
+    after = blockstore("inspect", flights, "--json").json
+    assert [block for block in after if block["state"] == "ready"] == before
+    assert len(blockstore("history", flights, "--json").json) == 4
+
+
+def test_wrong_types_of_a_parquet_file_name_file_and_column(
+    blockstore: Command, flights: str, tmp_path: Path
+) -> None:
+    pq.write_table(
+        pa.table({"origin": [1], "time_hour": [1], "delay": ["x"], "fare": [1.5]}), tmp_path / "x.parquet"
+    )
+    found = blockstore("write", flights, str(tmp_path / "x.parquet"), code=1).err
+    assert "x.parquet" in found
+    assert "'origin'" in found
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        ([], 2, "was given no file"),
+        (["nofile.csv"], 1, "there is no file nofile.csv"),
+        (["."], 1, ". is a folder"),
+        (["a.csv", "--app", "x"], 2, "give both or neither"),
+        (["a.csv", "--format", "xls"], 2, "xls"),
+    ],
+)
+def test_a_wrong_call_is_told(
+    blockstore: Command, flights: str, words: list[str], code: int, says: str
+) -> None:
+    assert says in blockstore("write", flights, *words, code=code).err
+
+
+def test_a_column_of_lists_goes_by_json_not_csv(blockstore: Command, lake: str, tmp_path: Path) -> None:
+    schema = "l:list<int>, m:map<string, double>, s:struct<day:date, t:time>, b:binary, f:double, ok:bool"
+    blockstore("create", f"{lake}/t", "--schema", schema)
+    (tmp_path / "x.csv").write_text("l,m,s,b,f,ok\n")
+    assert "which CSV cannot hold" in blockstore("write", f"{lake}/t", str(tmp_path / "x.csv"), code=1).err
+    (tmp_path / "x.jsonl").write_text(
+        '{"l": [1, null], "m": {"a": 1.5}, "s": {"day": "2013-01-01", "t": "05:00:00"}, "b": "AP8=", "f": "NaN", "ok": true}\n{}\n'
+    )
+    blockstore("write", f"{lake}/t", str(tmp_path / "x.jsonl"))
+    rows = blockstore("query", f"{lake}/t", "select * from t where ok", "-o", "json").json
+    assert rows[0]["l"] == [1, None]
+    assert rows[0]["s"] == {"day": "2013-01-01", "t": "05:00:00"}
+    assert rows[0]["b"] == "AP8="
+
+
+def test_what_query_writes_write_reads(blockstore: Command, flights: str, lake: str, tmp_path: Path) -> None:
+    sql = "select origin, time_hour, delay, fare from flights"
+    before = blockstore("query", flights, f"{sql} order by all", "-o", "json").json
+    for form in ("csv", "tsv", "json", "parquet", "arrow"):
+        file = tmp_path / f"out.{form}"
+        blockstore("query", flights, sql, "-o", form, "--to", str(file))
+        if form == "json":
+            file.write_text("\n".join(line.rstrip(",") for line in file.read_text().splitlines()[1:-1]))
+        url = f"{lake}/{form}/flights"
+        blockstore(
+            "create",
+            url,
+            "--schema",
+            "origin:string, time_hour:timestamp[us, UTC], delay:int, fare:decimal(10, 2)",
+        )
+        blockstore("write", url, str(file))
+        assert blockstore("query", url, f"{sql} order by all", "-o", "json").json == before, form
+
+
+def test_another_spelling_of_null_is_said(blockstore: Command, flights: str, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text(HEADER + "LGA,2013-01-01,NA,NA\n")
+    assert "'NA'" in blockstore("write", flights, str(tmp_path / "x.csv"), code=1).err
+    blockstore("write", flights, str(tmp_path / "x.csv"), "--null", "NA")

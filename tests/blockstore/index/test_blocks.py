@@ -1,0 +1,76 @@
+"""The live set behaves as a plain dict would, whatever its inside."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from blockstore.index import blocks as blocks_module
+from blockstore.index.blocks import Blocks, LiveBlock
+from blockstore.index.rows import FRAME
+from tests.support.index_data import block, ulid
+
+
+def live(number: int, version: int = 1, sources: int = 1) -> LiveBlock:
+    names = tuple(ulid(number + 10_000 * place) for place in range(sources))
+    return LiveBlock(meta=block(number, sources=names), version=version, first_row_id=10 * number)
+
+
+Step = tuple[str, int]
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["put", "put", "remove", "except", "rows"]), st.integers(0, 30)), max_size=60
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS)
+def test_it_is_a_map_from_ulids(steps: list[Step]) -> None:
+    found, model = Blocks.of(), {}
+    versions = []
+    for kind, number in steps:
+        name = ulid(number)
+        if kind == "put":
+            one = live(number, version=len(versions) + 1, sources=1 + number % 3)
+            found, model = found.changed((), [one]), {**model, name: one}
+        elif kind == "remove" and name in model:
+            found, model = found.changed([name], ()), {k: v for k, v in model.items() if k != name}
+        elif kind == "except" and name in model:
+            one = replace(model[name], excepted=frozenset({name}))
+            found, model = found.changed((), [one]), {**model, name: one}
+        elif kind == "rows":
+            found.rows()
+        versions.append((found, model))
+    for blocks, expected in versions:
+        ordered = [expected[name] for name in sorted(expected)]
+        assert list(blocks) == ordered
+        assert blocks.ulids() == sorted(expected)
+        assert len(blocks) == len(expected)
+        assert blocks == Blocks.of(ordered)
+        assert blocks.table().schema == FRAME
+        assert blocks.table()["version"].to_pylist() == [one.version for one in ordered]
+        assert [one.decode() for one in blocks.sources().tolist()] == sorted(
+            source for one in ordered for source in one.meta.sources
+        )
+        for number in range(31):
+            assert blocks.get(ulid(number)) == expected.get(ulid(number))
+            assert (ulid(number) in blocks) == (ulid(number) in expected)
+
+
+def test_a_large_overlay_becomes_the_base(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks_module, "_OVERLAY", 4)
+    found = Blocks.of()
+    for number in (*range(0, 40, 2), *range(1, 40, 2)):
+        found = found.changed((), [live(number)])
+        assert len(found._view.overlay) <= 5
+    for number in range(0, 40, 3):
+        found = found.changed([ulid(number)], ())
+    assert found.ulids() == [ulid(number) for number in range(40) if number % 3]
+
+
+def test_rows_are_taken_in_the_order_asked_for() -> None:
+    found = Blocks.of(live(number) for number in range(5)).changed([ulid(1)], [live(9)])
+    assert [one.ulid for one in found.take([4, 0, 1, 0])] == [ulid(9), ulid(0), ulid(2), ulid(0)]
+    assert found.take([]) == []
