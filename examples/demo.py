@@ -42,8 +42,9 @@ def say(text: str) -> None:
 
 
 def blockstore(*words: str, show: bool = True) -> str:
-    """Run the command line as a person would; answer what it printed."""
-    print("$ blockstore " + " ".join(f'"{word}"' if " " in word else word for word in words), flush=True)
+    """Run the command line as a person would, and show it; answer what it printed."""
+    if show:
+        print("$ blockstore " + " ".join(f'"{word}"' if " " in word else word for word in words), flush=True)
     done = subprocess.run([BLOCKSTORE, *words], capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stdout + done.stderr)
@@ -58,19 +59,18 @@ def answers(table: str, *more: str) -> list[object]:
 
 
 def session() -> SparkSession:
-    """A local Spark of two cores, quiet and without its page."""
-    spark = (
+    """A local Spark of two cores, quiet and without its page; its workers run this interpreter."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    return (
         SparkSession.builder.master("local[2]")
         .appName("blockstore demo")
         .config("spark.ui.enabled", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.log.level", "ERROR")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .getOrCreate()
     )
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
 
 
 def write(frame: DataFrame, table: str, batch: int) -> None:
@@ -135,6 +135,7 @@ def main() -> None:
     say("4. Questions, before compaction")
     blockstore("query", table, QUERIES[0])
     before = answers(table)
+    print(f"  and {len(before) - 1} more: by carrier, by origin and month, and July from JFK")
     versions = len(json.loads(blockstore("history", table, "--json", show=False)))
 
     say("5. The compactor merges what belongs together")

@@ -61,7 +61,7 @@ def test_python_and_sql_snippets_run_and_print_what_they_say(
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 def test_the_spark_snippet_runs(tmp_path: Path) -> None:
-    """In a process of its own: the snippet makes its own session, as its reader would."""
+    """In a process of its own, as with an activated environment: the snippet makes its own session, as its reader would."""
     code = next(code for code in snippets("python") if "SparkSession" in code)
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False

@@ -1,0 +1,193 @@
+"""Blocks as the command line shows them: every directory of a table with its state, and the live ones by index alone.
+
+One JSON shape a block, the same in every verb. A block's state is told by ``lifecycle.states``, never guessed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from blockstore.cli.output import Cell, Column, count, iso, size, span
+from blockstore.format.block import BlockMeta
+from blockstore.index.blocks import LiveBlock
+from blockstore.lifecycle.discover import Directory, Found, Listing, list_directories, list_snapshot, look
+from blockstore.lifecycle.states import BlockState, Verdict, classify
+from blockstore.scan.snapshot import Snapshot
+from blockstore.table import Table
+
+__all__ = ["LONG", "SHORT", "WIDE", "Shown", "cells", "examine", "live", "meta_json"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A block, or what is left of one, and what is known of it."""
+
+    ulid: str
+    meta: BlockMeta | None
+    state: BlockState
+    reason: str
+    version: int | None = None
+    first_row_id: int | None = None
+    excepted: tuple[str, ...] = ()
+    objects: int | None = None
+    bytes: int = 0
+
+    def json(self) -> dict[str, Cell]:
+        """The block for machines."""
+        value: dict[str, Cell] = {"ulid": self.ulid, "state": str(self.state), "reason": self.reason}
+        value |= {"version": self.version, "bytes": self.bytes}
+        if self.meta is not None:
+            value |= meta_json(self.meta)
+        value["excepted"] = list(self.excepted)
+        return value
+
+    @property
+    def source(self) -> str | None:
+        """The one write that the block holds, where it is one."""
+        return self.meta.sources[0] if self.meta is not None and len(self.meta.sources) == 1 else None
+
+
+def live(snapshot: Snapshot) -> list[Shown]:
+    """The blocks of a snapshot, by metadata alone."""
+    return [_live(block) for block in snapshot.live()]
+
+
+def examine(table: Table) -> list[Shown]:
+    """Every directory of the table and every block that the index names, by one listing and the metas it shows."""
+    listing = list_directories(table.bucket)
+    table.poll()
+    state = table.log.state
+    known = {block.ulid: block for block in state.blocks}
+    loaded = {ulid: block.meta for ulid, block in known.items()}
+    found = look(table.bucket, table.world, listing, loaded=loaded)
+    properties = table.definition.properties
+    covered = {meta.ulid for meta in list_snapshot(found, state, properties, listing.now_ms).cover.superseded}
+    shown = [
+        _directory(
+            one, classify(one.evidence(state, covered=ulid in covered), listing.now_ms, properties), known
+        )
+        for ulid, one in found.items()
+    ]
+    gone = [_gone(block, listing) for ulid, block in known.items() if ulid not in found]
+    return sorted([*shown, *gone], key=lambda block: block.ulid)
+
+
+def _live(block: LiveBlock) -> Shown:
+    return Shown(
+        ulid=block.ulid,
+        meta=block.meta,
+        state=BlockState.READY,
+        reason="an index entry names it",
+        version=block.version,
+        first_row_id=block.first_row_id,
+        excepted=tuple(sorted(block.excepted)),
+        bytes=block.meta.bytes,
+    )
+
+
+def _directory(one: Found, verdict: Verdict, known: Mapping[str, LiveBlock]) -> Shown:
+    directory: Directory = one.directory
+    block = known.get(directory.ulid)
+    meta = one.meta or (block.meta if block else None)
+    return Shown(
+        ulid=directory.ulid,
+        meta=meta,
+        state=verdict.state,
+        reason=verdict.reason,
+        version=block.version if block else None,
+        first_row_id=block.first_row_id if block else None,
+        excepted=tuple(sorted(block.excepted)) if block else (),
+        objects=len(directory.objects),
+        bytes=meta.bytes if meta else sum(found.size for found in directory.objects.values()),
+    )
+
+
+def _gone(block: LiveBlock, listing: Listing) -> Shown:
+    """A block that the index names and the listing lacks: committed since, or lost."""
+    return Shown(
+        ulid=block.ulid,
+        meta=block.meta,
+        state=BlockState.MALFORMED,
+        reason=f"an index entry names it, but the listing of {iso(listing.now_ms)} shows no such directory",
+        version=block.version,
+        first_row_id=block.first_row_id,
+        excepted=tuple(sorted(block.excepted)),
+        objects=0,
+        bytes=block.meta.bytes,
+    )
+
+
+def meta_json(meta: BlockMeta) -> dict[str, Cell]:
+    """What meta.json says, for machines; times are ISO texts."""
+    return {
+        "ulid": meta.ulid,
+        "min_time": iso(meta.min_time),
+        "max_time": iso(meta.max_time),
+        "rows": meta.rows,
+        "bytes": meta.bytes,
+        "chunks": len(meta.chunks),
+        "level": meta.level,
+        "revision": meta.revision,
+        "resolution": meta.resolution,
+        "labels": dict(meta.labels),
+        "sources": list(meta.sources),
+        "parents": [parent.ulid for parent in meta.parents],
+        "visible_by": str(meta.visible_by),
+        "job": None if meta.job is None else {"app": meta.job.app, "batch": meta.job.batch},
+        "producer": meta.producer,
+        "uploaded": iso(meta.uploaded_time) if meta.uploaded_time else None,
+        "schema_id": meta.schema_id,
+    }
+
+
+SHORT = (
+    Column("ulid", "BLOCK"),
+    Column("span", "TIME", fold=True),
+    Column("rows", "ROWS", right=True),
+    Column("size", "SIZE", right=True),
+    Column("level", "LEVEL", right=True),
+)
+LONG = (*SHORT, Column("state", "STATE"), Column("labels", "LABELS", fold=True), Column("from", "SOURCE"))
+WIDE = (
+    *LONG,
+    Column("version", "VERSION", right=True),
+    Column("chunks", "CHUNKS", right=True),
+    Column("revision", "REVISION", right=True),
+    Column("job", "JOB"),
+    Column("uploaded", "UPLOADED"),
+    Column("reason", "WHY", fold=True),
+)
+
+
+def cells(block: Shown) -> dict[str, str]:
+    """The block for people: every column that a table may show."""
+    meta = block.meta
+    row = {
+        "ulid": block.ulid,
+        "size": size(block.bytes),
+        "state": str(block.state),
+        "version": "" if block.version is None else str(block.version),
+        "reason": block.reason,
+    }
+    if meta is None:
+        return row | dict.fromkeys(
+            ("span", "rows", "level", "labels", "from", "chunks", "revision", "job", "uploaded"), ""
+        )
+    return row | {
+        "span": span(meta.min_time, meta.max_time),
+        "rows": count(meta.rows),
+        "level": str(meta.level),
+        "labels": _pairs(meta.labels.items()),
+        "from": "itself"
+        if meta.sources == (meta.ulid,)
+        else block.source or f"{count(len(meta.sources))} sources",
+        "chunks": str(len(meta.chunks)),
+        "revision": str(meta.revision),
+        "job": "" if meta.job is None else f"{meta.job.app}/{meta.job.batch}",
+        "uploaded": iso(meta.uploaded_time // 1000 * 1000) if meta.uploaded_time else "",
+    }
+
+
+def _pairs(items: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sorted(items))

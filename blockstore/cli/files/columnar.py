@@ -1,0 +1,54 @@
+"""Parquet and Arrow files: they carry their own types, which the table casts to its own as for any append."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from blockstore.cli.files.forms import Form
+from blockstore.cli.files.opening import Advance, opened
+
+__all__ = ["read", "schema_of"]
+
+_ROWS = 131_072
+
+
+def read(path: str, form: Form, *, advance: Advance) -> Iterator[pa.RecordBatch]:
+    """The file's batches, in their order."""
+    if form is Form.PARQUET:
+        with pq.ParquetFile(path) as file:
+            for group in range(file.num_row_groups):
+                yield from file.iter_batches(batch_size=_ROWS, row_groups=[group])
+                advance(_packed(file.metadata.row_group(group)))
+        return
+    with _arrow(path, advance) as reader:
+        yield from reader
+
+
+def schema_of(path: str, form: Form) -> pa.Schema:
+    """The schema that the file declares."""
+    if form is Form.PARQUET:
+        return pq.read_schema(path)
+    with _arrow(path, lambda _: None) as reader:
+        return reader.schema
+
+
+def _packed(group: pq.RowGroupMetaData) -> int:
+    return sum(group.column(index).total_compressed_size for index in range(group.num_columns))
+
+
+@contextmanager
+def _arrow(path: str, advance: Advance) -> Iterator[pa.RecordBatchReader]:
+    """An Arrow IPC file (Feather) or an IPC stream: the file begins with its magic bytes."""
+    with opened(path) as source:
+        is_file = source.read(6) == b"ARROW1"
+    with opened(path, advance) as source:
+        if is_file:
+            file = pa.ipc.open_file(source if source.seekable() else pa.BufferReader(source.read()))
+            batches = (file.get_batch(index) for index in range(file.num_record_batches))
+            yield pa.RecordBatchReader.from_batches(file.schema, batches)
+        else:
+            yield pa.ipc.open_stream(source)

@@ -1,0 +1,193 @@
+"""JSON lines: one object a line, its keys the table's columns; a key that is left out is null.
+
+Rules: a value is of its column's type or refused with line, column and value; numbers are exact (a decimal is never
+read as a float); times are texts in ISO form; binary is base64 text; a map is an object or a list of pairs.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import json
+import math
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any, NoReturn
+
+import pyarrow as pa
+import pyarrow.json as pajson
+
+from blockstore.cli.files.opening import Advance, opened
+from blockstore.cli.files.text_values import converted
+from blockstore.cli.schema_text import type_name
+from blockstore.errors import Invalid
+
+__all__ = ["read", "schema_of"]
+
+_ROWS = 16_384
+_SAMPLE = 16 << 20
+_SHOWN = 60
+
+
+def read(path: str, name: str, schema: pa.Schema, *, advance: Advance) -> Iterator[pa.RecordBatch]:
+    """The file's rows under ``schema``; Invalid names file, line, column, value and what was expected."""
+    lines: list[tuple[int, str]] = []
+    with opened(path, advance) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig") as text:
+        for number, line in enumerate(_decoded(text, name), start=1):
+            if line.strip():
+                lines.append((number, line))
+            if len(lines) == _ROWS:
+                yield _batch(lines, name, schema)
+                lines = []
+        if lines:
+            yield _batch(lines, name, schema)
+
+
+def schema_of(path: str, name: str) -> pa.Schema:
+    """The types that the first megabytes suggest."""
+    with opened(path) as stream:
+        reader = pajson.open_json(stream, read_options=pajson.ReadOptions(block_size=_SAMPLE))
+        fields = [
+            pa.field(field.name, pa.string() if pa.types.is_null(field.type) else field.type)
+            for field in reader.schema
+        ]
+    return pa.schema(fields)
+
+
+def _decoded(text: io.TextIOWrapper, name: str) -> Iterator[str]:
+    number = 0
+    try:
+        for line in text:
+            number += 1
+            yield line
+    except UnicodeDecodeError as error:
+        raise Invalid(
+            f"{name}, after line {number}: {error.reason}, expected UTF-8: convert the file"
+        ) from None
+
+
+def _batch(lines: list[tuple[int, str]], name: str, schema: pa.Schema) -> pa.RecordBatch:
+    columns: dict[str, list[Any]] = {field.name: [] for field in schema}
+    for number, line in lines:
+        row = _object(line, name, number)
+        extra = next((key for key in row if key not in columns), None)
+        if extra is not None:
+            raise Invalid(
+                f"{name}, line {number}: key {extra!r} is no column of the table ({', '.join(schema.names)}): "
+                "drop it, or add the column with alter; nothing was written"
+            )
+        for key, values in columns.items():
+            values.append(row.get(key))
+    arrays = [_column(field, columns[field.name], lines, name) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, names=schema.names)
+
+
+def _object(line: str, name: str, number: int) -> dict[str, Any]:
+    try:
+        row = json.loads(line, parse_float=Decimal, object_pairs_hook=_unique)
+    except ValueError as error:
+        raise Invalid(
+            f"{name}, line {number}: {error}, expected one JSON object a line: mend the line; nothing was written"
+        ) from None
+    if not isinstance(row, dict):
+        raise Invalid(
+            f"{name}, line {number}: found {line.strip()[:_SHOWN]!r}, expected a JSON object; nothing was written"
+        )
+    return row
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, _ in pairs if sum(key == other for other, _ in pairs) > 1)
+        raise ValueError(f"key {twice!r} stands twice in one object")
+    return found
+
+
+def _column(field: pa.Field, values: list[Any], lines: list[tuple[int, str]], name: str) -> pa.Array:
+    try:
+        return _array(values, field.type)
+    except (ValueError, TypeError, OverflowError, pa.ArrowException):
+        for (number, _), value in zip(lines, values, strict=True):
+            try:
+                _array([value], field.type)
+            except (ValueError, TypeError, OverflowError, pa.ArrowException):
+                _refuse(name, number, field, value)
+        raise
+
+
+def _refuse(name: str, line: int, field: pa.Field, value: Any) -> NoReturn:
+    text = json.dumps(value, default=str)
+    shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+    raise Invalid(
+        f"{name}, line {line}: column {field.name!r} is {shown}, expected {type_name(field.type)}: "
+        "mend the value; nothing was written"
+    ) from None
+
+
+def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
+        if not all(value is None or isinstance(value, str) for value in values):
+            raise ValueError("a text was expected")
+        return converted(pa.array(values, pa.string()), kind)
+    return pa.array([_value(value, kind) for value in values], kind)
+
+
+def _value(value: Any, kind: pa.DataType) -> Any:
+    """A JSON value as Python value for Arrow; raises ValueError or TypeError if it is none of ``kind``."""
+    types = pa.types
+    if value is None:
+        return None
+    if types.is_boolean(kind):
+        return _expect(value, bool)
+    if types.is_string(kind):
+        return _expect(value, str)
+    if types.is_binary(kind) or types.is_fixed_size_binary(kind):
+        try:
+            return base64.b64decode(_expect(value, str), validate=True)
+        except binascii.Error:
+            raise ValueError("base64 was expected") from None
+    if types.is_floating(kind):
+        return _float(value)
+    if types.is_integer(kind) or types.is_duration(kind):
+        number = _number(value)
+        if number != int(number):
+            raise ValueError("a whole number was expected")
+        return int(number)
+    if types.is_decimal(kind):
+        return Decimal(value) if isinstance(value, str) else Decimal(_number(value))
+    if types.is_temporal(kind):
+        return converted(pa.array([_expect(value, str)]), kind)[0].as_py()
+    if types.is_struct(kind):
+        fields = {field.name: field.type for field in kind.fields}
+        if set(_expect(value, dict)) - set(fields):
+            raise ValueError("an unknown key")
+        return {key: _value(value.get(key), own) for key, own in fields.items()}
+    if types.is_map(kind):
+        items = value.items() if isinstance(value, dict) else _expect(value, list)
+        return [(_value(key, kind.key_type), _value(item, kind.item_type)) for key, item in items]
+    if types.is_list(kind) or types.is_fixed_size_list(kind):
+        return [_value(item, kind.value_type) for item in _expect(value, list)]
+    raise ValueError(f"JSON cannot hold {kind}")
+
+
+def _expect(value: Any, kind: type) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"a {kind.__name__} was expected")
+    return value
+
+
+def _number(value: Any) -> int | Decimal:
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        raise TypeError("a number was expected")
+    return value
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, float) or value in ("NaN", "Infinity", "-Infinity"):
+        return float(value)
+    number = float(_number(value))
+    if math.isinf(number):
+        raise ValueError("a number in the range of a double was expected")
+    return number

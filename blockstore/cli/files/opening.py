@@ -1,0 +1,41 @@
+"""Files as streams of bytes, unpacked on the way, that tell how far they were read."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import PurePath
+
+import pyarrow as pa
+
+__all__ = ["Advance", "opened"]
+
+Advance = Callable[[float], None]
+
+_CODECS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
+
+
+class _Counted(io.FileIO):
+    """A file that tells every read; what is compressed counts as it lies there."""
+
+    def __init__(self, path: str, advance: Advance) -> None:
+        super().__init__(path)
+        self._advance = advance
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = super().read(-1 if size is None else size) or b""
+        self._advance(len(data))
+        return data
+
+
+@contextmanager
+def opened(path: str, advance: Advance = lambda _: None) -> Iterator[pa.NativeFile]:
+    """The file's content, unpacked as its name says."""
+    codec = _CODECS.get(PurePath(path).suffix.lower())
+    with pa.PythonFile(_Counted(path, advance), mode="r") as packed:
+        if codec is None:
+            yield packed
+            return
+        with pa.CompressedInputStream(packed, codec) as stream:
+            yield stream

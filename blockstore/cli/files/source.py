@@ -1,0 +1,121 @@
+"""One file, or standard input, as a stream of record batches of a table's columns.
+
+Rule: what a file holds is converted without loss or refused, with its line, column and value; nothing is guessed,
+and nothing of a refused file is ever visible, since all files of a call are one block.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from blockstore.cli.files import columnar, delimited, json_lines
+from blockstore.cli.files.forms import Form, form_of
+from blockstore.cli.files.opening import Advance
+from blockstore.errors import Invalid
+
+__all__ = ["Source", "read", "schema_of", "sources"]
+
+STDIN = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A file to read: its path on this machine, its name for errors, its form and its size."""
+
+    path: str
+    name: str
+    form: Form
+    bytes: int
+
+
+@contextmanager
+def sources(words: tuple[str, ...], form: Form | None) -> Iterator[list[Source]]:
+    """The files that the words name, checked to exist; standard input lies in a temporary file meanwhile."""
+    with tempfile.TemporaryDirectory(prefix="blockstore-") as folder:
+        found = []
+        for word in words:
+            if word == STDIN:
+                if form is None:
+                    raise Invalid(
+                        f"standard input has no name that tells its form: say --format, one of {', '.join(Form)}"
+                    )
+                path = os.path.join(folder, "stdin")
+                _spool(path)
+                found.append(Source(path=path, name="standard input", form=form, bytes=os.path.getsize(path)))
+                continue
+            if not os.path.exists(word):
+                raise Invalid(f"there is no file {word}: name files that exist, or - for standard input")
+            if os.path.isdir(word):
+                raise Invalid(f"{word} is a folder, expected a file: name the files in it")
+            found.append(
+                Source(path=word, name=word, form=form or form_of(word), bytes=os.path.getsize(word))
+            )
+        yield found
+
+
+def _spool(path: str) -> None:
+    """Standard input as a file: Parquet needs its end first, and an error in a line is looked for a second time."""
+    if os.path.exists(path):
+        raise Invalid("standard input (-) is named twice, expected once")
+    with open(path, "wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
+
+
+def read(
+    source: Source,
+    schema: pa.Schema,
+    *,
+    nulls: tuple[str, ...] = (),
+    advance: Advance = lambda _: None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a file under ``schema``, batch by batch. Raises Invalid: file, line, column, value, expected."""
+    try:
+        match source.form:
+            case Form.CSV | Form.TSV:
+                yield from delimited.read(
+                    source.path,
+                    source.name,
+                    schema,
+                    delimiter=_delimiter(source.form),
+                    nulls=nulls,
+                    advance=advance,
+                )
+            case Form.JSON:
+                yield from json_lines.read(source.path, source.name, schema, advance=advance)
+            case _:
+                yield from columnar.read(source.path, source.form, advance=advance)
+    except pa.ArrowException as error:
+        raise Invalid(_unreadable(source, error)) from error
+
+
+def schema_of(source: Source) -> pa.Schema:
+    """The schema that a file declares, or that its first megabytes suggest."""
+    try:
+        match source.form:
+            case Form.CSV | Form.TSV:
+                return delimited.schema_of(source.path, source.name, delimiter=_delimiter(source.form))
+            case Form.JSON:
+                return json_lines.schema_of(source.path, source.name)
+            case _:
+                return columnar.schema_of(source.path, source.form)
+    except pa.ArrowException as error:
+        raise Invalid(_unreadable(source, error)) from error
+
+
+def _delimiter(form: Form) -> str:
+    return "\t" if form is Form.TSV else ","
+
+
+def _unreadable(source: Source, error: Exception) -> str:
+    first = str(error).partition("\n")[0].rstrip(".")
+    return (
+        f"{source.name} cannot be read as {source.form} ({first}): say the right --format, or mend the file"
+    )

@@ -1,0 +1,108 @@
+"""``blockstore inspect``: every block of a table with its state, as one listing and the index show it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from blockstore.cli.blocks import LONG, WIDE, Shown, cells, examine
+from blockstore.cli.failure import Usage
+from blockstore.cli.options import Json, Many
+from blockstore.cli.output import Cell, count, rows_as, say, show_json, show_table, size
+from blockstore.cli.values import pairs
+from blockstore.table import open as open_table
+
+__all__ = ["inspect"]
+
+_KEYS = (
+    "ulid",
+    "state",
+    "min_time",
+    "max_time",
+    "rows",
+    "bytes",
+    "chunks",
+    "level",
+    "revision",
+    "version",
+    "labels",
+    "sources",
+    "job",
+    "uploaded",
+    "reason",
+)
+
+
+def inspect(
+    url: str,
+    /,
+    *,
+    output: Annotated[
+        Literal["table", "wide", "json", "csv", "tsv"], Parameter(name=["--output", "-o"])
+    ] = "table",
+    selector: Annotated[Many, Parameter(negative="")] = (),
+    sort_by: Annotated[str, Parameter(allow_leading_hyphen=True)] = "min_time",
+    json: Json = False,
+) -> None:
+    """Show a table's blocks with their state, labels and sources.
+
+    Parameters
+    ----------
+    url
+        The table.
+    output
+        The form: a table, a wide one, or JSON, CSV, TSV.
+    selector
+        Show only blocks with this label, `name=value`, or in this state, `state=ready`.
+    sort_by
+        What to sort by; `-` in front turns the order around. One of the columns of -o csv.
+    json
+        The same as -o json.
+    """
+    ordered = _order(sort_by)
+    wanted = pairs(selector, "--selector")
+    table = open_table(url)
+    blocks = ordered([block for block in examine(table) if _selected(block, wanted)])
+    if json or output == "json":
+        show_json([block.json() for block in blocks])
+    elif output in ("csv", "tsv"):
+        rows_as("csv" if output == "csv" else "tsv", [_row(block) for block in blocks], _KEYS)
+    else:
+        show_table(WIDE if output == "wide" else LONG, [cells(block) for block in blocks])
+        rows = sum(
+            block.meta.rows for block in blocks if block.meta is not None and block.version is not None
+        )
+        total = size(sum(block.bytes for block in blocks))
+        say(
+            f"{count(len(blocks))} blocks, {total}; {count(rows)} live rows at version {table.log.state.version}"
+        )
+
+
+def _selected(block: Shown, wanted: dict[str, str]) -> bool:
+    labels = {} if block.meta is None else block.meta.labels
+    return all(
+        str(block.state) == value if name == "state" and name not in labels else labels.get(name) == value
+        for name, value in wanted.items()
+    )
+
+
+def _row(block: Shown) -> dict[str, Cell]:
+    return dict.fromkeys(_KEYS, None) | {key: value for key, value in block.json().items() if key in _KEYS}
+
+
+def _order(text: str) -> Callable[[list[Shown]], list[Shown]]:
+    name = text.removeprefix("-")
+    if name not in _KEYS:
+        raise Usage(
+            f"--sort-by is {text!r}, expected one of {', '.join(_KEYS)}, with - in front to turn it around"
+        )
+
+    def key(block: Shown) -> tuple[bool, object]:
+        value = _row(block)[name]
+        return value is None, str(value) if isinstance(
+            value, list | dict
+        ) else value if value is not None else ""
+
+    return lambda blocks: sorted(blocks, key=key, reverse=text.startswith("-"))

@@ -1,0 +1,15 @@
+"""Options that several verbs share, with one meaning everywhere."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from cyclopts import Parameter
+
+__all__ = ["Json", "Many"]
+
+Json: TypeAlias = Annotated[bool, Parameter(negative="")]
+"""``--json``: one JSON document on standard output."""
+
+Many: TypeAlias = tuple[str, ...]
+"""An option that may be given several times."""

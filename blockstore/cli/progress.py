@@ -1,0 +1,26 @@
+"""A progress bar on standard error, only where a person looks at it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from blockstore.cli.files.opening import Advance
+
+__all__ = ["progress"]
+
+
+@contextmanager
+def progress(what: str, total: float | None, *, quiet: bool = False) -> Iterator[Advance]:
+    """Give a function that advances the bar by so many of ``total`` bytes; does nothing off a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda amount: bar.advance(task, amount)

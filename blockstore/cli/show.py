@@ -1,0 +1,131 @@
+"""``blockstore show``: everything about one block."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from blockstore.cli.blocks import Shown, cells, examine
+from blockstore.cli.options import Json
+from blockstore.cli.output import Cell, Column, count, iso, say, show_json, show_table, size
+from blockstore.errors import Invalid, NotFound
+from blockstore.format.block import ChunkFile, StatValue
+from blockstore.names import is_ulid
+from blockstore.table import open as open_table
+
+__all__ = ["show"]
+
+_FILES = (
+    Column("path", "FILE"),
+    Column("rows", "ROWS", right=True),
+    Column("size", "SIZE", right=True),
+    Column("sha256", "SHA-256"),
+)
+_STATISTICS = (
+    Column("path", "FILE"),
+    Column("column", "COLUMN", fold=True),
+    Column("min", "MIN", fold=True),
+    Column("max", "MAX", fold=True),
+    Column("nulls", "NULLS", right=True),
+)
+
+
+def show(url: str, ulid: str, /, *, json: Json = False) -> None:
+    """Show everything about one block.
+
+    Parameters
+    ----------
+    url
+        The table.
+    ulid
+        The block.
+    json
+        Print JSON, with the statistics of every file.
+    """
+    if not is_ulid(ulid.upper()):
+        raise Invalid(f"{ulid!r} is no block's name, expected a ULID such as 01JD0000000000000000000000")
+    table = open_table(url)
+    block = next((block for block in examine(table) if block.ulid == ulid.upper()), None)
+    if block is None:
+        raise NotFound(f"there is no block {ulid.upper()} in {table.url}: list them with blockstore inspect")
+    if json:
+        show_json({**block.json(), "files": [_file(file) for file in _files(block)]})
+    else:
+        _tell(block, table.definition.schema)
+
+
+def _files(block: Shown) -> tuple[ChunkFile, ...]:
+    return () if block.meta is None else block.meta.files
+
+
+def _file(file: ChunkFile) -> dict[str, Cell]:
+    columns: dict[str, Cell] = {
+        name: {"min": found.min, "max": found.max, "nulls": found.nulls}
+        for name, found in file.columns.items()
+    }
+    return {
+        "path": file.path,
+        "rows": file.rows,
+        "bytes": file.bytes,
+        "sha256": file.sha256,
+        "columns": columns,
+    }
+
+
+def _tell(block: Shown, schema: pa.Schema) -> None:
+    shown = cells(block)
+    say(f"block    {block.ulid}")
+    say(f"state    {block.state}: {block.reason}")
+    if block.version is not None:
+        say(f"version  {block.version}, rows from id {block.first_row_id}")
+    meta = block.meta
+    if meta is None:
+        say(f"size     {size(block.bytes)} in {block.objects or 0} objects")
+        return
+    say(f"time     {iso(meta.min_time)} … {iso(meta.max_time)}")
+    say(f"rows     {count(meta.rows)}, {size(meta.bytes)} in {len(meta.chunks)} chunks")
+    say(
+        f"level    {meta.level}, revision {meta.revision}, visible by {meta.visible_by}, schema {meta.schema_id}"
+    )
+    for title, text in (("labels", shown["labels"]), ("job", shown["job"]), ("producer", meta.producer)):
+        if text:
+            say(f"{title:<8} {text}")
+    say(f"sources  {', '.join(meta.sources[:20])}{' …' if len(meta.sources) > 20 else ''}")
+    if meta.parents:
+        say(f"parents  {', '.join(parent.ulid for parent in meta.parents)}")
+    if block.excepted:
+        say(f"hidden   the rows of {', '.join(block.excepted)}")
+    say("")
+    show_table(_FILES, [_file_cells(file) for file in meta.files])
+    say("")
+    show_table(_STATISTICS, [row for file in meta.files for row in _statistics(file, schema)])
+
+
+def _file_cells(file: ChunkFile) -> dict[str, str]:
+    return {"path": file.path, "rows": count(file.rows), "size": size(file.bytes), "sha256": file.sha256}
+
+
+def _statistics(file: ChunkFile, schema: pa.Schema) -> list[dict[str, str]]:
+    return [
+        {
+            "path": file.path,
+            "column": name,
+            "min": _bound(found.min, schema, name),
+            "max": _bound(found.max, schema, name),
+            "nulls": count(found.nulls),
+        }
+        for name, found in file.columns.items()
+    ]
+
+
+def _bound(value: StatValue | None, schema: pa.Schema, name: str) -> str:
+    """A bound as people read it: moments are stored as whole numbers in the column's unit."""
+    if value is None:
+        return ""
+    kind = schema.field(name).type if name in schema.names else pa.null()
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return str(
+            pa.scalar(value, pa.int64())
+            .cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
+            .cast(kind)
+        )
+    return str(value)

@@ -1,0 +1,115 @@
+"""``blockstore write``: append files as one block, all of them or none."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from blockstore.cli.failure import Usage
+from blockstore.cli.files.forms import Form
+from blockstore.cli.files.source import Source, read, sources
+from blockstore.cli.options import Json, Many
+from blockstore.cli.output import count, say, show_json, size
+from blockstore.cli.progress import progress
+from blockstore.cli.values import pairs
+from blockstore.errors import Invalid
+from blockstore.format.block import Job
+from blockstore.operations.append import AppendedBlock
+from blockstore.operations.writer import Writer
+from blockstore.table import open as open_table
+
+__all__ = ["write"]
+
+
+def write(
+    url: str,
+    /,
+    *files: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    format_: Annotated[Form | None, Parameter(name="--format")] = None,
+    null: Annotated[Many, Parameter(negative="")] = (),
+    app: str | None = None,
+    batch: int | None = None,
+    label: Annotated[Many, Parameter(name="--label", negative="")] = (),
+    message: str = "",
+    json: Json = False,
+) -> None:
+    """Append files as one block: all of them or none.
+
+    Parameters
+    ----------
+    url
+        The table.
+    files
+        Parquet, CSV, TSV, JSON lines or Arrow files, compressed or not; `-` is standard input.
+    format_
+        The files' form, where their names do not tell it.
+    null
+        Another spelling of null in CSV and TSV, such as NA; an empty field is null anyway.
+    app
+        With --batch: the write happens once, however often it is repeated.
+    batch
+        The number of the app's batch.
+    label
+        A constant of the block, `name=value`.
+    message
+        What the history says about it.
+    json
+        Print the block as JSON.
+    """
+    if not files:
+        raise Usage(
+            "write was given no file: name Parquet, CSV, TSV, JSON lines or Arrow files, or - for stdin"
+        )
+    if (app is None) != (batch is None):
+        raise Usage("--app and --batch name a job together: give both or neither")
+    job = None if app is None or batch is None else Job(app=app, batch=batch)
+    table = open_table(url)
+    labels = pairs(label, "--label") or None
+    with sources(files, format_) as named:
+        total = sum(source.bytes for source in named)
+        with (
+            progress(f"writing {table.name}", total, quiet=json) as advance,
+            table.writer(job=job, labels=labels, message=message) as writer,
+        ):
+            for source in named:
+                for rows in read(source, table.definition.schema, nulls=null, advance=advance):
+                    _take(writer, rows, source)
+        block = writer.finish()
+    if json:
+        show_json(_json(block))
+    else:
+        say(_told(table.url, block))
+
+
+def _take(writer: Writer, rows: object, source: Source) -> None:
+    try:
+        writer.write(rows)
+    except Invalid as error:
+        raise Invalid(f"{source.name}: {error}") from error
+
+
+def _json(block: AppendedBlock) -> dict[str, object]:
+    return {
+        "ulid": block.ulid,
+        "version": block.version,
+        "published": block.published,
+        "already": block.already,
+        "rows": block.rows,
+        "bytes": block.bytes,
+        "chunks": block.chunks,
+    }
+
+
+def _told(url: str, block: AppendedBlock) -> str:
+    if block.already:
+        return f"nothing written to {url}: this batch was written before, as block {block.ulid or 'unknown'}"
+    if block.ulid is None:
+        return f"nothing written to {url}: the files have no rows"
+    seen = (
+        f"version {block.version}"
+        if block.published
+        else "not published yet, readers will discover it by its age"
+    )
+    rows = f"{count(block.rows)} row{'s' if block.rows != 1 else ''}"
+    return f"wrote {rows}, {size(block.bytes)}, to {url} as block {block.ulid}: {seen}"

@@ -1,0 +1,180 @@
+"""An answer in the form that was asked for: a table for people, CSV, TSV, JSON, Parquet or an Arrow stream.
+
+Rules: batches are written as they come, so memory does not grow with the answer; only a table for people is cut, and
+then says so. A file appears only when it is whole.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from decimal import Decimal
+from typing import BinaryIO
+
+import orjson
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+from blockstore.cli.output import Column, show_table
+from blockstore.errors import Invalid
+
+__all__ = ["FORMS", "deliver", "write_json"]
+
+_SHOWN_ROWS = 1_000
+_SHOWN_TEXT = 120
+
+
+def deliver(answer: pa.RecordBatchReader, form: str, to: str | None) -> None:
+    """Write the answer to standard output, or to the file ``to``."""
+    if form == "table" and to is None:
+        _show(answer)
+        return
+    if form == "table":
+        raise Invalid("a table for people is not written to a file: say -o csv, tsv, json, parquet or arrow")
+    write = FORMS[form]
+    if to is not None:
+        _write_file(answer, write, to)
+        return
+    if form in ("parquet", "arrow") and sys.stdout.isatty():
+        raise Invalid(f"{form} is not text: send standard output to a file or a pipe, or say --to FILE")
+    sys.stdout.flush()
+    write(answer, sys.stdout.buffer)
+    sys.stdout.buffer.flush()
+
+
+def write_json(answer: pa.RecordBatchReader, out: BinaryIO) -> None:
+    """One JSON array, an object a row. Times are ISO texts, binary is base64, NaN and infinity are null."""
+    names = answer.schema.names
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise Invalid(
+            f"the answer has two columns {twice!r}, which one JSON object cannot hold: give one an alias"
+        )
+    separator = b"["
+    for batch in answer:
+        texts = pa.RecordBatch.from_arrays([_readable(column) for column in batch.columns], names=names)
+        for row in texts.to_pylist():
+            out.write(separator + b"\n" + orjson.dumps(row, default=_json, option=orjson.OPT_UTC_Z))
+            separator = b","
+    out.write(b"[]\n" if separator == b"[" else b"\n]\n")
+
+
+def _csv(delimiter: str) -> Callable[[pa.RecordBatchReader, BinaryIO], None]:
+    def write(answer: pa.RecordBatchReader, out: BinaryIO) -> None:
+        fields = [pa.field(field.name, _flat_type(field.type)) for field in answer.schema]
+        options = pacsv.WriteOptions(delimiter=delimiter)
+        with pacsv.CSVWriter(out, pa.schema(fields), write_options=options) as writer:
+            for batch in answer:
+                columns = [_flat(column) for column in batch.columns]
+                writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields)))
+
+    return write
+
+
+def _parquet(answer: pa.RecordBatchReader, out: BinaryIO) -> None:
+    with pq.ParquetWriter(out, answer.schema, compression="zstd") as writer:
+        for batch in answer:
+            writer.write_batch(batch)
+
+
+def _arrow(answer: pa.RecordBatchReader, out: BinaryIO) -> None:
+    with pa.ipc.new_stream(out, answer.schema) as writer:
+        for batch in answer:
+            writer.write_batch(batch)
+
+
+FORMS: dict[str, Callable[[pa.RecordBatchReader, BinaryIO], None]] = {
+    "csv": _csv(","),
+    "tsv": _csv("\t"),
+    "json": write_json,
+    "parquet": _parquet,
+    "arrow": _arrow,
+}
+"""How each form of an answer is written."""
+
+
+def _write_file(
+    answer: pa.RecordBatchReader, write: Callable[[pa.RecordBatchReader, BinaryIO], None], to: str
+) -> None:
+    part = f"{to}.part"
+    try:
+        with open(part, "wb") as out:
+            write(answer, out)
+        os.replace(part, to)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.remove(part)
+        raise
+
+
+def _show(answer: pa.RecordBatchReader) -> None:
+    rows: list[dict[str, str]] = []
+    more = False
+    keys = [str(place) for place in range(len(answer.schema))]
+    for batch in answer:
+        cut = batch.slice(0, _SHOWN_ROWS - len(rows))
+        columns = [[_cell(value) for value in _readable(column).to_pylist()] for column in cut.columns]
+        rows += [dict(zip(keys, values, strict=True)) for values in zip(*columns, strict=True)]
+        if cut.num_rows < batch.num_rows:
+            more = True
+            break
+    columns_shown = [
+        Column(key, field.name, right=_is_number(field.type), fold=True)
+        for key, field in zip(keys, answer.schema, strict=True)
+    ]
+    show_table(columns_shown, rows)
+    if more:
+        sys.stderr.write(
+            f"the first {_SHOWN_ROWS:,} rows are shown: say -o csv, tsv, json, parquet or arrow for all\n"
+        )
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict | list):
+        value = orjson.dumps(value, default=_json, option=orjson.OPT_UTC_Z).decode()
+    text = str(value) if not isinstance(value, bytes) else value.hex()
+    return text if len(text) <= _SHOWN_TEXT else text[:_SHOWN_TEXT] + "…"
+
+
+def _readable(column: pa.Array) -> pa.Array:
+    """Moments as ISO texts, exact to their unit; everything else as it is."""
+    if not pa.types.is_timestamp(column.type):
+        return column
+    texts = column.cast(pa.string())
+    texts = pa.compute.replace_substring(texts, " ", "T", max_replacements=1)
+    return pa.compute.replace_substring_regex(texts, r"\.0+(Z?)$", r"\1")
+
+
+def _json(value: object) -> object:
+    if isinstance(value, Decimal):
+        return orjson.Fragment(format(value, "f").encode()) if value.is_finite() else None
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return str(value)
+
+
+def _flat_type(kind: pa.DataType) -> pa.DataType:
+    return pa.string() if pa.types.is_nested(kind) or pa.types.is_timestamp(kind) else kind
+
+
+def _flat(column: pa.Array) -> pa.Array:
+    """A column as CSV can hold it: nested values as JSON."""
+    if pa.types.is_nested(column.type):
+        texts = [
+            None if value is None else orjson.dumps(value, default=_json, option=orjson.OPT_UTC_Z).decode()
+            for value in column.to_pylist()
+        ]
+        return pa.array(texts, pa.string())
+    return _readable(column)

@@ -1,0 +1,59 @@
+"""One question, from URLs to rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from blockstore.errors import Invalid
+from blockstore.scan.view import TableSnapshot
+from blockstore.table import open as open_table
+from blockstore.world import World
+from reader.query.engine import Engine
+
+__all__ = ["query"]
+
+
+def query(
+    urls: str | Sequence[str],
+    sql: str,
+    *,
+    version: int | None = None,
+    as_of: object = None,
+    world: World | None = None,
+) -> pa.RecordBatchReader:
+    """The answer to ``sql`` over the tables at ``urls``, each named by the last part of its URL.
+
+    ``version`` is of one table; ``as_of`` (datetime, ISO 8601, milliseconds) of all. Raises NotFound for a URL or a
+    name without a table, Invalid for SQL that cannot be answered, Corrupt, with its name, for a block that cannot be
+    read.
+    """
+    wanted = [urls] if isinstance(urls, str) else list(urls)
+    if version is not None and len(wanted) != 1:
+        raise Invalid(f"version={version} is of one table, found {len(wanted)} URLs: use as_of")
+    world = world or World.real()
+    tables: dict[str, TableSnapshot] = {}
+    for url in wanted:
+        table = open_table(url, world=world)
+        if table.name in tables:
+            raise Invalid(f"two tables are named {table.name}: SQL needs tables whose last path parts differ")
+        tables[table.name] = table.snapshot(version=version, as_of=as_of)
+    engine = Engine(tables, world=world)
+    try:
+        reader = engine.query(sql)
+    except BaseException:
+        engine.close()
+        raise
+    batches = _closing(engine, reader)
+    next(batches)
+    return pa.RecordBatchReader.from_batches(reader.schema, batches)
+
+
+def _closing(engine: Engine, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """The rows; started at once, so that the engine is closed also if nobody takes a row."""
+    try:
+        yield None
+        yield from reader
+    finally:
+        engine.close()

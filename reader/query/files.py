@@ -1,0 +1,122 @@
+"""Where DuckDB finds the chunks of a plan: in the bucket's own folder, or in the cache.
+
+R11: a chunk that is missing or is not what its block says fails the query with the block's name; the rows of a query
+are never fewer because a file was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from blockstore.bucket import ReadBucket
+from blockstore.errors import BlockstoreError, Corrupt, ObjectMissing
+from blockstore.names import META
+from blockstore.scan.chunk import ScanChunk
+from reader.cache import ChunkCache, Hold, Wanted
+
+__all__ = ["Placed", "local_folder", "place"]
+
+_PIECE = 8 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """The planned chunks of one table as files on this machine."""
+
+    bucket: ReadBucket
+    chunks: tuple[ScanChunk, ...]
+    paths: Mapping[str, str]
+    """By the chunk's key."""
+    hold: Hold | None = None
+
+    def release(self) -> None:
+        """The query has ended: let cached files go."""
+        if self.hold is not None:
+            self.hold.release()
+
+    def damage(self) -> BlockstoreError | None:
+        """The first chunk whose bytes are not what its block says: read in full, so only after a failure."""
+        for chunk in self.chunks:
+            try:
+                found = _digest(self.paths[chunk.key])
+            except OSError as error:
+                return _unreadable(self.bucket, chunk, error)
+            if found != chunk.file.sha256:
+                return _damaged(self.bucket, chunk, "its bytes have another hash than meta.json says")
+        return None
+
+
+def local_folder(bucket: ReadBucket) -> str | None:
+    """The folder of this machine in which the bucket's objects are files, or None."""
+    path = bucket.path_of(META)
+    return None if path is None else path.removesuffix(META).rstrip("/")
+
+
+def place(bucket: ReadBucket, chunks: Iterable[ScanChunk], cache: Callable[[], ChunkCache]) -> Placed:
+    """Have every chunk as a file of the right size; ``cache`` is asked for only if the bucket has no files here."""
+    planned = tuple(chunks)
+    if local_folder(bucket) is not None:
+        paths = {chunk.key: str(bucket.path_of(chunk.key)) for chunk in planned}
+        for chunk in planned:
+            _check_size(bucket, chunk, paths[chunk.key])
+        return Placed(bucket=bucket, chunks=planned, paths=paths)
+    wanted = [
+        Wanted(bucket=bucket, key=chunk.key, bytes=chunk.file.bytes, sha256=chunk.file.sha256)
+        for chunk in planned
+    ]
+    if not wanted:
+        return Placed(bucket=bucket, chunks=(), paths={})
+    try:
+        hold = cache().hold(wanted)
+    except (ObjectMissing, Corrupt) as error:
+        raise _which(bucket, planned, error) from error
+    paths = {chunk.key: path for chunk, path in zip(planned, hold.paths, strict=True)}
+    return Placed(bucket=bucket, chunks=planned, paths=paths, hold=hold)
+
+
+def _check_size(bucket: ReadBucket, chunk: ScanChunk, path: str) -> None:
+    try:
+        found = os.stat(path).st_size
+    except OSError as error:
+        raise _unreadable(bucket, chunk, error) from error
+    if found != chunk.file.bytes:
+        raise _damaged(bucket, chunk, f"it has {found:,} bytes, expected {chunk.file.bytes:,}")
+
+
+def _which(bucket: ReadBucket, chunks: tuple[ScanChunk, ...], error: Exception) -> BlockstoreError:
+    """The error with the block's name, found by the key that it names."""
+    chunk = next((chunk for chunk in chunks if chunk.key in str(error)), chunks[0])
+    return (
+        _missing(bucket, chunk) if isinstance(error, ObjectMissing) else _damaged(bucket, chunk, str(error))
+    )
+
+
+def _unreadable(bucket: ReadBucket, chunk: ScanChunk, error: OSError) -> BlockstoreError:
+    if isinstance(error, FileNotFoundError):
+        return _missing(bucket, chunk)
+    return _damaged(bucket, chunk, (error.strerror or str(error)).lower())
+
+
+def _missing(bucket: ReadBucket, chunk: ScanChunk) -> ObjectMissing:
+    return ObjectMissing(
+        f"block {chunk.block} of {bucket.url} cannot be read: {chunk.file.path} is missing; ask again for the newest "
+        "version, and if that names the block too, restore the file from a copy"
+    )
+
+
+def _damaged(bucket: ReadBucket, chunk: ScanChunk, what: str) -> Corrupt:
+    return Corrupt(
+        f"block {chunk.block} of {bucket.url} cannot be read: {chunk.file.path}: {what.rstrip('.')}; restore the file "
+        "from a copy, or ask for a version without the block"
+    )
+
+
+def _digest(path: str) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+    return digest.hexdigest()

@@ -1,0 +1,77 @@
+"""A DuckDB instance that can read the given folders and do nothing else.
+
+The lock, each part tested: no access to files outside the folders, no network, no extension loaded or installed, no
+Python objects as tables, no change of any setting; spills go to a folder of its own. It stands behind the rules of
+``statement.py``, which refuse everything but one SELECT over the given tables.
+
+Settings: the session's time zone is UTC, so that a timestamp with a time zone is the same instant everywhere.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import duckdb
+
+from reader.query.types import text
+
+__all__ = ["Instance", "Limits"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a query engine may use of the machine; None = DuckDB's own default."""
+
+    memory_bytes: int | None = None
+    threads: int | None = None
+    spill_bytes: int | None = None
+
+
+class Instance:
+    """One locked instance; ``cursor`` gives a connection for a query. Closing it ends running queries."""
+
+    def __init__(self, folders: Iterable[str], limits: Limits) -> None:
+        spill = tempfile.mkdtemp(prefix="blockstore-spill-")
+        self._remove_spill = weakref.finalize(self, shutil.rmtree, spill, ignore_errors=True)
+        self._connection = duckdb.connect(
+            ":memory:",
+            config={
+                "allow_community_extensions": False,
+                "autoinstall_known_extensions": False,
+                "autoload_known_extensions": False,
+                "python_enable_replacements": False,
+            },
+        )
+        for setting in _settings(folders, limits, spill):
+            self._connection.execute(f"SET GLOBAL {setting}")
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A connection with temporary views of its own."""
+        return self._connection.cursor()
+
+    def close(self) -> None:
+        """End the instance and remove what it spilled."""
+        self._connection.close()
+        self._remove_spill()
+
+
+def _settings(folders: Iterable[str], limits: Limits, spill: str) -> list[str]:
+    allowed = ", ".join(text(folder.rstrip("/") + "/") for folder in folders)
+    settings = [
+        "TimeZone = 'UTC'",
+        "parquet_metadata_cache = true",
+        f"temp_directory = {text(spill)}",
+        f"allowed_directories = [{allowed}]",
+    ]
+    if limits.memory_bytes is not None:
+        settings.append(f"memory_limit = '{limits.memory_bytes} B'")
+    if limits.threads is not None:
+        settings.append(f"threads = {limits.threads}")
+    if limits.spill_bytes is not None:
+        settings.append(f"max_temp_directory_size = '{limits.spill_bytes} B'")
+    # Last: after these nothing can be set any more.
+    return [*settings, "enable_external_access = false", "lock_configuration = true"]

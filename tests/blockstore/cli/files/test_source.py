@@ -1,0 +1,139 @@
+"""Files in every form and pack, read as a table's columns; how far a file was read is told."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from blockstore.cli.files.forms import Form, form_of
+from blockstore.cli.files.source import read, schema_of, sources
+from blockstore.errors import Invalid
+
+SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])
+CSV = 'n,s\n1,a\n,\n3,""\n'
+
+
+def rows(
+    path: Path, form: Form | None = None, schema: pa.Schema = SCHEMA, **options: object
+) -> list[dict[str, object]]:
+    with sources((str(path),), form) as (source,):
+        return [row for batch in read(source, schema, **options) for row in batch.to_pylist()]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("a.parquet", Form.PARQUET),
+        ("A.CSV", Form.CSV),
+        ("a.b.tsv.gz", Form.TSV),
+        ("a.ndjson.zst", Form.JSON),
+        ("a.feather", Form.ARROW),
+    ],
+)
+def test_a_name_tells_the_form(name: str, form: Form) -> None:
+    assert form_of(name) is form
+
+
+@pytest.mark.parametrize("name", ["a", "a.txt", "a.gz", "csv"])
+def test_a_name_that_tells_no_form_is_refused(name: str) -> None:
+    with pytest.raises(Invalid, match="say --format"):
+        form_of(name)
+
+
+def test_null_and_the_empty_text_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text(CSV)
+    assert rows(tmp_path / "x.csv") == [{"n": 1, "s": "a"}, {"n": None, "s": None}, {"n": 3, "s": ""}]
+
+
+def test_packed_files_are_unpacked_and_progress_counts_what_lies_there(tmp_path: Path) -> None:
+    expected = 3000
+    text = "n,s\n" + "1,a\n" * expected
+    packs = {
+        "x.csv": text.encode(),
+        "x.csv.gz": gzip.compress(text.encode()),
+        "x.csv.bz2": bz2.compress(text.encode()),
+    }
+    for name, data in packs.items():
+        (tmp_path / name).write_bytes(data)
+        seen: list[float] = []
+        assert len(rows(tmp_path / name, advance=seen.append)) == expected
+        assert sum(seen) == len(data)
+
+
+def test_columns_come_by_name_in_any_order(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("\ufeffs,n\nb,2\n")
+    assert rows(tmp_path / "x.csv") == [{"n": 2, "s": "b"}]
+
+
+def test_times_are_read_as_utc_or_refused(tmp_path: Path) -> None:
+    zoned, naive = pa.schema([("t", pa.timestamp("us", "UTC"))]), pa.schema([("t", pa.timestamp("us"))])
+    for text, schema, ms in (
+        ("2013-01-01", zoned, 1_356_998_400_000),
+        ("2013-01-01 00:00", zoned, 1_356_998_400_000),
+        ("2013-01-01T02:00:00+02:00", zoned, 1_356_998_400_000),
+        ("2013-01-01 00:00:00.000001", naive, None),
+        ("2013-01-01T00:00:00Z", naive, "refused"),
+        ("01.01.2013", zoned, "refused"),
+    ):
+        for name, content in (("x.csv", f"t\n{text}\n"), ("x.jsonl", f'{{"t": "{text}"}}\n')):
+            (tmp_path / name).write_text(content)
+            if ms == "refused":
+                with pytest.raises(Invalid, match="column 't'"):
+                    rows(tmp_path / name, schema=schema)
+                continue
+            with sources((str(tmp_path / name),), None) as (source,):
+                value = next(iter(read(source, schema))).column(0)[0].value
+            assert value == (ms * 1000 if ms is not None else 1_356_998_400_000_001)
+
+
+def test_numbers_in_json_are_exact(tmp_path: Path) -> None:
+    schema = pa.schema([("i", pa.int64()), ("d", pa.decimal128(20, 3)), ("u", pa.uint8())])
+    (tmp_path / "x.json").write_text(
+        '{"i": 9007199254740993, "d": 12345678901234567.123, "u": 255}\n{"i": 1.0, "d": "1.5"}\n'
+    )
+    found = rows(tmp_path / "x.json", schema=schema)
+    assert [str(row["d"]) for row in found] == ["12345678901234567.123", "1.500"]
+    assert [row["i"] for row in found] == [9007199254740993, 1]
+    for wrong in (
+        '{"u": 256}',
+        '{"i": true}',
+        '{"d": 1.2345}',
+        '{"i": "1"}',
+        '{"u": -1}',
+        '{"i": 1, "i": 2}',
+        '{"i": 1e400}',
+    ):
+        (tmp_path / "x.json").write_text(wrong)
+        with pytest.raises(Invalid, match=r"x\.json, line 1"):
+            rows(tmp_path / "x.json", schema=schema)
+
+
+def test_the_schema_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("i,f,t,s,e\n1,1.5,2013-01-01 05:00:00,a,\n")
+    with sources((str(tmp_path / "x.csv"),), None) as (source,):
+        assert schema_of(source).types == [
+            pa.int64(),
+            pa.float64(),
+            pa.timestamp("us"),
+            pa.string(),
+            pa.string(),
+        ]
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "noname")
+    with sources((str(tmp_path / "noname"),), Form.PARQUET) as (source,):
+        assert schema_of(source).names == ["x"]
+
+
+def test_arrow_files_and_streams_are_told_apart(tmp_path: Path) -> None:
+    table = pa.table({"n": [1], "s": ["a"]}, schema=SCHEMA)
+    with pa.ipc.new_file(tmp_path / "file.arrow", SCHEMA) as writer:
+        writer.write_table(table)
+    with pa.ipc.new_stream(tmp_path / "stream.arrow", SCHEMA) as writer:
+        writer.write_table(table)
+    (tmp_path / "packed.arrow.gz").write_bytes(gzip.compress((tmp_path / "file.arrow").read_bytes()))
+    for name in ("file.arrow", "stream.arrow", "packed.arrow.gz"):
+        assert rows(tmp_path / name) == table.to_pylist()

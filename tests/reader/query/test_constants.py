@@ -1,0 +1,89 @@
+"""Constants are exact or they are none."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from reader.query.constants import constant_for
+
+
+@pytest.fixture(scope="module")
+def parser() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as connection:
+        yield connection
+
+
+def node(parser: duckdb.DuckDBPyConnection, text: str) -> dict[str, Any]:
+    found = parser.execute("SELECT json_serialize_sql($1::VARCHAR)", [f"SELECT {text}"]).fetchall()[0][0]
+    result: dict[str, Any] = json.loads(found)["statements"][0]["node"]["select_list"][0]
+    return result
+
+
+def moment(*parts: int) -> dt.datetime:
+    return dt.datetime(*parts, tzinfo=dt.UTC)  # type: ignore[arg-type,misc]
+
+
+INT, DOUBLE, FLOAT, TEXT = pa.int32(), pa.float64(), pa.float32(), pa.string()
+ZONED, NAIVE, DATE, MONEY = (
+    pa.timestamp("ms", "Europe/Berlin"),
+    pa.timestamp("us"),
+    pa.date32(),
+    pa.decimal128(10, 2),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "value"),
+    [
+        ("5", INT, Decimal(5)),
+        ("-5", INT, Decimal(-5)),
+        ("5.0", INT, Decimal("5.0")),
+        ("5.5", INT, None),
+        ("99999999999999999999", INT, None),
+        ("'5'", INT, None),
+        ("1.5", DOUBLE, Decimal("1.5")),
+        ("0.1", DOUBLE, None),
+        ("9007199254740993", DOUBLE, None),
+        ("0.25", FLOAT, Decimal("0.25")),
+        ("16777217", FLOAT, None),
+        ("1.25", MONEY, Decimal("1.25")),
+        ("1.255", MONEY, None),
+        ("999999999.0", MONEY, None),
+        ("'it''s'", TEXT, "it's"),
+        ("5", TEXT, None),
+        ("true", pa.bool_(), True),
+        ("1", pa.bool_(), None),
+        ("NULL", INT, None),
+        ("a", INT, None),
+        ("5::BIGINT", INT, None),
+        ("'2013-01-02'", DATE, moment(2013, 1, 2)),
+        ("DATE '2013-01-02'", DATE, moment(2013, 1, 2)),
+        ("'2013-01-02 10:00:00'", DATE, None),
+        ("TIMESTAMP '2013-01-02 10:00:00'", DATE, moment(2013, 1, 2, 10)),
+        ("'2013-01-02T10:00:00.5'", NAIVE, moment(2013, 1, 2, 10, 0, 0, 500_000)),
+        ("'2013-01-02 10:00:00Z'", NAIVE, None),
+        ("DATE '2013-01-02'", NAIVE, moment(2013, 1, 2)),
+        ("'2013-01-02 10:00'", ZONED, moment(2013, 1, 2, 10)),
+        ("'2013-01-02 10:00:00+00'", ZONED, moment(2013, 1, 2, 10)),
+        ("'2013-01-02 10:00:00+02'", ZONED, None),
+        ("TIMESTAMPTZ '2013-01-02 10:00:00Z'", ZONED, moment(2013, 1, 2, 10)),
+        ("TIMESTAMP '2013-01-02 10:00:00Z'", ZONED, None),
+        ("TRY_CAST('2013-01-02' AS DATE)", DATE, None),
+        ("'2013-1-2'", DATE, None),
+        ("'2013-02-31'", DATE, None),
+        ("'infinity'", NAIVE, None),
+        ("DATE '2013-01-02 10:00:00'", NAIVE, None),
+    ],
+)
+def test_a_constant_is_exact_or_none(
+    parser: duckdb.DuckDBPyConnection, text: str, kind: pa.DataType, value: object
+) -> None:
+    assert constant_for(node(parser, text), kind) == value

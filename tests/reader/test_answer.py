@@ -1,0 +1,124 @@
+"""An answer in every form says the same."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import io
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+
+from blockstore.errors import Invalid
+from reader.answer import FORMS, deliver
+
+ROWS = pa.table(
+    {
+        "n": [1, None],
+        "price": pa.array(
+            [Decimal("1.50"), Decimal("-12345678901234567890123456789012345.67")], pa.decimal128(38, 2)
+        ),
+        "at": pa.array([0, 1_500_000], pa.timestamp("us", "UTC")),
+        "local": pa.array([0, 1], pa.timestamp("ns")),
+        "day": pa.array([0, None], pa.date32()),
+        "text": ['a "quoted", one\nwith a line', ""],
+        "list": [[1, 2], None],
+        "struct": [{"at": dt.datetime(2013, 1, 1, tzinfo=dt.UTC)}, None],
+        "raw": [b"\x00\xff", None],
+        "odd": [float("nan"), float("inf")],
+        "flag": [True, None],
+    }
+)
+
+
+def reader(table: pa.Table = ROWS, batch_rows: int = 1) -> pa.RecordBatchReader:
+    return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(batch_rows))
+
+
+def written(form: str, table: pa.Table = ROWS) -> bytes:
+    out = io.BytesIO()
+    FORMS[form](reader(table), out)
+    return out.getvalue()
+
+
+def test_json_is_one_array_of_objects_with_exact_values() -> None:
+    first, second = json.loads(written("json"), parse_float=Decimal)
+    assert first == {
+        "n": 1,
+        "price": Decimal("1.50"),
+        "at": "1970-01-01T00:00:00Z",
+        "local": "1970-01-01T00:00:00",
+        "day": "1970-01-01",
+        "text": 'a "quoted", one\nwith a line',
+        "list": [1, 2],
+        "struct": {"at": "2013-01-01T00:00:00Z"},
+        "raw": base64.b64encode(b"\x00\xff").decode(),
+        "odd": None,
+        "flag": True,
+    }
+    assert second["price"] == Decimal("-12345678901234567890123456789012345.67")
+    assert second["at"] == "1970-01-01T00:00:01.500000Z"
+    assert second["local"] == "1970-01-01T00:00:00.000000001"
+    assert json.loads(written("json", ROWS.slice(0, 0))) == []
+
+
+def test_csv_and_tsv_tell_null_from_an_empty_text() -> None:
+    table = ROWS.select(["n", "text", "at", "flag", "list"])
+    for form, delimiter in (("csv", ","), ("tsv", "\t")):
+        options = pacsv.ConvertOptions(
+            strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""]
+        )
+        parse = pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+        again = pacsv.read_csv(io.BytesIO(written(form, table)), parse_options=parse, convert_options=options)
+        assert again["text"].to_pylist() == table["text"].to_pylist()
+        assert again["n"].to_pylist() == [1, None]
+        assert again["list"].to_pylist() == ["[1,2]", None]
+        assert again["flag"].to_pylist() == [True, None]
+
+
+def test_parquet_and_arrow_keep_types_and_rows() -> None:
+    table = ROWS.select(["n", "price", "at", "text", "list", "raw"])
+    assert pq.read_table(io.BytesIO(written("parquet", table))).to_pylist() == table.to_pylist()
+    assert pa.ipc.open_stream(written("arrow", table)).read_all() == table
+
+
+def test_a_table_for_people_is_cut_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    deliver(reader(pa.table({"n": range(1500)}), 400), "table", None)
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 1002
+    assert "999" in out.splitlines()[-1]
+    assert "first 1,000 rows" in err
+    deliver(reader(), "table", None)
+    out, err = capsys.readouterr()
+    assert "1970-01-01T00:00:01.500000Z" in out
+    assert err == ""
+
+
+def test_a_file_appears_only_when_it_is_whole(tmp_path: Path) -> None:
+    def breaks() -> pa.RecordBatchReader:
+        def batches():  # type: ignore[no-untyped-def]
+            yield ROWS.to_batches()[0]
+            raise Invalid("no more")
+
+        return pa.RecordBatchReader.from_batches(ROWS.schema, batches())
+
+    target = tmp_path / "x.parquet"
+    with pytest.raises(Invalid, match="no more"):
+        deliver(breaks(), "parquet", str(target))
+    assert list(tmp_path.iterdir()) == []
+    deliver(reader(), "parquet", str(target))
+    assert [path.name for path in tmp_path.iterdir()] == ["x.parquet"]
+    assert pq.read_table(target).num_rows == 2
+
+
+def test_what_a_form_cannot_hold_is_told(tmp_path: Path) -> None:
+    twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+    with pytest.raises(Invalid, match="two columns 'a'"):
+        written("json", twice)
+    with pytest.raises(Invalid, match="say -o csv"):
+        deliver(reader(), "table", str(tmp_path / "x"))

@@ -1,0 +1,140 @@
+"""The chunk cache: whole files only, bounded, safe under queries, processes and faults."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from blockstore.bucket.memory import MemoryBucket
+from blockstore.bucket.metered import Metered
+from blockstore.errors import Corrupt, NoSpace, ObjectMissing, Unavailable
+from blockstore.world import World
+from reader.cache import ChunkCache, Wanted, default_folder
+from tests.support.faulty import FaultyBucket
+
+
+class Store:
+    def __init__(self, folder: Path, limit_bytes: int = 1 << 30) -> None:
+        self.world = World.manual()
+        self.bucket = Metered(MemoryBucket(self.world.clock))
+        self.cache = ChunkCache(folder, self.world, limit_bytes=limit_bytes)
+        self.folder = folder
+
+    def chunk(self, name: str, size: int = 1000) -> Wanted:
+        data = (name.encode() * size)[:size]
+        self.bucket.put(name, data)
+        return Wanted(bucket=self.bucket, key=name, bytes=size, sha256=hashlib.sha256(data).hexdigest())
+
+    @property
+    def fetched(self) -> int:
+        return self.bucket.counts["get_range"]
+
+    def files(self) -> list[str]:
+        return sorted(os.listdir(self.folder / "files"))
+
+    def parts(self) -> list[str]:
+        return os.listdir(self.folder / "parts")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path)
+
+
+def test_a_chunk_is_fetched_once_and_its_bytes_are_right(store: Store) -> None:
+    chunk = store.chunk("a", 20 << 20)
+    with_first = store.cache.hold([chunk])
+    fetched = store.fetched
+    again = store.cache.hold([chunk])
+    assert store.fetched == fetched
+    assert Path(again.paths[0]).read_bytes() == b"a" * (20 << 20)
+    for hold in (with_first, again):
+        hold.release()
+        hold.release()
+    assert list(store.cache.held.iterdir()) == []
+
+
+def test_files_survive_a_restart(store: Store) -> None:
+    chunk = store.chunk("a")
+    store.cache.hold([chunk]).release()
+    store.bucket.delete(["a"])
+    assert Path(ChunkCache(store.folder, store.world).hold([chunk]).paths[0]).read_bytes() == b"a" * 1000
+
+
+def test_the_least_recently_used_goes_first(tmp_path: Path) -> None:
+    store = Store(tmp_path, limit_bytes=2500)
+    a, b, c = (store.chunk(name) for name in "abc")
+    for tick, chunk in enumerate((a, b, a, c)):
+        hold = store.cache.hold([chunk])
+        os.utime(hold.paths[0], ns=(tick, tick))
+        hold.release()
+    assert store.files() == sorted([a.sha256, c.sha256])
+    assert store.cache.bytes_used() == 2000
+
+
+def test_eviction_takes_no_file_from_under_a_query(tmp_path: Path) -> None:
+    store = Store(tmp_path, limit_bytes=1500)
+    held = store.cache.hold([store.chunk("a"), store.chunk("b")])
+    store.cache.hold([store.chunk("c")]).release()
+    assert [Path(path).read_bytes()[:1] for path in held.paths] == [b"a", b"b"]
+    assert store.cache.bytes_used() <= 1500
+
+
+def test_bytes_that_are_not_the_chunks_are_never_kept(store: Store) -> None:
+    chunk = store.chunk("a")
+    for wrong in (b"b" * 1000, b"a" * 999, b"a" * 1001):
+        store.bucket.put("a", wrong)
+        if len(wrong) > 1000:
+            # A longer object: the chunk's own bytes lead it, and no more are read.
+            store.cache.hold([chunk]).release()
+            continue
+        with pytest.raises(Corrupt, match=r"a has .* bytes and the hash"):
+            store.cache.hold([chunk])
+        assert store.files() == []
+        assert store.parts() == []
+    assert list(store.cache.held.iterdir()) == []
+
+
+def test_a_missing_chunk_and_a_silent_store_leave_nothing_behind(store: Store) -> None:
+    chunk = store.chunk("a", 20 << 20)
+    silent = FaultyBucket(store.bucket, lose_answer=[2])
+    with pytest.raises(Unavailable):
+        store.cache.hold([Wanted(bucket=silent, key="a", bytes=chunk.bytes, sha256=chunk.sha256)])
+    store.bucket.delete(["a"])
+    with pytest.raises(ObjectMissing):
+        store.cache.hold([chunk])
+    assert store.files() == store.parts() == list(store.cache.held.iterdir()) == []
+
+
+def test_a_full_disk_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(NoSpace, match="No space left on device"):
+        store.cache.hold([store.chunk("a")])
+    assert store.files() == store.parts() == []
+
+
+def test_a_start_sweeps_only_what_was_abandoned_long_ago(store: Store) -> None:
+    store.world.clock.sleep(365 * 86_400 * 20)
+    now_s = store.world.clock.now_ms() / 1000
+    for folder in ("parts", "held"):
+        for name, age_s in (("old", 90_000), ("young", 60)):
+            path = store.folder / folder / name
+            path.mkdir() if folder == "held" else path.write_bytes(b"x")
+            os.utime(path, (now_s - age_s, now_s - age_s))
+    ChunkCache(store.folder, store.world)
+    assert store.parts() == ["young"]
+    assert os.listdir(store.cache.held) == ["young"]
+
+
+def test_the_default_folder_is_the_users_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert default_folder() == tmp_path / "blockstore" / "chunks"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert default_folder() == tmp_path / ".cache" / "blockstore" / "chunks"
