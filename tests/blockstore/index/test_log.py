@@ -23,6 +23,7 @@ from blockstore.index.change import Append, Change, Committed, Draft, Left
 from blockstore.index.checkpoint import decode_checkpoint
 from blockstore.index.entry import Operation
 from blockstore.index.log import Log, create, exists
+from blockstore.index.queue import Waiting
 from blockstore.names import BOUNDARY, HINT, checkpoint_key, entry_key
 from blockstore.world import World
 from tests.blockstore.index.test_read import collect
@@ -297,3 +298,32 @@ def test_many_threads_on_one_handle_lose_nothing(bucket: MemoryBucket, log: Log)
     state = Log(bucket, real).state
     assert len(state.blocks) == 160
     assert state == writer.poll()
+
+
+def test_a_thread_interrupted_in_line_leaves_it_and_passes_on_the_lead(
+    bucket: MemoryBucket, world: World, faulty: FaultyBucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Log(faulty, world)
+    waited = Waiting.wait
+
+    def interrupted(self: Waiting) -> None:
+        waited(self)
+        if self.change.commit == ulid(500_011) and self.answer is None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Waiting, "wait", interrupted)
+    tag = Planned(operation=Operation.TAG, commit=ulid(900), plan=Draft(tags={"a": 1}))
+    answers = together(writer, Gate(faulty), append(10), [append(11), tag])
+    assert isinstance(answers[1], KeyboardInterrupt)
+    assert committed(answers[2]).version == 3
+    assert Log(bucket, world).state.blocks.ulids() == [ulid(10)]
+
+
+def test_a_change_that_no_reader_could_follow_is_never_sent(bucket: MemoryBucket, log: Log) -> None:
+    log.commit(append(10))
+    strange = Planned(
+        operation=Operation.REVERT, commit=ulid(900), plan=Draft(excepts={ulid(10): (ulid(11),)})
+    )
+    with pytest.raises(Invalid, match="was not sent"):
+        log.commit(strange)
+    assert log.poll().version == 2

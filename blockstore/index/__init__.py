@@ -1,0 +1,6 @@
+"""The sequenced index of a table: entry N+1 is created if absent, and the state of a version is the fold up to it.
+
+``log.py`` is the door: a handle that polls, travels in time and commits. Below it: entries and their fold (pure), the
+state (columnar, persistent), the boundary, checkpoints, and the steps of a commit (decided in ``rules.py``, carried out in
+``commit.py``, shared by threads in ``queue.py``).
+"""

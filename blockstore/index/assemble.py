@@ -1,0 +1,58 @@
+"""From a judged draft to the entry that says it: ids, row ids, sources left out where the state knows them. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from blockstore.index.added import AddedBlock
+from blockstore.index.change import Change, Draft
+from blockstore.index.entry import Entry
+from blockstore.index.fold import derived_sources
+from blockstore.index.state import State
+
+__all__ = ["assemble"]
+
+
+def assemble(
+    state: State, change: Change, draft: Draft, *, time_ms: int, checkpoint: int | None, by: str
+) -> Entry:
+    """The entry after ``state`` that says ``draft``; ``checkpoint`` is the newest one known, a hint for readers."""
+    removed = {ulid: block for ulid in draft.remove if (block := state.blocks.get(ulid)) is not None}
+    add = tuple(
+        replace(
+            block,
+            sources=None
+            if derived_sources(block.meta, removed) == block.meta.sources
+            else block.meta.sources,
+        )
+        for block in draft.add
+    )
+    return Entry(
+        id=state.version + 1,
+        commit=change.commit,
+        time=max(time_ms, state.time_ms),
+        operation=change.operation,
+        add=add,
+        remove=draft.remove,
+        excepts=draft.excepts,
+        account=draft.account,
+        keep=draft.keep,
+        job=change.job,
+        first_row_id=state.next_row_id if any(_takes_rows(block) for block in add) else None,
+        role=change.role,
+        epochs=draft.epochs,
+        checkpoint=checkpoint,
+        read_version=draft.read_version,
+        parameters=draft.parameters,
+        message=draft.message,
+        table=draft.table,
+        tags=draft.tags,
+        horizon=draft.horizon,
+        floor=draft.floor,
+        requires=draft.requires,
+        by=by,
+    )
+
+
+def _takes_rows(block: AddedBlock) -> bool:
+    return block.first_row_id is None

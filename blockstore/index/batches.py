@@ -1,0 +1,62 @@
+"""The batches that one application has committed: what makes ``job = {app, batch}`` happen once (protocol 3.7).
+
+Invariants:
+- Batches are kept as ranges, so that a backfill out of order is remembered exactly and a daily load costs a pair.
+- An app named ``stream/…`` never asks for a lower batch that was not committed: its ranges are one, up to the last.
+- The newest 64 batches also remember their entry and blocks, so that a retry is answered with what it wrote.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+
+__all__ = ["STREAM", "AppBatches", "Written"]
+
+STREAM = "stream/"
+_RECENT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a batch wrote: its entry and its blocks."""
+
+    batch: int
+    version: int
+    blocks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AppBatches:
+    """The batches of one app; ranges are inclusive, sorted and never touch."""
+
+    ranges: tuple[tuple[int, int], ...] = ()
+    recent: tuple[Written, ...] = ()
+
+    @property
+    def last(self) -> int:
+        """The highest batch committed."""
+        return self.ranges[-1][1]
+
+    def __contains__(self, batch: int) -> bool:
+        place = bisect_right(self.ranges, (batch, 2**64)) - 1
+        return place >= 0 and batch <= self.ranges[place][1]
+
+    def written(self, batch: int) -> Written | None:
+        """What the batch wrote, while it is one of the newest."""
+        return next((one for one in reversed(self.recent) if one.batch == batch), None)
+
+    def added(self, app: str, written: Written) -> AppBatches:
+        """The batches with one more, which must not be among them."""
+        recent = (*self.recent, written)[-_RECENT:]
+        low = high = written.batch
+        if app.startswith(STREAM):
+            high = max(high, self.last) if self.ranges else high
+            return AppBatches(((0, high),), recent)
+        place = bisect_right(self.ranges, (low, high))
+        before, after = self.ranges[:place], self.ranges[place:]
+        if before and before[-1][1] == low - 1:
+            low, before = before[-1][0], before[:-1]
+        if after and after[0][0] == high + 1:
+            high, after = after[0][1], after[1:]
+        return replace(self, ranges=(*before, (low, high), *after), recent=recent)

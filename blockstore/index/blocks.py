@@ -1,0 +1,165 @@
+"""The live blocks of a version: a large sorted base of rows under a small persistent overlay.
+
+Invariants:
+- A value never changes; ``changed`` answers a new one in O(log n) and shares everything else, so every version that
+  someone holds stays whole.
+- The overlay is folded into the base when it outgrows an eighth of it: amortized, a fold costs the same at ten
+  blocks and at a million.
+- A block's object is made when someone asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+import immutables
+import numpy as np
+import pyarrow as pa
+
+from blockstore.index.rows import LiveBlock, Rows
+from blockstore.index.ulids import UlidArray, unique
+
+__all__ = ["Blocks", "LiveBlock"]
+
+_OVERLAY = 1_024
+_SHARE = 8
+_SLOT = "slot"
+"""A hidden column of ``table()``: the base's row, or below zero the overlay's."""
+
+Overlay = immutables.Map[str, LiveBlock | None]
+"""What is new or changed since the base; None where a block of the base is gone."""
+
+
+class _View:
+    """One way to hold a set: a base and an overlay, and what was derived from them."""
+
+    def __init__(self, base: Rows, overlay: Overlay) -> None:
+        self.base = base
+        self.overlay = overlay
+
+    @property
+    def is_heavy(self) -> bool:
+        return len(self.overlay) > max(_OVERLAY, len(self.base) // _SHARE)
+
+    @cached_property
+    def gone(self) -> list[int]:
+        """Rows of the base that no longer count."""
+        return [place for ulid in self.overlay if (place := self.base.position(ulid)) is not None]
+
+    @cached_property
+    def new(self) -> list[LiveBlock]:
+        """The blocks of the overlay, sorted."""
+        held = [block for block in self.overlay.values() if block is not None]
+        return sorted(held, key=lambda block: block.ulid)
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """The frame of all, sorted, with ``slot``."""
+        frame = self.base.frame.append_column(_SLOT, pa.array(np.arange(len(self.base))))
+        if not self.overlay:
+            return frame
+        if self.gone:
+            kept = np.ones(len(self.base), dtype=bool)
+            kept[self.gone] = False
+            frame = frame.filter(pa.array(kept))
+        added = Rows.of(self.new).frame.append_column(_SLOT, pa.array(-1 - np.arange(len(self.new))))
+        in_order = not frame.num_rows or not self.new or frame["ulid"][-1].as_py() < self.new[0].ulid
+        both = pa.concat_tables([frame, added])
+        return both if in_order else both.sort_by("ulid")
+
+
+class Blocks:
+    """An immutable set of live blocks, keyed by ULID."""
+
+    def __init__(self, base: Rows, overlay: Overlay | None = None, size: int | None = None) -> None:
+        # The same set may be held in another way once it was consolidated; each method looks at one view.
+        self._view = _View(base, immutables.Map() if overlay is None else overlay)
+        self._size = len(base) if size is None else size
+
+    @classmethod
+    def of(cls, blocks: Iterable[LiveBlock] = ()) -> Blocks:
+        """The set of these blocks."""
+        return cls(Rows.of(blocks))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __contains__(self, ulid: object) -> bool:
+        view = self._view
+        if not isinstance(ulid, str):
+            return False
+        if ulid in view.overlay:
+            return view.overlay[ulid] is not None
+        return view.base.position(ulid) is not None
+
+    def __iter__(self) -> Iterator[LiveBlock]:
+        """All blocks, in the order of their ULIDs."""
+        return iter(self.take(range(self._size)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Blocks):
+            return NotImplemented
+        return self._size == other._size and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Blocks({self._size})"
+
+    def get(self, ulid: str) -> LiveBlock | None:
+        """The live block of this ULID, or None."""
+        view = self._view
+        if ulid in view.overlay:
+            return view.overlay[ulid]
+        place = view.base.position(ulid)
+        return None if place is None else view.base.take([place])[0]
+
+    def changed(self, remove: Iterable[str], put: Iterable[LiveBlock]) -> Blocks:
+        """The set without ``remove``, all of which are in it, then with ``put`` (the same ULID is replaced)."""
+        view, size = self._view, self._size
+        overlay = view.overlay.mutate()
+        for ulid in remove:
+            size -= 1
+            if view.base.position(ulid) is None:
+                del overlay[ulid]
+            else:
+                overlay[ulid] = None
+        for block in put:
+            held = overlay[block.ulid] is not None if block.ulid in overlay else block.ulid in self
+            size += not held
+            overlay[block.ulid] = block
+        changed = Blocks(view.base, overlay.finish(), size)
+        if changed._view.is_heavy:
+            changed.rows()
+        return changed
+
+    def table(self) -> pa.Table:
+        """The columns of ``rows.FRAME``, one row a block, sorted by ULID: what plans and pruning scan."""
+        return self._view.table.drop_columns([_SLOT])
+
+    def take(self, indices: Iterable[int]) -> list[LiveBlock]:
+        """The blocks at these rows of ``table()``, in this order."""
+        view, places = self._view, list(indices)
+        if not view.overlay:
+            return view.base.take(places)
+        slots = view.table[_SLOT].take(pa.array(places, pa.int64())).to_pylist()
+        stored = iter(view.base.take([slot for slot in slots if slot >= 0]))
+        return [next(stored) if slot >= 0 else view.new[-slot - 1] for slot in slots]
+
+    def ulids(self) -> list[str]:
+        """All ULIDs, sorted."""
+        found: list[str] = self._view.table["ulid"].to_pylist()
+        return found
+
+    def sources(self) -> UlidArray:
+        """The sources of all blocks, sorted; live blocks never share one."""
+        return unique(self.rows().sources)
+
+    def rows(self) -> Rows:
+        """The set as rows alone, without an overlay; held so from now on."""
+        view = self._view
+        if view.overlay:
+            view = _View(view.base.merged(view.gone, Rows.of(view.new)), immutables.Map())
+            self._view = view
+        return view.base

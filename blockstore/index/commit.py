@@ -1,0 +1,294 @@
+"""One operation into the index: decide, create the entry, check the boundary (protocol 3.3).
+
+Invariants:
+- Create, then check: an entry counts once the boundary, read after the create was answered, lies below it (step 5).
+  That read goes to the store. A refused file stays; collection takes it.
+- Before every attempt the operation asks whether it is done already. A refusal at step 5 does not mean "not applied":
+  a later entry may have inherited it.
+- An operation remembers every id at which it sent a payload, from before the PUT until the fate of that PUT is certain.
+- An unanswered payload is sent again, the same bytes to the same id, and never moved to another id.
+- What cannot be known is ``Indeterminate``, and names the id and the commit; it is never answered "failed".
+- An entry is folded before it is sent: nothing is written that a reader would refuse.
+"""
+
+from __future__ import annotations
+
+import functools
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import metadata
+from typing import TypeVar
+
+from blockstore.bucket.api import Bucket
+from blockstore.errors import (
+    AlreadyExists,
+    BlockstoreError,
+    Contended,
+    Corrupt,
+    Indeterminate,
+    Invalid,
+    NoSpace,
+    Throttled,
+    Unavailable,
+)
+from blockstore.index.assemble import assemble
+from blockstore.index.boundary import Boundary
+from blockstore.index.change import Change, Committed, Done, Left
+from blockstore.index.entry import Entry, Operation, encode_entry
+from blockstore.index.fold import fold
+from blockstore.index.read import IndexReader
+from blockstore.index.rules import decide
+from blockstore.index.state import State
+from blockstore.index.storetime import Pace, StoreTime
+from blockstore.names import entry_key
+from blockstore.world import World
+
+__all__ = ["Attempt", "Committer", "already"]
+
+A = TypeVar("A")
+
+_NOT_APPLIED = (Throttled, Contended, NoSpace)
+"""Answers that say for certain that this one request changed nothing."""
+
+
+@dataclass(slots=True)
+class Attempt:
+    """A change on its way, and the payloads whose fate is not certain yet, by entry id."""
+
+    change: Change
+    sent: dict[int, bytes] = field(default_factory=dict)
+    fate: Committed | Indeterminate | None = None
+    """What became of it, once that is certain: it is in the index, or nobody will ever know."""
+
+
+class Committer:
+    """Carries changes into one table's index. Not shared between threads: ``log.py`` hands it from one to the next."""
+
+    def __init__(
+        self, bucket: Bucket, world: World, reader: IndexReader, *, program: str, patience_s: float
+    ) -> None:
+        self._bucket = bucket
+        self._clock = world.clock
+        self._reader = reader
+        self._boundary: Boundary = reader.boundary
+        self._time = StoreTime(bucket, world)
+        self._pace = Pace(world)
+        self._patience_s = patience_s
+        self._by = _signature(program)
+        self.state: State | None = None
+        """The last checked state; None makes the next look cold."""
+        self.checkpoint = 0
+        """The newest checkpoint known: a hint for readers."""
+
+    def commit(self, attempt: Attempt) -> Committed:
+        """Bring the change into the index. Raises Conflict or Invalid (nothing of it is or will be in the index),
+        Unavailable (nothing was sent) or Indeterminate (nobody knows yet; ``attempt`` can be settled or retried)."""
+        deadline = self._clock.monotonic_s() + self._patience_s
+        losses = 0
+        while True:
+            settled = self.settle(attempt, deadline)
+            if settled is not None:
+                return settled
+            state = self._checked()
+            decided = decide(state, attempt.change)
+            if isinstance(decided, Done):
+                return already(state, _blocks_of(attempt.change), decided)
+            draft, left = decided
+            entry = assemble(
+                state,
+                attempt.change,
+                draft,
+                time_ms=self._time.entry_ms(),
+                checkpoint=self.checkpoint or None,
+                by=self._by,
+            )
+            after = _follow_up(state, entry)
+            attempt.sent[entry.id] = encode_entry(entry)
+            if self._send(attempt, entry.id, deadline, fresh=True, after=after):
+                return Committed(
+                    version=entry.id, entry=entry, added=tuple(block.meta for block in entry.add), left=left
+                )
+            losses += 1
+            self._give_way(attempt, losses, deadline)
+
+    def settle(self, attempt: Attempt, deadline: float | None = None) -> Committed | None:
+        """Make certain what became of the payloads sent: the answer if one was applied, None if none was.
+
+        Costs no request where nothing was sent. Raises Indeterminate where it can never be known, or not yet.
+        """
+        until = self._clock.monotonic_s() + self._patience_s if deadline is None else deadline
+        while attempt.sent and attempt.fate is None:
+            state = self._checked()
+            done = state.commits.find(attempt.change.commit)
+            entry = min(attempt.sent)
+            if done is not None:
+                attempt.fate = already(state, _blocks_of(attempt.change), Done(version=done))
+            elif entry > state.version:
+                self._send(attempt, entry, until, fresh=False)
+            elif state.commits.covers(entry):
+                del attempt.sent[entry]
+            else:
+                self._look_below_window(attempt, entry)
+        if isinstance(attempt.fate, Indeterminate):
+            raise attempt.fate
+        return attempt.fate
+
+    def _look_below_window(self, attempt: Attempt, entry: int) -> None:
+        """Read by itself an id that has left the window, to see whether it holds this change."""
+        data = self._ask(attempt, entry, lambda: self._reader.get(entry))
+        boundary = self._ask(attempt, entry, self._boundary.read)
+        if boundary >= entry:
+            del attempt.sent[entry]
+            if attempt.change.operation in (Operation.APPEND, Operation.DISCOVER) or attempt.change.job:
+                return  # its blocks, or its batch, decide when it is drafted again
+            attempt.fate = Indeterminate(
+                f"commit {attempt.change.commit} ({attempt.change.operation}) was sent as index entry {entry}, whose fate "
+                f"was collected (the boundary is {boundary}): look at the table itself to see whether it was applied",
+                commit=attempt.change.commit,
+                entry=entry,
+            )
+            return
+        if data is None:
+            raise Corrupt(
+                f"index entry {entry} ({entry_key(entry)}) is missing above the boundary {boundary}: restore it from a copy"
+            )
+        found = self._reader.decode(data, entry)
+        del attempt.sent[entry]
+        if found.commit == attempt.change.commit:
+            attempt.fate = Committed(version=entry, already=True)
+
+    def _send(
+        self, attempt: Attempt, entry: int, deadline: float, *, fresh: bool, after: State | None = None
+    ) -> bool:
+        """Steps 4 and 5 for the payload of one id: whether it is in the index now. ``self.state`` moves on."""
+        if self._put(attempt, entry, deadline, fresh=fresh):
+            above = self._ask(attempt, entry, lambda: self._boundary.check(entry))
+            if above and after is not None:
+                del attempt.sent[entry]
+                self.state = after
+            elif above:
+                self.catch_up()
+            else:
+                self.state = None
+            return above
+        data = self._ask(attempt, entry, lambda: self._reader.get(entry))
+        boundary = self._ask(attempt, entry, self._boundary.read)
+        if data is None or boundary >= entry:
+            self.state = None
+            return False
+        found = self._reader.decode(data, entry)
+        mine = found.commit == attempt.change.commit
+        if not mine or after is not None:
+            # Above the boundary: this entry is the history, and ours, if it is another's, is not.
+            del attempt.sent[entry]
+        self._follow(found)
+        return mine
+
+    def _put(self, attempt: Attempt, entry: int, deadline: float, *, fresh: bool) -> bool:
+        """Step 4: True once the store says created, False once it says taken."""
+        maybe_applied = not fresh
+        tries = 0
+        while True:
+            started = self._clock.monotonic_s()
+            try:
+                self._bucket.put_if_absent(entry_key(entry), attempt.sent[entry])
+                self._pace.measured(self._clock.monotonic_s() - started)
+                return True
+            except AlreadyExists:
+                self._pace.measured(self._clock.monotonic_s() - started)
+                return False
+            except BlockstoreError as error:
+                maybe_applied |= isinstance(error, Unavailable) and not isinstance(error, _NOT_APPLIED)
+                tries += 1
+                again = isinstance(error, Unavailable) and not isinstance(error, NoSpace)
+                if again and self._clock.monotonic_s() < deadline:
+                    self._pace.after_silence(tries)
+                elif maybe_applied:
+                    raise self._unknown(attempt, entry, error) from error
+                else:
+                    del attempt.sent[entry]
+                    raise
+
+    def _give_way(self, attempt: Attempt, losses: int, deadline: float) -> None:
+        """After a lost race: pause, and from the second on read what else has come."""
+        if self._clock.monotonic_s() >= deadline and not attempt.sent:
+            raise Unavailable(
+                f"commit {attempt.change.commit} ({attempt.change.operation}) lost the race for {losses} index entries "
+                f"within {self._patience_s:g} s; nothing of it is in the index, try again"
+            )
+        self._pace.after_loss(losses)
+        if losses > 1 and self.state is not None:
+            self.catch_up()
+
+    def catch_up(self) -> State:
+        """Move to the latest state: a poll, or a cold read."""
+        loaded = self._reader.cold() if self.state is None else self._reader.advance(self.state)
+        self.state = loaded.state
+        self.checkpoint = max(self.checkpoint, loaded.checkpoint)
+        return self.state
+
+    def _checked(self) -> State:
+        if self.state is not None and self.state.version < self._boundary.seen:
+            self.state = None
+        return self.catch_up() if self.state is None else self.state
+
+    def _follow(self, entry: Entry) -> None:
+        """Fold an entry that was checked, or go and see if others stand between."""
+        if self.state is not None and entry.id == self.state.version + 1:
+            self.state = fold(self.state, entry)
+        else:
+            self.catch_up()
+
+    def _ask(self, attempt: Attempt, entry: int, request: Callable[[], A]) -> A:
+        """A read on which the fate of a sent payload hangs."""
+        try:
+            return request()
+        except Unavailable as error:
+            raise self._unknown(attempt, entry, error) from error
+
+    def _unknown(self, attempt: Attempt, entry: int, error: BlockstoreError) -> Indeterminate:
+        commit, operation = attempt.change.commit, attempt.change.operation
+        return Indeterminate(
+            f"it is not known yet whether commit {commit} ({operation}) is index entry {entry}: {error}; commit the same "
+            "operation again, and it is looked up first",
+            commit=commit,
+            entry=entry,
+        )
+
+
+def _follow_up(state: State, entry: Entry) -> State:
+    """The state after an entry that was not sent yet."""
+    try:
+        return fold(state, entry)
+    except Corrupt as error:
+        raise Invalid(
+            f"the {entry.operation} was not sent, because no reader could follow it: {error}"
+        ) from error
+
+
+def already(state: State, blocks: tuple[str, ...], done: Done) -> Committed:
+    """The answer to an operation that had nothing to write."""
+    known = done.blocks or blocks
+    live = [block for ulid in known if (block := state.blocks.get(ulid)) is not None]
+    versions = {block.version for block in live}
+    return Committed(
+        version=versions.pop() if done.version is None and len(versions) == 1 else done.version,
+        added=tuple(block.meta for block in live),
+        already=all(reason is Left.ACCOUNTED for reason in done.left.values()),
+        left=done.left,
+    )
+
+
+def _blocks_of(change: Change) -> tuple[str, ...]:
+    return tuple(meta.ulid for meta in getattr(change, "blocks", ()))
+
+
+@functools.cache
+def _signature(program: str) -> str:
+    """``host, program, version``: who wrote an entry."""
+    try:
+        version = metadata.version("blocklake")
+    except metadata.PackageNotFoundError:
+        version = "unreleased"
+    return f"{platform.node()}, {program}, {version}"

@@ -1,0 +1,227 @@
+"""An index entry: one committed operation, as a value and as bytes.
+
+Owns the JSON of ``index/<id>.json`` (format, "index entry"). Rules:
+- Decoding is strict and total: whatever the bytes, the answer is an ``Entry``, ``Corrupt`` or ``NewerFormat``, and
+  the error names the entry. An entry whose ``id`` differs from its name is Corrupt: stepping over it, or back to the
+  version before, would fork history.
+- An operation that this release does not know is kept as text: its ``remove``, ``add``, ``account`` and ``except``
+  say all that a reader needs. A feature that it must know stands in ``requires``, and is refused by name.
+- An added block's sources are left out where the state knows them: its own ULID alone, or the union over its
+  ``parents``, all removed by this entry, with itself where it is ``own``. More than 1,000 others stand in the
+  block's own list file, and the entry holds its path, count and hash.
+- Fields at their defaults are left out; a reader takes a missing field at its default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import NoneType
+
+import orjson
+
+from blockstore.errors import Corrupt
+from blockstore.format.block import Job
+from blockstore.format.definition import Definition
+from blockstore.format.document import Document, parse
+from blockstore.format.features import FORMAT_VERSION, refuse_newer, refuse_unknown
+from blockstore.index.added import AddedBlock, ulids
+from blockstore.names import entry_key, is_ulid
+
+__all__ = ["Entry", "Epoch", "Operation", "decode_entry", "encode_entry", "epoch_of"]
+
+Epoch = tuple[int, str]
+"""A role's number and the commit id of whoever claimed it."""
+
+
+class Operation(StrEnum):
+    """What an entry did. An entry may name another one, written by a later release."""
+
+    CREATE = "create"
+    ALTER = "alter"
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    DELETE = "delete"
+    REWRITE = "rewrite"
+    REVERT = "revert"
+    RESTORE = "restore"
+    COMPACT = "compact"
+    DISCOVER = "discover"
+    EXPIRE = "expire"
+    TAG = "tag"
+    UNTAG = "untag"
+    EPOCH = "epoch"
+    HORIZON = "horizon"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One entry of the index; the fields are those of the format, ``except`` being ``excepts``."""
+
+    id: int
+    commit: str
+    time: int
+    operation: str
+    add: tuple[AddedBlock, ...] = ()
+    remove: tuple[str, ...] = ()
+    excepts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    account: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    job: Job | None = None
+    first_row_id: int | None = None
+    role: str | None = None
+    epochs: Mapping[str, Epoch] = field(default_factory=dict)
+    checkpoint: int | None = None
+    read_version: int | None = None
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    message: str = ""
+    table: Definition | None = None
+    tags: Mapping[str, int | None] = field(default_factory=dict)
+    """Tag names and the versions that they pin from now on; None takes the tag away."""
+    horizon: str | None = None
+    floor: str | None = None
+    requires: tuple[str, ...] = ()
+    by: str = ""
+
+    @property
+    def rows(self) -> int:
+        """Rows of the blocks that take their row ids from this entry."""
+        return sum(block.meta.rows for block in self.add if block.first_row_id is None)
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """The bytes of the entry: compact JSON in the order of the format's fields."""
+    job = entry.job
+    value: dict[str, object] = {
+        "format": FORMAT_VERSION,
+        "id": entry.id,
+        "commit": entry.commit,
+        "time": entry.time,
+        "operation": str(entry.operation),
+        "role": entry.role,
+        "epochs": {role: list(epoch) for role, epoch in entry.epochs.items()},
+        "checkpoint": entry.checkpoint,
+        "read_version": entry.read_version,
+        "add": [block.to_json() for block in entry.add],
+        "remove": list(entry.remove),
+        "except": {ulid: list(sources) for ulid, sources in entry.excepts.items()},
+        "account": list(entry.account),
+        "keep": list(entry.keep),
+        "job": None if job is None else {"app": job.app, "batch": job.batch},
+        "first_row_id": entry.first_row_id,
+        "parameters": dict(entry.parameters),
+        "message": entry.message,
+        "table": None if entry.table is None else entry.table.to_json(),
+        "tags": dict(entry.tags),
+        "horizon": entry.horizon,
+        "floor": entry.floor,
+        "requires": list(entry.requires),
+        "by": entry.by,
+    }
+    return orjson.dumps({name: item for name, item in value.items() if item not in (None, "", [], {})})
+
+
+def decode_entry(data: bytes, *, entry_id: int) -> Entry:
+    """The entry that ``index/<id>.json`` holds. Raises Corrupt or NewerFormat, naming the entry."""
+    name = f"index entry {entry_id} ({entry_key(entry_id)})"
+    fields = parse(data, name)
+    refuse_newer(fields.integer("format", low=1), name)
+    requires = fields.texts("requires", ())
+    refuse_unknown(requires, name)
+    found = fields.integer("id")
+    if found != entry_id:
+        raise Corrupt(
+            f"{name} says that its id is {found}, expected {entry_id}: it was copied or renamed, restore it from a copy"
+        )
+    return Entry(
+        id=entry_id,
+        commit=fields.ulid("commit"),
+        time=fields.integer("time", high=2**48 - 1),
+        operation=fields.text("operation"),
+        add=tuple(
+            AddedBlock.from_json(block, f"{name}: add[{place}]")
+            for place, block in enumerate(fields.items("add", ()))
+        ),
+        remove=ulids(fields, "remove"),
+        excepts=_excepts(fields),
+        account=ulids(fields, "account"),
+        keep=ulids(fields, "keep"),
+        job=_job(fields),
+        first_row_id=fields.integer("first_row_id") if fields.has("first_row_id") else None,
+        role=fields.text("role") if fields.has("role") else None,
+        epochs=_epochs(fields),
+        checkpoint=fields.integer("checkpoint") if fields.has("checkpoint") else None,
+        read_version=fields.integer("read_version") if fields.has("read_version") else None,
+        parameters=_parameters(fields),
+        message=fields.text("message", ""),
+        table=_table(fields, name),
+        tags=_tags(fields, entry_id),
+        horizon=fields.ulid("horizon") if fields.has("horizon") else None,
+        floor=fields.ulid("floor") if fields.has("floor") else None,
+        requires=requires,
+        by=fields.text("by", ""),
+    )
+
+
+def _job(fields: Document) -> Job | None:
+    if not fields.has("job"):
+        return None
+    job = fields.document("job")
+    return Job(app=job.text("app"), batch=job.integer("batch"))
+
+
+def _table(fields: Document, name: str) -> Definition | None:
+    value = fields.raw("table")
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        fields.fail("table", "an object")
+    return Definition.from_json(value, f"{name}: the table's definition")
+
+
+def _parameters(fields: Document) -> Mapping[str, object]:
+    value = fields.raw("parameters")
+    if not isinstance(value, (dict, NoneType)):
+        fields.fail("parameters", "an object")
+    return value or {}
+
+
+def _excepts(fields: Document) -> dict[str, tuple[str, ...]]:
+    if not fields.has("except"):
+        return {}
+    listed = fields.document("except")
+    found = {}
+    for ulid in listed.names():
+        found[ulid] = ulids(listed, ulid)
+        if not is_ulid(ulid) or not found[ulid]:
+            listed.fail(ulid, "under a block's ULID, at least one source")
+    return found
+
+
+def epoch_of(epochs: Document, role: str) -> Epoch:
+    """The epoch of a role in an object from roles to [number, commit id]. Raises Corrupt."""
+    value = epochs.raw(role)
+    if not (role and isinstance(value, list) and len(value) == 2):
+        epochs.fail(role, "[number, commit id]")
+    number, commit = value
+    if type(number) is not int or number < 1 or not isinstance(commit, str) or not is_ulid(commit):
+        epochs.fail(role, "[number, commit id]")
+    return number, commit
+
+
+def _epochs(fields: Document) -> dict[str, Epoch]:
+    if not fields.has("epochs"):
+        return {}
+    listed = fields.document("epochs")
+    return {role: epoch_of(listed, role) for role in listed.names()}
+
+
+def _tags(fields: Document, entry_id: int) -> dict[str, int | None]:
+    if not fields.has("tags"):
+        return {}
+    listed = fields.document("tags")
+    return {
+        tag: listed.integer(tag, low=1, high=entry_id - 1) if listed.has(tag) else None
+        for tag in listed.names()
+    }

@@ -1,0 +1,130 @@
+"""Time travel: the state at an earlier version or time, and the entries themselves.
+
+Rules (protocol 3.5):
+- Everything is read under the double look: what the boundary, read afterwards, has passed does not count.
+- A version at or below the boundary is readable only through a tag, whose checkpoint is pinned; else
+  ``VersionExpired``, which names the oldest version left.
+- ``as_of`` is the last version with an entry time at or before the time asked for. Entry times never fall.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from blockstore.errors import Corrupt, NotFound, ObjectMissing, Unavailable, VersionExpired
+from blockstore.index.checkpoint import decode_checkpoint
+from blockstore.index.entry import Entry
+from blockstore.index.read import IndexReader
+from blockstore.index.state import State
+from blockstore.names import checkpoint_key
+
+__all__ = ["History"]
+
+_RESTARTS = 20
+_PAGE = 64
+
+
+class History:
+    """The past of one table's index, up to a state that was checked."""
+
+    def __init__(self, reader: IndexReader, latest: State) -> None:
+        self._reader = reader
+        self._latest = latest
+        self._url = reader.bucket.url
+
+    def at(self, version: int) -> State:
+        """The state at a version. Raises NotFound for one that was never written, VersionExpired for one that is gone."""
+        if version == self._latest.version:
+            return self._latest
+        if not 1 <= version < self._latest.version:
+            raise NotFound(
+                f"{self._url} has no version {version}, expected one from 1 to {self._latest.version}, its latest"
+            )
+        for _ in range(_RESTARTS):
+            boundary = self._reader.boundary.read()
+            if version <= boundary:
+                return self._tagged(version, boundary)
+            base = max((one for one in self._reader.checkpoints(boundary) if one <= version), default=0)
+            state = self._reader.replay(base, version) if base >= boundary else None
+            if state is not None:
+                return state
+        raise self._moving(f"version {version}")
+
+    def as_of(self, time_ms: int) -> State:
+        """The state at the last version whose time is at or before ``time_ms``."""
+        if time_ms >= self._latest.time_ms:
+            return self._latest
+        for _ in range(_RESTARTS):
+            boundary = self._reader.boundary.read()
+            version = self._search(boundary, time_ms)
+            if version is None:
+                continue
+            if version > boundary:
+                return self.at(version)
+            if boundary:
+                raise self._expired(f"the version as of {time_ms} ms", boundary)
+            raise NotFound(f"{self._url} has no version as of {time_ms} ms: its first entry is younger")
+        raise self._moving(f"the version as of {time_ms} ms")
+
+    def entries(self, first: int | None = None, last: int | None = None) -> Iterator[Entry]:
+        """The entries from ``first`` (default: the oldest left) to ``last`` (default: the latest), oldest first."""
+        boundary = self._reader.boundary.read()
+        start = boundary + 1 if first is None else max(first, 1)
+        end = self._latest.version if last is None else min(last, self._latest.version)
+        while start <= end:
+            page = range(start, min(start + _PAGE, end + 1))
+            found = self._reader.get_all(page)
+            boundary = self._reader.boundary.read()
+            if start <= boundary:
+                if first is not None:
+                    raise self._expired(f"entry {start}", boundary)
+                start = boundary + 1
+                continue
+            first = start
+            for entry, data in zip(page, found, strict=True):
+                if data is None:
+                    raise Corrupt(
+                        f"index entry {entry} of {self._url} is missing above the boundary {boundary}, expected all from "
+                        f"{boundary + 1} to {self._latest.version}: restore it from a copy"
+                    )
+                yield self._reader.decode(data, entry)
+            start = page.stop
+
+    def _tagged(self, version: int, boundary: int) -> State:
+        tags = sorted(name for name, pinned in self._latest.tags.items() if pinned == version)
+        if not tags:
+            raise self._expired(f"version {version}", boundary)
+        key = checkpoint_key(version)
+        try:
+            return decode_checkpoint(self._reader.bucket.get(key).data, version=version)
+        except ObjectMissing:
+            raise Corrupt(
+                f"{key} is missing although tag {tags[0]!r} pins version {version}: restore it from a copy, or untag"
+            ) from None
+
+    def _search(self, boundary: int, time_ms: int) -> int | None:
+        """The last version above the boundary with a time at or before ``time_ms``, the boundary itself if there is
+        none, or None if an entry was collected meanwhile."""
+        low, high = boundary, self._latest.version
+        while high - low > 1:
+            middle = (low + high) // 2
+            data = self._reader.get(middle)
+            if self._reader.boundary.read() > boundary or data is None:
+                return None
+            if self._reader.decode(data, middle).time <= time_ms:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def _expired(self, what: str, boundary: int) -> VersionExpired:
+        return VersionExpired(
+            f"{what} of {self._url} was collected; the oldest version left is {boundary + 1}, the latest "
+            f"{self._latest.version}: tag a version to keep it longer"
+        )
+
+    def _moving(self, what: str) -> Unavailable:
+        return Unavailable(
+            f"{what} of {self._url} could not be read: the boundary moved, or an object vanished, during each of "
+            f"{_RESTARTS} attempts; try again"
+        )

@@ -1,0 +1,275 @@
+"""The index of one table, as a handle: what everyone above this package uses.
+
+Rules:
+- ``state`` is the last state that was checked under the double look; it moves on by ``poll`` and by ``commit``, and never
+  back. One handle reads its own writes.
+- Operations whose fate is not certain are settled before the handle commits anything else; what can never be known is
+  Indeterminate for good, and the handle goes on.
+- A committer writes a checkpoint after every 64th entry, once its commit has succeeded and been answered; that it fails
+  is no error of the commit.
+- ``create`` writes the boundary as 0 with create-if-absent, then entry 1 as any commit. Entries without a boundary are
+  BoundaryLost, for everyone.
+
+Handles are safe to share between threads.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import cast
+
+from blockstore.bucket.api import Bucket, ReadBucket
+from blockstore.errors import (
+    BlockstoreError,
+    Conflict,
+    Indeterminate,
+    Invalid,
+    NotFound,
+    Unavailable,
+)
+from blockstore.format.block import BlockMeta
+from blockstore.format.definition import Definition
+from blockstore.index.boundary import Boundary, write_first
+from blockstore.index.change import Append, Change, Committed, Create, Done
+from blockstore.index.checkpoint import EVERY, write_checkpoint
+from blockstore.index.commit import Attempt, Committer, already
+from blockstore.index.entry import Entry
+from blockstore.index.history import History
+from blockstore.index.queue import CommitQueue, Waiting
+from blockstore.index.read import IndexReader
+from blockstore.index.state import State
+from blockstore.names import entry_key
+from blockstore.world import World
+
+__all__ = ["Log", "create", "exists"]
+
+_logger = logging.getLogger(__name__)
+
+PATIENCE_S = 60.0
+"""How long a commit keeps asking a store that does not answer, or racing others, before it gives up."""
+
+_REMEMBERED = 1_024
+
+
+class Log:
+    """One handle on one table's index."""
+
+    def __init__(
+        self, bucket: ReadBucket, world: World, *, program: str = "blockstore", patience_s: float = PATIENCE_S
+    ) -> None:
+        self.bucket = bucket
+        self._world = world
+        self._program = program
+        self._patience_s = patience_s
+        self._reader = IndexReader(bucket, world, Boundary(bucket))
+        self._queue = CommitQueue(self._carry)
+        self._lock = threading.Lock()
+        self._state: State | None = None
+        self._committer: Committer | None = None
+        self._open: dict[str, Attempt] = {}
+        """Attempts that ended Indeterminate, by commit id: settled first, and known again when retried."""
+        self._checkpoint = 0
+
+    @property
+    def state(self) -> State:
+        """The last checked state; read cold at first use. Raises NotFound where there is no index."""
+        return self._state if self._state is not None else self.poll()
+
+    def poll(self) -> State:
+        """The latest state: two small requests if nothing is new, whatever the table's size."""
+        state = self._state
+        loaded = self._reader.cold() if state is None else self._reader.advance(state)
+        self._checkpoint = max(self._checkpoint, loaded.checkpoint)
+        return self._adopt(loaded.state)
+
+    def at(self, version: int) -> State:
+        """The state at a version. Raises NotFound if it was never written, VersionExpired if it was collected."""
+        state = self.state
+        if version > state.version:
+            state = self.poll()
+        return History(self._reader, state).at(version)
+
+    def as_of(self, time_ms: int) -> State:
+        """The state at the last version whose entry time is at or before ``time_ms``."""
+        return History(self._reader, self.poll()).as_of(time_ms)
+
+    def entries(self, first: int | None = None, last: int | None = None) -> Iterator[Entry]:
+        """The entries from ``first`` to ``last`` (default: all above the boundary), oldest first."""
+        return History(self._reader, self.poll()).entries(first, last)
+
+    def commit(self, change: Change) -> Committed:
+        """Bring a change into the index (protocol 3.3).
+
+        Raises Conflict or Invalid: nothing of it is in the index. Unavailable: nor is it; try again later. Indeterminate:
+        nobody knows yet; commit the same change again, with the same commit id, and it is looked up first.
+        """
+        return self._queue.run(change)
+
+    def begin(self, definition: Definition) -> None:
+        """Make the index that this handle is for; what ``create`` does."""
+        bucket = self._writable()
+        if self._reader.entries(0):
+            self.poll()  # raises BoundaryLost where the boundary is missing
+            raise Conflict(f"there is a table at {bucket.url} already: open it, or choose another URL")
+        write_first(bucket, self._world, self._patience_s)
+        # No entry was listed: the empty state is checked. Whoever was faster is met at entry 1.
+        self._adopt(State.EMPTY)
+        self.commit(Create(commit=self._world.ids.ulid(), definition=definition))
+
+    def _carry(self, group: list[Waiting]) -> Callable[[], None] | None:
+        """Carry a group into the index and set every answer; answers what to do afterwards. By one thread at a time."""
+        try:
+            committer = self._ready()
+            if len(group) == 1:
+                group[0].answer = self._one(committer, group[0].change)
+            else:
+                self._together(committer, group)
+        except BlockstoreError as error:
+            for waiting in group:
+                if waiting.answer is None:
+                    waiting.answer = error
+        finally:
+            if self._committer is not None and self._committer.state is not None:
+                self._adopt(self._committer.state)
+        return self._checkpoint_due(group[0].answer)
+
+    def _one(self, committer: Committer, change: Change) -> Committed:
+        attempt = self._open.setdefault(change.commit, Attempt(change))
+        attempt.change = change
+        try:
+            committed = committer.commit(attempt)
+        except BaseException:
+            self._forget_unless_open(attempt)
+            raise
+        del self._open[change.commit]
+        return committed
+
+    def _forget_unless_open(self, attempt: Attempt) -> None:
+        """Keep what a retry of the same commit id must know: payloads on their way, or what became of them."""
+        if not attempt.sent and attempt.fate is None:
+            self._open.pop(attempt.change.commit, None)
+        settled = [commit for commit, one in self._open.items() if one.fate is not None]
+        for commit in settled[:-_REMEMBERED]:
+            del self._open[commit]
+
+    def _together(self, committer: Committer, group: list[Waiting]) -> None:
+        """Appends that share an entry. If one of them is refused, each goes alone, so that it fails alone."""
+        blocks = tuple(block for waiting in group for block in _blocks(waiting))
+        shared = Append(commit=self._world.ids.ulid(), blocks=blocks)
+        try:
+            committed = self._one(committer, shared)
+        except (Conflict, Invalid):
+            for waiting in group:
+                try:
+                    waiting.answer = self._one(self._ready(), waiting.change)
+                except BlockstoreError as error:
+                    waiting.answer = error
+            return
+        assert committer.state is not None, "a commit leaves a checked state"
+        for waiting in group:
+            waiting.answer = _share_of(committed, _blocks(waiting), committer.state)
+
+    def _writable(self) -> Bucket:
+        if not hasattr(self.bucket, "put_if_absent"):
+            raise Invalid(f"{self.bucket.url} was opened for reading only: open the table for writing")
+        return cast(Bucket, self.bucket)
+
+    def _ready(self) -> Committer:
+        """The committer, at the newest state known, with nothing unsettled behind it."""
+        if self._committer is None:
+            self._committer = Committer(
+                self._writable(),
+                self._world,
+                self._reader,
+                program=self._program,
+                patience_s=self._patience_s,
+            )
+        committer = self._committer
+        committer.state = self._state
+        committer.checkpoint = max(committer.checkpoint, self._checkpoint)
+        for attempt in list(self._open.values()):
+            if attempt.fate is None:
+                self._settle(committer, attempt)
+        return committer
+
+    def _settle(self, committer: Committer, attempt: Attempt) -> None:
+        change = attempt.change
+        try:
+            committer.settle(attempt)
+        except Indeterminate as error:
+            if attempt.sent:
+                raise Unavailable(
+                    f"an earlier operation of this handle (commit {change.commit}, {change.operation}) is not settled yet, "
+                    f"and nothing else was sent: {error}"
+                ) from error
+            _logger.warning("%s", error)
+        self._forget_unless_open(attempt)
+
+    def _checkpoint_due(self, answer: Committed | BlockstoreError | None) -> Callable[[], None] | None:
+        state = None if self._committer is None else self._committer.state
+        if (
+            not isinstance(answer, Committed)
+            or answer.entry is None
+            or answer.entry.id % EVERY
+            or state is None
+        ):
+            return None
+        return partial(self._write_checkpoint, state) if state.version == answer.entry.id else None
+
+    def _write_checkpoint(self, state: State) -> None:
+        try:
+            write_checkpoint(self._writable(), state)
+        except BlockstoreError as error:
+            _logger.warning("checkpoint %s of %s was not written: %s", state.version, self.bucket.url, error)
+            return
+        self._checkpoint = max(self._checkpoint, state.version)
+
+    def _adopt(self, state: State) -> State:
+        with self._lock:
+            if self._state is None or state.version > self._state.version:
+                self._state = state
+            return self._state
+
+
+def exists(bucket: ReadBucket) -> bool:
+    """Whether there is a table with an index. Raises BoundaryLost for entries without a boundary."""
+    boundary = Boundary(bucket).look()
+    if boundary:
+        return True
+    try:
+        bucket.head(entry_key(1))
+    except NotFound:
+        return False
+    return True
+
+
+def create(
+    bucket: Bucket,
+    world: World,
+    definition: Definition,
+    *,
+    program: str = "blockstore",
+    patience_s: float = PATIENCE_S,
+) -> Log:
+    """Make the table's index: its boundary, then entry 1. Raises Conflict if there is a table already."""
+    log = Log(bucket, world, program=program, patience_s=patience_s)
+    log.begin(definition)
+    return log
+
+
+def _blocks(waiting: Waiting) -> tuple[BlockMeta, ...]:
+    assert isinstance(waiting.change, Append)
+    return waiting.change.blocks
+
+
+def _share_of(committed: Committed, blocks: tuple[BlockMeta, ...], state: State) -> Committed:
+    """What one of several appends in an entry is answered."""
+    ulids = {block.ulid for block in blocks}
+    left = {ulid: reason for ulid, reason in committed.left.items() if ulid in ulids}
+    added = tuple(block for block in committed.added if block.ulid in ulids and block.ulid not in left)
+    if added:
+        return Committed(version=committed.version, entry=committed.entry, added=added, left=left)
+    return already(state, tuple(sorted(ulids)), Done(left=left))

@@ -1,0 +1,266 @@
+"""Reading the index: cold, and as a poll. Both under the double look of protocol 3.5.
+
+Rules:
+- Cold: the boundary and the hint; the listings of entries and checkpoints from the greater of the two (a hint at which
+  no checkpoint is listed is dropped, and both are listed again from the boundary); the newest checkpoint and the
+  entries after it; **then the boundary again**. If it passed the checkpoint, or a GET answered 404, start again.
+- Poll at N: GET N+1, and if it is there, on until a 404; then the boundary. An entry is applied only if its id is above
+  the boundary read after it; if the boundary passed N, the state is dropped and the read is cold.
+- Hints and an entry's ``checkpoint`` are never authority. An entry is decoded only once it is known to be history: what
+  lies at or below the boundary may be anything.
+- An entry that cannot be parsed stops the reader: stepping back would fork the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import NoReturn, TypeVar
+
+from blockstore.bucket.api import ReadBucket
+from blockstore.errors import BoundaryLost, Corrupt, Invalid, NotFound, ObjectMissing, Unavailable
+from blockstore.format.sources import decode_sources, hash_sources
+from blockstore.index.added import AddedBlock, SourcesFile
+from blockstore.index.boundary import Boundary
+from blockstore.index.checkpoint import decode_checkpoint, read_hint
+from blockstore.index.entry import Entry, decode_entry
+from blockstore.index.fold import fold
+from blockstore.index.state import State
+from blockstore.names import (
+    BOUNDARY,
+    CHECKPOINTS,
+    INDEX,
+    checkpoint_key,
+    entry_key,
+    object_key,
+    parse_checkpoint,
+    parse_entry,
+    sources_path,
+)
+from blockstore.world import World
+
+__all__ = ["IndexReader", "Loaded"]
+
+A = TypeVar("A")
+
+_RESTARTS = 20
+_FAR_BEHIND = 512
+"""A poll that has read so many entries and is not through goes cold: a checkpoint is cheaper."""
+_WIDEST = 64
+_WORTH_A_THREAD_S = 0.001
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A checked state, and the newest checkpoint that was seen on the way."""
+
+    state: State
+    checkpoint: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Listed:
+    start: int
+    entries: tuple[int, ...]
+    checkpoints: tuple[int, ...]
+
+
+class IndexReader:
+    """Reads one table's index; holds nothing but the boundary's last value."""
+
+    def __init__(self, bucket: ReadBucket, world: World, boundary: Boundary) -> None:
+        self.bucket = bucket
+        self.boundary = boundary
+        self._clock = world.clock
+        self._pool = world.pool
+        self._answer_s = 0.0
+
+    def cold(self) -> Loaded:
+        """The latest state, from nothing. Raises NotFound where there is no index."""
+        for _ in range(_RESTARTS):
+            loaded = self._try_cold()
+            if loaded is not None:
+                return loaded
+        self._check_no_hole()
+        raise Unavailable(
+            f"the index of {self.bucket.url} could not be read: its boundary moved, or an object vanished, during each of "
+            f"{_RESTARTS} attempts; try again"
+        )
+
+    def advance(self, state: State) -> Loaded:
+        """The latest state, from one that was checked before; two small requests if nothing is new."""
+        found = self._following(state.version)
+        boundary = self.boundary.read()
+        if boundary > state.version or len(found) >= _FAR_BEHIND:
+            return self.cold()
+        for data in found:
+            state = fold(state, self.decode(data, state.version + 1))
+        return Loaded(state=state, checkpoint=0)
+
+    def get(self, entry: int) -> bytes | None:
+        """The bytes under an entry's name, or None. Whether they are history only the boundary tells."""
+        return self._data(entry_key(entry))
+
+    def get_all(self, entries: Iterable[int]) -> list[bytes | None]:
+        """The same of several, side by side."""
+        return self._fan_out([entry_key(entry) for entry in entries])
+
+    def decode(self, data: bytes, entry: int) -> Entry:
+        """The entry, its long lists of sources loaded. Raises Corrupt or NewerFormat."""
+        decoded = decode_entry(data, entry_id=entry)
+        if not any(isinstance(block.sources, SourcesFile) for block in decoded.add):
+            return decoded
+        return replace(decoded, add=tuple(self._with_sources(block, entry) for block in decoded.add))
+
+    def checkpoints(self, start: int) -> list[int]:
+        """The versions from ``start`` on that have a checkpoint, sorted."""
+        after = checkpoint_key(start - 1) if start else ""
+        listed = self.bucket.list(CHECKPOINTS, start_after=after, recursive=False)
+        found = (parse_checkpoint(info.key) for info in listed)
+        return sorted(version for version in found if version is not None and version >= start)
+
+    def entries(self, after: int) -> list[int]:
+        """The entries listed above ``after``, sorted."""
+        listed = self.bucket.list(INDEX, start_after=entry_key(after), recursive=False)
+        found = (parse_entry(info.key) for info in listed)
+        return sorted(entry for entry in found if entry is not None and entry > after)
+
+    def replay(self, base: int, last: int) -> State | None:
+        """The fold of checkpoint ``base`` (0: nothing) and the entries up to ``last``; None if an object is missing or
+        the boundary, read afterwards, has passed ``base``."""
+        keys = [*([checkpoint_key(base)] if base else []), *map(entry_key, range(base + 1, last + 1))]
+        found = self._fan_out(keys)
+        if self.boundary.read() > base or any(data is None for data in found):
+            return None
+        parts = [data for data in found if data is not None]
+        state = decode_checkpoint(parts.pop(0), version=base) if base else State.EMPTY
+        for data in parts:
+            state = fold(state, self.decode(data, state.version + 1))
+        return state
+
+    def _try_cold(self) -> Loaded | None:
+        looks: tuple[Callable[[], int | None], ...] = (self.boundary.look, lambda: read_hint(self.bucket))
+        boundary, guess = self._pool.map(_call, looks)
+        if boundary is None:
+            raise self._no_index()
+        hint = guess or 0
+        listed = self._list(max(boundary, hint))
+        if hint > boundary and hint not in listed.checkpoints:
+            listed = self._list(boundary)
+        base = listed.checkpoints[-1] if listed.checkpoints else 0
+        last = max([base, *listed.entries])
+        if last == 0:
+            self._nothing_yet(boundary)
+        if base < boundary:
+            self._check_not_lost(boundary)
+            return None
+        state = self.replay(base, last)
+        return None if state is None else Loaded(state=state, checkpoint=base)
+
+    def _list(self, start: int) -> _Listed:
+        lists: tuple[Callable[[], list[int]], ...] = (
+            lambda: self.entries(start),
+            lambda: self.checkpoints(start),
+        )
+        entries, checkpoints = self._pool.map(_call, lists)
+        return _Listed(start=start, entries=tuple(entries), checkpoints=tuple(checkpoints))
+
+    def _no_index(self) -> NotFound | BoundaryLost:
+        if self.entries(0):
+            return BoundaryLost(
+                f"{self.bucket.url} has index entries, and {BOUNDARY} is missing: stop all writers, and write the highest "
+                "value known, or restore it from a copy"
+            )
+        return NotFound(f"there is no table with an index at {self.bucket.url}: create it, or check the URL")
+
+    def _nothing_yet(self, boundary: int) -> NoReturn:
+        if boundary:
+            raise Corrupt(
+                f"the index of {self.bucket.url} is empty although its boundary is {boundary}, expected entry "
+                f"{boundary + 1}: stop all writers, and restore the index from a copy"
+            )
+        raise NotFound(
+            f"the table at {self.bucket.url} was never finished: there is a boundary and no entry; create it again"
+        )
+
+    def _check_not_lost(self, boundary: int) -> None:
+        """Raise Corrupt if there is no checkpoint to start from; not if one was only missed in a race."""
+        if self.boundary.read() == boundary and not self.checkpoints(boundary):
+            raise Corrupt(
+                f"no checkpoint at or above the boundary {boundary} is left in {self.bucket.url}, expected "
+                f"{checkpoint_key(boundary)}: restore it from a copy"
+            )
+
+    def _check_no_hole(self) -> None:
+        """Raise Corrupt if an entry is missing that nobody may have deleted."""
+        listed = self.entries(0)
+        boundary = self.boundary.read()
+        for before, entry in pairwise(listed):
+            if before >= boundary and entry != before + 1:
+                raise Corrupt(
+                    f"index entry {before + 1} ({entry_key(before + 1)}) of {self.bucket.url} is missing above the boundary "
+                    f"{boundary}, and entry {entry} is there: restore it from a copy"
+                )
+
+    def _following(self, version: int) -> list[bytes]:
+        """The bytes of the entries after ``version``, up to the first gap."""
+        first = self.get(version + 1)
+        found = [] if first is None else [first]
+        width = 1
+        while found and len(found) < _FAR_BEHIND:
+            start = version + 1 + len(found)
+            more = self.get_all(range(start, start + width))
+            whole = _until_gap(more)
+            found += whole
+            if len(whole) < len(more):
+                break
+            width = min(2 * width, _WIDEST)
+        return found
+
+    def _data(self, key: str) -> bytes | None:
+        started = self._clock.monotonic_s()
+        try:
+            return self.bucket.get(key).data
+        except ObjectMissing:
+            return None
+        finally:
+            self._answer_s = 0.5 * (self._answer_s + self._clock.monotonic_s() - started)
+
+    def _fan_out(self, keys: Sequence[str]) -> list[bytes | None]:
+        """Get several, side by side where a request takes longer than handing it to another thread."""
+        if len(keys) < 2 or self._answer_s < _WORTH_A_THREAD_S:
+            return [self._data(key) for key in keys]
+        return self._pool.map(self._data, keys)
+
+    def _with_sources(self, block: AddedBlock, entry: int) -> AddedBlock:
+        file = block.sources
+        if not isinstance(file, SourcesFile):
+            return block
+        subject = f"index entry {entry}: block {block.ulid}"
+        data = self._data(object_key(block.ulid, sources_path()))
+        if data is None:
+            raise Corrupt(f"{subject}: {sources_path()} is missing: restore it from a copy")
+        sources = decode_sources(data, subject)
+        if len(sources) != file.count or hash_sources(sources) != file.sha256:
+            raise Corrupt(
+                f"{subject}: {sources_path()} holds {len(sources)} sources, or others, than the {file.count} that the entry "
+                "hashed: restore it from a copy"
+            )
+        try:
+            return block.with_sources(sources)
+        except Invalid as error:
+            raise Corrupt(f"{subject} contradicts itself: {error}") from None
+
+
+def _call(request: Callable[[], A]) -> A:
+    return request()
+
+
+def _until_gap(found: Sequence[bytes | None]) -> list[bytes]:
+    whole: list[bytes] = []
+    for data in found:
+        if data is None:
+            break
+        whole.append(data)
+    return whole

@@ -1,0 +1,250 @@
+"""Live blocks as rows: what a checkpoint stores and what planning scans without making an object a block.
+
+Owns the columns. ``FRAME`` are the small ones, always in memory: a plan over 10,000 blocks reads nothing else.
+``BULK`` are the large ones (the block's JSON, its sources): decoded when someone asks for a block, and for rows that
+come from a checkpoint not even decompressed before.
+
+Rules:
+- Rows are sorted by ULID, each ULID once.
+- ``sources`` is null where a block's only source is itself; ``excepted`` is null where no source is excepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Protocol
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from blockstore.errors import Corrupt
+from blockstore.format.block import BlockMeta, StreamKey
+from blockstore.format.meta import from_dict, to_dict
+from blockstore.index import ulids
+from blockstore.index.ulids import UlidArray
+
+__all__ = ["BULK", "FRAME", "Bulk", "LiveBlock", "MemoryBulk", "Rows"]
+
+FRAME = pa.schema(
+    [
+        ("ulid", pa.string()),
+        ("min_time", pa.int64()),
+        ("max_time", pa.int64()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("level", pa.int32()),
+        ("revision", pa.int32()),
+        ("resolution", pa.int64()),
+        ("stream", pa.string()),
+        ("schema_id", pa.int32()),
+        ("visible_by", pa.string()),
+        ("own", pa.bool_()),
+        ("version", pa.int64()),
+        ("first_row_id", pa.int64()),
+        ("excepted", pa.list_(pa.string())),
+    ]
+)
+BULK = pa.schema([("meta", pa.binary()), ("sources", pa.list_(pa.string()))])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveBlock:
+    """A block of the state: its meta, and what the index says of it."""
+
+    meta: BlockMeta
+    version: int
+    """The entry that committed it."""
+    first_row_id: int
+    excepted: frozenset[str] = frozenset()
+    """Sources whose rows are hidden in this block."""
+
+    @property
+    def ulid(self) -> str:
+        """The block's ULID."""
+        return self.meta.ulid
+
+
+class Bulk(Protocol):
+    """The large columns of some rows."""
+
+    def take(self, positions: Sequence[int]) -> pa.Table:
+        """The columns of ``BULK`` for these rows, in this order."""
+        ...
+
+    def all(self) -> pa.Table:
+        """The columns of ``BULK`` for all rows."""
+        ...
+
+    def sources(self) -> pa.ChunkedArray:
+        """The column ``sources`` for all rows."""
+        ...
+
+
+class MemoryBulk:
+    """Large columns in memory; of blocks that are objects still, encoded once someone asks."""
+
+    def __init__(self, rows: pa.Table | Sequence[LiveBlock]) -> None:
+        self._rows = rows
+
+    @cached_property
+    def _table(self) -> pa.Table:
+        return self._rows if isinstance(self._rows, pa.Table) else _bulk(self._rows)
+
+    def take(self, positions: Sequence[int]) -> pa.Table:
+        return self._table.take(pa.array(positions, pa.int64()))
+
+    def all(self) -> pa.Table:
+        return self._table
+
+    def sources(self) -> pa.ChunkedArray:
+        return self._table["sources"]
+
+
+class Rows:
+    """Rows of live blocks, never changed."""
+
+    def __init__(self, frame: pa.Table, bulk: Bulk) -> None:
+        self.frame = frame
+        self._bulk = bulk
+
+    @classmethod
+    def of(cls, blocks: Iterable[LiveBlock]) -> Rows:
+        """Rows of these blocks, sorted."""
+        ordered = sorted(blocks, key=lambda block: block.meta.ulid)
+        return cls(_frame(ordered), MemoryBulk(ordered))
+
+    def __len__(self) -> int:
+        return int(self.frame.num_rows)
+
+    @cached_property
+    def ulids(self) -> UlidArray:
+        """The ULIDs, sorted, for search."""
+        return ulids.from_arrow(self.frame["ulid"])
+
+    @cached_property
+    def sources(self) -> UlidArray:
+        """The sources of all rows, in no order."""
+        listed = self._bulk.sources()
+        alone = np.asarray(listed.is_null().combine_chunks().to_numpy(zero_copy_only=False), dtype=bool)
+        return np.concatenate([self.ulids[alone], ulids.from_arrow(_flatten(listed))])
+
+    def position(self, ulid: str) -> int | None:
+        """The row of a ULID, or None."""
+        return ulids.position(self.ulids, ulid)
+
+    def take(self, positions: Sequence[int]) -> list[LiveBlock]:
+        """The blocks of these rows. Raises Corrupt if a stored block cannot be read."""
+        if not positions:
+            return []
+        picked = self.frame.take(pa.array(positions, pa.int64()))
+        bulk = self._bulk.take(positions)
+        return [
+            _block(*row)
+            for row in zip(
+                picked["ulid"].to_pylist(),
+                bulk["meta"].to_pylist(),
+                bulk["sources"].to_pylist(),
+                picked["version"].to_pylist(),
+                picked["first_row_id"].to_pylist(),
+                picked["excepted"].to_pylist(),
+                strict=True,
+            )
+        ]
+
+    def merged(self, gone: Iterable[int], new: Rows) -> Rows:
+        """These rows without those at ``gone``, and with ``new``: what an overlay becomes once it is large."""
+        frame, bulk = self.frame, self._bulk.all()
+        lost = np.fromiter(gone, dtype=np.int64)
+        if len(lost):
+            kept = np.ones(len(self), dtype=bool)
+            kept[lost] = False
+            mask = pa.array(kept)
+            frame, bulk = frame.filter(mask), bulk.filter(mask)
+        sorted_already = (
+            not frame.num_rows or not len(new) or frame["ulid"][-1].as_py() < new.frame["ulid"][0].as_py()
+        )
+        frame = pa.concat_tables([frame, new.frame])
+        bulk = pa.concat_tables([bulk, new._bulk.all()])
+        if not sorted_already:
+            order = pa.array(np.argsort(ulids.from_arrow(frame["ulid"]), kind="stable"))
+            frame, bulk = frame.take(order), bulk.take(order)
+        return Rows(frame.combine_chunks(), MemoryBulk(_few_chunks(bulk)))
+
+    def stored(self) -> pa.Table:
+        """All columns, as a checkpoint stores them."""
+        table = self.frame
+        for name in BULK.names:
+            table = table.append_column(BULK.field(name), self._bulk.all()[name])
+        return table
+
+
+def _frame(blocks: Sequence[LiveBlock]) -> pa.Table:
+    metas = [block.meta for block in blocks]
+    columns: dict[str, list[object]] = {
+        "ulid": [meta.ulid for meta in metas],
+        "min_time": [meta.min_time for meta in metas],
+        "max_time": [meta.max_time for meta in metas],
+        "rows": [meta.rows for meta in metas],
+        "bytes": [meta.bytes for meta in metas],
+        "level": [meta.level for meta in metas],
+        "revision": [meta.revision for meta in metas],
+        "resolution": [meta.resolution for meta in metas],
+        "stream": [_stream(meta.stream) for meta in metas],
+        "schema_id": [meta.schema_id for meta in metas],
+        "visible_by": [str(meta.visible_by) for meta in metas],
+        "own": [meta.own for meta in metas],
+        "version": [block.version for block in blocks],
+        "first_row_id": [block.first_row_id for block in blocks],
+        "excepted": [sorted(block.excepted) or None for block in blocks],
+    }
+    return pa.table(columns, schema=FRAME)
+
+
+def _bulk(blocks: Sequence[LiveBlock]) -> pa.Table:
+    return pa.table(
+        {
+            "meta": [orjson.dumps(to_dict(block.meta)) for block in blocks],
+            "sources": [
+                None if block.meta.sources == (block.meta.ulid,) else block.meta.sources for block in blocks
+            ],
+        },
+        schema=BULK,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _stream(stream: StreamKey) -> str:
+    return orjson.dumps({"labels": dict(stream.labels), "resolution": stream.resolution}).decode()
+
+
+def _block(
+    ulid: str,
+    data: bytes,
+    sources: list[str] | None,
+    version: int,
+    first_row_id: int,
+    excepted: list[str] | None,
+) -> LiveBlock:
+    subject = f"block {ulid} in a checkpoint"
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise Corrupt(f"{subject} is no JSON ({error}); expected the block's meta") from None
+    if not isinstance(value, dict) or value.get("ulid") != ulid:
+        raise Corrupt(f"{subject} is another block's meta, or none: restore the checkpoint from a copy")
+    meta = from_dict(value, sources=(ulid,) if sources is None else tuple(sources), subject=subject)
+    return LiveBlock(
+        meta=meta, version=version, first_row_id=first_row_id, excepted=frozenset(excepted or ())
+    )
+
+
+def _flatten(column: pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays([chunk.flatten() for chunk in column.chunks] or [pa.array([], pa.string())])
+
+
+def _few_chunks(table: pa.Table) -> pa.Table:
+    """The table, its chunks joined once there are so many that every read would feel them."""
+    return table.combine_chunks() if table["meta"].num_chunks > 64 else table

@@ -1,0 +1,209 @@
+"""Steps 1 to 3 of a commit: done already, fenced or condemned, in conflict? Pure.
+
+Only a state all of whose entries were checked against a boundary read after them may be asked (protocol 3.3).
+
+1. Done: the commit id is among those kept; the job's batch is committed; for append and discover, block by block, all
+   sources are accounted. Blocks are tested one after the other, each counting as accounted for the next.
+2. Fenced: the role's epoch is another than mine. Condemned: an ``index`` block at or below the horizon. An ``age`` block
+   there is left to discovery by an append, and still added by a discovery.
+3. Conflict: a source that is accounted otherwise than through blocks that this operation removes; a block to remove
+   or except that is not live with the exceptions that were read; a source to account for that is accounted; a tag that
+   stands for another version; a schema that the definition does not know.
+
+What only one operation can judge (predicates, an altered definition) stands in its own ``Change.draft``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from blockstore.errors import BlockCondemned, Conflict, Fenced, Invalid
+from blockstore.format.block import BlockMeta, VisibleBy
+from blockstore.index import ulids
+from blockstore.index.added import AddedBlock
+from blockstore.index.batches import STREAM
+from blockstore.index.change import Change, Done, Draft, Left
+from blockstore.index.entry import Operation
+from blockstore.index.state import State
+
+__all__ = ["Plan", "decide"]
+
+Plan = tuple[Draft, dict[str, Left]]
+"""What to write, and the blocks that stay out of it."""
+
+_BLOCK_BY_BLOCK = frozenset({Operation.APPEND, Operation.DISCOVER})
+
+
+def decide(state: State, change: Change) -> Plan | Done:
+    """What ``change`` has to write on top of ``state``. Raises Conflict (Fenced, BlockCondemned) or Invalid."""
+    entry = state.commits.find(change.commit)
+    if entry is not None:
+        return Done(version=entry)
+    batch = _batch_done(state, change)
+    if batch is not None:
+        return batch
+    _check_epoch(state, change)
+    draft = change.draft(state)
+    if isinstance(draft, Done):
+        return draft
+    draft = replace(draft, add=tuple(_with_schema_id(state, draft, block) for block in draft.add))
+    _check_touched(state, draft)
+    left: dict[str, Left] = {}
+    if change.operation in _BLOCK_BY_BLOCK:
+        wanted = draft.add
+        draft = replace(draft, add=_admitted(state, draft, change.operation, left))
+        if wanted and not draft.add:
+            return Done(blocks=tuple(left), left=left)
+    else:
+        _check_sources(state, draft, change.operation)
+    _check_tags(state, draft)
+    return draft, left
+
+
+def _batch_done(state: State, change: Change) -> Done | None:
+    job = change.job
+    app = None if job is None else state.batches.get(job.app)
+    if job is None or app is None:
+        return None
+    if job.batch in app:
+        written = app.written(job.batch)
+        return Done() if written is None else Done(version=written.version, blocks=written.blocks)
+    if job.batch > app.last or not change.ordered:
+        return None
+    if job.app.startswith(STREAM):
+        return Done()
+    raise Invalid(
+        f"job {job.app!r} has committed batch {app.last} and never batch {job.batch}, expected a higher one: number "
+        "batches upwards, or say ordered=False for a backfill"
+    )
+
+
+def _check_epoch(state: State, change: Change) -> None:
+    if change.role is None:
+        return
+    holder = state.epochs.get(change.role)
+    if holder != change.epoch:
+        found = "nobody" if holder is None else f"epoch {holder[0]} (commit {holder[1]})"
+        mine = "no epoch" if change.epoch is None else f"epoch {change.epoch[0]} (commit {change.epoch[1]})"
+        raise Fenced(
+            f"role {change.role!r} is held by {found} at version {state.version}, and this process holds {mine}: "
+            "stop; another process has taken over"
+        )
+
+
+def _with_schema_id(state: State, draft: Draft, block: AddedBlock) -> AddedBlock:
+    """The block as entries hold it: its schema named by the definition's id, or 0 if the definition has none."""
+    meta = block.meta
+    if not meta.schema and meta.schema_id:
+        return block
+    table = draft.table or state.definition
+    schema_id = meta.schema_id if meta.schema_id in table.schemas else table.id_of(meta.schema)
+    return replace(block, meta=replace(meta, schema=b"", schema_id=schema_id or 0))
+
+
+def _admitted(
+    state: State, draft: Draft, operation: Operation, left: dict[str, Left]
+) -> tuple[AddedBlock, ...]:
+    """The blocks that may enter; the others go to ``left``."""
+    admitted = []
+    taken: set[str] = set()
+    for block in draft.add:
+        reason = _reason_to_leave(state, block.meta, taken, operation)
+        if reason is None:
+            admitted.append(block)
+            taken.update(block.meta.sources)
+        else:
+            left[block.ulid] = reason
+    return tuple(admitted)
+
+
+def _reason_to_leave(state: State, meta: BlockMeta, taken: set[str], operation: Operation) -> Left | None:
+    held = len({*state.accounted.held(meta.sources), *taken.intersection(meta.sources)})
+    if held:
+        return Left.ACCOUNTED if held == len(meta.sources) else Left.QUARANTINED
+    discovering = operation is Operation.DISCOVER
+    late = next((ulid for ulid in (meta.ulid, *meta.sources) if state.below_floor(ulid)), None)
+    if late is not None:
+        if discovering:
+            return Left.QUARANTINED
+        raise Invalid(
+            f"block {meta.ulid} accounts for {late}, which is at or below the table's floor {state.floor}: it comes too "
+            "late to be told from a write that was removed; let a person decide with repair --adopt"
+        )
+    if meta.schema_id not in state.definition.schemas:
+        if discovering:
+            return Left.QUARANTINED
+        raise Conflict(
+            f"block {meta.ulid} has a schema that the definition at version {state.version} does not know, expected one "
+            f"of its {len(state.definition.schemas)}: open the table again and write again"
+        )
+    if not state.below_horizon(meta.ulid):
+        return None
+    if meta.visible_by is VisibleBy.INDEX:
+        raise _condemned(state, meta)
+    return None if discovering else Left.DEFERRED
+
+
+def _condemned(state: State, meta: BlockMeta) -> BlockCondemned:
+    return BlockCondemned(
+        f"block {meta.ulid} is at or below the table's horizon {state.horizon} (version {state.version}) and may be "
+        "removed at any time: upload its rows again under a new ULID that keeps its sources"
+    )
+
+
+def _check_sources(state: State, draft: Draft, operation: Operation) -> None:
+    if not draft.add:
+        return
+    freed = {
+        source
+        for ulid in draft.remove
+        if (block := state.blocks.get(ulid)) is not None
+        for source in block.meta.sources
+    }
+    restoring = operation is Operation.RESTORE
+    left_live = state.blocks.changed(draft.remove, ()).sources() if restoring else ulids.EMPTY
+    taken: set[str] = set()
+    for added in draft.add:
+        meta = added.meta
+        if restoring:
+            held = [source for source in meta.sources if ulids.position(left_live, source) is not None]
+        else:
+            held = state.accounted.held(source for source in meta.sources if source not in freed)
+        held += taken.intersection(meta.sources)
+        if held:
+            raise Conflict(
+                f"block {meta.ulid} accounts for {held[0]}, which is accounted at version {state.version} otherwise than "
+                f"through the blocks that this {operation} removes: read the table again and plan again"
+            )
+        taken.update(meta.sources)
+        if not restoring and state.below_horizon(meta.ulid):
+            raise _condemned(state, meta)
+
+
+def _check_touched(state: State, draft: Draft) -> None:
+    for ulid in {*draft.remove, *draft.excepts, *draft.read}:
+        block = state.blocks.get(ulid)
+        if block is None:
+            raise Conflict(
+                f"block {ulid} is not live at version {state.version}, and this operation needs it: another operation "
+                "removed it; read the table again and plan again"
+            )
+        if ulid in draft.read and draft.read[ulid] != block.excepted:
+            raise Conflict(
+                f"block {ulid} hides {len(block.excepted)} sources at version {state.version}, and it was read with "
+                f"{len(draft.read[ulid])}: read the table again and plan again"
+            )
+    held = state.accounted.held(draft.account)
+    if held:
+        raise Conflict(
+            f"source {held[0]} is accounted at version {state.version}, and was unknown to the index when this operation "
+            "was planned: read the table again and plan again"
+        )
+
+
+def _check_tags(state: State, draft: Draft) -> None:
+    for name, version in draft.tags.items():
+        if version is not None and state.tags.get(name, version) != version:
+            raise Conflict(
+                f"tag {name!r} stands for version {state.tags[name]}, not for {version}: untag it first, or choose another name"
+            )

@@ -1,0 +1,68 @@
+"""The state of a table at one version: the fold of all entries up to it.
+
+A state is a value: it never changes, shares what it can with its neighbors, and is the same for everyone. Large
+parts (blocks, sources, commit ids) are persistent sets; a block's object is made when someone asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import immutables
+
+from blockstore.errors import Corrupt
+from blockstore.format.block import Job
+from blockstore.format.definition import Definition
+from blockstore.index.batches import AppBatches
+from blockstore.index.blocks import Blocks
+from blockstore.index.commits import Commits
+from blockstore.index.entry import Epoch
+from blockstore.index.sources import Sources
+
+__all__ = ["State"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """Everything that a version says."""
+
+    EMPTY: ClassVar[State]
+
+    version: int = 0
+    time_ms: int = 0
+    blocks: Blocks = field(default_factory=Blocks.of)
+    accounted: Sources = field(default_factory=Sources)
+    commits: Commits = field(default_factory=Commits)
+    epochs: Mapping[str, Epoch] = field(default_factory=dict)
+    batches: immutables.Map[str, AppBatches] = field(default_factory=immutables.Map)
+    tags: Mapping[str, int] = field(default_factory=dict)
+    horizon: str | None = None
+    floor: str | None = None
+    next_row_id: int = 0
+    table: Definition | None = None
+    requires: tuple[str, ...] = ()
+
+    @property
+    def definition(self) -> Definition:
+        """The table's definition. Raises Corrupt before the first entry, where there is none."""
+        if self.table is None:
+            raise Corrupt(f"version {self.version} has no definition, expected one from entry 1 on")
+        return self.table
+
+    def committed(self, job: Job) -> bool:
+        """Whether the job's batch is among those committed."""
+        app = self.batches.get(job.app)
+        return app is not None and job.batch in app
+
+    def below_horizon(self, ulid: str) -> bool:
+        """Whether an ``index`` block of this ULID may be removed at any time (protocol 3.6)."""
+        return self.horizon is not None and ulid <= self.horizon
+
+    def below_floor(self, ulid: str) -> bool:
+        """Whether a block or source of this ULID comes too late to be told from one forgotten."""
+        return self.floor is not None and ulid <= self.floor
+
+
+State.EMPTY = State()
