@@ -114,7 +114,7 @@ class Rows:
     def of(cls, blocks: Iterable[LiveBlock]) -> Rows:
         """Rows of these blocks, sorted."""
         ordered = sorted(blocks, key=lambda block: block.meta.ulid)
-        return cls(_frame(ordered), MemoryBulk(ordered))
+        return cls(_frame(ordered) if ordered else _NO_FRAME, MemoryBulk(ordered))
 
     def __len__(self) -> int:
         return int(self.frame.num_rows)
@@ -179,6 +179,10 @@ class Rows:
         for name in BULK.names:
             table = table.append_column(BULK.field(name), self._bulk.all()[name])
         return table
+
+
+_NO_FRAME = pa.Table.from_arrays([pa.nulls(0, field.type) for field in FRAME], schema=FRAME)
+"""Made of nulls because ``pa.array`` of a list imports pandas, for a second, in every process that has it."""
 
 
 def _frame(blocks: Sequence[LiveBlock]) -> pa.Table:

@@ -52,12 +52,13 @@ def main(arguments: list[str]) -> Iterator[str]:
     world = World.real()
     bucket = CountingRaces(open_bucket(url, world))
     table = Table.open_bucket(bucket, world)  # type: ignore[arg-type]
+    batches = [rows(writer, block, count) for block in range(blocks)]
     errors, unpublished = [], 0
     yield "ready"
     sys.stdin.readline()
-    for block in range(blocks):
+    for batch in batches:
         try:
-            unpublished += not table.append(rows(writer, block, count)).published
+            unpublished += not table.append(batch).published
         except BlockstoreError as error:
             errors.append(f"{type(error).__name__}: {error}")
     yield json.dumps({"lost": bucket.lost, "won": bucket.won, "unpublished": unpublished, "errors": errors})
