@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
 import shlex
 import subprocess
@@ -63,8 +64,14 @@ def test_python_and_sql_snippets_run_and_print_what_they_say(
 def test_the_spark_snippet_runs(tmp_path: Path) -> None:
     """In a process of its own, as with an activated environment: the snippet makes its own session, as its reader would."""
     code = next(code for code in snippets("python") if "SparkSession" in code)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PATH": path},
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert {"|     a|  1.5|", "|     b|  2.5|"} <= set(done.stdout.splitlines())

@@ -1,0 +1,1 @@
+"""The one process that merges and removes: it observes a table, plans, executes, and sleeps."""

@@ -1,0 +1,5 @@
+"""Merging: many blocks into one, in bounded memory."""
+
+from compactor.merge.engine import DamagedInput, Merged, MergeEngine, MergeInput, MergeOptions, MergeTask
+
+__all__ = ["DamagedInput", "MergeEngine", "MergeInput", "MergeOptions", "MergeTask", "Merged"]

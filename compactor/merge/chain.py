@@ -1,0 +1,80 @@
+"""The merge of a table without a sort key: run after run, in their places' order.
+
+The same shape as ``KWay``, so that ``pump`` drives both. Small runs are read side by side, as many as one
+buffer holds; a large one alone, piece by piece.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from compactor.merge.kway import Piece
+from compactor.merge.run import Run
+
+__all__ = ["Chain"]
+
+
+class Chain:
+    """``fills`` and ``cut`` in turn, until ``cut`` answers None."""
+
+    def __init__(self, runs: Sequence[Run], buffer_bytes: int) -> None:
+        self._goal = buffer_bytes
+        self._waiting = deque(enumerate(runs))
+        self._links: list[_Link] = []
+
+    def fills(self) -> list[Callable[[], None]]:
+        """The reads to be done before the next cut."""
+        bytes_ahead = sum(link.run.bytes for link in self._links)
+        while self._waiting and (not self._links or bytes_ahead + self._waiting[0][1].bytes <= self._goal):
+            place, run = self._waiting.popleft()
+            bytes_ahead += run.bytes
+            self._links.append(_Link(place, run, self._goal))
+        return [link.read for link in self._links]
+
+    def cut(self) -> list[Piece] | None:
+        """What may be emitted: everything up to the end of the first run that has more to give."""
+        if not self._links and not self._waiting:
+            return None
+        pieces: list[Piece] = []
+        while self._links:
+            link = self._links[0]
+            pieces.extend(Piece(run=link.place, rows=rows) for rows in link.taken())
+            if not link.ended:
+                break
+            self._links.pop(0)
+        return pieces
+
+    def close(self) -> None:
+        """Close every run; allowed at any time."""
+        for run in (*(link.run for link in self._links), *(run for _, run in self._waiting)):
+            run.close()
+
+
+class _Link:
+    """One run of the chain, being read."""
+
+    def __init__(self, place: int, run: Run, goal_bytes: int) -> None:
+        self.place = place
+        self.run = run
+        self.ended = False
+        self._goal = goal_bytes
+        self._parts: list[pa.Table] = []
+
+    def read(self) -> None:
+        """Read on until a buffer is full; at the end close the run."""
+        missing = self._goal - sum(part.nbytes for part in self._parts)
+        while missing > 0 and not self.ended:
+            part = self.run.read(missing)
+            if part is not None:
+                self._parts.append(part)
+                missing -= part.nbytes
+            if part is None or self.run.exhausted:
+                self.ended = True
+                self.run.close()
+
+    def taken(self) -> list[pa.Table]:
+        parts, self._parts = self._parts, []
+        return parts

@@ -1,0 +1,88 @@
+"""What a merge is asked and what it answers: the interface between the compactor and its merge engines.
+
+An engine turns the chunks of several blocks into the chunks of one, and does nothing else: it writes no meta.json,
+commits nothing and removes nothing. ``LocalEngine`` is one; others come by entry point.
+
+Rules that every engine keeps:
+- The rows of the result are those of the inputs, without those of excepted sources, each with its ``_source``,
+  under the definition's schema, in the stable order of the sort key: by key, then by the input's place, its
+  chunk's place and the row's place. Without a sort key, in the order of places alone.
+- Rows in = rows out + rows dropped, counted while reading and writing; a difference ends the merge.
+- Every input chunk is checked against its size and SHA-256 before the merge succeeds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from blockstore.bucket.api import Bucket
+from blockstore.errors import Corrupt
+from blockstore.format.block import BlockMeta
+from blockstore.format.definition import Definition
+from blockstore.format.written import WrittenChunks
+from blockstore.world import World
+
+__all__ = ["DamagedInput", "MergeEngine", "MergeInput", "MergeOptions", "MergeTask", "Merged"]
+
+
+class DamagedInput(Corrupt):
+    """An input block's chunks are not what its meta.json says; ``ulid`` names the block, and the others are well."""
+
+    def __init__(self, ulid: str, message: str) -> None:
+        super().__init__(message)
+        self.ulid = ulid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeInput:
+    """A block to merge and the sources whose rows it no longer shows."""
+
+    meta: BlockMeta
+    excepted: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeTask:
+    """One merge: at least one input, all of one stream, and the ULID under which the chunks are written."""
+
+    ulid: str
+    inputs: tuple[MergeInput, ...]
+    definition: Definition
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The union of the inputs' sources, excepted ones too: the result accounts for all of them."""
+        return tuple(sorted({source for item in self.inputs for source in item.meta.sources}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeOptions:
+    """The bounds of one merge."""
+
+    memory_bytes: int = 1 << 30
+    chunk_bytes: int = 256 << 20
+    lanes: int = 2
+    """How many threads decode inputs, besides one that sorts and one that encodes."""
+    work_dir: Path
+    """Where a merge may make a directory of its own for what does not fit in memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """The chunks that a merge wrote, all counted and hashed."""
+
+    written: WrittenChunks
+    dropped_rows: int
+    notes: tuple[str, ...] = ()
+    """What a person should know, one sentence each: an input that was not sorted, above all."""
+
+
+class MergeEngine(Protocol):
+    """Merges chunks."""
+
+    def merge(self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions) -> Merged:
+        """Write the chunks of the result below ``task.ulid``. Raises DamagedInput, NoSpace, or what the bucket raises;
+        what it had written by then is debris, which readers never see."""
+        ...

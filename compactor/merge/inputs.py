@@ -1,0 +1,61 @@
+"""The chunks of a merge, as runs to be opened: where their rows come from and between which keys they lie."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from blockstore.format.block import ChunkFile, ColumnStats
+from blockstore.format.statistics import decode
+from compactor.merge.chunkrun import ChunkSpec, Sources
+from compactor.merge.engine import MergeInput, MergeTask
+from compactor.merge.order import KeyPart
+
+__all__ = ["chunk_specs"]
+
+_NAN: KeyPart = (1, 0)
+_NULL: KeyPart = (2, 0)
+
+
+def chunk_specs(task: MergeTask, sources: Sources) -> list[ChunkSpec]:
+    """The chunks of all inputs, in the order of the inputs and of their files: the places of the stable order.
+
+    A chunk of a block that shows none of its rows any more is still read, so that its rows are counted as dropped.
+    """
+    return [_spec(item, file, task, sources) for item in task.inputs for file in item.meta.chunks]
+
+
+def _spec(item: MergeInput, file: ChunkFile, task: MergeTask, sources: Sources) -> ChunkSpec:
+    implied = item.meta.level == 1
+    numbers = (sources.number(source) for source in item.excepted)
+    floor, ceiling = _range(file, task)
+    return ChunkSpec(
+        ulid=item.meta.ulid,
+        file=file,
+        source=sources.number(item.meta.sources[0]) if implied else None,
+        excepted=frozenset(number for number in numbers if number is not None),
+        floor=floor,
+        ceiling=ceiling,
+    )
+
+
+def _range(file: ChunkFile, task: MergeTask) -> tuple[KeyPart | None, KeyPart | None]:
+    if not task.definition.sort_by:
+        return None, None
+    name = task.definition.sort_by[0]
+    stats = file.columns.get(name)
+    if stats is None:
+        return None, None
+    return key_range(stats, task.definition.schema.field(name).type, file.rows)
+
+
+def key_range(stats: ColumnStats, kind: pa.DataType, rows: int) -> tuple[KeyPart | None, KeyPart | None]:
+    """The bounds of a column's key parts. Bounds mean the same under a wider type, so ``kind`` may be newer."""
+    if stats.nulls + stats.nans == rows:
+        return (_NAN if stats.nans else _NULL), (_NULL if stats.nulls else _NAN)
+    least, greatest = decode(kind, stats.min), decode(kind, stats.max)
+    floor = None if least is None else (0, least)
+    if stats.nulls:
+        return floor, _NULL
+    if stats.nans:
+        return floor, _NAN
+    return floor, None if greatest is None else (0, greatest)

@@ -1,0 +1,166 @@
+"""The order of rows: how keys compare, within one batch and between batches of different files.
+
+Rules:
+- Ascending by the columns of the sort key, from left to right; values by their type's own order (strings and
+  binary by bytes, false before true, -0.0 equal to 0.0), NaN after every number, null after everything.
+- Two representations, which agree on every pair of rows (a test holds them to it): a *key*, a tuple of Python
+  values that compares across files, for the few rows on which a merge decides; and *words*, unsigned 64-bit
+  integers computed for a whole window at once, for sorting it. Words of different windows do not compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["Key", "KeyPart", "RowOrder", "Words", "arrange", "descents", "key_part"]
+
+KeyPart: TypeAlias = tuple[int, Any]
+"""``(0, value)``, ``(1, 0)`` for NaN or ``(2, 0)`` for null."""
+
+Key: TypeAlias = tuple[KeyPart, ...]
+Words: TypeAlias = list[npt.NDArray[np.uint64]]
+
+_NAN: KeyPart = (1, 0)
+_NULL: KeyPart = (2, 0)
+_SIGN = np.uint64(1 << 63)
+
+
+class RowOrder:
+    """The order that ``sort_by`` gives to tables of one schema."""
+
+    def __init__(self, sort_by: Sequence[str]) -> None:
+        self.sort_by = tuple(sort_by)
+
+    def key(self, table: pa.Table, row: int) -> Key:
+        """The key of one row, comparable with every other key of this order."""
+        return tuple(key_part(table.column(name)[row]) for name in self.sort_by)
+
+    def position(self, table: pa.Table, key: Key, *, after: bool) -> int:
+        """How many leading rows of a sorted table are less than ``key``, or, with ``after``, at most ``key``."""
+        columns = [table.column(name) for name in self.sort_by]
+        low, high = 0, table.num_rows
+        while low < high:
+            middle = (low + high) // 2
+            order = _compare(columns, middle, key)
+            if order < 0 or (after and order == 0):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def words(self, table: pa.Table) -> Words:
+        """The rows' keys as unsigned integers, most significant first: few, since columns share a word."""
+        words: Words = []
+        free = 0
+        for name in self.sort_by:
+            values, bits = _ranks(_whole(table.column(name)))
+            if words and bits <= free:
+                # A shift by all 64 bits is undefined; a word with 64 free bits holds only zeros anyway.
+                words[-1] = values if free == 64 else (words[-1] << np.uint64(bits)) | values
+                free -= bits
+            else:
+                words.append(values)
+                free = 64 - bits
+        return words
+
+
+def arrange(words: Words) -> npt.NDArray[np.int64]:
+    """The stable sorting permutation; timsort, so that a window of sorted runs costs what a merge costs."""
+    if len(words) == 1:
+        return np.argsort(words[0], kind="stable")
+    return np.lexsort(words[::-1])
+
+
+def descents(words: Words) -> npt.NDArray[np.int64]:
+    """The rows that are less than the row before them; none in a sorted table."""
+    less = np.zeros(max(len(words[0]) - 1, 0), dtype=bool)
+    equal = ~less
+    for word in words:
+        less |= equal & (word[1:] < word[:-1])
+        equal &= word[1:] == word[:-1]
+    return np.flatnonzero(less) + 1
+
+
+def key_part(scalar: pa.Scalar) -> KeyPart:
+    """One value of a key."""
+    if not scalar.is_valid:
+        return _NULL
+    value = scalar.value if pa.types.is_temporal(scalar.type) else scalar.as_py()
+    if value is None:  # a dictionary's own null
+        return _NULL
+    return _NAN if value != value else (0, value)
+
+
+def _compare(columns: list[pa.ChunkedArray], row: int, key: Key) -> int:
+    for column, part in zip(columns, key, strict=True):
+        mine = key_part(column[row])
+        if mine != part:
+            return -1 if mine < part else 1
+    return 0
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _ranks(column: pa.Array) -> tuple[npt.NDArray[np.uint64], int]:
+    """An order-preserving integer a row, from 0, and the bits that the greatest needs."""
+    kind = column.type
+    if pa.types.is_floating(kind):
+        values = _float_ranks(column)
+    elif pa.types.is_integer(kind) or pa.types.is_temporal(kind) or pa.types.is_boolean(kind):
+        values = _integer_ranks(column)
+    else:
+        values = _dictionary_ranks(column)
+    return values, (int(values.max()).bit_length() if len(values) else 0)
+
+
+def _integer_ranks(column: pa.Array) -> npt.NDArray[np.uint64]:
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.uint8())
+    elif pa.types.is_temporal(column.type):
+        column = column.view(pa.int64() if column.type.bit_width == 64 else pa.int32())
+    bounds = pc.min_max(column)
+    least, greatest = bounds["min"].as_py(), bounds["max"].as_py()
+    if least is None:
+        return np.zeros(len(column), dtype=np.uint64)
+    if column.null_count and greatest - least == (1 << 64) - 1:
+        return _dictionary_ranks(column)
+    wide = column.type if pa.types.is_uint64(column.type) else pa.int64()
+    values = pc.fill_null(column, least).cast(wide).to_numpy(zero_copy_only=False).view(np.uint64)
+    values = values - np.uint64(least & ((1 << 64) - 1))  # wraps: the distance from the least is exact
+    if column.null_count:
+        values[_nulls(column)] = greatest - least + 1
+    return values
+
+
+def _float_ranks(column: pa.Array) -> npt.NDArray[np.uint64]:
+    values = (
+        pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False) + 0.0
+    )  # -0.0 becomes 0.0
+    bits = values.view(np.uint64)
+    # Positive floats order as their bits, negative ones backwards and below (IEEE 754 total order).
+    ranks = np.where(bits & _SIGN != 0, ~bits, bits | _SIGN)
+    ranks[np.isnan(values)] = (1 << 64) - 2
+    if column.null_count:
+        ranks[_nulls(column)] = (1 << 64) - 1
+    return ranks - ranks.min() if len(ranks) else ranks
+
+
+def _dictionary_ranks(column: pa.Array) -> npt.NDArray[np.uint64]:
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    distinct = encoded.dictionary
+    ranks = np.empty(len(distinct) + 1, dtype=np.uint64)
+    ranks[pc.sort_indices(distinct).to_numpy()] = np.arange(len(distinct), dtype=np.uint64)
+    ranks[-1] = len(distinct)  # null comes last
+    return ranks[pc.fill_null(encoded.indices, len(distinct)).to_numpy(zero_copy_only=False)]
+
+
+def _nulls(column: pa.Array) -> npt.NDArray[np.bool_]:
+    return column.is_null().to_numpy(zero_copy_only=False)

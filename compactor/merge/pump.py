@@ -1,0 +1,92 @@
+"""Drives a merge: reading, sorting and writing of three successive windows go on side by side.
+
+One step runs, through the pool, the sink's write of the window before last, the sort of the last window and
+the reads that the next cut needs; between steps the buffers are cut. At most three windows are in memory, and
+an error in any part ends the merge with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from blockstore.world import Pool
+from compactor.merge.chain import Chain
+from compactor.merge.kway import KWay, Piece
+from compactor.merge.order import RowOrder
+from compactor.merge.run import Run
+from compactor.merge.window import Sorter
+
+__all__ = ["Sink", "pump"]
+
+Sink = Callable[[pa.Table], None]
+
+
+def pump(
+    runs: Sequence[Run], order: RowOrder, sink: Sink, *, run_bytes: int, pool: Pool, lanes: int = 2
+) -> None:
+    """Hand every row of ``runs`` to ``sink`` in order, a window at a time; closes the runs.
+
+    ``run_bytes`` is what each open run may buffer. Without a sort key the runs are handed on one after the
+    other. Raises Unsorted.
+    """
+    merge = KWay(runs, order, run_bytes) if order.sort_by else Chain(runs, run_bytes)
+    stages = _Stages(sorter=Sorter(order), sink=sink)
+    try:
+        ended = False
+        while not ended or stages.busy:
+            reads = [] if ended else merge.fills()
+            pool.map(_run, [*stages.tasks(), *(_in_turn(reads[lane::lanes]) for lane in range(lanes))])
+            if not ended:
+                stages.pieces = merge.cut()
+                ended = stages.pieces is None
+    finally:
+        merge.close()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Stages:
+    """The windows on their way: one to be sorted, one to be written."""
+
+    sorter: Sorter
+    sink: Sink
+    pieces: list[Piece] | None = None
+    table: pa.Table | None = None
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.pieces) or self.table is not None
+
+    def tasks(self) -> list[Callable[[], None]]:
+        """The work of one step; each task takes its window with it, so that memory is freed as it goes."""
+        tasks: list[Callable[[], None]] = []
+        if self.table is not None:
+            tasks.append(self._write(self.table))
+        self.table = None
+        if self.pieces:
+            tasks.append(self._sort(self.pieces))
+        self.pieces = None
+        return tasks
+
+    def _write(self, table: pa.Table) -> Callable[[], None]:
+        return lambda: self.sink(table)
+
+    def _sort(self, pieces: list[Piece]) -> Callable[[], None]:
+        def task() -> None:
+            self.table = self.sorter.sort(pieces)
+
+        return task
+
+
+def _in_turn(tasks: Sequence[Callable[[], None]]) -> Callable[[], None]:
+    def run() -> None:
+        for task in tasks:
+            task()
+
+    return run
+
+
+def _run(task: Callable[[], None]) -> None:
+    task()

@@ -1,0 +1,61 @@
+"""The result of a merge: rows on their way into chunks, and the block that they become."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from blockstore.format.block import BlockMeta, ChunkFile, Parent, VisibleBy
+from blockstore.format.written import block_meta
+from compactor.merge.chunkrun import SOURCE, Sources
+from compactor.merge.engine import Merged, MergeTask
+
+__all__ = ["PRODUCER", "merged_block", "with_source_names"]
+
+PRODUCER = "compactor"
+
+
+def with_source_names(table: pa.Table, sources: Sources) -> pa.Table:
+    """The table with its last column, the sources' numbers, written out as names of the few that occur."""
+    numbers = table.column(SOURCE).combine_chunks().to_numpy(zero_copy_only=False)
+    used = np.flatnonzero(np.bincount(numbers, minlength=len(sources.names)))
+    places = np.zeros(len(sources.names), dtype=np.int32)
+    places[used] = np.arange(len(used), dtype=np.int32)
+    names = pa.DictionaryArray.from_arrays(pa.array(places[numbers]), sources.names.take(pa.array(used)))
+    return table.set_column(table.num_columns - 1, SOURCE, names)
+
+
+def merged_block(
+    task: MergeTask, merged: Merged, *, visible_by: VisibleBy, sources_file: ChunkFile | None = None
+) -> BlockMeta:
+    """The block of a merge: the union of its inputs' sources, one level above the highest, its parents named.
+
+    Its time range is that of the rows written; without a time column, the union of the inputs' ranges.
+    """
+    metas = [item.meta for item in task.inputs]
+    written = merged.written
+    if task.definition.time_column is None:
+        written = replace(
+            written,
+            min_time=min(meta.min_time for meta in metas),
+            max_time=max(meta.max_time for meta in metas),
+        )
+    return block_meta(
+        written,
+        ulid=task.ulid,
+        definition=task.definition,
+        visible_by=visible_by,
+        producer=PRODUCER,
+        level=max(meta.level for meta in metas) + 1,
+        sources=task.sources,
+        parents=tuple(
+            Parent(ulid=meta.ulid, min_time=meta.min_time, max_time=meta.max_time) for meta in metas
+        ),
+        labels=metas[0].labels,
+        resolution=metas[0].resolution,
+        revision=max(meta.revision for meta in metas),
+        own=False,
+        sources_file=sources_file,
+    )

@@ -1,0 +1,138 @@
+"""The bytes of input chunks, checked before a row of them is used.
+
+Rules:
+- A chunk has the size and the SHA-256 that its block's meta.json says, or the merge ends with DamagedInput, which
+  names the block: what is merged is what was written.
+- A small chunk is held in memory; a large one is read from where it lies, if that is a local file, or from a copy
+  in the work directory, which is removed when the chunk is closed. Nothing else is ever written there but
+  spilled runs (``spill.py``).
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from blockstore.bucket.api import ReadBucket
+from blockstore.errors import NoSpace, ObjectMissing
+from blockstore.format.block import ChunkFile
+from blockstore.names import object_key
+from compactor.merge.engine import DamagedInput
+
+__all__ = ["Stage", "Staged"]
+
+_PIECE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """A checked chunk, ready for the Parquet reader."""
+
+    file: pa.NativeFile
+    path: Path | None = None
+    """A copy to be removed, if there is one."""
+
+    def close(self) -> None:
+        self.file.close()
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+
+
+class Stage:
+    """Checked access to the chunks of one merge, and its work directory."""
+
+    def __init__(self, bucket: ReadBucket, directory: Path, *, whole_bytes: int) -> None:
+        """Chunks of at most ``whole_bytes`` are held in memory; ``directory`` is made at its first use."""
+        self._bucket = bucket
+        self._directory = directory
+        self._whole_bytes = whole_bytes
+        self._copies = 0
+
+    def open(self, ulid: str, file: ChunkFile) -> Staged:
+        """The chunk, checked. Raises DamagedInput, NoSpace, or what the bucket raises."""
+        key = object_key(ulid, file.path)
+        try:
+            if file.bytes <= self._whole_bytes:
+                return self._hold(ulid, file, self._bucket.get(key).data)
+            path = self._bucket.path_of(key)
+            if path is not None:
+                _check(ulid, file, self._pieces(key, file), lambda _: None)
+                return Staged(file=pa.OSFile(path))
+            return self._copy(ulid, file, key)
+        except ObjectMissing:
+            raise DamagedInput(
+                ulid,
+                f"block {ulid} lacks its chunk {file.path} ({file.bytes:,} bytes expected): restore it from a copy, "
+                "or mark the block for deletion if its rows are lost",
+            ) from None
+
+    def path(self, name: str) -> Path:
+        """A path in the work directory."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        return self._directory / name
+
+    def clear(self) -> None:
+        """Remove the work directory and all that is in it."""
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _hold(self, ulid: str, file: ChunkFile, data: bytes) -> Staged:
+        _check(ulid, file, iter((data,)), lambda _: None)
+        return Staged(file=pa.BufferReader(data))
+
+    def _copy(self, ulid: str, file: ChunkFile, key: str) -> Staged:
+        self._copies += 1
+        path = self.path(f"{ulid}-{Path(file.path).stem}-{self._copies}.parquet")
+        with no_space(path), path.open("wb") as copy:
+            _check(ulid, file, self._pieces(key, file), copy.write)
+        return Staged(file=pa.OSFile(str(path)), path=path)
+
+    def _pieces(self, key: str, file: ChunkFile) -> Iterator[bytes]:
+        start = 0
+        while piece := self._bucket.get_range(key, start, _PIECE_BYTES):
+            yield piece
+            start += len(piece)
+            if start > file.bytes:
+                return
+
+
+class no_space:  # noqa: N801
+    """Turns a full disk into NoSpace, which names the path and what to do."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise NoSpace(
+                f"the work directory {self._path.parent} is full: free some space, or set work_dir to a larger disk"
+            ) from error
+
+
+def _check(ulid: str, file: ChunkFile, pieces: Iterator[bytes], sink: Callable[[bytes], Any]) -> None:
+    digest = hashlib.sha256()
+    size = 0
+    for piece in pieces:
+        digest.update(piece)
+        size += len(piece)
+        sink(piece)
+    if size != file.bytes:
+        _refuse(ulid, file, f"{size:,} bytes" if size < file.bytes else f"more than {file.bytes:,} bytes")
+    if digest.hexdigest() != file.sha256:
+        _refuse(ulid, file, f"the SHA-256 {digest.hexdigest()}")
+
+
+def _refuse(ulid: str, file: ChunkFile, found: str) -> None:
+    raise DamagedInput(
+        ulid,
+        f"chunk {file.path} of block {ulid} has {found}, but its meta.json says {file.bytes:,} bytes "
+        f"with the SHA-256 {file.sha256}: restore it from a copy",
+    )

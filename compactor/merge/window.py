@@ -1,0 +1,70 @@
+"""A window: the pieces that one cut of the merge freed, sorted into the next rows of the result.
+
+Owns the check that a merge's output is in order: pieces must be sorted in themselves, and a window must not
+begin below the end of the window before it. A breach names the run, whose block promised an order it has not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from compactor.merge.kway import Piece
+from compactor.merge.order import Key, RowOrder, arrange, descents
+from compactor.merge.run import Unsorted
+
+__all__ = ["Sorter"]
+
+
+class Sorter:
+    """Sorts the windows of one merge, in their order."""
+
+    def __init__(self, order: RowOrder) -> None:
+        self._order = order
+        self._last: Key | None = None
+
+    def sort(self, pieces: Sequence[Piece]) -> pa.Table:
+        """The pieces' rows in order, ties by run and place; raises Unsorted."""
+        ends = np.cumsum([piece.rows.num_rows for piece in pieces])
+        table = pa.concat_tables([piece.rows for piece in pieces])
+        if not self._order.sort_by:
+            return table
+        words = self._order.words(table)
+        falls = descents(words)
+        first = 0
+        if len(falls):
+            self._check(pieces, ends, falls)
+            places = arrange(words)
+            first = int(places[0])
+            table = _gather(table, pa.array(places))
+        if self._last is not None and self._order.key(table, 0) < self._last:
+            raise Unsorted(_piece_of(pieces, ends, first).run)
+        self._last = self._order.key(table, table.num_rows - 1)
+        return table
+
+    def _check(
+        self, pieces: Sequence[Piece], ends: npt.NDArray[np.int64], falls: npt.NDArray[np.int64]
+    ) -> None:
+        """A row may be less than the row before it only where another run's piece begins."""
+        starts = {
+            int(end)
+            for end, piece, after in zip(ends, pieces, pieces[1:], strict=False)
+            if piece.run != after.run
+        }
+        for row in falls.tolist():
+            if row not in starts:
+                raise Unsorted(_piece_of(pieces, ends, row).run)
+
+
+def _gather(table: pa.Table, places: pa.Array) -> pa.Table:
+    """The rows at ``places``: each column joined first, since gathering from many chunks costs three times as
+    much, and one after the other, since joining all at once would hold the window three times."""
+    columns = [column.combine_chunks().take(places) for column in table.itercolumns()]
+    return pa.Table.from_arrays(columns, schema=table.schema)
+
+
+def _piece_of(pieces: Sequence[Piece], ends: npt.NDArray[np.int64], row: int) -> Piece:
+    return pieces[int(np.searchsorted(ends, row, side="right"))]

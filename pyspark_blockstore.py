@@ -1,0 +1,5 @@
+"""Lets Spark find ``format("blockstore")`` without registration: it looks for modules named ``pyspark_*``."""
+
+from spark.source import BlockstoreSource as DefaultSource
+
+__all__ = ["DefaultSource"]

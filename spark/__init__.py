@@ -1,0 +1,29 @@
+"""Blockstore on Spark: the data source, and the faster ways in and out of a DataFrame.
+
+``df.write.format("blockstore").mode("append").save(url)`` and ``spark.read.format("blockstore").load(url)`` work
+without this import. ``append`` and ``read`` do the same with less overhead; ``register`` makes the format known to a
+session whose lookup of ``pyspark_*`` modules is disabled by a broken one.
+
+The only package of the project that imports pyspark. What it exports is imported at first use: every Python worker of
+Spark imports this package, and a task needs little of it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spark.appending import append
+    from spark.reading import read
+    from spark.registering import register
+
+__all__ = ["append", "read", "register"]
+
+_HOMES = {"append": "spark.appending", "read": "spark.reading", "register": "spark.registering"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'spark' has no attribute {name!r}; it has {', '.join(__all__)}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,145 @@
+"""Conditions between Spark and Blockstore, in both directions.
+
+- From Spark: the ``column op literal`` filters that Spark offers a data source. One that has no counterpart is left
+  out: Spark evaluates every filter again, so that a lost one costs time and never rows.
+- To Spark: a whole condition of ours as a Spark column, exactly, or None if a part of it cannot be said.
+- Both sides order values alike: NaN equals itself and is greater than every other float, strings compare by their
+  UTF-8 bytes, a null satisfies nothing but IS NULL.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import datasource as ds
+from pyspark.sql import functions as sf
+
+from blockstore.errors import Invalid
+from blockstore.predicate.nodes import Always, And, Compare, IsNull, Key, Node, OneOf, Op, Or, Prefix
+from blockstore.predicate.parse import Predicate, parse_filters
+
+__all__ = ["from_spark", "quoted", "to_spark"]
+
+_OPERATORS: dict[type[ds.Filter], tuple[str, str]] = {
+    ds.EqualTo: ("=", "<>"),
+    ds.GreaterThan: (">", "<="),
+    ds.GreaterThanOrEqual: (">=", "<"),
+    ds.LessThan: ("<", ">="),
+    ds.LessThanOrEqual: ("<=", ">"),
+    ds.In: ("in", "not in"),
+    ds.IsNull: ("is null", "is not null"),
+    ds.IsNotNull: ("is not null", "is null"),
+}
+"""Spark's filter classes as operators of ours, plain and negated."""
+_US = 1_000
+_DAY_NS = 86_400_000_000_000
+_EPOCH = datetime.datetime(1970, 1, 1)
+
+
+class _Untold(Exception):
+    """The condition, or a part of it, has no counterpart on the other side."""
+
+
+def from_spark(filters: Iterable[ds.Filter], schema: pa.Schema) -> Predicate:
+    """What is certain of every row that Spark keeps: the conjunction of the filters that have a counterpart."""
+    certain = Predicate()
+    for filter_ in filters:
+        try:
+            certain = certain.also(parse_filters([_condition(filter_)], schema))
+        except (_Untold, Invalid):
+            continue
+    return certain
+
+
+def to_spark(node: Node) -> SparkColumn | None:
+    """The condition as a Spark column that is true for exactly the same rows, or None if there is none."""
+    try:
+        return _column(node)
+    except _Untold:
+        return None
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark's parser reads it back, whatever characters it has."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _condition(filter_: ds.Filter) -> tuple[str, str, Any]:
+    """A filter as ``(column, operator, value)``. What Not makes true is where its child is false: for a null, Spark
+    drops the row either way, except under ``<=>``, which is left alone."""
+    negated = isinstance(filter_, ds.Not)
+    plain = filter_.child if isinstance(filter_, ds.Not) else filter_
+    path: tuple[str, ...] = getattr(plain, "attribute", ())
+    if len(path) != 1:
+        raise _Untold
+    value = getattr(plain, "value", None)
+    if isinstance(plain, ds.EqualNullSafe) and not negated:
+        return (path[0], "is null", None) if value is None else (path[0], "=", value)
+    if isinstance(plain, ds.StringStartsWith) and not negated:
+        return path[0], "starts with", value
+    operators = _OPERATORS.get(type(plain))
+    if operators is None:
+        raise _Untold
+    return path[0], operators[negated], value
+
+
+def _column(node: Node) -> SparkColumn:
+    if isinstance(node, And | Or):
+        first, *rest = (_column(part) for part in node.parts)
+        for part in rest:
+            first = first & part if isinstance(node, And) else first | part
+        return first
+    if isinstance(node, Always):
+        return sf.lit(node.value)
+    column = sf.col(quoted(node.column.name))
+    if isinstance(node, IsNull):
+        return column.isNotNull() if node.negated else column.isNull()
+    if isinstance(node, Prefix):
+        starts = column.startswith(node.prefix)
+        return ~starts if node.negated else starts
+    if isinstance(node, OneOf):
+        among = column.isin([_literal(node.column.type, key) for key in node.keys])
+        return ~among if node.negated else among
+    return _comparison(column, node)
+
+
+def _comparison(column: SparkColumn, node: Compare) -> SparkColumn:
+    value = _literal(node.column.type, node.key)
+    if node.op is Op.EQ:
+        return column == value
+    if node.op is Op.NE:
+        return column != value
+    if node.op is Op.LT:
+        return column < value
+    if node.op is Op.LE:
+        return column <= value
+    return column > value if node.op is Op.GT else column >= value
+
+
+def _literal(kind: pa.DataType, key: Key) -> SparkColumn:
+    """A key of a column of this type as a Spark literal of the type that Spark reads the column as."""
+    if pa.types.is_date(kind):
+        return sf.date_from_unix_date(sf.lit(int(key) // _DAY_NS))
+    if pa.types.is_timestamp(kind):
+        micros, rest = divmod(int(key), _US)
+        if rest:
+            raise _Untold
+        if kind.tz is not None:
+            return sf.timestamp_micros(sf.lit(micros))
+        return sf.expr(f"TIMESTAMP_NTZ '{_text(micros)}'")
+    if pa.types.is_time(kind):
+        raise _Untold
+    if isinstance(key, int) and not isinstance(key, bool) and not -(2**63) <= key < 2**63:
+        raise _Untold
+    return sf.lit(bytearray(key) if isinstance(key, bytes) else key)
+
+
+def _text(micros: int) -> str:
+    try:
+        return (_EPOCH + datetime.timedelta(microseconds=micros)).isoformat(sep=" ")
+    except OverflowError:
+        raise _Untold from None

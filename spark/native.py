@@ -1,0 +1,125 @@
+"""A plan as a DataFrame over Spark's own Parquet reader: faster than rows through Python, where Spark can do it.
+
+- Exactly the plan's rows, or an obstacle that says why not: one DataFrame for the chunks that are treated alike (their
+  schema, labels, hidden sources), and the union of those.
+- Spark must fail where a chunk is missing or damaged and must not guess at times: the reader's options say so, whatever
+  the session's settings are.
+- Spark lists the files in this process: its own way for more than 32 paths is a job of one task a path.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from blockstore.bucket import ReadBucket
+from blockstore.predicate.nodes import TRUE
+from blockstore.scan.chunk import HIDDEN, ScanGroup
+from blockstore.scan.plan import ScanPlan
+from spark.filters import quoted, to_spark
+from spark.settings import held
+from spark.types import native_can_read, spark_schema
+
+__all__ = ["native_frame", "obstacle"]
+
+SOURCE = "_source"
+MOST_GROUPS = 32
+PATTERN_CHARACTERS = frozenset("{[*?\\%")
+"""What Spark takes for a pattern or an escape in a path."""
+
+_OPTIONS = {
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    "mergeSchema": "false",
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+}
+_LIST_HERE = {"spark.sql.sources.parallelPartitionDiscovery.threshold": str(2**31 - 1)}
+
+
+def obstacle(plan: ScanPlan, bucket: ReadBucket) -> str | None:
+    """Why Spark's own reader cannot read this plan, as the end of a sentence; None if it can."""
+    hidden = sorted(set(plan.needed) & set(HIDDEN.names))
+    if hidden:
+        return f"{', '.join(hidden)} must be computed from the index"
+    strange = [name for name in plan.needed if name in plan.columns.table.names and not _readable(plan, name)]
+    if strange:
+        return f"Spark's Parquet reader does not read the type of {', '.join(strange)}"
+    if plan.predicate.extra is not None or (
+        plan.predicate.node != TRUE and to_spark(plan.predicate.node) is None
+    ):
+        return "the condition has no counterpart in Spark"
+    if len(plan.groups()) > MOST_GROUPS:
+        return f"its chunks must be read in {len(plan.groups())} different ways"
+    for chunk in plan.chunks:
+        path = bucket.path_of(chunk.key)
+        if path is None:
+            return f"{bucket.url} is no folder of this machine"
+        if not PATTERN_CHARACTERS.isdisjoint(path):
+            return f"Spark takes {path} for a pattern"
+    return None
+
+
+def native_frame(session: Any, plan: ScanPlan, bucket: ReadBucket, schema: st.StructType) -> DataFrame:
+    """The rows of a plan that has no obstacle, as a DataFrame of ``schema``."""
+    if not plan.chunks:
+        return session.createDataFrame([], schema)
+    with held(session, _LIST_HERE):
+        frames = [_group_frame(session, plan, group, bucket) for group in plan.groups()]
+    frame = reduce(lambda above, below: above.unionAll(below), frames)
+    condition = None if plan.predicate.node == TRUE else to_spark(plan.predicate.node)
+    if condition is not None:
+        frame = frame.where(condition)
+    return frame.select(*(_named(field) for field in schema.fields))
+
+
+def _group_frame(session: Any, plan: ScanPlan, group: ScanGroup, bucket: ReadBucket) -> DataFrame:
+    """The rows of one group, with every column that the plan needs, in its order."""
+    reads = plan.reads(group.schema_id)
+    stored = plan.schemas[group.schema_id]
+    columns: list[Column] = []
+    fields: list[pa.Field] = []
+    for name in plan.needed:
+        if name in group.labels:
+            columns.append(sf.lit(group.labels[name]).cast("string").alias(name))
+            continue
+        read = reads[name]
+        kind = spark_schema(pa.schema([(name, read.type)]))[name].dataType
+        if read.stored_as is None:
+            columns.append(sf.lit(None).cast(kind).alias(name))
+            continue
+        fields.append(stored.field(read.stored_as))
+        column = sf.col(quoted(read.stored_as))
+        columns.append((column.cast(kind) if read.widened else column).alias(name))
+    if group.sources is not None or group.excepted is not None:
+        fields.append(pa.field(SOURCE, pa.string()))
+    paths = [f"file://{bucket.path_of(chunk.key)}" for chunk in group.chunks]
+    frame = session.read.options(**_OPTIONS).schema(spark_schema(pa.schema(fields))).parquet(*paths)
+    if group.sources is not None:
+        frame = frame.where(sf.col(SOURCE).isin(sorted(group.sources)))
+    if group.excepted is not None:
+        frame = frame.where(~sf.col(SOURCE).isin(sorted(group.excepted)))
+    return frame.select(*columns)
+
+
+def _readable(plan: ScanPlan, name: str) -> bool:
+    """Whether Spark reads the column's type in every schema that the plan's chunks have."""
+    for schema_id in {chunk.schema_id for chunk in plan.chunks}:
+        read = plan.reads(schema_id)[name]
+        if not native_can_read(read.type):
+            return False
+        if read.stored_as is not None and not native_can_read(
+            plan.schemas[schema_id].field(read.stored_as).type
+        ):
+            return False
+    return True
+
+
+def _named(field: st.StructField) -> Column:
+    column = sf.col(quoted(field.name))
+    return column.alias(field.name, metadata=field.metadata) if field.metadata else column

@@ -1,0 +1,95 @@
+"""The data source's read side: chunks that can match, gathered into Spark partitions and read by pyarrow.
+
+- Chunks are pruned on the driver; a task is handed its own chunks and nothing of the others.
+- Every value is as it was: filters of the scan are applied exactly, and what Spark's types cannot hold is an error.
+- Spark pickles the reader before it asks for partitions, so that the plan is made when the reader is, and again when
+  Spark offers filters; what only the driver needs does not travel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from blockstore.bucket import open_bucket
+from blockstore.predicate.nodes import FALSE
+from blockstore.predicate.parse import Predicate, parse
+from blockstore.scan.chunk import ScanChunk
+from blockstore.scan.execute import read_plan
+from blockstore.scan.plan import ScanPlan
+from blockstore.scan.view import TableSnapshot
+from blockstore.world import World
+from spark.batches import conform
+from spark.filters import from_spark
+from spark.options import ReadOptions
+from spark.types import batch_schema
+
+__all__ = ["ChunksPartition", "FilteringReader", "SnapshotReader", "gathered"]
+
+
+class ChunksPartition(InputPartition):
+    """The chunks that one task reads."""
+
+    def __init__(self, chunks: tuple[ScanChunk, ...]) -> None:
+        super().__init__(None)
+        self.chunks = chunks
+
+
+class SnapshotReader(DataSourceReader):
+    """Reads one version of a table, under the schema that Spark asks for (by name, in its order)."""
+
+    def __init__(self, snapshot: TableSnapshot, options: ReadOptions, schema: StructType) -> None:
+        self._url = snapshot.bucket.url
+        self._schema = schema
+        self._partition_bytes = options.partition_bytes
+        self._snapshot = snapshot
+        offered = snapshot.scan(where=Predicate(node=FALSE)).plan.columns
+        self._where = parse(options.where, offered.all)
+        self._plan_with(Predicate())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_snapshot": None, "_chunks": ()}
+
+    def partitions(self) -> list[InputPartition]:
+        return [ChunksPartition(chunks) for chunks in gathered(self._chunks, self._partition_bytes)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, ChunksPartition)
+        pa.set_cpu_count(1)
+        world = World.real()
+        mine = replace(self._plan, chunks=partition.chunks)
+        wanted = batch_schema(self._schema)
+        for batch in read_plan(open_bucket(self._url, world), mine, world):
+            yield conform(batch, wanted)
+
+    def _plan_with(self, certain: Predicate) -> None:
+        plan = self._snapshot.scan(columns=self._schema.names, where=self._where.also(certain)).plan
+        self._chunks = plan.chunks
+        self._plan: ScanPlan = replace(plan, chunks=())
+
+
+class FilteringReader(SnapshotReader):
+    """The same, pruned by the filters of the query as well. Spark refuses such a reader unless its setting
+    ``spark.sql.python.filterPushdown.enabled`` is true, so that it is made only on request."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        self._plan_with(from_spark(filters, self._plan.columns.visible))
+        return filters
+
+
+def gathered(chunks: Iterable[ScanChunk], partition_bytes: int) -> list[tuple[ScanChunk, ...]]:
+    """The chunks in order, in runs of at most ``partition_bytes`` or of one chunk; at least one run."""
+    runs: list[list[ScanChunk]] = [[]]
+    size = 0
+    for chunk in chunks:
+        if runs[-1] and size + chunk.file.bytes > partition_bytes:
+            runs.append([])
+            size = 0
+        runs[-1].append(chunk)
+        size += chunk.file.bytes
+    return [tuple(run) for run in runs]

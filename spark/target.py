@@ -1,0 +1,49 @@
+"""Which snapshot a DataFrame reads, and under which schema: resolved once, then fixed.
+
+A DataFrame is one version of the table: its plan is made again for every query, but never of another version, so that
+its rows and its schema stay what they were however the table grows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import types as st
+
+import blockstore as bs
+from blockstore.predicate.nodes import FALSE
+from blockstore.predicate.parse import Predicate
+from blockstore.scan.view import TableSnapshot
+from blockstore.world import World
+from spark.options import ReadOptions
+from spark.types import spark_schema
+
+__all__ = ["Target", "resolved"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A version of a table, and the columns of it that are read."""
+
+    url: str
+    version: int | None
+    schema: pa.Schema
+
+    @property
+    def spark_schema(self) -> st.StructType:
+        """The schema of the DataFrame; raises Invalid for a column that Spark has no type for."""
+        return spark_schema(self.schema)
+
+    def snapshot(self, world: World) -> TableSnapshot:
+        """The snapshot itself; raises VersionExpired once the version was collected."""
+        return bs.open(self.url, world=world).snapshot(version=self.version)
+
+
+def resolved(options: ReadOptions, world: World) -> tuple[Target, TableSnapshot]:
+    """What the options name, as of now, and its snapshot."""
+    table = bs.open(options.url, world=world)
+    snapshot = table.snapshot(version=options.version, as_of=options.as_of)
+    # No row meets FALSE: the plan costs nothing and has the columns.
+    nothing = snapshot.scan(columns=options.columns, where=Predicate(node=FALSE)).plan
+    return Target(url=table.url, version=snapshot.version, schema=nothing.output_schema), snapshot

@@ -1,0 +1,82 @@
+"""What one Spark task does: its rows become chunks in the job's block.
+
+- Rows are cast to the table's schema and sorted within the task; memory is bounded by the plan's buffer.
+- A chunk's name holds the partition, the attempt and a random token: a retried or a speculative attempt, a zombie
+  executor or the same numbers in another SparkContext never write the same object.
+- A task publishes nothing and deletes nothing: what it answers reaches the commit only if Spark takes this attempt,
+  and chunks of the others are debris that meta.json does not list.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from blockstore.bucket import open_bucket
+from blockstore.format import BlockWriter, WrittenChunks
+from blockstore.world import World
+from spark.plan import PRODUCER, WritePlan
+
+__all__ = ["ANSWER", "answering_task", "write_task"]
+
+ANSWER = "written binary"
+"""The columns, in Spark's words, of what an answering task yields."""
+
+
+def write_task(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> WrittenChunks | None:
+    """Write the rows of one task as chunks; None where there are none, or the job was committed before."""
+    if plan.done is not None:
+        return None
+    pa.set_cpu_count(1)
+    world = World.real()
+    writer: BlockWriter | None = None
+    try:
+        for batch in batches:
+            if batch.num_rows == 0:
+                continue
+            if writer is None:
+                writer = _writer(plan, world)
+            writer.write(batch)
+        return None if writer is None else writer.finish()
+    except BaseException:
+        if writer is not None:
+            writer.abort()
+        raise
+
+
+def answering_task(plan: WritePlan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """``write_task`` as a function for ``mapInArrow``: its answer is one row, or none where it wrote nothing."""
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        written = write_task(plan, batches)
+        if written is not None:
+            # Not pa.array: given a list, it imports pandas, which costs a worker more than a small write does.
+            answer = pa.repeat(pa.scalar(pickle.dumps(written), pa.binary()), 1)
+            yield pa.record_batch([answer], names=["written"])
+
+    return task
+
+
+def _writer(plan: WritePlan, world: World) -> BlockWriter:
+    return BlockWriter(
+        open_bucket(plan.url, world),
+        world,
+        plan.ulid,
+        plan.definition,
+        labels=plan.labels,
+        producer=PRODUCER,
+        job=plan.job,
+        chunk_size=plan.chunk_bytes,
+        buffer_bytes=plan.buffer_bytes,
+        token=_attempt(world),
+    )
+
+
+def _attempt(world: World) -> str:
+    """A name for this attempt, in the order of partitions: files of a block are listed in the order of names."""
+    task = TaskContext.get()
+    partition, attempt = (task.partitionId(), task.taskAttemptId()) if task is not None else (0, 0)
+    return f"{partition:06d}-{attempt}-{world.ids.token()}"

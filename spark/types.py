@@ -1,0 +1,159 @@
+"""How a Spark schema and an Arrow schema say the same thing.
+
+- Everything that a table can hold and Spark can name maps both ways by value; what cannot is refused with the
+  column's name, before a byte is read or written.
+- Columns are nullable on both sides: a table promises no more, and Spark's ``not null`` is a hint of one query.
+- Field metadata ``blockstore.*`` goes with the column in both directions; other metadata stays where it is.
+- Timestamps with a zone are instants and reach Spark in UTC; those without one are ``timestamp_ntz``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as at
+from pyspark.sql import types as st
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from blockstore.errors import Invalid
+
+__all__ = ["arrow_schema", "batch_schema", "native_can_read", "spark_schema"]
+
+METADATA_PREFIX = "blockstore."
+
+_REFUSED = (
+    st.NullType,
+    st.VariantType,
+    st.CalendarIntervalType,
+    st.YearMonthIntervalType,
+    st.DayTimeIntervalType,
+    st.GeometryType,
+    st.GeographyType,
+    st.UserDefinedType,
+)
+
+_SCALARS: dict[pa.DataType, st.DataType] = {
+    pa.bool_(): st.BooleanType(),
+    pa.int8(): st.ByteType(),
+    pa.int16(): st.ShortType(),
+    pa.int32(): st.IntegerType(),
+    pa.int64(): st.LongType(),
+    pa.uint8(): st.ShortType(),
+    pa.uint16(): st.IntegerType(),
+    pa.uint32(): st.LongType(),
+    pa.uint64(): st.DecimalType(20, 0),
+    pa.float32(): st.FloatType(),
+    pa.float64(): st.DoubleType(),
+    pa.string(): st.StringType(),
+    pa.binary(): st.BinaryType(),
+    pa.date32(): st.DateType(),
+    pa.time64("us"): st.TimeType(),
+    pa.time64("ns"): st.TimeType(),
+    pa.time32("s"): st.TimeType(),
+    pa.time32("ms"): st.TimeType(),
+}
+
+_NATIVE = {
+    pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.date32(),
+    pa.string(), pa.binary(),
+}  # fmt: skip
+
+
+def arrow_schema(schema: st.StructType) -> pa.Schema:
+    """The Arrow schema of a DataFrame's rows; raises Invalid for a column whose type no table can hold."""
+    for field in schema.fields:
+        refused = _refused_part(field.dataType)
+        if refused is not None:
+            raise Invalid(
+                f"column {field.name!r} has Spark type {refused.simpleString()}, which a table cannot hold: "
+                "cast it to a number, a string, a timestamp or a struct of such, or drop it."
+            )
+    return pa.schema(
+        [
+            pa.field(field.name, arrow.type, nullable=True, metadata=_kept(field.metadata))
+            for field, arrow in zip(schema.fields, to_arrow_schema(schema, timezone="UTC"), strict=True)
+        ]
+    )
+
+
+def spark_schema(schema: pa.Schema) -> st.StructType:
+    """The Spark schema under which rows of ``schema`` reach a DataFrame; raises Invalid for a type Spark lacks."""
+    return st.StructType(
+        [
+            st.StructField(field.name, _spark_type(field.type, field.name), True, _shown(field.metadata))
+            for field in schema
+        ]
+    )
+
+
+def batch_schema(schema: st.StructType) -> pa.Schema:
+    """The Arrow schema that Spark demands of every batch of a DataFrame of ``schema``, to the letter."""
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def native_can_read(kind: pa.DataType) -> bool:
+    """Whether Spark's own Parquet reader gives the same values for a column that pyarrow wrote with this type."""
+    if at.is_decimal128(kind):
+        return True
+    if at.is_timestamp(kind):
+        return kind.unit != "ns"
+    if at.is_list(kind):
+        return native_can_read(kind.value_type)
+    if at.is_map(kind):
+        return native_can_read(kind.key_type) and native_can_read(kind.item_type)
+    if at.is_struct(kind):
+        return all(native_can_read(field.type) for field in kind)
+    return kind in _NATIVE
+
+
+def _spark_type(kind: pa.DataType, column: str) -> st.DataType:
+    scalar = _SCALARS.get(kind)
+    if scalar is not None:
+        return scalar
+    if at.is_timestamp(kind):
+        return st.TimestampNTZType() if kind.tz is None else st.TimestampType()
+    if at.is_decimal128(kind):
+        return st.DecimalType(kind.precision, kind.scale)
+    if at.is_fixed_size_binary(kind):
+        return st.BinaryType()
+    if at.is_list(kind) or at.is_fixed_size_list(kind):
+        return st.ArrayType(_spark_type(kind.value_type, column), True)
+    if at.is_map(kind):
+        return st.MapType(_spark_type(kind.key_type, column), _spark_type(kind.item_type, column), True)
+    if at.is_struct(kind):
+        return st.StructType([st.StructField(f.name, _spark_type(f.type, column), True) for f in kind])
+    raise Invalid(
+        f"column {column!r} has type {kind}, which Spark has no type for: read the other columns with "
+        "option('columns', 'a,b,…')."
+    )
+
+
+def _refused_part(kind: st.DataType) -> st.DataType | None:
+    """The first part of a Spark type that no table can hold, or None."""
+    if isinstance(kind, _REFUSED):
+        return kind
+    parts: list[st.DataType] = []
+    if isinstance(kind, st.ArrayType):
+        parts = [kind.elementType]
+    elif isinstance(kind, st.MapType):
+        parts = [kind.keyType, kind.valueType]
+    elif isinstance(kind, st.StructType):
+        parts = [field.dataType for field in kind.fields]
+    return next((found for part in parts if (found := _refused_part(part)) is not None), None)
+
+
+def _kept(metadata: dict[str, Any] | None) -> dict[str, str] | None:
+    """The part of a Spark column's metadata that becomes part of the table."""
+    kept = {key: str(value) for key, value in (metadata or {}).items() if key.startswith(METADATA_PREFIX)}
+    return kept or None
+
+
+def _shown(metadata: dict[bytes, bytes] | None) -> dict[str, str] | None:
+    """The part of a table column's metadata that a DataFrame's column carries."""
+    shown = {
+        key.decode(): value.decode()
+        for key, value in (metadata or {}).items()
+        if key.startswith(METADATA_PREFIX.encode())
+    }
+    return shown or None

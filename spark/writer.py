@@ -1,0 +1,53 @@
+"""The data source's write side: how Spark drives a plan, its tasks and its commit.
+
+Spark makes the writer in a planning process, runs ``write`` in tasks and ``commit`` in a process of its own; what
+travels between them are pickles of the plan and of the tasks' answers.
+
+- ``commit`` is handed the answers of winning attempts only. It runs R3 and publishes: it makes the block visible.
+- ``abort`` deletes nothing: Spark also calls it, with every answer, when ``commit`` failed after meta.json was
+  written. What a failed job leaves is debris that readers never see and that the compactor removes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from blockstore.format import WrittenChunks
+from blockstore.world import World
+from spark.plan import WritePlan
+from spark.task import write_task
+
+__all__ = ["TaskAnswer", "TasksWriter"]
+
+
+@dataclass(frozen=True)
+class TaskAnswer(WriterCommitMessage):
+    """What one task attempt hands to the commit: its chunks, or None where it had no rows."""
+
+    written: WrittenChunks | None
+
+
+class TasksWriter(DataSourceArrowWriter):
+    """One job's write, as Spark drives it."""
+
+    def __init__(self, plan: WritePlan) -> None:
+        self._plan = plan
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskAnswer:
+        return TaskAnswer(write_task(self._plan, iterator))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        # Here, because a task's process has no use for the index.
+        from spark.commit import commit
+
+        written = [
+            message.written for message in messages if isinstance(message, TaskAnswer) and message.written
+        ]
+        commit(self._plan, written, World.real())
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Delete nothing: the chunks may belong to a block that is complete already."""

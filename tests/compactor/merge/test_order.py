@@ -1,0 +1,63 @@
+"""The order of rows: both of its representations agree with pyarrow's and with each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+
+from compactor.merge.order import RowOrder, arrange, descents
+from tests.compactor.merge.tables import keyed_runs, sort_stable
+
+
+@given(keyed_runs(max_runs=1))
+def test_words_sort_as_pyarrow_sorts(case: tuple[list[str], list[pa.Table]]) -> None:
+    keys, [table] = case
+    table = table.combine_chunks()
+    words = RowOrder(keys).words(table)
+    assert (
+        table["row"].take(pa.array(arrange(words))).to_pylist() == sort_stable(table, keys)["row"].to_pylist()
+    )
+
+
+@given(keyed_runs(max_runs=1))
+def test_keys_and_words_agree_on_every_pair_of_rows(case: tuple[list[str], list[pa.Table]]) -> None:
+    keys, [table] = case
+    order = RowOrder(keys)
+    words = list(zip(*(word.tolist() for word in order.words(table)), strict=True))
+    for left in range(table.num_rows):
+        for right in range(table.num_rows):
+            assert (words[left] < words[right]) == (order.key(table, left) < order.key(table, right))
+
+
+@given(keyed_runs(max_runs=1))
+def test_descents_are_the_rows_below_their_forerunner(case: tuple[list[str], list[pa.Table]]) -> None:
+    keys, [table] = case
+    order = RowOrder(keys)
+    listed = [order.key(table, row) for row in range(table.num_rows)]
+    expected = [row for row in range(1, len(listed)) if listed[row] < listed[row - 1]]
+    assert descents(order.words(table)).tolist() == expected
+
+
+@given(keyed_runs(max_runs=1))
+def test_position_counts_the_rows_below_and_at_a_key(case: tuple[list[str], list[pa.Table]]) -> None:
+    keys, [table] = case
+    order = RowOrder(keys)
+    table = sort_stable(table, keys)
+    listed = [order.key(table, row) for row in range(table.num_rows)]
+    for key in listed:
+        assert order.position(table, key, after=False) == sum(other < key for other in listed)
+        assert order.position(table, key, after=True) == sum(other <= key for other in listed)
+
+
+def test_a_dictionary_column_orders_as_its_values() -> None:
+    plain = pa.table({"k": ["b", None, "a", "c", "a"]})
+    encoded = pa.table({"k": plain["k"].dictionary_encode()})
+    order = RowOrder(["k"])
+    assert np.array_equal(arrange(order.words(plain)), arrange(order.words(encoded)))
+    assert [order.key(plain, row) for row in range(5)] == [order.key(encoded, row) for row in range(5)]
+
+
+def test_sixty_four_bits_after_a_constant_column_stay_whole() -> None:
+    table = pa.table({"one": [1, 1, 1], "wide": pa.array([2**63 - 1, -(2**63), 0], pa.int64())})
+    assert arrange(RowOrder(["one", "wide"]).words(table)).tolist() == [1, 2, 0]

@@ -1,0 +1,80 @@
+"""Input chunks are checked wherever they are read from, and nothing stays in the work directory."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from blockstore.bucket import Bucket
+from blockstore.bucket.local import LocalBucket
+from blockstore.bucket.memory import MemoryBucket
+from blockstore.clock import ManualClock
+from blockstore.errors import NoSpace
+from blockstore.format.block import ChunkFile
+from blockstore.names import object_key
+from compactor.merge import DamagedInput
+from compactor.merge.stage import Stage, no_space
+
+ULID = "01HF7YAT00R84P57VFQVC2R1YD"
+DATA = bytes(range(256)) * 10_000
+FILE = ChunkFile(
+    path="chunks/000001.parquet", bytes=len(DATA), rows=1, sha256=hashlib.sha256(DATA).hexdigest()
+)
+
+
+@pytest.fixture(params=["held", "local", "copied"])
+def way(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Bucket, Stage, Path]:
+    """A bucket with one chunk, a stage over it, and its work directory."""
+    clock = ManualClock()
+    bucket = LocalBucket(tmp_path / "lake", clock) if request.param == "local" else MemoryBucket(clock)
+    bucket.put(object_key(ULID, FILE.path), DATA)
+    work = tmp_path / "work"
+    return bucket, Stage(bucket, work, whole_bytes=len(DATA) if request.param == "held" else 0), work
+
+
+def test_a_chunk_reads_as_it_was_written_and_leaves_no_copy(way: tuple[Bucket, Stage, Path]) -> None:
+    _, stage, work = way
+    staged = stage.open(ULID, FILE)
+    assert staged.file.read() == DATA
+    staged.close()
+    assert not work.exists() or list(work.iterdir()) == []
+    stage.clear()
+    assert not work.exists()
+
+
+@pytest.mark.parametrize(
+    ("data", "part"),
+    [
+        (DATA[:-1], "has 2,559,999 bytes, but its meta.json says 2,560,000"),
+        (DATA + b"x", "has more than 2,560,000 bytes"),
+        (b"x" + DATA[1:], "has the SHA-256"),
+        (None, "lacks its chunk"),
+    ],
+)
+def test_a_chunk_that_is_not_what_was_written_is_refused(
+    way: tuple[Bucket, Stage, Path], data: bytes | None, part: str
+) -> None:
+    bucket, stage, _ = way
+    bucket.delete([object_key(ULID, FILE.path)])
+    if data is not None:
+        bucket.put(object_key(ULID, FILE.path), data)
+    with pytest.raises(DamagedInput, match=part) as found:
+        stage.open(ULID, FILE)
+    assert found.value.ulid == ULID
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_told_with_the_folder_and_what_to_do(tmp_path: Path, code: int) -> None:
+    with (
+        pytest.raises(NoSpace, match=f"{tmp_path} is full: free some space, or set work_dir"),
+        no_space(tmp_path / "x"),
+    ):
+        raise OSError(code, "full")
+
+
+def test_other_errors_of_the_disk_stay_what_they_are(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="broken"), no_space(tmp_path / "x"):
+        raise OSError(errno.EIO, "broken")

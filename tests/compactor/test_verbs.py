@@ -1,0 +1,94 @@
+"""``blockstore compact``: the plan changes nothing, once merges, machines get JSON, wrong words are refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from blockstore.cli.main import run
+from blockstore.table import create
+from blockstore.table import open as open_table
+
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A table with six small blocks, four of one day and two of the next fortnight."""
+    location = f"{tmp_path / 'flights'}?durable=false"
+    schema = pa.schema([("origin", pa.string()), ("time", pa.timestamp("ms", tz="UTC"))])
+    table = create(location, schema=schema, time_column="time", sort_by=["origin", "time"])
+    for start in (0, 1, 2, 3, 15 * DAY_MS, 15 * DAY_MS + 1):
+        times = pa.array([start, start + 1], pa.timestamp("ms", tz="UTC"))
+        table.append(pa.table({"origin": ["EWR", "JFK"], "time": times}))
+    return location
+
+
+def out(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert run(["compact", *words]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_plan_prints_every_job_with_its_reason_and_changes_nothing(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    version = open_table(url).poll()
+    text = out(capsys, url, "--plan")
+    assert "overlap: 4 overlapping blocks in a closed window of 14d" in text
+    assert "2 jobs, 6 blocks" in text
+    assert open_table(url).poll() == version
+
+
+def test_once_does_what_the_json_plan_says_and_a_second_run_does_nothing(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    planned = json.loads(out(capsys, url, "--plan", "--json"))
+    done = json.loads(out(capsys, url, "--once", "--json"))
+    assert [job["inputs"] for job in done["jobs"]] == [job["inputs"] for job in planned]
+    assert [job["expected_rows"] for job in planned] == [8, 4]
+    assert {job["outcome"] for job in done["jobs"]} == {"committed"}
+    assert len(open_table(url).snapshot().blocks) == 2
+    assert open_table(url).snapshot().count() == 12
+    assert out(capsys, url, "--plan") == "nothing to merge\n"
+    assert "nothing was merged" in out(capsys, url, "--once")
+
+
+def test_once_tells_people_what_became_of_each_job(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = out(capsys, url, "--once")
+    assert "4 overlapping blocks in a closed window of 14d -> " in text
+    assert text.endswith("6 blocks merged into 2; version 9\n")
+
+
+def test_a_damaged_block_is_told_and_fails_the_command(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    block = next(iter(open_table(url).snapshot().blocks))
+    chunk = Path(url.partition("?")[0]) / block.ulid / block.meta.files[0].path
+    chunk.unlink()
+    assert run(["compact", url, "--once"]) == 1
+    text = capsys.readouterr().out
+    assert f"left out: block {block.ulid}" in text
+    assert "5 blocks merged into 2" in text
+
+
+def test_the_settings_of_a_file_are_used(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "compactor.toml"
+    config.write_text('[compactor]\nranges = ["1ms"]\ntier_blocks = 3\n')
+    assert out(capsys, url, "--plan", "--config", str(config)) != ""
+    config.write_text("[compactor]\ntier_block = 3\n")
+    assert run(["compact", url, "--plan", "--config", str(config)]) == 1
+    assert "did you mean tier_blocks?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [[], ["--plan", "--once"]])
+def test_plan_or_once_must_be_said(url: str, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compact", url, *words]) == 2
+    assert "--plan" in capsys.readouterr().err
+
+
+def test_no_table_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compact", str(tmp_path / "nowhere"), "--once"]) == 1
+    assert "no table" in capsys.readouterr().err

@@ -1,0 +1,46 @@
+"""Batches for Spark: its schema to the letter, and no value changes on the way."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from blockstore.errors import Invalid
+from spark.batches import conform
+
+
+def test_columns_come_by_name_in_sparks_order_and_types() -> None:
+    batch = pa.record_batch(
+        {
+            "extra": pa.array([1]),
+            "t": pa.array([1000], pa.timestamp("ms", "America/New_York")),
+            "l": pa.array([[1]], pa.list_(pa.field("item", pa.int64()))),
+            "s": pa.array(["x"]).dictionary_encode(),
+        }
+    )
+    schema = pa.schema(
+        [
+            ("s", pa.string()),
+            ("l", pa.list_(pa.field("element", pa.int64()))),
+            ("t", pa.timestamp("us", "UTC")),
+        ]
+    )
+    found = conform(batch, schema)
+    assert found.schema.equals(schema, check_metadata=True)
+    assert found.schema.field("l").type.value_field.name == "element"
+    assert found.to_pydict()["t"] == batch.to_pydict()["t"]
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "message"),
+    [
+        (pa.array([1001], pa.timestamp("ns")), pa.timestamp("us"), "column 'a'.*holds nanoseconds"),
+        (pa.array([2**40]), pa.int32(), "column 'a'.*holds values"),
+    ],
+    ids=["nanoseconds", "range"],
+)
+def test_a_value_that_spark_cannot_hold_is_refused_by_name(
+    column: pa.Array, kind: pa.DataType, message: str
+) -> None:
+    with pytest.raises(Invalid, match=message):
+        conform(pa.record_batch({"a": column}), pa.schema([("a", kind)]))

@@ -1,0 +1,96 @@
+"""Options: names and values that are wrong say so before anything runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from blockstore.errors import Invalid
+from blockstore.format.block import Job
+from spark.options import DEFAULT_BUFFER_BYTES, checked_url, read_options, write_options
+
+URL = {"path": "lake/flights"}
+
+
+def test_a_plain_write_has_defaults_and_no_job() -> None:
+    options = write_options(URL)
+    assert (options.url, options.job, options.sort_by, options.labels) == ("lake/flights", None, (), {})
+    assert options.buffer_bytes == DEFAULT_BUFFER_BYTES
+
+
+def test_every_write_option_is_read_whatever_its_case() -> None:
+    options = write_options(
+        {
+            **URL,
+            "App": "nightly",
+            "BATCH": "17",
+            "time_column": "t",
+            "sort_by": "a, b",
+            "labels": "cluster=eu1, zone = a",
+            "buffer_size": "64MiB",
+            "chunk_size": "1 GB",
+        }
+    )
+    assert options.job == Job(app="nightly", batch=17)
+    assert (options.time_column, options.sort_by) == ("t", ("a", "b"))
+    assert options.labels == {"cluster": "eu1", "zone": "a"}
+    assert (options.buffer_bytes, options.chunk_bytes) == (64 * 2**20, 10**9)
+
+
+def test_a_misspelt_option_is_refused_with_the_nearest_known_one() -> None:
+    with pytest.raises(Invalid, match=r"no write option 'bacth'.*did you mean 'batch'"):
+        write_options({**URL, "app": "x", "bacth": "1"})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "no table is named"),
+        ({**URL, "app": "nightly"}, "named by both options"),
+        ({**URL, "batch": "1"}, "named by both options"),
+        ({**URL, "app": "nightly", "batch": "-1"}, "batch='-1': expected a whole number"),
+        ({**URL, "app": "nightly", "batch": "٣"}, "expected a whole number"),
+        ({**URL, "sort_by": "a,,b"}, "sort_by='a,,b'"),
+        ({**URL, "sort_by": "a,a"}, "different column names"),
+        ({**URL, "labels": "eu1"}, "expected key=value"),
+        ({**URL, "buffer_size": "much"}, "expected a size"),
+        ({**URL, "buffer_size": "0MiB"}, "expected a size"),
+        ({"path": "memory://lake"}, "memory of one process"),
+    ],
+)
+def test_a_write_option_that_is_wrong_is_named(given: dict[str, str], message: str) -> None:
+    with pytest.raises(Invalid, match=message):
+        write_options(given)
+
+
+def test_every_read_option_is_read() -> None:
+    options = read_options(
+        {
+            **URL,
+            "version": "40",
+            "columns": "a,b",
+            "where": "a > 1",
+            "filters": "TRUE",
+            "partition_size": "1MiB",
+        }
+    )
+    assert (options.version, options.columns, options.where) == (40, ("a", "b"), "a > 1")
+    assert (options.filters, options.partition_bytes) == (True, 2**20)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({**URL, "version": "0"}, "at least 1"),
+        ({**URL, "version": "4", "as_of": "2024-01-01"}, "expected one of them"),
+        ({**URL, "filters": "maybe"}, "expected true or false"),
+        ({**URL, "tag": "q3"}, "no read option 'tag'"),
+    ],
+)
+def test_a_read_option_that_is_wrong_is_named(given: dict[str, str], message: str) -> None:
+    with pytest.raises(Invalid, match=message):
+        read_options(given)
+
+
+def test_a_table_in_the_memory_of_one_process_is_refused() -> None:
+    with pytest.raises(Invalid, match="use a folder or an s3:// URL"):
+        checked_url("memory://lake")
