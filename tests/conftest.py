@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-pytest_plugins = ["tests.support.s3", "tests.support.tally"]
+pytest_plugins = ["tests.support.s3", "tests.support.skips", "tests.support.tally"]

@@ -60,7 +60,7 @@ APPEND = Case(
         Scale.QUICK: {"appends": 60, "rows": 1_000},
         Scale.TINY: {"appends": 6, "rows": 10},
     },
-    rounds=5,
+    rounds=3,
     measure=measure,
     reference="floor",
 )

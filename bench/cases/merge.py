@@ -74,7 +74,7 @@ MERGE_WIDE = _case(
     "merge 100 blocks of 200,000 sorted rows",
     {"blocks": 100, "rows": 200_000},
     {"blocks": 10, "rows": 100_000},
-    3,
+    2,
     ("duckdb", "ours", "lance", "delta"),
 )
 MERGE_SMALL = _case(
@@ -82,6 +82,6 @@ MERGE_SMALL = _case(
     "merge 1,000 blocks of 1,000 rows",
     {"blocks": 1_000, "rows": 1_000},
     {"blocks": 100, "rows": 1_000},
-    3,
+    2,
     ("duckdb", "ours", "lance", "delta", "iceberg"),
 )

@@ -64,7 +64,7 @@ def _case(name: str, blocks: int, quick: int, peers: tuple[str, ...], rounds: in
 
 PEERS = ("floor", "ours", "lance", "delta", "iceberg")
 OPEN_CASES = (
-    _case("open-1k", 1_000, 100, PEERS, 5),
-    _case("open-10k", 10_000, 300, PEERS, 5),
-    _case("open-100k", 100_000, 1_000, ("floor", "ours"), 3),
+    _case("open-1k", 1_000, 100, PEERS, 3),
+    _case("open-10k", 10_000, 300, PEERS, 3),
+    _case("open-100k", 100_000, 1_000, ("floor", "ours"), 2),
 )

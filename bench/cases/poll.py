@@ -45,7 +45,7 @@ POLL = Case(
         Metric(name="requests", unit="", title="requests", higher_is_better=False, digits=0),
     ),
     sizes={Scale.FULL: {"commits": 1_000}, Scale.QUICK: {"commits": 100}, Scale.TINY: {"commits": 5}},
-    rounds=5,
+    rounds=3,
     prepare=Prepare(name="commits", run=prepare),
     measure=measure,
     reference="lance",

@@ -76,7 +76,7 @@ def _case(name: str, sentence: str, measure: Callable[[Task], Figures], peers: t
         peers=peers,
         metrics=(Metric(name="query_ms", unit="ms", title=name, higher_is_better=False),),
         sizes=SIZES,
-        rounds=5,
+        rounds=3,
         prepare=Prepare(name=PREPARE_NAME, run=prepare),
         measure=measure,
         borrows={"duckdb": "ours"},

@@ -16,6 +16,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NoReturn
 
+import orjson
+
 from blockstore.errors import Corrupt
 from blockstore.names import is_ulid
 
@@ -29,6 +31,9 @@ _SHOWN = 60
 
 def parse(data: bytes, subject: str) -> Document:
     """The JSON object in ``data``; ``subject`` is what errors call it, such as ``block 01…: meta.json``."""
+    quick = _as_we_write_it(data)
+    if quick is not None:
+        return Document(quick, subject)
     try:
         text = data.decode("utf-8")
         value = json.loads(
@@ -44,6 +49,19 @@ def parse(data: bytes, subject: str) -> Document:
     if not isinstance(value, dict):
         raise Corrupt(f"{subject} holds {_shown(value)}, expected a JSON object: restore it from a copy")
     return Document(value, subject)
+
+
+def _as_we_write_it(data: bytes) -> dict[str, object] | None:
+    """The object, if these are the very bytes that this project writes for it; None says nothing against them.
+
+    Bytes that come back the same hold no doubled key, no odd number and nothing besides: the quick way needs none of
+    the slow one's looks. A reader of an index decodes an entry for every write of everybody.
+    """
+    try:
+        value = orjson.loads(data)
+        return value if isinstance(value, dict) and orjson.dumps(value) == data else None
+    except (orjson.JSONDecodeError, TypeError):
+        return None
 
 
 class Document:

@@ -80,12 +80,17 @@ class Committer:
         """The last checked state; None makes the next look cold."""
         self.checkpoint = 0
         """The newest checkpoint known: a hint for readers."""
+        self._contended = False
+        """Whether others wrote around the last commit: then looking first costs less than a PUT that must lose."""
 
     def commit(self, attempt: Attempt) -> Committed:
         """Bring the change into the index. Raises Conflict or Invalid (nothing of it is or will be in the index),
         Unavailable (nothing was sent) or Indeterminate (nobody knows yet; ``attempt`` can be settled or retried)."""
         deadline = self._clock.monotonic_s() + self._patience_s
         losses = 0
+        if self._contended and self.state is not None and not attempt.sent:
+            known = self.state.version
+            self._contended = self.catch_up().version > known
         while True:
             settled = self.settle(attempt, deadline)
             if settled is not None:
@@ -110,6 +115,7 @@ class Committer:
                     version=entry.id, entry=entry, added=tuple(block.meta for block in entry.add), left=left
                 )
             losses += 1
+            self._contended |= losses > 1
             self._give_way(attempt, losses, deadline)
 
     def settle(self, attempt: Attempt, deadline: float | None = None) -> Committed | None:
@@ -218,7 +224,7 @@ class Committer:
                 f"within {self._patience_s:g} s; nothing of it is in the index, try again"
             )
         self._pace.after_loss(losses)
-        if losses > 1 and self.state is not None:
+        if (losses > 1 or self._contended) and self.state is not None:
             self.catch_up()
 
     def catch_up(self) -> State:

@@ -143,7 +143,8 @@ class IndexReader:
         looks: tuple[Callable[[], int | None], ...] = (self.boundary.look, lambda: read_hint(self.bucket))
         boundary, guess = self._pool.map(_call, looks)
         if boundary is None:
-            raise self._no_index()
+            self._check_no_index()
+            return None
         hint = guess or 0
         listed = self._list(max(boundary, hint))
         if hint > boundary and hint not in listed.checkpoints:
@@ -166,13 +167,17 @@ class IndexReader:
         entries, checkpoints = self._pool.map(_call, lists)
         return _Listed(start=start, entries=tuple(entries), checkpoints=tuple(checkpoints))
 
-    def _no_index(self) -> NotFound | BoundaryLost:
-        if self.entries(0):
-            return BoundaryLost(
+    def _check_no_index(self) -> None:
+        """Raise what a missing boundary means; not if the table was created just now, boundary first."""
+        if not self.entries(0):
+            raise NotFound(
+                f"there is no table with an index at {self.bucket.url}: create it, or check the URL"
+            )
+        if self.boundary.look() is None:
+            raise BoundaryLost(
                 f"{self.bucket.url} has index entries, and {BOUNDARY} is missing: stop all writers, and write the highest "
                 "value known, or restore it from a copy"
             )
-        return NotFound(f"there is no table with an index at {self.bucket.url}: create it, or check the URL")
 
     def _nothing_yet(self, boundary: int) -> NoReturn:
         if boundary:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -125,3 +126,27 @@ def test_no_bytes_raise_anything_but_corrupt(data: bytes) -> None:
         parse(data, "x")
     except Corrupt:
         pass
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b'{"a":1,"a":2}', b'{"a":1e999}', b'{"a":NaN}', b'{"a":184467440737095516160}', b'{"a":"\\ud800"}'],
+)
+def test_what_the_quick_way_does_not_take_the_slow_one_judges(data: bytes) -> None:
+    with pytest.raises(Corrupt):
+        parse(data, "x")
+
+
+@given(
+    st.dictionaries(
+        st.text(),
+        st.none()
+        | st.booleans()
+        | st.integers(-(2**63), 2**64 - 1)
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text(),
+    )
+)
+def test_both_ways_read_the_same(value: dict[str, object]) -> None:
+    quick, slow = orjson.dumps(value), json.dumps(value, indent=1).encode()
+    assert parse(quick, "x").rest() == parse(slow, "x").rest() == value

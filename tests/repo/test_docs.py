@@ -1,0 +1,39 @@
+"""The documentation draws what is there: verbs, paths, links."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from blockstore.cli import rooms
+from blockstore.cli.verbs import VERBS
+
+ROOT = Path(__file__).parent.parent.parent
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+
+
+@pytest.mark.parametrize("verb", sorted({*VERBS, *rooms.names()}))
+def test_every_verb_is_in_the_guide(verb: str) -> None:
+    guide = (ROOT / "docs" / "guides" / "cli.md").read_text()
+    assert re.search(rf"`(?:blockstore )?{verb}\b|^blockstore {verb}\b|\b{verb}:", guide, flags=re.MULTILINE), verb
+
+
+def test_every_file_that_the_architecture_names_exists() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    rows = [line for line in text.splitlines() if line.startswith("| ") and "`" in line]
+    named = [path for row in rows for path in re.findall(r"`([a-z_/]+(?:\.py|/|\.md))`", row) if "/" in path]
+    assert len(named) > 15
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_to_a_file(page: Path) -> None:
+    links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", page.read_text()) if "://" not in link]
+    assert [link for link in links if link and not (page.parent / link).exists()] == []
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    numbers = sorted(int(path.name[:4]) for path in (ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+    assert numbers == list(range(1, len(numbers) + 1))
