@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
@@ -20,16 +21,27 @@ from blockstore.format.properties import Properties
 from blockstore.index import log as index_log
 from blockstore.index.entry import Entry
 from blockstore.index.log import Log
+from blockstore.lifecycle.discover import discover_snapshot
 from blockstore.operations.alter import alter
 from blockstore.operations.append import AppendedBlock
 from blockstore.operations.diff import Diff, diff
 from blockstore.operations.incoming import batches_of
 from blockstore.operations.instants import to_ms
 from blockstore.operations.writer import WriteOptions, Writer
+from blockstore.scan.snapshot import Snapshot
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
 
-__all__ = ["Table", "create", "open"]
+__all__ = ["Discovery", "Table", "create", "open"]
+
+
+class Discovery(StrEnum):
+    """How a handle finds the blocks of its snapshots."""
+
+    INDEX = "index"
+    """By the index alone: a poll costs two small requests."""
+    LIST = "list"
+    """By the index and a listing: also blocks that no entry names yet, once they are ``sync_delay`` old."""
 
 
 def create(
@@ -60,22 +72,25 @@ def create(
     return Table(bucket, world, index_log.create(bucket, world, definition))
 
 
-def open(url: str, *, world: World | None = None) -> Table:  # noqa: A001
-    """Open the table at ``url``. Raises NotFound if there is none."""
+def open(url: str, *, discovery: str = Discovery.INDEX, world: World | None = None) -> Table:  # noqa: A001
+    """Open the table at ``url``; ``discovery`` is ``"index"`` or ``"list"``. Raises NotFound if there is none."""
     world = world or World.real()
-    return Table.open_bucket(open_bucket(url, world), world)
+    return Table.open_bucket(open_bucket(url, world), world, discovery=discovery)
 
 
 class Table:
     """A handle on one table. Make one with ``blockstore.open`` or ``blockstore.create``."""
 
-    def __init__(self, bucket: Bucket, world: World, log: Log) -> None:
+    def __init__(self, bucket: Bucket, world: World, log: Log, *, discovery: str = Discovery.INDEX) -> None:
+        if discovery not in tuple(Discovery):
+            raise Invalid(f"discovery is {discovery!r}, expected 'index' or 'list'")
         self.bucket = bucket
         self.world = world
         self.log = log
+        self.discovery = Discovery(discovery)
 
     @classmethod
-    def open_bucket(cls, bucket: Bucket, world: World) -> Table:
+    def open_bucket(cls, bucket: Bucket, world: World, *, discovery: str = Discovery.INDEX) -> Table:
         """Open the table that fills ``bucket``; raises NotFound if there is none."""
         log = Log(bucket, world)
         try:
@@ -85,7 +100,7 @@ class Table:
                 f"no table at {bucket.url}: found no index there; create one with blockstore.create(…) or "
                 "'blockstore create URL --schema …', or check the URL"
             ) from error
-        return cls(bucket, world, log)
+        return cls(bucket, world, log, discovery=discovery)
 
     def __repr__(self) -> str:
         return f"Table({self.url!r})"
@@ -140,6 +155,7 @@ class Table:
     def snapshot(self, *, version: int | None = None, as_of: object = None) -> TableSnapshot:
         """The newest version, or that of a number, or the last one at a time (datetime, ISO 8601, milliseconds).
 
+        With ``discovery="list"`` the newest one also holds the blocks that only a listing shows so far.
         Raises NotFound for a version that never was, and VersionExpired for one that was collected.
         """
         if version is not None and as_of is not None:
@@ -150,9 +166,17 @@ class Table:
             state = self.log.at(version)
         elif as_of is not None:
             state = self.log.as_of(to_ms(as_of))
+        elif self.discovery is Discovery.LIST:
+            return self._listed()
         else:
             state = self.log.poll()
-        return TableSnapshot.of(self.bucket, self.world, state)
+        return TableSnapshot(bucket=self.bucket, world=self.world, snapshot=Snapshot.of(state))
+
+    def _listed(self) -> TableSnapshot:
+        state, listed = discover_snapshot(self.bucket, self.world, self.log.poll)
+        return TableSnapshot(
+            bucket=self.bucket, world=self.world, snapshot=Snapshot.of(state or self.log.state, listed)
+        )
 
     def poll(self) -> int:
         """Look for newer versions, for two small requests; answers the newest."""

@@ -6,7 +6,7 @@ read when a scan is turned into something (``to_reader``, ``to_table``, …), in
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,8 +17,7 @@ from blockstore.bucket import ReadBucket
 from blockstore.errors import MissingExtra
 from blockstore.format.definition import Definition
 from blockstore.index.blocks import Blocks
-from blockstore.index.state import State
-from blockstore.scan.execute import read_plan
+from blockstore.scan.execute import count_rows, read_plan
 from blockstore.scan.plan import ScanPlan, plan_scan
 from blockstore.scan.snapshot import Snapshot
 from blockstore.world import World
@@ -33,11 +32,6 @@ class TableSnapshot:
     bucket: ReadBucket
     world: World
     snapshot: Snapshot
-
-    @classmethod
-    def of(cls, bucket: ReadBucket, world: World, state: State) -> TableSnapshot:
-        """The snapshot of an index version."""
-        return cls(bucket=bucket, world=world, snapshot=Snapshot.of(state))
 
     @property
     def version(self) -> int | None:
@@ -59,12 +53,20 @@ class TableSnapshot:
         """The live blocks, by ULID."""
         return self.snapshot.blocks
 
+    @property
+    def malformed(self) -> Mapping[str, str]:
+        """Blocks that a listing shows, that are damaged and may hold rows which no other block holds: ULID to damage.
+
+        They are left out of the snapshot. Empty for a snapshot by the index, which fails instead.
+        """
+        return self.snapshot.malformed
+
     def count(self) -> int:
         """The number of rows; from metadata alone wherever no row is hidden."""
         counted = self.snapshot.count()
         if counted is not None:
             return counted
-        return sum(batch.num_rows for batch in self.scan(columns=["_source"]).to_reader())
+        return count_rows(self.bucket, self.scan().plan, self.world)
 
     def scan(self, *, columns: Iterable[str] | None = None, where: Any = None) -> Scan:
         """The rows that meet ``where`` (a stated subset of SQL conditions, or a pyarrow expression).

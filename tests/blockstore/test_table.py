@@ -15,6 +15,7 @@ import pytest
 
 import blockstore as bs
 from blockstore.names import BOUNDARY, entry_key, meta_key
+from blockstore.world import World
 from tests.support.rows import multiset
 
 UTC = dt.UTC
@@ -105,6 +106,24 @@ class TestAppend:
         assert (answer.version, answer.published) == (None, False)
         assert table.snapshot().count() == 0
         assert table.bucket.head(meta_key(str(answer.ulid))).size > 0
+
+    def test_an_unpublished_append_is_discovered_by_its_age_and_counts_once(self, url: str) -> None:
+        world = World.manual(now_ms=1_700_000_000_000)
+        table = bs.create(url, schema=SCHEMA, world=world)
+        table.append(rows(1))
+        late = table.append(rows(2, 3), publish=False)
+        lister = bs.open(url, discovery="list", world=world)
+        assert lister.snapshot().count() == 1, "younger than sync_delay"
+        world.clock.sleep(16 * 60)
+        assert lister.snapshot().count() == 3
+        assert multiset(lister.snapshot().scan().to_table()) == multiset(rows(1, 2, 3))
+        assert bs.open(url, world=world).snapshot().count() == 1, "the index alone does not know it yet"
+        assert table.append(rows(2, 3), resume=late.ulid).published
+        assert (lister.snapshot().count(), bs.open(url, world=world).snapshot().count()) == (3, 3)
+
+    def test_an_unknown_way_of_discovery_is_refused(self, table: bs.Table, url: str) -> None:
+        with pytest.raises(bs.Invalid, match="discovery"):
+            bs.open(url, discovery="guess")
 
     def test_resuming_an_append_finishes_the_same_block_and_adds_nothing_twice(self, table: bs.Table) -> None:
         first = table.append(rows(1, 2), publish=False)
