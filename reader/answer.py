@@ -105,9 +105,14 @@ def _write_file(
         with open(part, "wb") as out:
             write(answer, out)
         os.replace(part, to)
-    except BaseException:
-        with suppress(FileNotFoundError):
+    except BaseException as error:
+        with suppress(OSError):
             os.remove(part)
+        if isinstance(error, OSError) and error.errno is not None:
+            raise Invalid(
+                f"{to} cannot be written ({os.strerror(error.errno)}): make room or name a file in a folder that "
+                "exists and may be written to; no file was made"
+            ) from error
         raise
 
 
@@ -137,6 +142,18 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
+def _is_interval(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_interval(kind))
+
+
+def _interval(value: pa.MonthDayNano) -> str:
+    """An interval as ISO 8601, with its three parts as they are: P1M2DT3.5S."""
+    seconds = Decimal(value.nanoseconds) / 1_000_000_000
+    texts = [f"{value.months}M" * bool(value.months), f"{value.days}D" * bool(value.days)]
+    clock = f"T{seconds.normalize():f}S" if seconds else ""
+    return "P" + ("".join(texts) + clock or "T0S")
+
+
 def _cell(value: object) -> str:
     if value is None:
         return ""
@@ -149,7 +166,11 @@ def _cell(value: object) -> str:
 
 
 def _readable(column: pa.Array) -> pa.Array:
-    """Moments as ISO texts, exact to their unit; everything else as it is."""
+    """Moments and intervals as ISO texts, exact to their unit; everything else as it is."""
+    if _is_interval(column.type):
+        return pa.array(
+            [None if value is None else _interval(value) for value in column.to_pylist()], pa.string()
+        )
     if not pa.types.is_timestamp(column.type):
         return column
     texts = column.cast(pa.string())
@@ -166,7 +187,9 @@ def _json(value: object) -> object:
 
 
 def _flat_type(kind: pa.DataType) -> pa.DataType:
-    return pa.string() if pa.types.is_nested(kind) or pa.types.is_timestamp(kind) else kind
+    return (
+        pa.string() if pa.types.is_nested(kind) or pa.types.is_timestamp(kind) or _is_interval(kind) else kind
+    )
 
 
 def _flat(column: pa.Array) -> pa.Array:

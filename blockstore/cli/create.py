@@ -39,7 +39,7 @@ def create(
     url
         Where the table will lie; the last part of its path is its name in SQL.
     schema
-        The columns as `name:type,…` (`"id:int!, at:timestamp[us, UTC], tags:list<string>"`; `!` is not null), or a
+        The columns as `name:type,…` (`"id:int!, time:timestamp[us, UTC], tags:list<string>"`; `!` is not null), or a
         Parquet, CSV, TSV, JSON lines or Arrow file to take them from.
     time_column
         The timestamp or date by which blocks are pruned and merged.

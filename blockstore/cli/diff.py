@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from blockstore.cli.blocks import SHORT, meta_json
 from blockstore.cli.options import Json
-from blockstore.cli.output import Column, count, say, show_json, show_table, size, span
+from blockstore.cli.output import Column, count, counted, say, show_json, show_table, size, span
 from blockstore.cli.schema_text import type_name
 from blockstore.format.block import BlockMeta
 from blockstore.format.definition import Definition
@@ -48,8 +48,8 @@ def diff(url: str, before: int, after: int, /, *, json: Json = False) -> None:
         )
         return
     say(
-        f"version {found.before} to {found.after}: {found.rows:+,} rows, {count(len(found.added))} blocks added, "
-        f"{count(len(found.removed))} removed"
+        f"version {found.before} to {found.after}: {'+' if found.rows >= 0 else ''}{counted(found.rows, 'row')}, "
+        f"{counted(len(found.added), 'block')} added, {count(len(found.removed))} removed"
     )
     rows = [_cells("+", meta) for meta in found.added] + [_cells("-", meta) for meta in found.removed]
     if rows:

@@ -10,8 +10,9 @@ from cyclopts import Parameter
 from blockstore.cli.blocks import LONG, WIDE, Shown, cells, examine
 from blockstore.cli.failure import Usage
 from blockstore.cli.options import Json, Many
-from blockstore.cli.output import Cell, count, rows_as, say, show_json, show_table, size
+from blockstore.cli.output import Cell, counted, rows_as, say, show_json, show_table, size
 from blockstore.cli.values import pairs
+from blockstore.lifecycle.states import BlockState
 from blockstore.table import open as open_table
 
 __all__ = ["inspect"]
@@ -64,7 +65,9 @@ def inspect(
     ordered = _order(sort_by)
     wanted = pairs(selector, "--selector")
     table = open_table(url)
-    blocks = ordered([block for block in examine(table) if _selected(block, wanted)])
+    examined = examine(table)
+    _check_state(examined, wanted)
+    blocks = ordered([block for block in examined if _selected(block, wanted)])
     if json or output == "json":
         show_json([block.json() for block in blocks])
     elif output in ("csv", "tsv"):
@@ -76,8 +79,16 @@ def inspect(
         )
         total = size(sum(block.bytes for block in blocks))
         say(
-            f"{count(len(blocks))} blocks, {total}; {count(rows)} live rows at version {table.log.state.version}"
+            f"{counted(len(blocks), 'block')}, {total}; {counted(rows, 'live row')} at version {table.log.state.version}"
         )
+
+
+def _check_state(blocks: list[Shown], wanted: dict[str, str]) -> None:
+    """Refuse a state that there is none of, unless a label has taken the name."""
+    state = wanted.get("state")
+    labelled = any(block.meta is not None and "state" in block.meta.labels for block in blocks)
+    if state is not None and not labelled and state not in set(BlockState):
+        raise Usage(f"--selector is 'state={state}', expected one of the states {', '.join(BlockState)}")
 
 
 def _selected(block: Shown, wanted: dict[str, str]) -> bool:

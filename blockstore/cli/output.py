@@ -15,7 +15,19 @@ from typing import Literal
 
 import orjson
 
-__all__ = ["Cell", "Column", "count", "iso", "rows_as", "say", "show_json", "show_table", "size", "span"]
+__all__ = [
+    "Cell",
+    "Column",
+    "count",
+    "counted",
+    "iso",
+    "rows_as",
+    "say",
+    "show_json",
+    "show_table",
+    "size",
+    "span",
+]
 
 Cell = str | int | float | bool | None | Sequence[object] | Mapping[str, object]
 """A value that machines get as it is; ``Column.text`` says how people see it."""
@@ -107,6 +119,11 @@ def span(min_ms: int, max_ms: int) -> str:
 def count(number: int) -> str:
     """A number for people: 336,776."""
     return f"{number:,}"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things for people: 1 block, 2 blocks."""
+    return f"{number:,} {noun}" if abs(number) == 1 else f"{number:,} {noun}s"
 
 
 def size(number: float) -> str:

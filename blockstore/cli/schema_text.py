@@ -115,6 +115,7 @@ class _Parser:
         return pa.field(name, kind, nullable=not required)
 
     def _type(self) -> pa.DataType:
+        start = self._at
         word = self._word("a type").lower()
         if word == "decimal" or word == "numeric":
             self._expect("(")
@@ -143,8 +144,9 @@ class _Parser:
         if word in ("timestamp", "timestamptz") and self._take("["):
             return self._timestamp(word)
         if word not in _TYPES:
+            self._at = start
             self._fail(
-                f"a type, not {word!r}: one of {', '.join(_TYPES)}, decimal(p, s), timestamp[unit, zone], "
+                f"a type: one of {', '.join(_TYPES)}, decimal(p, s), timestamp[unit, zone], "
                 "list<…>, map<…, …>, struct<…>"
             )
         return _TYPES[word]

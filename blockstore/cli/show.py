@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from blockstore.cli.blocks import Shown, cells, examine
 from blockstore.cli.options import Json
-from blockstore.cli.output import Cell, Column, count, iso, say, show_json, show_table, size
+from blockstore.cli.output import Cell, Column, count, counted, iso, say, show_json, show_table, size
 from blockstore.errors import Invalid, NotFound
 from blockstore.format.block import ChunkFile, StatValue
 from blockstore.names import is_ulid
@@ -79,10 +79,10 @@ def _tell(block: Shown, schema: pa.Schema) -> None:
         say(f"version  {block.version}, rows from id {block.first_row_id}")
     meta = block.meta
     if meta is None:
-        say(f"size     {size(block.bytes)} in {block.objects or 0} objects")
+        say(f"size     {size(block.bytes)} in {counted(block.objects or 0, 'object')}")
         return
     say(f"time     {iso(meta.min_time)} … {iso(meta.max_time)}")
-    say(f"rows     {count(meta.rows)}, {size(meta.bytes)} in {len(meta.chunks)} chunks")
+    say(f"rows     {count(meta.rows)}, {size(meta.bytes)} in {counted(len(meta.chunks), 'chunk')}")
     say(
         f"level    {meta.level}, revision {meta.revision}, visible by {meta.visible_by}, schema {meta.schema_id}"
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from blockstore.bucket import ReadBucket
-from blockstore.errors import BlockstoreError, Corrupt, ObjectMissing
+from blockstore.errors import AccessDenied, BlockstoreError, Corrupt, ObjectMissing
 from blockstore.names import META
 from blockstore.scan.chunk import ScanChunk
 from reader.cache import ChunkCache, Hold, Wanted
@@ -97,6 +97,11 @@ def _which(bucket: ReadBucket, chunks: tuple[ScanChunk, ...], error: Exception) 
 def _unreadable(bucket: ReadBucket, chunk: ScanChunk, error: OSError) -> BlockstoreError:
     if isinstance(error, FileNotFoundError):
         return _missing(bucket, chunk)
+    if isinstance(error, PermissionError):
+        return AccessDenied(
+            f"block {chunk.block} of {bucket.url} cannot be read: access to {chunk.file.path} is denied; let this user "
+            "read it, or run as one who may"
+        )
     return _damaged(bucket, chunk, (error.strerror or str(error)).lower())
 
 

@@ -163,7 +163,10 @@ def _parse_error(answer: Node, sql: str) -> str:
         return f"the SQL cannot be parsed: {message}"
     before = sql.encode()[: int(position)].decode(errors="replace")
     line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
-    return f"the SQL cannot be parsed: {message}, at line {line}, column {column}"
+    return (
+        f"the SQL cannot be parsed: {message}, at line {line}, column {column}: mend it there; "
+        "a column named like a word of SQL stands in double quotes"
+    )
 
 
 def _admit(value: object, ctes: frozenset[str], tables: dict[str, str], named: set[str]) -> None:

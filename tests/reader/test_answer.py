@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import errno
 import io
 import json
+import os
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
@@ -122,3 +125,34 @@ def test_what_a_form_cannot_hold_is_told(tmp_path: Path) -> None:
         written("json", twice)
     with pytest.raises(Invalid, match="say -o csv"):
         deliver(reader(), "table", str(tmp_path / "x"))
+
+
+def test_a_file_that_cannot_be_written_is_told_by_its_name(tmp_path: Path) -> None:
+    target = tmp_path / "no folder" / "x.csv"
+    with pytest.raises(Invalid, match=r"x\.csv cannot be written \(No such file or directory\)"):
+        deliver(reader(), "csv", str(target))
+    target.parent.mkdir()
+    full = pa.RecordBatchReader.from_batches(ROWS.schema, no_space())
+    with pytest.raises(Invalid, match=r"x\.csv cannot be written \(No space left on device\)"):
+        deliver(full, "json", str(target))
+    assert list(target.parent.iterdir()) == []
+
+
+def no_space() -> Iterator[pa.RecordBatch]:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    yield
+
+
+@pytest.mark.parametrize(
+    ("interval", "text"),
+    [
+        ((1, 2, 3_500_000_000), "P1M2DT3.5S"),
+        ((0, 0, 0), "PT0S"),
+        ((0, -1, 0), "P-1D"),
+        ((0, 0, 60 * 10**9), "PT60S"),
+    ],
+)
+def test_intervals_are_iso_texts(interval: tuple[int, int, int], text: str) -> None:
+    rows = pa.table({"i": pa.array([pa.MonthDayNano(list(interval)), None], pa.month_day_nano_interval())})
+    assert written("csv", rows).decode() == f'"i"\n"{text}"\n\n'
+    assert json.loads(written("json", rows)) == [{"i": text}, {"i": None}]

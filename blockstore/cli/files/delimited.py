@@ -118,8 +118,14 @@ def _header(path: str, name: str, delimiter: str) -> list[str]:
             return next(csv.reader(text, delimiter=delimiter))
         except StopIteration:
             raise Invalid(f"{name} is empty, expected a first line with the columns' names") from None
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise Invalid(f"{name}, line 1: {error}, expected UTF-8 text: convert the file") from None
+        except UnicodeDecodeError as error:
+            line = error.object[: error.start].count(b"\n") + 1
+            found = error.object[error.start]
+            raise Invalid(
+                f"{name}, line {line}: the byte 0x{found:02x} is no UTF-8, expected UTF-8 text: convert the file"
+            ) from None
+        except csv.Error as error:
+            raise Invalid(f"{name}, line 1: {error}, expected CSV: mend the line") from None
 
 
 def _check_header(header: list[str], name: str, schema: pa.Schema) -> None:
@@ -127,16 +133,17 @@ def _check_header(header: list[str], name: str, schema: pa.Schema) -> None:
     missing = [column for column in schema.names if column not in header]
     extra = [column for column in header if column not in schema.names]
     if twice:
-        problem = f"names {_list(twice)} twice"
+        problem, remedy = f"names {_list(twice)} twice", "rename or drop one of the two"
     elif missing:
-        problem = f"lacks {_list(missing)}"
+        problem, remedy = f"lacks {_list(missing)}", "add it to the file, with empty fields for null"
     elif extra:
         problem = f"names {_list(extra)}, which the table lacks"
+        remedy = "rename or drop columns of the file, or add them to the table with alter"
     else:
         return
     raise Invalid(
         f"{name}, line 1: the header {problem}, expected the table's columns ({_list(schema.names)}) in any order: "
-        "rename or drop columns of the file, or add them to the table with alter"
+        f"{remedy}; nothing was written"
     )
 
 

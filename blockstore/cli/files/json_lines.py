@@ -87,8 +87,11 @@ def _object(line: str, name: str, number: int) -> dict[str, Any]:
     try:
         row = json.loads(line, parse_float=Decimal, object_pairs_hook=_unique)
     except ValueError as error:
+        found = (
+            f"{error.msg} at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else error
+        )
         raise Invalid(
-            f"{name}, line {number}: {error}, expected one JSON object a line: mend the line; nothing was written"
+            f"{name}, line {number}: {found}, expected one JSON object a line: mend the line; nothing was written"
         ) from None
     if not isinstance(row, dict):
         raise Invalid(

@@ -59,7 +59,7 @@ def test_a_table_is_made_from_a_file(blockstore: Command, lake: str, tmp_path: P
     ("words", "code", "says"),
     [
         (["--schema", "nofile"], 2, "expected name:type,… or a file that exists"),
-        (["--schema", "a:foo"], 2, "expected a type, not 'foo'"),
+        (["--schema", "a:foo"], 2, "found 'foo', expected a type"),
         (
             ["--schema", "a:int", "--property", "sync_delay"],
             2,

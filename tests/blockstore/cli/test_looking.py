@@ -83,6 +83,20 @@ def test_inspect_selects_and_sorts_in_every_form(blockstore: Command, flights: s
     assert "expected one of ulid" in blockstore("inspect", flights, "--sort-by", "color", code=2).err
 
 
+def test_inspect_refuses_a_state_that_there_is_not(blockstore: Command, flights: str) -> None:
+    told = blockstore("inspect", flights, "--selector", "state=reddy", code=2).err
+    assert "state=reddy" in told
+    assert "ready" in told
+    assert "0 blocks" in blockstore("inspect", flights, "--selector", "state=marked").out
+
+
+def test_one_block_is_not_counted_in_the_plural(blockstore: Command, flights: str) -> None:
+    ulid = blockstore("ls", flights, "--json").json[0]["ulid"]
+    assert "in 1 chunk\n" in blockstore("show", flights, ulid).out
+    assert "\n1 block, " in blockstore("inspect", flights, "--selector", "day=1").out
+    assert "+6 rows, 1 block added, 0 removed" in blockstore("diff", flights, "1", "2").out
+
+
 def test_show_tells_everything_of_a_block(blockstore: Command, flights: str) -> None:
     ulid = blockstore("ls", flights, "--json").json[0]["ulid"]
     found = blockstore("show", flights, ulid.lower(), "--json").json

@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from blockstore.cli.output import Column, count, iso, rows_as, show_table, size, span
+from blockstore.cli.output import Column, count, counted, iso, rows_as, show_table, size, span
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,11 @@ from blockstore.cli.output import Column, count, iso, rows_as, show_table, size,
 )
 def test_sizes_for_people(number: int, text: str) -> None:
     assert size(number) == text
+
+
+def test_one_thing_is_singular() -> None:
+    shown = [counted(number, "row") for number in (0, 1, -1, 1_000)]
+    assert shown == ["0 rows", "1 row", "-1 row", "1,000 rows"]
 
 
 def test_counts_and_times() -> None:

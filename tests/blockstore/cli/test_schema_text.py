@@ -53,7 +53,7 @@ def test_what_is_shown_is_what_is_read(fields: list[tuple[str, pa.DataType, bool
         ("a:", "expected a type"),
         ("a:int,", "expected a column's name"),
         ("a:int b:int", "found 'b:int', expected a comma or the end"),
-        ("a:foo", "not 'foo': one of bool"),
+        ("a:foo", "at character 3, found 'foo', expected a type: one of bool"),
         ("a:decimal(40, 2)", "1 to 38 digits"),
         ("a:decimal(x, 2)", "a number, not 'x'"),
         ("a:timestamp[m]", "a unit, not 'm'"),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
 import math
+import os
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import hypothesis.strategies as st
@@ -15,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 
 from blockstore.bucket.local import LocalBucket
 from blockstore.bucket.memory import MemoryBucket
-from blockstore.errors import Corrupt, Invalid, NotFound, ObjectMissing, Unavailable
+from blockstore.errors import AccessDenied, Corrupt, Invalid, NotFound, ObjectMissing, Unavailable
 from blockstore.format.definition import Definition
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
@@ -288,6 +291,7 @@ def test_a_query_that_needs_too_much_memory_says_so(snapshot: TableSnapshot) -> 
     ("sql", "error", "says"),
     [
         ("SELEC 1", Invalid, "line 1, column 1"),
+        ("SELECT min(at) FROM t", Invalid, "line 1, column 14: .*stands in double quotes"),
         ("SELECT nope\nFROM t", Invalid, "nope.*line 1, column 8"),
         ("SELECT n,\n  nofunction(n) FROM t", Invalid, "nofunction.*line 2, column 3"),
         ("SELECT * FROM tt", NotFound, "no table tt: did you mean t?"),
@@ -339,6 +343,19 @@ class TestDamage:
         path = self.chunk(made, made.live[0].ulid)
         path.write_bytes(path.read_bytes()[:-10])
         self.fails(made, Corrupt, "bytes, expected")
+
+    def test_a_chunk_that_may_not_be_read_is_not_called_damaged(
+        self, made: Lake, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        closed, stat = str(self.chunk(made, made.live[0].ulid)), os.stat
+
+        def guarded(path: str, **words: Any) -> os.stat_result:
+            if path == closed:
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+            return stat(path, **words)
+
+        monkeypatch.setattr("reader.query.files.os.stat", guarded)
+        self.fails(made, AccessDenied, "access to chunks/t0-000001.parquet is denied; let this user")
 
     def test_a_garbled_chunk_fails_the_query(self, made: Lake) -> None:
         path = self.chunk(made, made.live[0].ulid)
