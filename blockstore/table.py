@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from blockstore.bucket import Bucket, open_bucket
-from blockstore.errors import Invalid, NotFound
+from blockstore.errors import Conflict, Invalid, NotFound
 from blockstore.format.block import Job
 from blockstore.format.definition import Definition
 from blockstore.format.properties import Properties
@@ -22,6 +22,7 @@ from blockstore.index import log as index_log
 from blockstore.index.entry import Entry
 from blockstore.index.log import Log
 from blockstore.lifecycle.discover import discover_snapshot
+from blockstore.names import is_ulid
 from blockstore.operations.alter import alter
 from blockstore.operations.append import AppendedBlock
 from blockstore.operations.diff import Diff, diff
@@ -69,7 +70,20 @@ def create(
     )
     world = world or World.real()
     bucket = open_bucket(url, world)
+    _check_empty(bucket)
     return Table(bucket, world, index_log.create(bucket, world, definition))
+
+
+def _check_empty(bucket: Bucket) -> None:
+    """Blocks without an index are a table that lost it, or one that never had one: a new index would forget them."""
+    if index_log.exists(bucket):
+        return
+    blocks = [part for part in bucket.prefixes() if is_ulid(part.rstrip("/"))]
+    if blocks:
+        raise Conflict(
+            f"{bucket.url} holds {len(blocks)} block folder{'s'[: len(blocks) != 1]} (the first is {min(blocks)}) and no index: a new table there would "
+            "forget their rows; choose another URL, or bring the index back from a copy"
+        )
 
 
 def open(url: str, *, discovery: str = Discovery.INDEX, world: World | None = None) -> Table:  # noqa: A001

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from blockstore.errors import Unavailable
 from blockstore.format import WrittenChunks
 from blockstore.world import World
 from spark.plan import WritePlan
@@ -44,10 +45,13 @@ class TasksWriter(DataSourceArrowWriter):
         # Here, because a task's process has no use for the index.
         from spark.commit import commit
 
-        written = [
-            message.written for message in messages if isinstance(message, TaskAnswer) and message.written
-        ]
-        commit(self._plan, written, World.real())
+        answers = [message for message in messages if isinstance(message, TaskAnswer)]
+        if len(answers) != len(messages):
+            raise Unavailable(
+                f"Spark handed {len(messages)} task answers to the commit and {len(messages) - len(answers)} are not ours, so "
+                "rows could be missing: nothing was committed, run the job again"
+            )
+        commit(self._plan, [answer.written for answer in answers if answer.written], World.real())
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Delete nothing: the chunks may belong to a block that is complete already."""

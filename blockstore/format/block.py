@@ -17,6 +17,7 @@ from enum import StrEnum
 from itertools import pairwise
 
 from blockstore.errors import Invalid
+from blockstore.format.texts import check_text
 from blockstore.names import chunk_path, is_chunk_path, sources_path
 
 __all__ = ["BlockMeta", "ChunkFile", "ColumnStats", "Job", "Parent", "StatValue", "StreamKey", "VisibleBy"]
@@ -26,6 +27,9 @@ StatValue = bool | int | float | str
 
 Serialized = bytes
 
+MAX_APP = 1_000
+"""Characters of a job's app."""
+
 
 class VisibleBy(StrEnum):
     """The witness by which a block may become visible."""
@@ -34,12 +38,19 @@ class VisibleBy(StrEnum):
     INDEX = "index"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Job:
-    """The name of a write that must happen once: an application and its batch number."""
+    """The name of a write that must happen once: an application and its batch number, from 0."""
 
     app: str
     batch: int
+
+    def __post_init__(self) -> None:
+        check_text("the job's app", self.app, limit=MAX_APP)
+        if not self.app:
+            raise Invalid("the job's app is empty, expected the application's name")
+        if isinstance(self.batch, bool) or not isinstance(self.batch, int) or not 0 <= self.batch < 2**63:
+            raise Invalid(f"the job's batch is {self.batch!r}, expected a whole number from 0, below 2**63")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

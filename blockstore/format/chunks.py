@@ -14,6 +14,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from types import TracebackType
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from blockstore.format.chunk_reader import read_batches, read_chunk
 from blockstore.format.chunk_statistics import ChunkStatistics, StatisticsPlan
 from blockstore.format.definition import Definition
 from blockstore.format.encoding import open_parquet, rows_per_group
+from blockstore.format.labels import check_labels
 from blockstore.format.schema import cast_batch, with_reserved
 from blockstore.format.sink import MemorySink, Sink, StreamSink
 from blockstore.format.sorting import sort_order
@@ -63,6 +65,7 @@ class BlockWriter:
         extra_columns: tuple[str, ...] = (),
         presorted: bool = False,
     ) -> None:
+        check_labels(labels or {})
         self.ulid = ulid
         self.rows = 0
         self._bucket = bucket
@@ -142,7 +145,7 @@ class BlockWriter:
         self._ended = True
         self._held = Held()
         if self._open is not None:
-            self._open.sink.abort()
+            self._open.abort()
             self._open = None
 
     def _pieces(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -266,6 +269,12 @@ class _OpenChunk:
         return ChunkFile(
             path=self.path, bytes=size, rows=self._rows, sha256=sha256, columns=self._statistics.columns()
         )
+
+    def abort(self) -> None:
+        """Forget the file. The Parquet writer would write its footer when it is collected, loudly if it could not."""
+        self.sink.abort()
+        with suppress(pa.ArrowException, OSError, ValueError):
+            self._parquet.close()
 
     def times(self) -> tuple[int, int] | None:
         """The exact bounds of the time column, in its own unit, once closed."""

@@ -75,6 +75,7 @@ class StreamSink:
         return self._hashing.bytes, self._hashing.digest.hexdigest()
 
     def abort(self) -> None:
+        self._hashing.dropped = True
         self._writer.abort()
 
 
@@ -85,10 +86,14 @@ class _Hashing:
 
     def __init__(self, writer: ObjectWriter) -> None:
         self._writer = writer
+        self.dropped = False
+        """Whether the chunk is forgotten: what Arrow still has to say then goes nowhere."""
         self.digest = hashlib.sha256()
         self.bytes = 0
 
     def write(self, data: bytes) -> int:
+        if self.dropped:
+            return len(data)
         self.digest.update(data)
         self._writer.write(data)
         self.bytes += len(data)

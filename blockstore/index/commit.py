@@ -16,12 +16,13 @@ from __future__ import annotations
 import functools
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from typing import TypeVar
 
 from blockstore.bucket.api import Bucket
 from blockstore.errors import (
+    AccessDenied,
     AlreadyExists,
     BlockstoreError,
     Contended,
@@ -32,10 +33,11 @@ from blockstore.errors import (
     Throttled,
     Unavailable,
 )
+from blockstore.index.added import SourcesFile
 from blockstore.index.assemble import assemble
 from blockstore.index.boundary import Boundary
 from blockstore.index.change import Change, Committed, Done, Left
-from blockstore.index.entry import Entry, Operation, encode_entry
+from blockstore.index.entry import Entry, Operation, decode_entry, encode_entry
 from blockstore.index.fold import fold
 from blockstore.index.read import IndexReader
 from blockstore.index.rules import decide
@@ -86,6 +88,15 @@ class Committer:
     def commit(self, attempt: Attempt) -> Committed:
         """Bring the change into the index. Raises Conflict or Invalid (nothing of it is or will be in the index),
         Unavailable (nothing was sent) or Indeterminate (nobody knows yet; ``attempt`` can be settled or retried)."""
+        try:
+            return self._commit(attempt)
+        except (Unavailable, AccessDenied) as error:
+            if not attempt.sent:
+                raise
+            # A payload was sent and refused, or found taken: a later entry may have inherited it.
+            raise self._unknown(attempt, min(attempt.sent), error) from error
+
+    def _commit(self, attempt: Attempt) -> Committed:
         deadline = self._clock.monotonic_s() + self._patience_s
         losses = 0
         if self._contended and self.state is not None and not attempt.sent:
@@ -108,8 +119,9 @@ class Committer:
                 checkpoint=self.checkpoint or None,
                 by=self._by,
             )
-            after = _follow_up(state, entry)
-            attempt.sent[entry.id] = encode_entry(entry)
+            payload = encode_entry(entry)
+            after = _follow_up(state, entry, payload)
+            attempt.sent[entry.id] = payload
             if self._send(attempt, entry.id, deadline, fresh=True, after=after):
                 return Committed(
                     version=entry.id, entry=entry, added=tuple(block.meta for block in entry.add), left=left
@@ -250,7 +262,7 @@ class Committer:
         """A read on which the fate of a sent payload hangs."""
         try:
             return request()
-        except Unavailable as error:
+        except (Unavailable, AccessDenied) as error:
             raise self._unknown(attempt, entry, error) from error
 
     def _unknown(self, attempt: Attempt, entry: int, error: BlockstoreError) -> Indeterminate:
@@ -263,10 +275,15 @@ class Committer:
         )
 
 
-def _follow_up(state: State, entry: Entry) -> State:
-    """The state after an entry that was not sent yet."""
+def _follow_up(state: State, entry: Entry, payload: bytes) -> State:
+    """The state after an entry that was not sent yet, by the bytes that every reader will have to follow."""
     try:
-        return fold(state, entry)
+        read = decode_entry(payload, entry_id=entry.id)
+        loaded = tuple(
+            mine if isinstance(block.sources, SourcesFile) else block
+            for mine, block in zip(entry.add, read.add, strict=True)
+        )
+        return fold(state, replace(read, add=loaded))
     except Corrupt as error:
         raise Invalid(
             f"the {entry.operation} was not sent, because no reader could follow it: {error}"

@@ -21,7 +21,7 @@ from types import NoneType
 
 import orjson
 
-from blockstore.errors import Corrupt
+from blockstore.errors import Corrupt, Invalid
 from blockstore.format.block import Job
 from blockstore.format.definition import Definition
 from blockstore.format.document import Document, parse
@@ -168,7 +168,10 @@ def _job(fields: Document) -> Job | None:
     if not fields.has("job"):
         return None
     job = fields.document("job")
-    return Job(app=job.text("app"), batch=job.integer("batch"))
+    try:
+        return Job(app=job.text("app"), batch=job.integer("batch"))
+    except Invalid as error:
+        raise Corrupt(f"{fields.subject}: {error}") from None
 
 
 def _table(fields: Document, name: str) -> Definition | None:

@@ -130,7 +130,7 @@ class Log:
         except BlockstoreError as error:
             for waiting in group:
                 if waiting.answer is None:
-                    waiting.answer = error
+                    waiting.answer = self._still_open(waiting.change, error)
         finally:
             if self._committer is not None and self._committer.state is not None:
                 self._adopt(self._committer.state)
@@ -146,6 +146,17 @@ class Log:
             raise
         del self._open[change.commit]
         return committed
+
+    def _still_open(self, change: Change, error: BlockstoreError) -> BlockstoreError:
+        """The error of a change that was not tried now; one that was sent before may be in the index all the same."""
+        attempt = self._open.get(change.commit)
+        if attempt is None or not attempt.sent or not isinstance(error, (Unavailable, Invalid)):
+            return error
+        return Indeterminate(
+            f"it is not known yet whether commit {change.commit} ({change.operation}) is in the index: {error}",
+            commit=change.commit,
+            entry=min(attempt.sent),
+        )
 
     def _forget_unless_open(self, attempt: Attempt) -> None:
         """Keep what a retry of the same commit id must know: payloads on their way, or what became of them."""
@@ -235,7 +246,7 @@ class Log:
 
 
 def exists(bucket: ReadBucket) -> bool:
-    """Whether there is a table with an index. Raises BoundaryLost for entries without a boundary."""
+    """Whether there is an index: a boundary, or entry 1 without one, which whoever opens it will call BoundaryLost."""
     boundary = Boundary(bucket).look()
     if boundary:
         return True

@@ -6,8 +6,9 @@ Rules:
   the mark goes last (R7), so a directory without a mark whose chunks are all there was not being removed.
 - A mark, whatever its reason, refuses the upload: its chunks are copied under a new ULID that keeps the sources, with
   ``revision`` + 1, so that no reader ever counts the rows twice, whatever becomes of the mark.
-- An answer that got lost is asked for until it is known. When that takes too long, ``Indeterminate`` carries the
-  ULID, and ``resume`` finishes the same block.
+- An answer that got lost is asked for until it is known. When that takes too long, or once a meta.json may lie in the
+  bucket and the store refuses to say more, ``Indeterminate`` carries the ULID under which the write began, and
+  ``resume`` finishes it: its rows, seen under whatever ULID, count once.
 - Nothing is deleted here: a refused upload is the compactor's to remove.
 
 Cost when nothing goes wrong: one PUT, one HEAD (the mark, a 404), one LIST of the block's directory.
@@ -22,7 +23,9 @@ from typing import TypeVar
 
 from blockstore.bucket.api import Bucket, ReadBucket
 from blockstore.errors import (
+    AccessDenied,
     BlockCondemned,
+    BlockstoreError,
     Corrupt,
     Indeterminate,
     NoSpace,
@@ -55,15 +58,15 @@ def finish_upload(bucket: Bucket, world: World, meta: BlockMeta, *, ask_s: float
     chunks are gone too (upload the rows again, as ``successor``), Indeterminate where the store does not say.
     """
     for _ in range(_ATTEMPTS):
-        asking = _asking(world, meta.ulid, ask_s)
+        asking = _asking(world, meta.ulid, ask_s, begun=_begun(meta))
         _put_meta(bucket, meta, asking)
         if not _is_refused(bucket, world, meta, asking):
             return meta
         meta = upload_again(bucket, world, meta, ask_s=ask_s)
     raise Indeterminate(
         f"block {meta.ulid} and {_ATTEMPTS - 1} uploads of the same rows before it were each marked for deletion "
-        "before they were complete: compare this machine's clock with the store's, then resume with this ULID",
-        ulid=meta.ulid,
+        f"before they were complete: compare this machine's clock with the store's, then resume with {_begun(meta)}",
+        ulid=_begun(meta),
     )
 
 
@@ -72,7 +75,7 @@ def resume(bucket: Bucket, world: World, ulid: str, *, ask_s: float = ASK_S) -> 
 
     None: its meta.json was never written, so nothing of it will be seen: write its rows again.
     """
-    asking = _asking(world, ulid, ask_s)
+    asking = _asking(world, ulid, ask_s, begun=ulid)
     try:
         meta = asking.until_known(lambda: load_meta(bucket, ulid), "its meta.json")
     except ObjectMissing:
@@ -88,7 +91,7 @@ def upload_again(bucket: Bucket, world: World, refused: BlockMeta, *, ask_s: flo
     Raises BlockCondemned where the chunks are gone. Giving up is Indeterminate under the refused ULID: its mark may be
     withdrawn, so its rows may yet be seen.
     """
-    asking = _asking(world, refused.ulid, ask_s)
+    asking = _asking(world, refused.ulid, ask_s, begun=_begun(refused))
     again = successor(refused, world.ids.ulid(), world.clock.now_ms())
 
     def copy(file: ChunkFile) -> None:
@@ -109,17 +112,19 @@ class _Asking:
 
     world: World
     ulid: str
+    begun: str
+    """The ULID under which the write began: a refused block's, where this one succeeds it."""
     until_s: float
     maybe_applied: bool = True
-    """Whether the block's meta.json may lie in the bucket: then giving up is Indeterminate."""
+    """Whether a meta.json of these rows may lie in the bucket: then giving up is Indeterminate."""
 
     def until_known(self, ask: Callable[[], T], what: str) -> T:
         tries = 0
         while True:
             try:
                 return ask()
-            except NoSpace:
-                raise
+            except (NoSpace, AccessDenied) as error:
+                raise self.given_up(what, error) from error
             except Unavailable as error:
                 tries += 1
                 self.pause(tries, what, error)
@@ -128,23 +133,32 @@ class _Asking:
         """Wait with full jitter; raise instead once the time is over."""
         left_s = self.until_s - self.world.clock.monotonic_s()
         if left_s <= 0:
-            if not self.maybe_applied:
-                raise error
-            raise Indeterminate(
-                f"block {self.ulid}: the store did not answer about {what} ({error}): resume the append with this "
-                "ULID",
-                ulid=self.ulid,
-            ) from error
+            raise self.given_up(what, error) from error
         self.world.clock.sleep(min(left_s, self.world.ids.uniform(0.01, min(5.0, 0.1 * 2**tries))))
 
+    def given_up(self, what: str, error: BlockstoreError) -> BlockstoreError:
+        """What to raise when the store will not say more."""
+        if not self.maybe_applied:
+            return error
+        return Indeterminate(
+            f"block {self.ulid}: the store did not answer about {what} ({error}): resume the append with the ULID "
+            f"{self.begun}",
+            ulid=self.begun,
+        )
 
-def _asking(world: World, ulid: str, ask_s: float) -> _Asking:
-    return _Asking(world=world, ulid=ulid, until_s=world.clock.monotonic_s() + ask_s)
+
+def _asking(world: World, ulid: str, ask_s: float, *, begun: str) -> _Asking:
+    return _Asking(world=world, ulid=ulid, begun=begun, until_s=world.clock.monotonic_s() + ask_s)
+
+
+def _begun(meta: BlockMeta) -> str:
+    """The ULID under which the write of this block began, also where it was refused and uploaded again."""
+    return meta.sources[0] if meta.level == 1 else meta.ulid
 
 
 def _put_meta(bucket: Bucket, meta: BlockMeta, asking: _Asking) -> None:
     key, data = meta_key(meta.ulid), encode(meta)
-    asking.maybe_applied = False
+    asking.maybe_applied = asking.begun != meta.ulid
     tries = 0
     while True:
         try:
@@ -155,6 +169,8 @@ def _put_meta(bucket: Bucket, meta: BlockMeta, asking: _Asking) -> None:
                 raise
             tries += 1
             asking.pause(tries, "its meta.json", error)
+        except AccessDenied as error:
+            raise asking.given_up("its meta.json", error) from error
         except Unavailable:
             asking.maybe_applied = True
             if asking.until_known(lambda: _holds(bucket, key, data), "its meta.json"):

@@ -15,10 +15,12 @@ import pyarrow as pa
 from blockstore.errors import Conflict, Invalid
 from blockstore.format.definition import Definition
 from blockstore.format.schema import evolve
+from blockstore.format.texts import check_text
 from blockstore.index.change import Change, Draft
 from blockstore.index.entry import Operation
 from blockstore.index.log import Log
 from blockstore.index.state import State
+from blockstore.operations.writer import MAX_MESSAGE
 from blockstore.world import World
 
 __all__ = ["Alter", "alter"]
@@ -54,6 +56,7 @@ def alter(
     message: str = "",
 ) -> Definition:
     """Commit the altered definition and answer it. Raises Invalid if values could be lost, or nothing changes."""
+    check_text("the message", message, limit=MAX_MESSAGE)
     state = log.poll()
     read = state.definition
     wanted = evolve(read, add=list(add), widen=dict(widen or {})) if add or widen else read

@@ -5,16 +5,19 @@ Invariants (protocol, "What append answers"):
   ``published = False`` and the block becomes visible by age.
 - With a job the block is visible by its entry only. The answer is the commit, or an error after which the same job is
   retried; a batch that is committed already answers with the block that did it.
-- A condemned block (at or below the horizon) is uploaded again under a new ULID that keeps its source.
+- A condemned block (at or below the horizon) is uploaded again under a new ULID that keeps its source, a few times.
+- Once the block is durable nothing that hinders publishing is an error of a write without a job: told "refused", its
+  caller would write the rows again, and discovery would show both.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from blockstore.bucket import Bucket
-from blockstore.errors import BlockCondemned, Indeterminate, Unavailable
-from blockstore.format.block import BlockMeta, Job
+from blockstore.errors import AccessDenied, BlockCondemned, Indeterminate, Unavailable
+from blockstore.format.block import BlockMeta, Job, VisibleBy
 from blockstore.index.change import Append, Committed, Left
 from blockstore.index.log import Log
 from blockstore.index.state import State
@@ -22,6 +25,11 @@ from blockstore.lifecycle.upload import finish_upload, upload_again
 from blockstore.world import World
 
 __all__ = ["AppendedBlock", "append_block", "earlier_block", "known_block", "publish"]
+
+_logger = logging.getLogger(__name__)
+
+_UPLOADS = 3
+"""A fresh ULID is condemned only where the clocks are days apart: then copying once more cannot help."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,16 +68,23 @@ def publish(
     """Make a durable block visible; without a log it waits to be discovered."""
     if log is None:
         return _answer(meta, version=None, published=False)
-    change = Append(commit=world.ids.ulid(), blocks=(meta,), job=meta.job, message=message)
-    try:
-        committed = log.commit(change)
-    except BlockCondemned:
-        return append_block(bucket, world, log, upload_again(bucket, world, meta), message=message)
-    except (Unavailable, Indeterminate):
-        if meta.job is not None:
-            raise
-        return _answer(meta, version=None, published=False)
-    return _committed(log.state, meta, committed)
+    for _ in range(_UPLOADS):
+        change = Append(commit=world.ids.ulid(), blocks=(meta,), job=meta.job, message=message)
+        try:
+            committed = log.commit(change)
+        except BlockCondemned as error:
+            condemned = error
+            meta = finish_upload(bucket, world, upload_again(bucket, world, meta))
+        except (Unavailable, Indeterminate, AccessDenied) as error:
+            if meta.visible_by is VisibleBy.INDEX:
+                raise
+            _logger.warning("block %s is durable, and not published: %s", meta.ulid, error)
+            return _answer(meta, version=None, published=False)
+        else:
+            return _committed(log.state, meta, committed)
+    raise BlockCondemned(
+        f"{condemned}; so were the {_UPLOADS - 1} uploads before it: compare this machine's clock with the store's"
+    )
 
 
 def earlier_block(state: State, job: Job) -> AppendedBlock | None:
@@ -92,7 +107,7 @@ def known_block(state: State, ulid: str, version: int | None) -> AppendedBlock:
 
 
 def _committed(state: State, meta: BlockMeta, committed: Committed) -> AppendedBlock:
-    if committed.left.get(meta.ulid) is Left.DEFERRED:
+    if committed.left.get(meta.ulid) in (Left.DEFERRED, Left.QUARANTINED):
         return _answer(meta, version=None, published=False)
     if meta.job is not None and committed.already:
         earlier = earlier_block(state, meta.job)

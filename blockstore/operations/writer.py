@@ -18,6 +18,7 @@ from blockstore.errors import Invalid
 from blockstore.format.block import BlockMeta, Job, VisibleBy
 from blockstore.format.chunks import BlockWriter
 from blockstore.format.definition import Definition
+from blockstore.format.texts import check_text
 from blockstore.index.log import Log
 from blockstore.lifecycle.upload import resume
 from blockstore.names import is_ulid
@@ -32,7 +33,10 @@ from blockstore.operations.append import (
 from blockstore.operations.incoming import batches_of
 from blockstore.world import World
 
-__all__ = ["WriteOptions", "Writer"]
+__all__ = ["MAX_MESSAGE", "WriteOptions", "Writer"]
+
+MAX_MESSAGE = 10_000
+"""Characters of an entry's message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +53,9 @@ class WriteOptions:
     def __post_init__(self) -> None:
         if self.resume is not None and not is_ulid(self.resume):
             raise Invalid(f"resume is {self.resume!r}, expected the ULID that an Indeterminate append named")
+        if self.job is not None and not isinstance(self.job, Job):
+            raise Invalid(f"job is {self.job!r}, expected a blockstore.Job(app, batch)")
+        check_text("the message", self.message, limit=MAX_MESSAGE)
         if self.job is not None and not self.publish:
             raise Invalid(
                 "a write with a job is visible by its index entry only, so publish=False would lose it"
@@ -68,6 +75,8 @@ class Writer:
         self._world = world
         self._log = log
         self._options = options
+        self._failed = False
+        self._finished = False
         self.block = self._done_before()
         self._durable = self._durable_before()
         self._chunks = BlockWriter(
@@ -83,13 +92,26 @@ class Writer:
 
     def write(self, data: Any) -> None:
         """Take rows: whatever ``Table.append`` takes. After an error the write is over."""
+        if self._finished:
+            raise Invalid("this write is over, its block is finished: begin another one for more rows")
         if self.block is not None or self._durable is not None:
             return
-        for batch in batches_of(data):
-            self._chunks.write(batch)
+        try:
+            for batch in batches_of(data):
+                self._chunks.write(batch)
+        except BaseException:
+            self._failed = True
+            self.abort()
+            raise
 
     def finish(self) -> AppendedBlock:
-        """Make the block durable and visible."""
+        """Make the block durable and visible. Raises Invalid after a write that failed: some rows would be missing."""
+        if self._failed:
+            raise Invalid(
+                "rows of this write were refused or lost before, so its block would be a part of them: write them all again "
+                "with a new writer"
+            )
+        self._finished = True
         if self.block is None:
             self.block = self._finish()
         return self.block

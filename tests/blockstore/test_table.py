@@ -452,3 +452,69 @@ def test_pandas_with_a_named_index_keeps_it_as_a_column(url: str) -> None:
     table = bs.create(url, schema=pa.schema([("id", pa.string()), ("v", pa.int64())]))
     table.append(frame)
     assert table.snapshot().scan().to_table().to_pydict() == {"id": ["x", "y", "z"], "v": [0, 1, 2]}
+
+
+class TestWhatReadersWouldRefuse:
+    """What a reader refuses, no writer may accept: one bad entry would close the table for everybody."""
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"job": ("nightly", 1)},
+            {"message": 3},
+            {"message": "x" * 20_000_000},
+            {"message": "\ud800"},
+            {"labels": {"a": 1}},
+            {"labels": {"a": None}},
+            {"labels": {"": "x"}},
+            {"labels": {"_source": "x"}},
+            {"labels": {"a": "\ud800"}},
+        ],
+        ids=repr,
+    )
+    def test_is_refused_by_writers_and_the_table_stays_open(
+        self, table: bs.Table, url: str, options: dict[str, Any]
+    ) -> None:
+        with pytest.raises(bs.Invalid):
+            table.append(rows(1), **options)
+        assert bs.open(url).append(rows(2)).published
+        assert bs.open(url).snapshot().count() == 1
+
+    @pytest.mark.parametrize(
+        "arguments", [("", 1), (1, 1), ("a", -1), ("a", "1"), ("a", 2**63), ("a", True), ("\ud800", 1)]
+    )
+    def test_a_job_that_cannot_be_written_cannot_be_made(self, arguments: tuple[Any, Any]) -> None:
+        with pytest.raises(bs.Invalid):
+            bs.Job(*arguments)
+
+    def test_an_alter_with_a_strange_message_is_refused(self, table: bs.Table) -> None:
+        with pytest.raises(bs.Invalid, match="message"):
+            table.alter(properties={"sync_delay": "1h"}, message=3)  # type: ignore[arg-type]
+        assert table.poll() == 1
+
+
+class TestAWriteThatIsOver:
+    def test_takes_no_more_rows(self, table: bs.Table) -> None:
+        with table.writer() as writer:
+            writer.write(rows(1))
+        with pytest.raises(bs.Invalid, match="over"):
+            writer.write(rows(2))
+        assert table.snapshot().count() == 1
+
+    def test_keeps_nothing_after_a_refused_batch(self, table: bs.Table) -> None:
+        writer = table.writer()
+        writer.write(rows(1))
+        with pytest.raises(bs.Invalid):
+            writer.write(pa.table({"k": [1]}))
+        with pytest.raises(bs.Invalid, match="new writer"):
+            writer.finish()
+        assert table.snapshot().count() == 0
+
+
+def test_a_table_is_not_created_over_blocks_whose_index_was_lost(table: bs.Table, url: str) -> None:
+    table.append(rows(1))
+    table.bucket.delete([info.key for info in table.bucket.list() if info.key.startswith(("index/", "gc/"))])
+    with pytest.raises(bs.Conflict, match="1 block folder "):
+        bs.create(url, schema=SCHEMA)
+    with pytest.raises(bs.NotFound):
+        bs.open(url)

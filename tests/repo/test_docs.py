@@ -17,7 +17,9 @@ PAGES = sorted((ROOT / "docs").rglob("*.md"))
 @pytest.mark.parametrize("verb", sorted({*VERBS, *rooms.names()}))
 def test_every_verb_is_in_the_guide(verb: str) -> None:
     guide = (ROOT / "docs" / "guides" / "cli.md").read_text()
-    assert re.search(rf"`(?:blockstore )?{verb}\b|^blockstore {verb}\b|\b{verb}:", guide, flags=re.MULTILINE), verb
+    assert re.search(
+        rf"`(?:blockstore )?{verb}\b|^blockstore {verb}\b|\b{verb}:", guide, flags=re.MULTILINE
+    ), verb
 
 
 def test_every_file_that_the_architecture_names_exists() -> None:
@@ -30,7 +32,9 @@ def test_every_file_that_the_architecture_names_exists() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_to_a_file(page: Path) -> None:
-    links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", page.read_text()) if "://" not in link]
+    links = [
+        link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", page.read_text()) if "://" not in link
+    ]
     assert [link for link in links if link and not (page.parent / link).exists()] == []
 
 

@@ -425,3 +425,51 @@ def test_an_entry_says_who_wrote_it_and_what_checkpoint_it_knew(
     entry = decode_entry(bucket.get(entry_key(70)).data, entry_id=70)
     assert entry.checkpoint == 64
     assert ", blockstore, " in entry.by
+
+
+def claim() -> Planned:
+    """A change that only its commit id can tell from another's."""
+    return Planned(
+        operation=Operation.EPOCH, commit=ulid(77), plan=Draft(epochs={"compactor": (1, ulid(77))})
+    )
+
+
+def test_a_check_that_is_denied_after_the_create_is_indeterminate(
+    bucket: MemoryBucket, world: World, faulty: FaultyBucket, writer: Log
+) -> None:
+    faulty.before.append(failing(reading(BOUNDARY), AccessDenied("the credentials have expired")))
+    with pytest.raises(Indeterminate, match="index entry 3"):
+        writer.commit(claim())
+    assert entries(bucket, world)[-1] == ulid(77)
+    assert writer.commit(claim()).version == 3
+
+
+def test_a_refused_entry_is_not_called_unsent_when_nobody_answers_afterwards(
+    bucket: MemoryBucket, world: World, faulty: FaultyBucket, writer: Log
+) -> None:
+    def inherit() -> None:
+        other = Log(bucket, world)
+        other.commit(append(9))
+        write_checkpoint(bucket, other.at(3))
+        bucket.put(BOUNDARY, b"3")
+
+    faulty.after.append(doing(creating(3), inherit))
+    faulty.before.append(failing(lambda call: call.method == "list", Unavailable("no answer")))
+    with pytest.raises(Indeterminate, match="index entry 3"):
+        writer.commit(claim())
+    assert Log(bucket, world).state.commits.find(ulid(77)) == 3, "it is in the index all the same"
+    assert writer.commit(claim()).version == 3
+
+
+def test_an_operation_tried_again_before_it_can_be_settled_is_still_indeterminate(
+    bucket: MemoryBucket, world: World, faulty: FaultyBucket, writer: Log
+) -> None:
+    silent = failing(reading(BOUNDARY), Unavailable("no answer"), times=10_000)
+    faulty.before.append(silent)
+    for _ in range(2):
+        with pytest.raises(Indeterminate):
+            writer.commit(claim())
+    with pytest.raises(Unavailable, match="nothing else was sent"):
+        writer.commit(append(5))
+    faulty.before.remove(silent)
+    assert writer.commit(claim()).version == 3

@@ -13,11 +13,11 @@ from blockstore.index.added import AddedBlock
 from blockstore.index.change import Append, Draft
 from blockstore.index.checkpoint import write_checkpoint
 from blockstore.index.entry import Operation
-from blockstore.index.log import Log
+from blockstore.index.log import Log, create, exists
 from blockstore.names import BOUNDARY, HINT, checkpoint_key, entry_key, object_key, sources_path
 from blockstore.world import World
 from tests.support.faulty import Call, FaultyBucket
-from tests.support.index_data import Planned, append, block, ulid
+from tests.support.index_data import DEFINITION, Planned, append, block, ulid
 
 
 def grow(log: Log, count: int, start: int = 100) -> None:
@@ -288,3 +288,15 @@ def test_readers_hold_nothing_that_writes(bucket: MemoryBucket, world: World, lo
     assert reader.state == log.state
     with pytest.raises(Invalid, match="reading only"):
         reader.commit(Append(commit=ulid(1), blocks=(block(50),)))
+
+
+def test_a_table_that_is_created_between_two_looks_is_no_lost_boundary(world: World) -> None:
+    empty = MemoryBucket(world.clock)
+    racing = FaultyBucket(empty)
+
+    def create_now(call: Call) -> None:
+        if call.method == "list" and not exists(empty):
+            create(empty, world, DEFINITION)
+
+    racing.before.append(create_now)
+    assert Log(racing, world).poll().version == 1

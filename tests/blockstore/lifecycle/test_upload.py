@@ -13,11 +13,14 @@ import pytest
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.metered import Metered
 from blockstore.errors import (
+    AccessDenied,
     BlockCondemned,
+    BlockstoreError,
     Corrupt,
     Indeterminate,
     NoSpace,
     Throttled,
+    Unanswered,
     Unavailable,
 )
 from blockstore.format.block import BlockMeta, ChunkFile
@@ -323,3 +326,36 @@ def test_without_the_look_for_the_mark_the_fault_is_seen(monkeypatch: pytest.Mon
     lost = [point for point in STALLED if not acknowledged_and_kept(*point)]
     print("rows are lost at", lost)
     assert lost
+
+
+@pytest.mark.parametrize(
+    "error", [Throttled("slow down"), NoSpace("disk full"), AccessDenied("expired"), Unanswered("")]
+)
+def test_giving_up_after_a_refusal_names_the_ulid_under_which_the_write_began(
+    bucket: MemoryBucket, world: World, error: BlockstoreError
+) -> None:
+    """The refused block is complete: if its mark is withdrawn its rows are seen, whatever their writer was told."""
+    meta = uploaded(bucket)
+    mark(bucket, meta.ulid)
+    faulty = FaultyBucket(bucket)
+
+    def refuse(call: Call) -> None:
+        if call.key.endswith("meta.json") and not call.key.startswith(meta.ulid):
+            raise error
+
+    faulty.before.append(refuse)
+    with pytest.raises(Indeterminate) as caught:
+        finish_upload(faulty, world, meta, ask_s=5)
+    assert caught.value.ulid == meta.ulid
+    bucket.delete([deletion_mark_key(meta.ulid)])
+    assert resume(bucket, world, meta.ulid) == meta
+
+
+def test_a_complete_block_that_may_not_be_looked_at_leaves_the_answer_open(
+    bucket: MemoryBucket, world: World
+) -> None:
+    meta = uploaded(bucket)
+    faulty = FaultyBucket(bucket, refuse={2: AccessDenied("no permission to look")})
+    with pytest.raises(Indeterminate) as caught:
+        finish_upload(faulty, world, meta)
+    assert caught.value.ulid == meta.ulid

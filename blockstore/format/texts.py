@@ -1,0 +1,24 @@
+"""Texts that callers hand in and that entries and metas keep for ever: checked before anything is written.
+
+Rule: what a reader would refuse, no writer may accept.
+"""
+
+from __future__ import annotations
+
+from blockstore.errors import Invalid
+
+__all__ = ["check_text"]
+
+
+def check_text(what: str, text: object, *, limit: int) -> None:
+    """Raise Invalid unless ``text`` is text of at most ``limit`` characters that can be written as UTF-8."""
+    if not isinstance(text, str):
+        raise Invalid(f"{what} is {text!r}, expected text")
+    if len(text) > limit:
+        raise Invalid(f"{what} has {len(text):,} characters, expected at most {limit:,}")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Invalid(
+            f"{what} is {text!r}, which holds half of a character: expected text that UTF-8 can write"
+        ) from None
