@@ -39,7 +39,7 @@ def measure(task: Task) -> Figures:
 POLL = Case(
     name="poll",
     sentence="poll a table of 1,000 commits, nothing new",
-    peers=("ours", "lance", "delta", "iceberg"),
+    peers=("ours", "lance", "delta"),
     metrics=(
         Metric(name="poll_ms", unit="ms", title="poll", higher_is_better=False, digits=3),
         Metric(name="requests", unit="", title="requests", higher_is_better=False, digits=0),

@@ -24,7 +24,8 @@ ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT / "examples"))
 import flights  # noqa: E402
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("demo")]
+pytestmark = pytest.mark.xdist_group("demo")
+"""All in one process, so that the demo on a folder runs once. They start Spark in processes of their own."""
 
 
 def demo(url: str) -> str:
