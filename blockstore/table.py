@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from blockstore.bucket import Bucket, open_bucket
-from blockstore.errors import Conflict, Invalid, NotFound
+from blockstore.errors import Conflict, Invalid, NotFound, ObjectMissing
 from blockstore.format.block import Job
 from blockstore.format.definition import Definition
 from blockstore.format.properties import Properties
@@ -22,7 +22,7 @@ from blockstore.index import log as index_log
 from blockstore.index.entry import Entry
 from blockstore.index.log import Log
 from blockstore.lifecycle.discover import discover_snapshot
-from blockstore.names import is_ulid
+from blockstore.names import is_ulid, meta_key
 from blockstore.operations.alter import alter
 from blockstore.operations.append import AppendedBlock
 from blockstore.operations.diff import Diff, diff
@@ -78,12 +78,22 @@ def _check_empty(bucket: Bucket) -> None:
     """Blocks without an index are a table that lost it, or one that never had one: a new index would forget them."""
     if index_log.exists(bucket):
         return
-    blocks = [part for part in bucket.prefixes() if is_ulid(part.rstrip("/"))]
-    if blocks:
+    folders = sorted(name for part in bucket.prefixes() if is_ulid(name := part.rstrip("/")))
+    whole = next((ulid for ulid in folders if _has_meta(bucket, ulid)), None)
+    if whole is not None:
         raise Conflict(
-            f"{bucket.url} holds {len(blocks)} block folder{'s'[: len(blocks) != 1]} (the first is {min(blocks)}) and no index: a new table there would "
-            "forget their rows; choose another URL, or bring the index back from a copy"
+            f"{bucket.url} holds blocks ({whole} is one) and no index: a new table there would forget their rows; choose "
+            "another URL, or bring the index back from a copy"
         )
+
+
+def _has_meta(bucket: Bucket, ulid: str) -> bool:
+    """Whether a folder is a block: without meta.json it is an upload that has not ended, as a first Spark job's."""
+    try:
+        bucket.head(meta_key(ulid))
+    except ObjectMissing:
+        return False
+    return True
 
 
 def open(url: str, *, discovery: str = Discovery.INDEX, world: World | None = None) -> Table:  # noqa: A001
