@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT / "examples"))
 import flights  # noqa: E402
 
 pytestmark = pytest.mark.xdist_group("demo")
-"""All in one process, so that the demo on a folder runs once. They start Spark in processes of their own."""
+"""Meant for one worker, since each that runs a part of them runs the demo; Spark starts in processes of their own."""
 
 
 def demo(url: str) -> str:
