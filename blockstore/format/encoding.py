@@ -1,11 +1,18 @@
 """How the rows of a chunk become Parquet: compression, encodings, row groups.
 
-Rules: zstd level 1; the page index and column statistics are written; the Arrow schema with the field ids stands in
-the file; a column is dictionary-encoded only where a sample of it repeats, since a dictionary of a column that does
-not makes files larger and writing slower; in a chunk of few rows no dictionary is worth its making.
+Rules:
+- zstd level 1; the page index and column statistics are written; the Arrow schema with the field ids stands in the file.
+- A column is dictionary-encoded only where a sample of it repeats, since a dictionary of a column that does not makes
+  files larger and writing slower.
+- Other whole numbers and times are held as differences, other texts as lengths and then bytes: smaller, and quicker to
+  write and to read (``docs/decisions/0011-encodings.md`` has the figures). Floats stay plain, since Spark's own reader knows
+  no BYTE_STREAM_SPLIT.
+- In a chunk of few rows none of this is worth its making.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,12 +31,15 @@ def open_parquet(
     sink: pa.NativeFile, schema: pa.Schema, sample: pa.Table, finished: list[pq.FileMetaData]
 ) -> pq.ParquetWriter:
     """A Parquet writer for rows like those of ``sample``; once closed, it adds the file's footer to ``finished``."""
+    large = sample.num_rows >= _SMALL_ROWS
+    repeating = _repeating(sample) if large else []
     return pq.ParquetWriter(
         sink,
         schema,
         compression="zstd",
         compression_level=_LEVEL,
-        use_dictionary=_repeating(sample) if sample.num_rows >= _SMALL_ROWS else False,
+        use_dictionary=repeating or False,
+        column_encoding=_encodings(schema, repeating) if large else None,
         write_statistics=True,
         write_page_index=True,
         metadata_collector=finished,
@@ -40,6 +50,20 @@ def rows_per_group(rows: int, size: int, row_group_rows: int, row_group_bytes: i
     """How many rows make a row group within both limits, if so many of them have this size; at least one."""
     width = max(1, size // max(1, rows))
     return max(1, min(row_group_rows, row_group_bytes // width))
+
+
+def _encodings(schema: pa.Schema, dictionaries: Collection[str]) -> dict[str, str]:
+    """The encoding of each column that is neither a dictionary nor best left plain."""
+    chosen = {field.name: _encoding(field.type) for field in schema if field.name not in dictionaries}
+    return {name: encoding for name, encoding in chosen.items() if encoding is not None}
+
+
+def _encoding(kind: pa.DataType) -> str | None:
+    if pt.is_integer(kind) or pt.is_temporal(kind):
+        return "DELTA_BINARY_PACKED"
+    if pt.is_string(kind) or pt.is_large_string(kind) or pt.is_binary(kind) or pt.is_large_binary(kind):
+        return "DELTA_LENGTH_BYTE_ARRAY"
+    return None
 
 
 def _repeating(sample: pa.Table) -> list[str]:
