@@ -44,7 +44,7 @@ class RowOrder:
     def position(self, table: pa.Table, key: Key, *, after: bool) -> int:
         """How many leading rows of a sorted table are less than ``key``, or, with ``after``, at most ``key``."""
         columns = [table.column(name) for name in self.sort_by]
-        low, high = 0, table.num_rows
+        low, high = _equal_rows(columns[0], key[0])
         while low < high:
             middle = (low + high) // 2
             order = _compare(columns, middle, key)
@@ -95,6 +95,24 @@ def key_part(scalar: pa.Scalar) -> KeyPart:
     if value is None:  # a dictionary's own null
         return _NULL
     return _NAN if value != value else (0, value)
+
+
+def _equal_rows(column: pa.ChunkedArray, part: KeyPart) -> tuple[int, int]:
+    """Between which rows of a sorted column those equal to ``part`` lie; all of them where that is not quick to tell.
+
+    A merge asks this of every open run at every window, with nothing else under way: numpy answers in a hundredth of
+    the time that comparing scalars takes.
+    """
+    kind = column.type
+    quick = pa.types.is_integer(kind) or pa.types.is_temporal(kind)
+    if not quick or column.num_chunks != 1 or column.null_count or part[0]:
+        return 0, len(column)
+    array = column.chunk(0)
+    if pa.types.is_temporal(kind):
+        array = array.view(pa.int64() if kind.bit_width == 64 else pa.int32())
+    values = array.to_numpy()
+    sought = values.dtype.type(part[1])
+    return int(np.searchsorted(values, sought, "left")), int(np.searchsorted(values, sought, "right"))
 
 
 def _compare(columns: list[pa.ChunkedArray], row: int, key: Key) -> int:
