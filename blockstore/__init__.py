@@ -1,7 +1,7 @@
 """Blockstore: tables on object storage without any coordination.
 
-``create`` and ``open`` answer a ``Table``; ``Job`` names a write that must happen once; the errors are those of
-``blockstore.errors``, grouped by what the caller does next.
+``create`` and ``open`` answer a ``Table``; ``build`` makes a finished block in a folder, to be shipped later; ``Job`` names
+a write that must happen once; the errors are those of ``blockstore.errors``, grouped by what the caller does next.
 
 What needs Arrow is loaded at its first use, so that ``blockstore --help`` answers at once.
 """
@@ -36,7 +36,9 @@ from blockstore.errors import (
 )
 
 if TYPE_CHECKING:
+    from blockstore.care.build import build
     from blockstore.format.block import Job
+    from blockstore.operations.answer import Changed, Restored, Reverted
     from blockstore.operations.append import AppendedBlock
     from blockstore.operations.diff import Diff
     from blockstore.scan.view import Scan, TableSnapshot
@@ -49,6 +51,7 @@ __all__ = [
     "BlockCondemned",
     "BlockstoreError",
     "BoundaryLost",
+    "Changed",
     "Conflict",
     "Contended",
     "Corrupt",
@@ -63,6 +66,8 @@ __all__ = [
     "NotFound",
     "ObjectMissing",
     "PreconditionFailed",
+    "Restored",
+    "Reverted",
     "Scan",
     "Table",
     "TableSnapshot",
@@ -70,17 +75,22 @@ __all__ = [
     "Unanswered",
     "Unavailable",
     "VersionExpired",
+    "build",
     "create",
     "open",
 ]
 
 _LAZY = {
     "AppendedBlock": "blockstore.operations.append",
+    "Changed": "blockstore.operations.answer",
     "Diff": "blockstore.operations.diff",
     "Job": "blockstore.format.block",
+    "Restored": "blockstore.operations.answer",
+    "Reverted": "blockstore.operations.answer",
     "Scan": "blockstore.scan.view",
     "Table": "blockstore.table",
     "TableSnapshot": "blockstore.scan.view",
+    "build": "blockstore.care.build",
     "create": "blockstore.table",
     "open": "blockstore.table",
 }

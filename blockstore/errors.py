@@ -77,7 +77,14 @@ class NoSpace(Unavailable):
 
 
 class Conflict(BlockstoreError):
-    """What the operation relied on has changed: read again and decide again."""
+    """What the operation relied on has changed: read again and decide again.
+
+    ``block`` is the ULID of the block that was changed or is gone, where it is one.
+    """
+
+    def __init__(self, message: str, *, block: str | None = None) -> None:
+        super().__init__(message)
+        self.block = block
 
 
 class Fenced(Conflict):

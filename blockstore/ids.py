@@ -15,6 +15,13 @@ from blockstore.clock import Clock
 
 __all__ = ["MAX_ULID", "MIN_ULID", "Ids", "ulid_at", "ulid_time_ms"]
 
+_TIME_LETTERS = 10
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_AS_DIGITS = dict.fromkeys(range(128), "!") | {
+    ord(letter): "0123456789abcdefghijklmnopqrstuv"[value] for value, letter in enumerate(_CROCKFORD)
+}
+"""Letters of a ULID as Python's digits of base 32; every other character as none. A look at a table asks every block."""
+
 MIN_ULID = "0" * 26
 MAX_ULID = "7" + "Z" * 25
 
@@ -50,8 +57,8 @@ class Ids:
 
 
 def ulid_time_ms(ulid: str) -> int:
-    """The creation time that a ULID carries, in milliseconds since the epoch."""
-    return int(ULID.from_str(ulid).milliseconds)
+    """The creation time that a ULID carries, in milliseconds since the epoch. Raises ValueError for another text."""
+    return int(ulid[:_TIME_LETTERS].translate(_AS_DIGITS), 32)
 
 
 def ulid_at(time_ms: int) -> str:

@@ -11,9 +11,11 @@ import re
 __all__ = [
     "BOUNDARY",
     "CHECKPOINTS",
+    "FOLDER_TABLE",
     "HINT",
     "INDEX",
     "META",
+    "SHIPPER_STATE",
     "checkpoint_key",
     "chunk_path",
     "deletion_mark_key",
@@ -36,6 +38,11 @@ META = "meta.json"
 DELETION_MARK = "deletion-mark.json"
 NO_COMPACT_MARK = "no-compact-mark.json"
 SOURCES = "sources.parquet"
+
+SHIPPER_STATE = "blockstore.shipper.json"
+"""In a folder of finished blocks on a device, not in a table: what was shipped, and where to."""
+FOLDER_TABLE = "blockstore.table.json"
+"""In such a folder: the definition under which its blocks are built."""
 
 _ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 _ENTRY = re.compile(r"index/([0-9]{20})\.json")

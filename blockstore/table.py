@@ -1,7 +1,9 @@
 """What a user holds of a table: a thin door over its bucket, its index and the operations.
 
-- A ``Table`` is one handle. It reads its own writes, is safe to share between threads, and holds no lock and no
+- A ``Table`` is one handle. With an index it reads its own writes; it is safe to share between threads, and holds no lock and no
   connection that another process could wait for.
+- A table without an index has no versions: its blocks are found by listing and become visible by their age. What needs
+  an index is Invalid there and says so.
 - Nothing here decides anything: every method names the operation that does.
 """
 
@@ -9,31 +11,42 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from blockstore.bucket import Bucket, open_bucket
-from blockstore.errors import Conflict, Invalid, NotFound, ObjectMissing
+from blockstore.errors import Invalid, NotFound
 from blockstore.format.block import Job
 from blockstore.format.definition import Definition
 from blockstore.format.properties import Properties
 from blockstore.index import log as index_log
+from blockstore.index import tags
 from blockstore.index.entry import Entry
 from blockstore.index.log import Log
+from blockstore.lifecycle.catalog import Catalog
 from blockstore.lifecycle.discover import discover_snapshot
-from blockstore.names import is_ulid, meta_key
+from blockstore.lifecycle.whole import Whole
+from blockstore.operations.access import Access
 from blockstore.operations.alter import alter
+from blockstore.operations.answer import Changed, Restored, Reverted
 from blockstore.operations.append import AppendedBlock
+from blockstore.operations.delete import delete
 from blockstore.operations.diff import Diff, diff
 from blockstore.operations.incoming import batches_of
 from blockstore.operations.instants import to_ms
+from blockstore.operations.overwrite import overwrite
+from blockstore.operations.restore import restore
+from blockstore.operations.revert import revert
+from blockstore.operations.unindexed import Unindexed, check_place, never_indexed, whole_block
 from blockstore.operations.writer import WriteOptions, Writer
+from blockstore.predicate import Condition
 from blockstore.scan.snapshot import Snapshot
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
 
-__all__ = ["Discovery", "Table", "create", "open"]
+__all__ = ["Discovery", "Table", "create", "open", "open_any"]
 
 
 class Discovery(StrEnum):
@@ -53,13 +66,15 @@ def create(
     sort_by: Iterable[str] = (),
     labels: Mapping[str, str] | None = None,
     properties: Mapping[str, object] | None = None,
+    index: bool = True,
     world: World | None = None,
 ) -> Table:
     """Create a table at ``url`` and open it.
 
     ``time_column`` is a timestamp or date by which blocks are pruned and merged; ``sort_by`` orders the rows of every
-    chunk; ``properties`` are written as people write them (``{"sync_delay": "15m"}``). Raises Invalid for a definition
-    that cannot work, and Conflict if the table exists.
+    chunk; ``properties`` are written as people write them (``{"sync_delay": "15m"}``). With ``index=False`` nothing is
+    written before the first block, which carries the definition, and blocks are visible once they are ``sync_delay`` old.
+    Raises Invalid for a definition that cannot work or a store that keeps no index, and Conflict if the table exists.
     """
     definition = Definition.create(
         schema,
@@ -70,61 +85,98 @@ def create(
     )
     world = world or World.real()
     bucket = open_bucket(url, world)
-    _check_empty(bucket)
+    check_place(bucket, world, index=index)
+    if not index:
+        return Table(bucket, world, None, unindexed=Unindexed(definition, given=True))
     return Table(bucket, world, index_log.create(bucket, world, definition))
 
 
-def _check_empty(bucket: Bucket) -> None:
-    """Blocks without an index are a table that lost it, or one that never had one: a new index would forget them."""
-    if index_log.exists(bucket):
-        return
-    folders = sorted(name for part in bucket.prefixes() if is_ulid(name := part.rstrip("/")))
-    whole = next((ulid for ulid in folders if _has_meta(bucket, ulid)), None)
-    if whole is not None:
-        raise Conflict(
-            f"{bucket.url} holds blocks ({whole} is one) and no index: a new table there would forget their rows; choose "
-            "another URL, or bring the index back from a copy"
-        )
+def open(  # noqa: A001
+    url: str,
+    *,
+    discovery: str = Discovery.INDEX,
+    properties: Mapping[str, object] | None = None,
+    strict: bool = False,
+    cache: str | Path | None = None,
+    world: World | None = None,
+) -> Table:
+    """Open the table at ``url``; ``discovery`` is ``"index"`` or ``"list"``. Raises NotFound if there is none.
 
-
-def _has_meta(bucket: Bucket, ulid: str) -> bool:
-    """Whether a folder is a block: without meta.json it is an upload that has not ended, as a first Spark job's."""
-    try:
-        bucket.head(meta_key(ulid))
-    except ObjectMissing:
-        return False
-    return True
-
-
-def open(url: str, *, discovery: str = Discovery.INDEX, world: World | None = None) -> Table:  # noqa: A001
-    """Open the table at ``url``; ``discovery`` is ``"index"`` or ``"list"``. Raises NotFound if there is none."""
+    With ``"list"`` a table needs no index: it is then what its blocks say, and ``properties`` are its delays
+    (``{"sync_delay": "15m"}``). ``strict`` fails a snapshot that must leave malformed blocks out, instead of naming them
+    there; ``cache`` is a file in which what was read of the blocks outlives the process.
+    """
     world = world or World.real()
-    return Table.open_bucket(open_bucket(url, world), world, discovery=discovery)
+    return Table.open_bucket(
+        open_bucket(url, world), world, discovery=discovery, properties=properties, strict=strict, cache=cache
+    )
+
+
+def open_any(url: str, *, world: World | None = None) -> Table:
+    """Open the table at ``url`` as it is: by its index, or by a listing if it never had one. Raises NotFound.
+
+    Corrupt where there is no index and blocks that only an index shows: it was lost, and a listing would show less.
+    """
+    world = world or World.real()
+    return Table.open_bucket(open_bucket(url, world), world, discovery=None)
 
 
 class Table:
     """A handle on one table. Make one with ``blockstore.open`` or ``blockstore.create``."""
 
-    def __init__(self, bucket: Bucket, world: World, log: Log, *, discovery: str = Discovery.INDEX) -> None:
+    def __init__(
+        self,
+        bucket: Bucket,
+        world: World,
+        log: Log | None,
+        *,
+        discovery: str = Discovery.INDEX,
+        strict: bool = False,
+        catalog: Catalog | None = None,
+        unindexed: Unindexed | None = None,
+    ) -> None:
         if discovery not in tuple(Discovery):
             raise Invalid(f"discovery is {discovery!r}, expected 'index' or 'list'")
+        assert (log is None) != (unindexed is None), "a table has an index, or it has none"
         self.bucket = bucket
         self.world = world
-        self.log = log
-        self.discovery = Discovery(discovery)
+        self.discovery = Discovery(discovery) if log is not None else Discovery.LIST
+        self.strict = strict
+        self.log_or_none = log
+        self.catalog = catalog or Catalog(bucket, world)
+        """What this handle has read of the table's blocks by listing."""
+        self._unindexed = unindexed
 
     @classmethod
-    def open_bucket(cls, bucket: Bucket, world: World, *, discovery: str = Discovery.INDEX) -> Table:
-        """Open the table that fills ``bucket``; raises NotFound if there is none."""
+    def open_bucket(
+        cls,
+        bucket: Bucket,
+        world: World,
+        *,
+        discovery: str | None = Discovery.INDEX,
+        properties: Mapping[str, object] | None = None,
+        strict: bool = False,
+        cache: str | Path | None = None,
+    ) -> Table:
+        """Open the table that fills ``bucket``; raises NotFound if there is none. With ``discovery`` None as
+        ``open_any`` does."""
         log = Log(bucket, world)
+        catalog = Catalog(bucket, world, None if cache is None else Path(cache))
+        mode = Discovery.INDEX if discovery is None else discovery
         try:
+            table = cls(bucket, world, log, discovery=mode, strict=strict, catalog=catalog)
             log.poll()
         except NotFound as error:
-            raise NotFound(
-                f"no table at {bucket.url}: found no index there; create one with blockstore.create(…) or "
-                "'blockstore create URL --schema …', or check the URL"
-            ) from error
-        return cls(bucket, world, log, discovery=discovery)
+            if discovery in (None, Discovery.LIST) and never_indexed(bucket):
+                delays = Properties.parse(properties or {})
+                unindexed = Unindexed.open(catalog, delays, trusting=discovery is not None)
+                return cls(bucket, world, None, strict=strict, catalog=catalog, unindexed=unindexed)
+            raise NotFound(f"no table at {bucket.url}: found no index there{_hint(bucket)}") from error
+        if properties is not None:
+            raise Invalid(
+                f"{bucket.url} has an index, in which its properties stand: open it without, and change them with alter"
+            )
+        return table
 
     def __repr__(self) -> str:
         return f"Table({self.url!r})"
@@ -140,9 +192,28 @@ class Table:
         return self.url.partition("?")[0].rstrip("/").rpartition("/")[2]
 
     @property
+    def indexed(self) -> bool:
+        """Whether the table has an index: versions, transactions, jobs that happen once."""
+        return self.log_or_none is not None
+
+    @property
+    def log(self) -> Log:
+        """The table's index. Raises Invalid for a table without one."""
+        if self.log_or_none is None:
+            raise Invalid(
+                f"the table at {self.url} has no index, and this needs one: versions, transactions and jobs that happen "
+                "once are those of a table that was created with an index"
+            )
+        return self.log_or_none
+
+    @property
+    def _access(self) -> Access:
+        return Access(bucket=self.bucket, world=self.world, log=self.log, catalog=self.catalog)
+
+    @property
     def definition(self) -> Definition:
         """Schema, time column, sort key and properties, as of the newest version that this handle knows."""
-        return self.log.state.definition
+        return self.log.state.definition if self._unindexed is None else self._unindexed.definition
 
     def append(
         self,
@@ -164,7 +235,7 @@ class Table:
         """
         options = WriteOptions(job=job, labels=labels, resume=resume, publish=publish, message=message)
         batches = batches_of(data)
-        with Writer(self.bucket, self.world, self.log, self.definition, options) as writer:
+        with Writer(self.bucket, self.world, self.log_or_none, self.definition, options) as writer:
             for batch in batches:
                 writer.write(batch)
         return writer.finish()
@@ -174,33 +245,109 @@ class Table:
     ) -> Writer:
         """A writer for many batches in bounded memory: ``with table.writer() as w: w.write(batch)``; one block."""
         options = WriteOptions(job=job, labels=labels, message=message)
-        return Writer(self.bucket, self.world, self.log, self.definition, options)
+        return Writer(self.bucket, self.world, self.log_or_none, self.definition, options)
 
-    def snapshot(self, *, version: int | None = None, as_of: object = None) -> TableSnapshot:
-        """The newest version, or that of a number, or the last one at a time (datetime, ISO 8601, milliseconds).
+    def snapshot(
+        self,
+        *,
+        version: int | None = None,
+        as_of: object = None,
+        tag: str | None = None,
+        strict: bool | None = None,
+    ) -> TableSnapshot:
+        """The newest version, or that of a number, of a tag, or the last one at a time (datetime, ISO 8601, milliseconds).
 
-        With ``discovery="list"`` the newest one also holds the blocks that only a listing shows so far.
+        With ``discovery="list"`` the newest one also holds the blocks that only a listing shows so far. Malformed ones
+        are named in its ``left_out``, or raise Corrupt if ``strict`` (default: as the handle was opened).
         Raises NotFound for a version that never was, and VersionExpired for one that was collected.
         """
-        if version is not None and as_of is not None:
-            raise Invalid("a snapshot takes version= or as_of=, found both: drop one")
-        if version is not None:
+        if sum(one is not None for one in (version, as_of, tag)) > 1:
+            raise Invalid("a snapshot takes one of version=, as_of= and tag=, found more: drop the others")
+        if tag is not None:
+            found = Snapshot.of(self.log.tagged(tag))
+        elif version is not None:
             if isinstance(version, bool) or not isinstance(version, int) or version < 1:
                 raise Invalid(f"version is {version!r}, expected a whole number from 1")
-            state = self.log.at(version)
+            found = Snapshot.of(self.log.at(version))
         elif as_of is not None:
-            state = self.log.as_of(to_ms(as_of))
+            found = Snapshot.of(self.log.as_of(to_ms(as_of)))
         elif self.discovery is Discovery.LIST:
-            return self._listed()
+            found = self._listed()
         else:
-            state = self.log.poll()
-        return TableSnapshot(bucket=self.bucket, world=self.world, snapshot=Snapshot.of(state))
+            found = Snapshot.of(self.log.poll())
+        taken = TableSnapshot(bucket=self.bucket, world=self.world, snapshot=found)
+        if self.strict if strict is None else strict:
+            taken.check_whole()
+        return taken
 
-    def _listed(self) -> TableSnapshot:
-        state, listed = discover_snapshot(self.bucket, self.world, self.log.poll)
-        return TableSnapshot(
-            bucket=self.bucket, world=self.world, snapshot=Snapshot.of(state or self.log.state, listed)
+    def _listed(self) -> Snapshot:
+        if self._unindexed is not None:
+            return self._unindexed.snapshot(self.catalog)
+        state, listed = discover_snapshot(self.bucket, self.world, self.log.poll, catalog=self.catalog)
+        return Snapshot.of(state or self.log.state, listed)
+
+    def overwrite(
+        self,
+        data: Any,
+        *,
+        where: Condition = None,
+        job: Job | None = None,
+        labels: Mapping[str, str] | None = None,
+        isolation: str | None = None,
+        dry_run: bool = False,
+        message: str = "",
+    ) -> Changed:
+        """Replace all rows, or those for which ``where`` is true, by ``data``, in one version.
+
+        Every new row must meet ``where``. With a ``job`` it happens once. What others append meanwhile stays, unless
+        ``isolation="serializable"`` (default: the table's property): then it conflicts. ``dry_run`` answers what would
+        happen. Raises Conflict where others replaced rows that it is about.
+        """
+        return overwrite(
+            self._access,
+            data,
+            where=where,
+            job=job,
+            labels=labels,
+            isolation=isolation,
+            dry_run=dry_run,
+            message=message,
         )
+
+    def delete(
+        self, where: Condition, *, isolation: str | None = None, dry_run: bool = False, message: str = ""
+    ) -> Changed:
+        """Delete the rows for which ``where`` is true, in one version; where it is unknown (null) they stay."""
+        return delete(self._access, where, isolation=isolation, dry_run=dry_run, message=message)
+
+    def revert(self, *sources: str, dry_run: bool = False, message: str = "") -> Reverted:
+        """Hide the rows of whole writes, wherever merges have carried them; no rows move.
+
+        ``sources`` are ULIDs as ``append`` answered them, or values of ``_source``. Reverting an overwrite does not bring
+        back what it replaced: ``restore`` does.
+        """
+        return revert(self._access, sources, dry_run=dry_run, message=message)
+
+    def restore(
+        self,
+        *,
+        version: int | None = None,
+        tag: str | None = None,
+        as_of: object = None,
+        dry_run: bool = False,
+        message: str = "",
+    ) -> Restored:
+        """Show again what an earlier version did, in one new version; nothing is copied. Schema and properties stay."""
+        return restore(self._access, version=version, tag=tag, as_of=as_of, dry_run=dry_run, message=message)
+
+    def tag(self, name: str, *, version: int | None = None, message: str = "") -> int:
+        """Keep a version (default: the newest) readable under a name until it is untagged; answers the version."""
+        look = Whole(self.bucket, self.world)
+        return tags.tag(self.log, self.world, name, version, message, look=look)
+
+    def untag(self, name: str, *, message: str = "") -> None:
+        """Take a tag away; its version expires with its age."""
+        tags.untag(self.log, self.world, name, message)
 
     def poll(self) -> int:
         """Look for newer versions, for two small requests; answers the newest."""
@@ -222,5 +369,18 @@ class Table:
         properties: Mapping[str, object] | None = None,
         message: str = "",
     ) -> Definition:
-        """Add columns at the end, widen types, change properties; no block is touched, old ones read as the new."""
+        """Add columns at the end, widen types, change properties; no block is touched, old ones read as the new.
+
+        Without an index this handle's next block carries the change, and nothing is written before.
+        """
+        if self._unindexed is not None and not message:
+            return self._unindexed.alter(add=add, widen=widen, properties=properties)
         return alter(self.log, self.world, add=add, widen=widen, properties=properties, message=message)
+
+
+def _hint(bucket: Bucket) -> str:
+    """What to do about a place without an index."""
+    whole = whole_block(bucket)
+    if whole is not None:
+        return f", and blocks ({whole} is one): open it with discovery='list', or bring its index back"
+    return "; create one with blockstore.create(…) or 'blockstore create URL --schema …', or check the URL"

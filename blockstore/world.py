@@ -1,12 +1,13 @@
 """What a process is given from outside: clock, identifiers and threads, in one value.
 
-Owns the only construction of a thread pool. Whoever needs time, randomness or parallel calls takes a
-``World``; a test hands in a manual clock, seeded ids and a pool that runs everything in turn.
+Owns the only construction of a thread pool. Whoever needs time, randomness, parallel calls or the end of another
+thread's work takes a ``World``; a test hands in a manual clock, seeded ids and a pool that runs everything in turn.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -28,12 +29,19 @@ class Pool(Protocol):
         """``[call(item) for item in items]``, in order; the first error is raised after all have ended."""
         ...
 
+    def wait(self, event: threading.Event) -> None:
+        """Sleep until another thread of this process has set the event."""
+        ...
+
 
 class Serial:
     """A pool of one: calls run in turn, in the caller's thread. Deterministic."""
 
     def map(self, call: Callable[[A], B], items: Iterable[A]) -> list[B]:
         return [call(item) for item in items]
+
+    def wait(self, event: threading.Event) -> None:
+        event.wait()
 
 
 class Threads:
@@ -56,6 +64,9 @@ class Threads:
         if errors:
             raise errors[0]
         return [future.result() for future in futures]
+
+    def wait(self, event: threading.Event) -> None:
+        event.wait()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,14 @@
-"""What the compactor sees of a table before it plans: one listing, then the index.
+"""What the compactor sees of a table before it plans: one listing, then the index where there is one.
 
 Rules:
-- Only live blocks of the index are candidates: their rows are what readers see.
-- A live block with a no-compact mark stays out of merges. So does one with a deletion mark, whatever its reason (a
-  person wants its rows gone, and a merge would carry them on), and one that was found damaged.
-- A block that another sort key or time column ordered than the table's of now is merged with its like only.
+- With an index only its live blocks are candidates: their rows are what readers see. Without one they are what the
+  exact cover chooses among the blocks that are ready, each with the sources for which it is read (3.2).
+- Without an index, a block that the cover will choose otherwise once all complete blocks have aged is no candidate: a
+  fresh merge of it counts as work done, so that many passes within ``sync_delay`` make one merge.
+- A block with a no-compact mark stays out of merges. So does one with a deletion mark, whatever its reason (a person
+  wants its rows gone, and a merge would carry them on), and one that was found damaged.
+- A block that another sort key or time column ordered than the table's of now is merged with its like only (R9); one
+  whose schema contradicts the others' is not merged.
 - The time of a plan is the store's, read with the listing.
 """
 
@@ -13,59 +17,111 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from blockstore.bucket.api import ReadBucket
+from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.definition import Definition
-from blockstore.index.blocks import LiveBlock
-from blockstore.index.log import Log
-from blockstore.index.state import State
-from blockstore.lifecycle.discover import Listing, list_directories
-from blockstore.names import DELETION_MARK, NO_COMPACT_MARK
+from blockstore.lifecycle.cover import cover
+from blockstore.lifecycle.discover import Found, Listing, list_snapshot
+from blockstore.lifecycle.schemas import derived, is_mergeable
+from blockstore.names import DELETION_MARK
+from blockstore.table import Table
+from compactor.merge import MergeInput
 from compactor.plan import Candidate
 
-__all__ = ["Observation", "observe"]
+__all__ = ["Labels", "Observation", "observe"]
+
+Labels = Collection[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """A table at one version, as planning looks at it."""
+    """A table at one moment, as planning looks at it."""
 
-    state: State
+    definition: Definition
+    version: int | None
+    """The version of the index; None without one."""
     now_ms: int
-    live: Mapping[str, LiveBlock]
+    inputs: Mapping[str, MergeInput]
+    """Every block that readers read, as a merge would read it."""
     candidates: tuple[Candidate, ...]
 
+    def offers(self, ulid: str, wanted: MergeInput) -> bool:
+        """Whether the block may be merged, and would be read as ``wanted`` says."""
+        free = any(block.ulid == ulid and not block.no_compact for block in self.candidates)
+        return free and self.inputs.get(ulid) == wanted
 
-def observe(
-    bucket: ReadBucket,
-    log: Log,
-    *,
-    skip: Collection[tuple[str, str]] = (),
-    left_out: Collection[str] = (),
-) -> Observation:
+
+def observe(table: Table, *, skip: Labels = (), left_out: Collection[str] = ()) -> Observation:
     """Look at the table; streams with a label of ``skip`` are not seen, blocks of ``left_out`` are not merged."""
-    listing = list_directories(bucket)
-    state = log.poll()
-    live = {block.ulid: block for block in state.blocks if not _skipped(block, skip)}
-    candidates = tuple(
-        _candidate(block, state.definition, _marks(listing, block.ulid))
-        for block in live.values()
-        if block.ulid not in left_out and DELETION_MARK not in _marks(listing, block.ulid)
+    return _by_index(table, skip, left_out) if table.indexed else _by_listing(table, skip, left_out)
+
+
+def _by_index(table: Table, skip: Labels, left_out: Collection[str]) -> Observation:
+    listing = table.catalog.listing()
+    state = table.log.poll()
+    inputs = {
+        block.ulid: MergeInput(meta=block.meta, excepted=block.excepted)
+        for block in state.blocks
+        if not _skipped(block.meta, skip)
+    }
+    return Observation(
+        definition=state.definition,
+        version=state.version,
+        now_ms=listing.now_ms,
+        inputs=inputs,
+        candidates=tuple(
+            _candidate(one.meta, state.definition, listing)
+            for ulid, one in inputs.items()
+            if ulid not in left_out and not _is_marked(listing, ulid)
+        ),
     )
-    return Observation(state=state, now_ms=listing.now_ms, live=live, candidates=candidates)
 
 
-def _skipped(block: LiveBlock, skip: Collection[tuple[str, str]]) -> bool:
-    return any(block.meta.labels.get(name) == value for name, value in skip)
+def _by_listing(table: Table, skip: Labels, left_out: Collection[str]) -> Observation:
+    synced = table.catalog.sync()
+    listing, properties = synced.listing, table.definition.properties
+    chosen = list_snapshot(synced.found, None, properties, listing.now_ms).cover.chosen
+    inputs = {
+        block.meta.ulid: MergeInput(meta=block.meta, only=block.only_sources)
+        for block in chosen
+        if not _skipped(block.meta, skip)
+    }
+    definition = derived((block.meta for block in chosen), properties) or table.definition
+    ahead = _once_aged(synced.found)
+    return Observation(
+        definition=definition,
+        version=None,
+        now_ms=listing.now_ms,
+        inputs=inputs,
+        candidates=tuple(
+            _candidate(one.meta, definition, listing)
+            for ulid, one in inputs.items()
+            if ulid not in left_out
+            and not _is_marked(listing, ulid)
+            and ahead.get(ulid) == one
+            and one.meta.rows
+            and is_mergeable(one.meta, definition)
+        ),
+    )
 
 
-def _marks(listing: Listing, ulid: str) -> Collection[str]:
-    """What lies in the block's directory, marks among it."""
+def _once_aged(found: Mapping[str, Found]) -> dict[str, MergeInput]:
+    """What the cover will choose once every block that is complete now is ready."""
+    metas = (one.meta for one in found.values() if one.meta is not None and one.damage is None)
+    chosen = cover(meta for meta in metas if meta.visible_by is VisibleBy.AGE).chosen
+    return {block.meta.ulid: MergeInput(meta=block.meta, only=block.only_sources) for block in chosen}
+
+
+def _skipped(meta: BlockMeta, skip: Labels) -> bool:
+    return any(meta.labels.get(name) == value for name, value in skip)
+
+
+def _is_marked(listing: Listing, ulid: str) -> bool:
     directory = listing.directories.get(ulid)
-    return () if directory is None else directory.objects.keys()
+    return directory is not None and DELETION_MARK in directory.objects
 
 
-def _candidate(block: LiveBlock, definition: Definition, marks: Collection[str]) -> Candidate:
-    meta = block.meta
+def _candidate(meta: BlockMeta, definition: Definition, listing: Listing) -> Candidate:
+    directory = listing.directories.get(meta.ulid)
     return Candidate(
         ulid=meta.ulid,
         stream=meta.stream,
@@ -76,5 +132,5 @@ def _candidate(block: LiveBlock, definition: Definition, marks: Collection[str])
         level=meta.level,
         timed=meta.time_column is not None and meta.time_column == definition.time_column,
         sort_by=meta.sort_by,
-        no_compact=NO_COMPACT_MARK in marks,
+        no_compact=directory is not None and directory.no_compact,
     )

@@ -6,12 +6,14 @@ Rules:
   waste work and never harm; claiming the role would stop that compactor.
 - Several passes: what one pass makes, the next may merge further. A pass in which nothing was committed and nothing
   new was learned is the last.
+- Without an index a merge replaces its inputs only once it has aged. Until then they are work done, so a second pass
+  finds nothing to do: merging what was merged waits for a later run.
 - A damaged block is left out and named in the report; the rest goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from blockstore.table import Table
 from compactor.execute import Executor
@@ -32,7 +34,7 @@ _CONFLICTS = 3
 
 def plan_table(table: Table, settings: Settings) -> tuple[PlannedJob, ...]:
     """The jobs of the first pass, as ``compact_once`` would do them now."""
-    return _plan(observe(table.bucket, table.log, skip=settings.skip), settings)
+    return _plan(observe(table, skip=settings.skip), settings)
 
 
 def compact_once(
@@ -44,9 +46,8 @@ def compact_once(
     as before, and a later run goes on.
     """
     executor = Executor(
-        bucket=table.bucket,
-        world=table.world,
-        log=table.log,
+        table=table,
+        skip=settings.skip,
         engine=engine or LocalEngine(),
         options=MergeOptions(
             memory_bytes=settings.memory_bytes,
@@ -56,10 +57,11 @@ def compact_once(
         ),
     )
     left_out: dict[str, str] = {}
+    merged: set[str] = set()
     results: list[JobResult] = []
     passes = conflicts = 0
     while conflicts < _CONFLICTS:
-        seen = observe(table.bucket, table.log, skip=settings.skip, left_out=left_out.keys())
+        seen = observe(table, skip=settings.skip, left_out=left_out.keys() | merged)
         jobs = _plan(seen, settings)
         if not jobs:
             break
@@ -67,14 +69,22 @@ def compact_once(
         done = [_ran(executor, job, seen, watch) for job in jobs]
         results += done
         left_out.update({result.damaged: result.problem for result in done if result.damaged is not None})
+        merged.update(_inputs_by_age(done))
         conflicts = conflicts + 1 if all(result.outcome is Outcome.CONFLICT for result in done) else 0
     return Report(
         url=table.url,
-        version=table.log.state.version,
+        version=table.log.state.version if table.indexed else None,
         passes=passes,
         results=tuple(results),
         left_out=left_out,
     )
+
+
+def _inputs_by_age(done: Iterable[JobResult]) -> Iterator[str]:
+    """What was merged on a table without an index: work done, though a listing that lags may not show it yet."""
+    for result in done:
+        if result.outcome is Outcome.UPLOADED:
+            yield from (block.ulid for block in result.job.inputs)
 
 
 def _ran(executor: Executor, job: PlannedJob, seen: Observation, watch: Watch | None) -> JobResult:
@@ -85,7 +95,7 @@ def _ran(executor: Executor, job: PlannedJob, seen: Observation, watch: Watch | 
 
 
 def _plan(seen: Observation, settings: Settings) -> tuple[PlannedJob, ...]:
-    retention_s = seen.state.definition.properties.retention_s
+    retention_s = seen.definition.properties.retention_s
     return plan(
         seen.candidates,
         PlanSettings(

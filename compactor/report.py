@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from blockstore.cli.output import iso
 from compactor.plan import PlannedJob
 
 __all__ = ["JobResult", "Outcome", "Report", "job_json", "result_json"]
@@ -15,6 +16,8 @@ class Outcome(StrEnum):
     """What became of a job."""
 
     COMMITTED = "committed"
+    UPLOADED = "uploaded"
+    """On a table without an index: the merged block is durable, and replaces its inputs once it has aged."""
     CONFLICT = "conflict"
     """Another operation changed an input meanwhile; nothing is lost, and the next pass plans again."""
     DAMAGED = "damaged"
@@ -46,8 +49,8 @@ class Report:
     """A whole run."""
 
     url: str
-    version: int
-    """The version after the run."""
+    version: int | None
+    """The version after the run; None without an index."""
     passes: int
     results: tuple[JobResult, ...]
     left_out: Mapping[str, str]
@@ -55,8 +58,9 @@ class Report:
 
     @property
     def done(self) -> tuple[JobResult, ...]:
-        """The jobs that were committed."""
-        return tuple(result for result in self.results if result.outcome is Outcome.COMMITTED)
+        """The jobs that were carried out."""
+        done = (Outcome.COMMITTED, Outcome.UPLOADED)
+        return tuple(result for result in self.results if result.outcome in done)
 
     def to_json(self) -> dict[str, object]:
         """The report as JSON holds it."""
@@ -76,10 +80,10 @@ def job_json(job: PlannedJob) -> dict[str, object]:
         "details": job.details,
         "labels": dict(job.stream.labels),
         "resolution": job.stream.resolution,
-        "window": list(job.window) if job.window else None,
+        "window": [iso(moment) for moment in job.window] if job.window else None,
         "level": job.level,
-        "min_time": job.min_time,
-        "max_time": job.max_time,
+        "min_time": iso(job.min_time),
+        "max_time": iso(job.max_time),
         "expected_rows": job.rows,
         "expected_bytes": job.bytes,
         "inputs": [_input_json(block.ulid, block.rows, block.bytes, block.level) for block in job.inputs],

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from blockstore.cli.failure import FAILED, Usage
 from blockstore.cli.options import Json
-from blockstore.cli.output import Column, count, say, show_json, show_table, size, span
+from blockstore.cli.output import Column, count, counted, say, show_json, show_table, size, span
 
 if TYPE_CHECKING:
     from compactor.plan import PlannedJob
@@ -58,12 +58,12 @@ def compact(
         raise Usage(
             "compact takes --plan (print what would be merged) or --once (merge it), expected one of them"
         )
-    from blockstore.table import open as open_table
+    from blockstore.table import open_any
     from compactor.once import compact_once, plan_table
     from compactor.settings import load_settings
 
     settings = load_settings(config)
-    table = open_table(url)
+    table = open_any(url)
     if plan:
         _show_plan(plan_table(table, settings), json=json)
         return 0
@@ -82,7 +82,7 @@ def _show_plan(jobs: tuple[PlannedJob, ...], *, json: bool) -> None:
         show_table(_PLANNED, [_planned(job) for job in jobs])
     blocks, total = sum(len(job.inputs) for job in jobs), sum(job.bytes for job in jobs)
     say(
-        f"{count(len(jobs))} jobs, {count(blocks)} blocks, {size(total)} to read"
+        f"{counted(len(jobs), 'job')}, {counted(blocks, 'block')}, {size(total)} to read"
         if jobs
         else "nothing to merge"
     )
@@ -106,13 +106,13 @@ def _say_result(result: JobResult) -> None:
         say(f"{result.outcome}: {blocks}: {result.problem}")
         return
     rate = f" in {result.seconds:.1f} s"
-    dropped = f", {count(result.dropped_rows)} rows dropped" if result.dropped_rows else ""
+    dropped = f", {counted(result.dropped_rows, 'row')} dropped" if result.dropped_rows else ""
     if result.block is None:
-        say(f"{blocks} had no rows left{dropped}; version {result.version}")
+        say(f"{blocks} had no rows left{dropped}; {_visible(result.version)}")
         return
     say(
-        f"{blocks} -> {result.block}: {count(result.rows)} rows{dropped}, {size(result.job.bytes)} -> "
-        f"{size(result.bytes)}{rate}; version {result.version}"
+        f"{blocks} -> {result.block}: {counted(result.rows, 'row')}{dropped}, {size(result.job.bytes)} -> "
+        f"{size(result.bytes)}{rate}; {_visible(result.version)}"
     )
     for note in result.notes:
         say(f"  note: {note}")
@@ -126,7 +126,12 @@ def _show_report(report: Report, *, json: bool) -> None:
         say(f"left out: block {ulid}: {problem}")
     merged = sum(len(result.job.inputs) for result in report.done)
     say(
-        f"{count(merged)} blocks merged into {count(len(report.done))}; version {report.version}"
+        f"{counted(merged, 'block')} merged into {count(len(report.done))}; {_visible(report.version)}"
         if report.done
-        else f"nothing was merged; version {report.version}"
+        else "nothing was merged" + (f"; version {report.version}" if report.version is not None else "")
     )
+
+
+def _visible(version: int | None) -> str:
+    """By what the result is visible."""
+    return "visible once it has aged" if version is None else f"version {version}"

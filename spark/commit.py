@@ -16,7 +16,7 @@ import blockstore as bs
 from blockstore.errors import Conflict
 from blockstore.format import VisibleBy, WrittenChunks, block_meta
 from blockstore.operations.append import NOTHING, AppendedBlock, append_block
-from blockstore.table import Table
+from blockstore.table import Table, open_any
 from blockstore.world import World
 from spark.plan import PRODUCER, WritePlan
 
@@ -45,7 +45,7 @@ def commit(plan: WritePlan, written: Sequence[WrittenChunks], world: World) -> A
         uploaded_time=world.clock.now_ms(),
         job=plan.job,
     )
-    block = append_block(table.bucket, world, table.log, meta)
+    block = append_block(table.bucket, world, table.log_or_none, meta)
     _log.info(
         "%s: block %s, version %s, %d rows in %d chunks of %d bytes",
         plan.url, block.ulid, block.version, block.rows, block.chunks, block.bytes,
@@ -56,7 +56,7 @@ def commit(plan: WritePlan, written: Sequence[WrittenChunks], world: World) -> A
 def _table(plan: WritePlan, world: World) -> Table:
     """The table of the plan, created if the plan says so; raises Conflict if another made it another way."""
     if not plan.creates:
-        return bs.open(plan.url, world=world)
+        return open_any(plan.url, world=world)
     mine = plan.definition
     try:
         return bs.create(

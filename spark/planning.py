@@ -13,7 +13,6 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.sql import types as st
 
-import blockstore as bs
 from blockstore.bucket import open_bucket
 from blockstore.errors import Invalid, NotFound
 from blockstore.format import Definition, Job
@@ -22,7 +21,7 @@ from blockstore.format.schema import cast_batch
 from blockstore.index.change import Append, Done
 from blockstore.index.rules import decide
 from blockstore.operations.append import AppendedBlock, earlier_block
-from blockstore.table import Table
+from blockstore.table import Table, open_any
 from blockstore.world import World
 from spark.options import WriteOptions
 from spark.plan import WritePlan
@@ -35,7 +34,7 @@ def plan_write(schema: st.StructType, options: WriteOptions, world: World) -> Wr
     """The plan for writing rows of a DataFrame's ``schema``; raises Invalid if they do not fit the table."""
     rows = arrow_schema(schema)
     try:
-        table: Table | None = bs.open(options.url, world=world)
+        table: Table | None = open_any(options.url, world=world)
     except NotFound:
         table = None
     check_labels(options.labels)
@@ -62,7 +61,7 @@ def _done(table: Table, job: Job | None) -> AppendedBlock | None:
     """The block by which the job was committed, or None; raises Invalid for a batch that can no longer be."""
     if job is None:
         return None
-    state = table.log.state
+    state = table.log.state  # Invalid without an index, where no write happens once
     if not isinstance(decide(state, Append(commit=table.world.ids.ulid(), blocks=(), job=job)), Done):
         return None
     return earlier_block(state, job) or AppendedBlock(ulid=None, version=None, published=True, already=True)

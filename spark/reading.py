@@ -74,7 +74,9 @@ def read(
 
 
 def _by_source(session: Any, found: Target, options: ReadOptions) -> DataFrame:
-    reader = session.read.format(BlockstoreSource.name()).option("version", found.version)
+    reader = session.read.format(BlockstoreSource.name())
+    if found.version is not None:
+        reader = reader.option("version", found.version)
     if options.columns is not None:
         reader = reader.option("columns", ",".join(options.columns))
     if options.where is not None:

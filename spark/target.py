@@ -1,7 +1,8 @@
 """Which snapshot a DataFrame reads, and under which schema: resolved once, then fixed.
 
 A DataFrame is one version of the table: its plan is made again for every query, but never of another version, so that
-its rows and its schema stay what they were however the table grows.
+its rows and its schema stay what they were however the table grows. A table without an index has no versions: there the snapshot itself
+is kept, as it was when the DataFrame was made.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 import blockstore as bs
+from blockstore.bucket import open_bucket
 from blockstore.predicate.nodes import FALSE
 from blockstore.predicate.parse import Predicate
+from blockstore.scan.snapshot import Snapshot
 from blockstore.scan.view import TableSnapshot
+from blockstore.table import open_any
 from blockstore.world import World
 from spark.options import ReadOptions
 from spark.types import spark_schema
@@ -29,6 +33,8 @@ class Target:
     url: str
     version: int | None
     schema: pa.Schema
+    kept: Snapshot | None = None
+    """The snapshot of a table without an index."""
 
     @property
     def spark_schema(self) -> st.StructType:
@@ -37,13 +43,17 @@ class Target:
 
     def snapshot(self, world: World) -> TableSnapshot:
         """The snapshot itself; raises VersionExpired once the version was collected."""
+        if self.kept is not None:
+            return TableSnapshot(bucket=open_bucket(self.url, world), world=world, snapshot=self.kept)
         return bs.open(self.url, world=world).snapshot(version=self.version)
 
 
 def resolved(options: ReadOptions, world: World) -> tuple[Target, TableSnapshot]:
-    """What the options name, as of now, and its snapshot."""
-    table = bs.open(options.url, world=world)
-    snapshot = table.snapshot(version=options.version, as_of=options.as_of)
+    """What the options name, as of now, and its snapshot. Raises Corrupt rather than leave malformed blocks out."""
+    table = open_any(options.url, world=world)
+    snapshot = table.snapshot(version=options.version, as_of=options.as_of, strict=True)
     # No row meets FALSE: the plan costs nothing and has the columns.
     nothing = snapshot.scan(columns=options.columns, where=Predicate(node=FALSE)).plan
-    return Target(url=table.url, version=snapshot.version, schema=nothing.output_schema), snapshot
+    kept = None if table.indexed else snapshot.snapshot
+    target = Target(url=table.url, version=snapshot.version, schema=nothing.output_schema, kept=kept)
+    return target, snapshot

@@ -11,6 +11,7 @@ from bench.cases.merge import MERGE_SMALL, MERGE_WIDE
 from bench.cases.open import OPEN_CASES
 from bench.cases.poll import POLL
 from bench.cases.query import COUNT, GROUP_BY, POINT
+from bench.cases.sync import SYNC
 
 __all__ = ["CASES", "select"]
 
@@ -22,6 +23,7 @@ CASES = {
         APPEND16,
         *OPEN_CASES,
         POLL,
+        SYNC,
         POINT,
         GROUP_BY,
         COUNT,

@@ -20,9 +20,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, cast
 
-__all__ = ["Bucket", "NotModified", "Object", "ObjectInfo", "ObjectWriter", "ReadBucket"]
+from blockstore.errors import Invalid
+
+__all__ = [
+    "Bucket",
+    "NotModified",
+    "Object",
+    "ObjectInfo",
+    "ObjectWriter",
+    "ReadBucket",
+    "read_file",
+    "writable",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,11 +132,25 @@ class Bucket(ReadBucket):
 
     @abstractmethod
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete each key; a missing one is no error. Not atomic over several keys, and done in their order."""
+        """Delete each key; a missing one is no error. Neither atomic nor in any order: who needs one calls twice.
+
+        Raises if any key could not be deleted; some, or all, of the others are gone then.
+        """
+
+    def refuses_stale_writes(self) -> bool | None:
+        """Whether ``put_if_match`` is refused where the ETag is another; None where only a measurement tells."""
+        return None
 
     def keeps_versions(self) -> bool | None:
         """Whether a DELETE leaves the object's versions behind (and their cost); None where nobody can say."""
         return None
+
+
+def writable(bucket: ReadBucket) -> Bucket:
+    """The same bucket, for writing. Raises Invalid if it was opened for reading only."""
+    if not hasattr(bucket, "put_if_absent"):
+        raise Invalid(f"{bucket.url} was opened for reading only: open the table for writing")
+    return cast(Bucket, bucket)
 
 
 def read_file(bucket: ReadBucket, key: str, size: int | None = None) -> BinaryIO:

@@ -13,7 +13,7 @@ import re
 
 from blockstore.errors import Invalid
 
-__all__ = ["check_key", "check_prefix", "content_etag"]
+__all__ = ["check_key", "check_prefix", "content_etag", "skippable"]
 
 _KEY = re.compile(r"(?!\.{1,2}(?:/|\Z))[^/\0]+(?:/(?!\.{1,2}(?:/|\Z))[^/\0]+)*")
 _MAX_KEY_BYTES = 1024
@@ -44,6 +44,19 @@ def check_prefix(prefix: str) -> str:
 def content_etag(data: bytes | memoryview) -> str:
     """The ETag of content: the first 128 bits of its SHA-256, in hexadecimal."""
     return hashlib.sha256(data).hexdigest()[:32]
+
+
+def skippable(prefix: str, start_after: str) -> str:
+    """The most that a listing may leave to the store to skip, whether it orders by bytes or by folder: what stands before
+    the first character below ``/``. It is not the name of a folder either: who orders by folder would skip what is in it.
+    """
+    if not start_after.startswith(prefix):
+        return ""
+    low = (at for at in range(len(prefix), len(start_after)) if start_after[at] < "/")
+    end = next(low, len(start_after))
+    if start_after[end - 1 : end] != "/":
+        end -= 1
+    return start_after[:end] if end > len(prefix) else ""
 
 
 def _check_bytes(key: str) -> None:

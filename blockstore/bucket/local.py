@@ -41,7 +41,8 @@ class LocalBucket(Bucket):
     def __init__(self, path: str | os.PathLike[str], clock: Clock, durable: bool = True) -> None:
         root = os.path.abspath(path)
         if root == "/" or (os.path.exists(root) and not os.path.isdir(root)):
-            raise Invalid(f"{root} cannot be a bucket: name a folder, which need not exist yet.")
+            what = "the root of the file system" if root == "/" else "a file"
+            raise Invalid(f"{root} is {what}, expected a folder to keep tables in, which need not exist yet")
         self.url = Path(root).as_uri() + ("" if durable else "?durable=false")
         self._clock = clock
         self._tree = Tree(root, clock, durable=durable)
@@ -134,6 +135,9 @@ class LocalBucket(Bucket):
 
     def delete(self, keys: Iterable[str]) -> None:
         self._tree.remove([self._tree.path(key) for key in keys])
+
+    def refuses_stale_writes(self) -> bool | None:
+        return True
 
     def keeps_versions(self) -> bool | None:
         return False

@@ -143,7 +143,7 @@ class Tree:
             with suppress(FileExistsError, FileNotFoundError):
                 os.mkdir(folder)
         except FileExistsError:
-            if os.path.lexists(folder) and not os.path.isdir(folder):
+            if _is_no_folder(folder):
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
         if self._durable and len(folder) <= len(self.root):
             # The root's own name, and names above it: below the root every write syncs them itself.
@@ -219,6 +219,15 @@ class Tree:
             for name in names:
                 os.unlink(f"{folder}/{name}")
         return True
+
+
+def _is_no_folder(path: str) -> bool:
+    """Whether something else than a folder lies there, by one look: between two it may go."""
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return False
+    return not stat.S_ISDIR(mode) and not (stat.S_ISLNK(mode) and os.path.isdir(path))
 
 
 def _folder_of(path: str) -> str:

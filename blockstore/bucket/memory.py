@@ -114,6 +114,9 @@ class MemoryBucket(Bucket):
                 if self._contents.objects.pop(key, None) is not None:
                     del self._contents.keys[bisect_left(self._contents.keys, key)]
 
+    def refuses_stale_writes(self) -> bool | None:
+        return True
+
     def _stored(self, key: str) -> _Stored:
         stored = self._contents.objects.get(check_key(key))
         if stored is None:

@@ -6,7 +6,7 @@ Servers that ignore If-None-Match and overwrite are common, so nothing is believ
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -24,7 +24,15 @@ from blockstore.errors import (
 )
 from blockstore.world import World
 
-__all__ = ["Finding", "Result", "probe"]
+__all__ = ["CREATE_IF_ABSENT", "IF_MATCH", "Finding", "Result", "probe", "verdict"]
+
+READ_AFTER_WRITE = "read-after-write"
+
+CREATE_IF_ABSENT = "create-if-absent"
+"""The promise without which there is no index."""
+
+IF_MATCH = "if-match"
+"""The promise without which the boundary cannot advance."""
 
 _CLIENTS = 16
 _ROUNDS = 3
@@ -35,6 +43,8 @@ class Result(StrEnum):
     """What was found about one promise."""
 
     OK = "ok"
+    WARNING = "warning"
+    """Not kept, and everything works all the same: it costs something."""
     FAILED = "failed"
     UNKNOWN = "unknown"
 
@@ -55,14 +65,33 @@ class _Seen:
     detail: str
 
 
-def probe(bucket: Bucket, world: World) -> tuple[Finding, ...]:
-    """Everything that a table needs of ``bucket``, in one Finding a promise. Raises what forbids to write at all."""
+def probe(bucket: Bucket, world: World, *, only: str | None = None) -> tuple[Finding, ...]:
+    """Everything that a table needs of ``bucket``, or one promise ``only``, in one Finding a promise.
+
+    Raises what forbids to write at all.
+    """
     under = f"_probe-{world.ids.ulid()}"
+    wanted = [promise for promise in _PROMISES if only in (None, promise.name)]
     try:
         bucket.put(f"{under}/first", b"first")
-        return tuple(_look(promise, bucket, world, under) for promise in _PROMISES)
+        return tuple(_look(promise, bucket, world, under) for promise in wanted)
     finally:
         bucket.delete([info.key for info in bucket.list(f"{under}/")])
+
+
+def verdict(findings: Sequence[Finding]) -> str:
+    """What kind of table works on a store that was found so, as a sentence."""
+    broken = {one.name for one in findings if one.result is Result.FAILED}
+    unknown = {one.name for one in findings if one.result is Result.UNKNOWN}
+    if broken & {CREATE_IF_ABSENT, READ_AFTER_WRITE}:
+        return "Only tables without an index work here: create them with index=False (--no-index), consistency = eventual."
+    if unknown & {CREATE_IF_ABSENT, READ_AFTER_WRITE}:
+        return "It could not be measured whether tables with an index work here: measure again."
+    if IF_MATCH in broken:
+        return "Tables with an index work here, in degraded mode: what the index dropped is never removed, nor are its entries."
+    if broken:
+        return "Tables with an index work here, with the restrictions named above."
+    return "Tables with and without an index work here."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +100,7 @@ class _Promise:
     look: Callable[[Bucket, World, str], _Seen]
     kept: str
     broken: str
+    broken_is: Result = Result.FAILED
 
 
 def _look(promise: _Promise, bucket: Bucket, world: World, under: str) -> Finding:
@@ -89,7 +119,7 @@ def _look(promise: _Promise, bucket: Bucket, world: World, under: str) -> Findin
     elif seen.kept:
         result, consequence = Result.OK, promise.kept
     else:
-        result, consequence = Result.FAILED, promise.broken
+        result, consequence = promise.broken_is, promise.broken
     return Finding(name=promise.name, result=result, detail=seen.detail, consequence=consequence)
 
 
@@ -232,7 +262,7 @@ def _plain_deletes(bucket: Bucket, world: World, under: str) -> _Seen:
 
 _PROMISES = (
     _Promise(
-        name="read-after-write",
+        name=READ_AFTER_WRITE,
         look=_read_after_write,
         kept="Readers see what was acknowledged.",
         broken="The index is unsafe here: use tables without one, with consistency = eventual.",
@@ -244,13 +274,13 @@ _PROMISES = (
         broken="Set consistency = eventual: a block then waits sync_delay (at least 5 min) before it is seen.",
     ),
     _Promise(
-        name="create-if-absent",
+        name=CREATE_IF_ABSENT,
         look=_create_if_absent,
         kept="Tables with an index work: every commit has one winner.",
         broken="Only tables without an index work here: no versions, no transactions, no exactly-once jobs.",
     ),
     _Promise(
-        name="if-match",
+        name=IF_MATCH,
         look=_compare_and_set,
         kept="The boundary can advance, so old index entries and dropped blocks are removed.",
         broken="The boundary cannot advance: index entries, and blocks that the index dropped, are kept for ever.",
@@ -260,6 +290,7 @@ _PROMISES = (
         look=_not_modified,
         kept="A poll's look at the boundary transfers nothing.",
         broken="Polls are correct, but each transfers the boundary again.",
+        broken_is=Result.WARNING,
     ),
     _Promise(
         name="LastModified in listings",
@@ -272,11 +303,14 @@ _PROMISES = (
         look=_ordered_listings,
         kept="Listings come sorted.",
         broken="Nothing is lost: whoever needs an order sorts.",
+        broken_is=Result.WARNING,
     ),
     _Promise(
         name="unversioned bucket",
         look=_plain_deletes,
         kept="What is removed is no longer paid for.",
-        broken="Removed blocks stay and are paid for as versions: add a lifecycle rule that expires noncurrent ones.",
+        broken="Removed blocks stay and are paid for as versions, and each merge adds the size of what it replaced: add a "
+        "lifecycle rule that expires noncurrent versions.",
+        broken_is=Result.WARNING,
     ),
 )

@@ -4,6 +4,7 @@ Rules:
 - Only requests that are the same whether done once or twice: reads, plain puts, writers' parts, deletes.
 - Never a conditional write: its answer decides, and a second one could lose against the first (3.3 step 4).
 - Never after NoSpace: a full disk is a matter for people.
+- A write of which one attempt was not answered ends as Unanswered, whatever the last one was told: it may be there.
 - Full jitter: each pause is drawn between nothing and a bound that doubles; all of them end before the deadline.
 - A listing is handed out once it is whole, so that a failure midway starts it again and none is seen twice.
 """
@@ -16,14 +17,14 @@ from typing import TypeVar
 
 from blockstore.bucket.api import Bucket, Object, ObjectInfo, ObjectWriter
 from blockstore.bucket.wrapper import Wrapper
-from blockstore.errors import NoSpace, Unavailable
+from blockstore.errors import NoSpace, Unanswered, Unavailable
 from blockstore.world import World
 
 __all__ = ["Retrying"]
 
 A = TypeVar("A")
 
-_DELETE_BATCH = 100
+_DELETE_BATCH = 1_000
 
 
 class Retrying(Wrapper):
@@ -83,21 +84,25 @@ class Retrying(Wrapper):
         return self.retry(self.inner.keeps_versions)
 
     def retry(self, request: Callable[[], A]) -> A:
-        """What ``request`` answers, at the first attempt that is answered; else its last error."""
+        """What ``request`` answers, at the first attempt that is answered; else its last error, or Unanswered if a write
+        among them was."""
         clock = self._world.clock
         deadline = clock.monotonic_s() + self._deadline_s
-        for attempt in range(1, self._attempts):
+        unanswered = False
+        for attempt in range(1, self._attempts + 1):
             try:
                 return request()
-            except NoSpace:
-                raise
-            except Unavailable:
+            except Unavailable as error:
+                unanswered |= isinstance(error, Unanswered)
                 longest = min(self._longest_pause_s, self._first_pause_s * 2.0 ** (attempt - 1))
                 pause = self._world.ids.uniform(0, longest)
-                if clock.monotonic_s() + pause >= deadline:
+                over = attempt == self._attempts or clock.monotonic_s() + pause >= deadline
+                if isinstance(error, NoSpace) or over:
+                    if unanswered and not isinstance(error, Unanswered):
+                        raise Unanswered(f"{error} (an earlier attempt was not answered)") from error
                     raise
             clock.sleep(pause)
-        return request()
+        raise AssertionError("the last attempt is answered or raises")
 
 
 class _RetryingWriter:

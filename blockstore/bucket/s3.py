@@ -3,7 +3,7 @@
 Rules:
 - Each request is sent once (``s3_client.py``); its answer is classified in ``s3_errors.py`` and nowhere else.
 - ETags travel unquoted: some stores compare the quotes too.
-- Deletes go one by one: a batch has no order, and the order of a removal is a promise (R7).
+- Deletes go a thousand at a time (``s3_delete.py``).
 - A listing is right on stores that order by folder (``a/b`` before ``a-b``) as well: what the store is asked to skip is
   skipped in both orders, the rest is sifted here. Keys that end in ``/`` (folder markers of consoles) are no objects.
 - ``now_ms`` is never ahead of the store's clock: the Date of an answer not older than a minute, plus our time since.
@@ -19,13 +19,14 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from blockstore.bucket.api import Bucket, NotModified, Object, ObjectInfo
-from blockstore.bucket.keys import check_key, check_prefix
+from blockstore.bucket.keys import check_key, check_prefix, skippable
 from blockstore.bucket.s3_client import require_boto3, shared_client
 from blockstore.clock import Clock
 from blockstore.errors import AlreadyExists, BlockstoreError, NotFound, ObjectMissing, PreconditionFailed
 
 require_boto3()
 
+from blockstore.bucket.s3_delete import S3Deletes  # noqa: E402
 from blockstore.bucket.s3_errors import FAILURES, answer_of, classify  # noqa: E402
 from blockstore.bucket.s3_writer import S3Writer  # noqa: E402
 
@@ -45,6 +46,7 @@ class S3Bucket(Bucket):
         self._client: Any = None
         self._pid = -1
         self._date: tuple[float, int] | None = None
+        self._deletes = S3Deletes(self)
 
     def get(self, key: str, *, if_none_match: str | None = None) -> Object:
         condition = {} if if_none_match is None else {"IfNoneMatch": if_none_match}
@@ -135,13 +137,7 @@ class S3Bucket(Bucket):
         return S3Writer(self, check_key(key))
 
     def delete(self, keys: Iterable[str]) -> None:
-        for key in keys:
-            try:
-                self.send("delete_object", key)
-            except FAILURES as error:
-                typed = self.error(error, key, write=True)
-                if not isinstance(typed, ObjectMissing):
-                    raise typed from error
+        self._deletes.delete(keys)
 
     def keeps_versions(self) -> bool | None:
         try:
@@ -174,7 +170,7 @@ class S3Bucket(Bucket):
         return classify(error, f"{self.url}/{key}".rstrip("/"), self._name, write=write)
 
     def _list(self, prefix: str, start_after: str, recursive: bool) -> Iterator[ObjectInfo]:
-        skipped = _both_orders(prefix, start_after)
+        skipped = skippable(prefix, start_after)
         for page in self._pages(prefix, skipped, "" if recursive else "/"):
             for found in page.get("Contents", ()):
                 key = found["Key"]
@@ -210,20 +206,6 @@ class S3Bucket(Bucket):
             except ValueError:
                 return  # no date that we understand: as if there were none
             self._date = (self._clock.monotonic_s(), store_ms - self._clock.now_ms())
-
-
-def _both_orders(prefix: str, start_after: str) -> str:
-    """The most that a store may skip by either order: what stands before the first character below ``/``.
-
-    It may not be the name of a folder either, because stores that order by folder would skip what is in it.
-    """
-    if not start_after.startswith(prefix):
-        return ""
-    low = (at for at in range(len(prefix), len(start_after)) if start_after[at] < "/")
-    end = next(low, len(start_after))
-    if start_after[end - 1 : end] != "/":
-        end -= 1
-    return start_after[:end] if end > len(prefix) else ""
 
 
 def _etag(answer: Any) -> str:

@@ -1,11 +1,13 @@
 """From a URL to a bucket: the one place that knows the schemes.
 
-``lake/flights``, ``file:///data/lake`` (both take ``?durable=false``), ``memory://name/prefix``, ``s3://bucket/prefix``.
+``lake/flights``, ``file:///data/lake`` (both take ``?durable=false``), ``memory://name/prefix``, ``s3://bucket/prefix``
+(through boto3, or obstore with ``?client=obstore``), ``gs://bucket/prefix``, ``az://container/prefix``.
 ``bucket.url`` is the canonical form: absolute, without a slash at the end. Opening sends no request.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from urllib.parse import parse_qsl, unquote
 
@@ -21,11 +23,16 @@ from blockstore.world import Threads, World
 __all__ = ["open_bucket"]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
-_FORMS = "a path, file:///dir, memory://name or s3://bucket/prefix"
+_FORMS = "a path, file:///dir, memory://name, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix"
+_SCHEMES = ("memory", "s3", "gs", "az")
+_CLIENTS = ("boto3", "obstore")
 
 
-def open_bucket(url: str, world: World) -> Bucket:
-    """The bucket behind ``url``. An S3 bucket sends again what may be sent again (``retrying.py``)."""
+def open_bucket(url: str | os.PathLike[str], world: World) -> Bucket:
+    """The bucket behind ``url``. One behind a network sends again what may be sent again (``retrying.py``)."""
+    url = os.fspath(url) if isinstance(url, os.PathLike) else url
+    if not isinstance(url, str):
+        raise Invalid(f"the URL is {url!r}, expected text: {_FORMS}")
     match = _SCHEME.fullmatch(url)
     if match is None:
         path, _, query = url.partition("?")
@@ -36,13 +43,29 @@ def open_bucket(url: str, world: World) -> Bucket:
         if not path.startswith("/"):
             raise Invalid(f"{url!r} names a host: a file URL has three slashes, file:///dir.")
         return _local(url, unquote(path), query, world)
-    if scheme not in {"memory", "s3"}:
+    if scheme not in _SCHEMES:
         raise Invalid(f"The scheme of {url!r} is unknown: use {_FORMS}.")
-    name, _, prefix = rest.rstrip("/").partition("/")
-    if not name or "?" in rest:
+    place, question, query = rest.partition("?")
+    name, _, prefix = place.rstrip("/").partition("/")
+    if not name or (question and scheme != "s3"):
         raise Invalid(f"{url!r} is no bucket URL: write {scheme}://name/prefix, without options.")
-    bucket = _s3(name, world) if scheme == "s3" else memory_bucket(check_key(name), world.clock)
+    if scheme == "memory":
+        bucket: Bucket = memory_bucket(check_key(name), world.clock)
+    elif scheme == "s3" and _client(url, query) == "boto3":
+        bucket = _s3(name, world)
+    else:
+        bucket = _cloud(scheme, name, world)
     return Prefixed(bucket, prefix) if prefix else bucket
+
+
+def _client(url: str, query: str) -> str:
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    client = options.pop("client", _CLIENTS[0])
+    if options or client not in _CLIENTS:
+        raise Invalid(
+            f"The options of {url!r} are not understood: s3:// takes ?client=boto3 or ?client=obstore."
+        )
+    return client
 
 
 def _local(url: str, path: str, query: str, world: World) -> LocalBucket:
@@ -62,3 +85,10 @@ def _s3(name: str, world: World) -> Bucket:
 
     workers = world.pool.workers if isinstance(world.pool, Threads) else 1
     return Retrying(S3Bucket(name, world.clock, connections=max(16, workers)), world)
+
+
+def _cloud(scheme: str, name: str, world: World) -> Bucket:
+    from blockstore.bucket.cloud import CloudBucket
+    from blockstore.bucket.cloud_stores import Kind
+
+    return Retrying(CloudBucket(Kind(scheme), name, world.clock), world)

@@ -85,5 +85,8 @@ class Wrapper(Bucket):
     def delete(self, keys: Iterable[str]) -> None:
         self.inner.delete(keys)
 
+    def refuses_stale_writes(self) -> bool | None:
+        return self.inner.refuses_stale_writes()
+
     def keeps_versions(self) -> bool | None:
         return self.inner.keeps_versions()

@@ -12,7 +12,8 @@ from blockstore.cli.options import Json, Many
 from blockstore.cli.output import say, show_json
 from blockstore.cli.schema_text import parse_schema
 from blockstore.cli.values import pairs
-from blockstore.table import open as open_table
+from blockstore.errors import Invalid
+from blockstore.table import open_any
 
 __all__ = ["alter"]
 
@@ -49,7 +50,12 @@ def alter(
     if add is None and widen is None and not property_:
         raise Usage("alter was told nothing to change: say --add, --widen or --property")
     wider = {} if widen is None else {field.name: field.type for field in parse_schema(widen)}
-    table = open_table(url)
+    table = open_any(url)
+    if not table.indexed:
+        raise Invalid(
+            f"the table at {table.url} has no index to stand in: alter it in the program that writes, whose next block "
+            "carries the change"
+        )
     definition = table.alter(
         add=() if add is None else list(parse_schema(add)),
         widen=wider,

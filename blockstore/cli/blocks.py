@@ -1,4 +1,4 @@
-"""Blocks as the command line shows them: every directory of a table with its state, and the live ones by index alone.
+"""Blocks as the command line shows them: every directory of a table with its state, and those of a snapshot alone.
 
 One JSON shape a block, the same in every verb. A block's state is told by ``lifecycle.states``, never guessed here.
 """
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from blockstore.cli.output import Cell, Column, count, iso, size, span
 from blockstore.format.block import BlockMeta
 from blockstore.index.blocks import LiveBlock
-from blockstore.lifecycle.discover import Directory, Found, Listing, list_directories, list_snapshot, look
+from blockstore.lifecycle.discover import Directory, Found, Listing, list_snapshot, look
 from blockstore.lifecycle.states import BlockState, Verdict, classify
-from blockstore.scan.snapshot import Snapshot
+from blockstore.scan.view import TableSnapshot
 from blockstore.table import Table
 
 __all__ = ["LONG", "SHORT", "WIDE", "Shown", "cells", "examine", "live", "meta_json"]
@@ -48,19 +48,21 @@ class Shown:
         return self.meta.sources[0] if self.meta is not None and len(self.meta.sources) == 1 else None
 
 
-def live(snapshot: Snapshot) -> list[Shown]:
+def live(snapshot: TableSnapshot) -> list[Shown]:
     """The blocks of a snapshot, by metadata alone."""
-    return [_live(block) for block in snapshot.live()]
+    return [_live(block) for block in snapshot.blocks]
 
 
 def examine(table: Table) -> list[Shown]:
     """Every directory of the table and every block that the index names, by one listing and the metas it shows."""
-    listing = list_directories(table.bucket)
-    table.poll()
-    state = table.log.state
-    known = {block.ulid: block for block in state.blocks}
-    loaded = {ulid: block.meta for ulid, block in known.items()}
-    found = look(table.bucket, table.world, listing, loaded=loaded)
+    listing = table.catalog.listing()
+    state = table.log.poll() if table.indexed else None
+    known = {} if state is None else {block.ulid: block for block in state.blocks}
+    if table.indexed:
+        loaded = {ulid: block.meta for ulid, block in known.items()}
+        found: Mapping[str, Found] = look(table.bucket, table.world, listing, loaded=loaded)
+    else:
+        found = table.catalog.look(listing).found
     properties = table.definition.properties
     covered = {meta.ulid for meta in list_snapshot(found, state, properties, listing.now_ms).cover.superseded}
     shown = [
@@ -78,9 +80,9 @@ def _live(block: LiveBlock) -> Shown:
         ulid=block.ulid,
         meta=block.meta,
         state=BlockState.READY,
-        reason="an index entry names it",
-        version=block.version,
-        first_row_id=block.first_row_id,
+        reason="an index entry names it" if block.version else "complete, and older than sync_delay",
+        version=block.version or None,
+        first_row_id=block.first_row_id if block.version else None,
         excepted=tuple(sorted(block.excepted)),
         bytes=block.meta.bytes,
     )

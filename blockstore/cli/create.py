@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated
 
-import pyarrow as pa
 from cyclopts import Parameter
 
-from blockstore.cli.definitions import definition_json, described
-from blockstore.cli.failure import Usage
-from blockstore.cli.files.source import schema_of, sources
+from blockstore.cli.definitions import definition_json, described, read_schema
+from blockstore.cli.failure import Usage, remark
 from blockstore.cli.options import Json, Many
 from blockstore.cli.output import say, show_json
-from blockstore.cli.schema_text import parse_schema
 from blockstore.cli.values import listed, pairs
+from blockstore.operations.unindexed import declare
+from blockstore.table import Table
 from blockstore.table import create as create_table
 
 __all__ = ["create"]
@@ -29,6 +27,7 @@ def create(
     sort_by: str | None = None,
     property_: Annotated[Many, Parameter(name="--property", negative="")] = (),
     label: Annotated[Many, Parameter(name="--label", negative="")] = (),
+    no_index: Annotated[bool, Parameter(negative="")] = False,
     key: str | None = None,
     json: Json = False,
 ) -> None:
@@ -50,6 +49,9 @@ def create(
         retention, isolation.
     label
         A constant of everything that is appended, `name=value`; blocks of different labels are never merged.
+    no_index
+        A table without an index: blocks become visible by their age, and there are no versions, jobs or transactions. An
+        empty block carries the definition; properties and labels stand nowhere, and are said where they are needed.
     key
         Not yet: keyed tables come later.
     json
@@ -59,24 +61,40 @@ def create(
         raise Usage(
             "--key is not there yet: keyed tables come with a later release; leave it out to append rows"
         )
+    if no_index and (property_ or label):
+        raise Usage(
+            "--no-index takes no --property and no --label, because such a table keeps them nowhere: a label is given to "
+            "write, a property to the configuration of each process"
+        )
     table = create_table(
         url,
-        schema=_schema(schema),
+        schema=read_schema(schema),
         time_column=time_column,
         sort_by=listed(sort_by),
         labels=pairs(label, "--label"),
         properties=pairs(property_, "--property"),
+        index=not no_index,
     )
+    if not table.indexed:
+        declare(table.bucket, table.world, table.definition)
+    for note in _shortcomings(table):
+        remark(note)
     if json:
-        show_json({"url": table.url, "version": table.log.state.version, **definition_json(table.definition)})
+        version = table.log.state.version if table.indexed else None
+        show_json({"url": table.url, "version": version, **definition_json(table.definition)})
     else:
         say(f"created {table.url}: {described(table.definition)}")
 
 
-def _schema(text: str) -> pa.Schema:
-    if os.path.isfile(text):
-        with sources((text,), None) as (source,):
-            return schema_of(source)
-    if ":" not in text:
-        raise Usage(f"--schema is {text!r}, expected name:type,… or a file that exists")
-    return parse_schema(text)
+def _shortcomings(table: Table) -> list[str]:
+    """What the store does not do for the table, said before it costs something (``blockstore probe`` tells more)."""
+    notes = []
+    fixed = table.log.boundary.why_fixed() if table.indexed else None
+    if fixed is not None:
+        notes.append(fixed)
+    if table.bucket.keeps_versions():
+        notes.append(
+            "the bucket keeps versions of what is removed, and they are paid for: add a lifecycle rule that expires "
+            "noncurrent versions"
+        )
+    return notes

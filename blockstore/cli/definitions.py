@@ -1,13 +1,19 @@
-"""A table's definition as the command line shows it."""
+"""A table's definition as the command line reads and shows it."""
 
 from __future__ import annotations
 
+import os
+
+import pyarrow as pa
+
+from blockstore.cli.failure import Usage
+from blockstore.cli.files.source import schema_of, sources
 from blockstore.cli.output import Cell
-from blockstore.cli.schema_text import type_name
+from blockstore.cli.schema_text import parse_schema, type_name
 from blockstore.format.definition import Definition
 from blockstore.format.fields import required
 
-__all__ = ["definition_json", "described"]
+__all__ = ["definition_json", "described", "read_schema"]
 
 
 def definition_json(definition: Definition) -> dict[str, Cell]:
@@ -35,3 +41,13 @@ def described(definition: Definition) -> str:
     if definition.sort_by:
         parts.append(f"sorted by {', '.join(definition.sort_by)}")
     return ", ".join(parts)
+
+
+def read_schema(text: str) -> pa.Schema:
+    """The schema that ``--schema`` names: that of a file, or ``name:type,…``."""
+    if os.path.isfile(text):
+        with sources((text,), None) as (source,):
+            return schema_of(source)
+    if ":" not in text:
+        raise Usage(f"--schema is {text!r}, expected name:type,… or a file that exists")
+    return parse_schema(text)

@@ -8,7 +8,7 @@ from blockstore.cli.output import Column, count, counted, say, show_json, show_t
 from blockstore.cli.schema_text import type_name
 from blockstore.format.block import BlockMeta
 from blockstore.format.definition import Definition
-from blockstore.table import open as open_table
+from blockstore.table import open_any
 
 __all__ = ["diff"]
 
@@ -27,7 +27,7 @@ def diff(url: str, before: int, after: int, /, *, json: Json = False) -> None:
     json
         Print JSON.
     """
-    table = open_table(url)
+    table = open_any(url)
     found = table.diff(before, after)
     columns = (
         _columns(table.log.at(before).definition, table.log.at(after).definition)

@@ -10,7 +10,7 @@ import sys
 
 from blockstore.errors import BlockstoreError
 
-__all__ = ["FAILED", "USAGE", "Usage", "report"]
+__all__ = ["FAILED", "USAGE", "Usage", "complain", "remark", "report"]
 
 FAILED = 1
 USAGE = 2
@@ -18,6 +18,17 @@ USAGE = 2
 
 class Usage(Exception):
     """The command line is wrong; nothing was done."""
+
+
+def complain(sentence: str) -> int:
+    """Say on standard error what the answer above comes to; answers the exit code of a failure."""
+    sys.stderr.write(f"error: {sentence}\n")
+    return FAILED
+
+
+def remark(sentence: str) -> None:
+    """Say on standard error what a person should know although everything was done."""
+    sys.stderr.write(f"note: {sentence}\n")
 
 
 def report(error: BaseException) -> int:

@@ -10,7 +10,7 @@ from blockstore.cli.failure import Usage
 from blockstore.cli.options import Json
 from blockstore.cli.output import Cell, Column, count, iso, show_json, show_table
 from blockstore.index.entry import Entry
-from blockstore.table import open as open_table
+from blockstore.table import open_any
 
 __all__ = ["history"]
 
@@ -42,7 +42,7 @@ def history(
     """
     if last is not None and last < 1:
         raise Usage(f"--last is {last}, expected 1 or more")
-    table = open_table(url)
+    table = open_any(url)
     newest = table.log.state.version
     first = None if last is None or last >= newest else newest - last + 1
     entries = list(table.log.entries(first) if first is not None else table.history())

@@ -11,9 +11,10 @@ from blockstore.cli.blocks import LONG, WIDE, Shown, cells, examine
 from blockstore.cli.failure import Usage
 from blockstore.cli.options import Json, Many
 from blockstore.cli.output import Cell, counted, rows_as, say, show_json, show_table, size
+from blockstore.cli.templates import template as parse_template
 from blockstore.cli.values import pairs
 from blockstore.lifecycle.states import BlockState
-from blockstore.table import open as open_table
+from blockstore.table import Table, open_any
 
 __all__ = ["inspect"]
 
@@ -44,6 +45,8 @@ def inspect(
         Literal["table", "wide", "json", "csv", "tsv"], Parameter(name=["--output", "-o"])
     ] = "table",
     selector: Annotated[Many, Parameter(negative="")] = (),
+    state: Annotated[Many, Parameter(negative="")] = (),
+    template: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     sort_by: Annotated[str, Parameter(allow_leading_hyphen=True)] = "min_time",
     json: Json = False,
 ) -> None:
@@ -57,6 +60,11 @@ def inspect(
         The form: a table, a wide one, or JSON, CSV, TSV.
     selector
         Show only blocks with this label, `name=value`, or in this state, `state=ready`.
+    state
+        Show only blocks in this state: fresh, ready, superseded, marked, deleting, partial, malformed. May be given
+        several times.
+    template
+        Print a line a block by this format string instead, such as '{ulid} {rows:,} {state}'.
     sort_by
         What to sort by; `-` in front turns the order around. One of the columns of -o csv.
     json
@@ -64,23 +72,35 @@ def inspect(
     """
     ordered = _order(sort_by)
     wanted = pairs(selector, "--selector")
-    table = open_table(url)
+    strange = [name for name in state if name not in set(BlockState)]
+    if strange:
+        raise Usage(f"--state is {strange[0]!r}, expected one of {', '.join(BlockState)}")
+    line = None if template is None else parse_template(template, _KEYS)
+    table = open_any(url)
     examined = examine(table)
     _check_state(examined, wanted)
-    blocks = ordered([block for block in examined if _selected(block, wanted)])
-    if json or output == "json":
+    chosen = [block for block in examined if not state or str(block.state) in state]
+    blocks = ordered([block for block in chosen if _selected(block, wanted)])
+    if line is not None:
+        for block in blocks:
+            say(line(_row(block)))
+    elif json or output == "json":
         show_json([block.json() for block in blocks])
     elif output in ("csv", "tsv"):
         rows_as("csv" if output == "csv" else "tsv", [_row(block) for block in blocks], _KEYS)
     else:
         show_table(WIDE if output == "wide" else LONG, [cells(block) for block in blocks])
-        rows = sum(
-            block.meta.rows for block in blocks if block.meta is not None and block.version is not None
-        )
         total = size(sum(block.bytes for block in blocks))
-        say(
-            f"{counted(len(blocks), 'block')}, {total}; {counted(rows, 'live row')} at version {table.log.state.version}"
-        )
+        say(f"{counted(len(blocks), 'block')}, {total}; {_rows(blocks, table)}")
+
+
+def _rows(blocks: list[Shown], table: Table) -> str:
+    """What is read of these blocks, as the end of a sentence."""
+    if not table.indexed:
+        ready = sum(block.state is BlockState.READY for block in blocks)
+        return f"{ready:,} ready; the table has no index"
+    rows = sum(block.meta.rows for block in blocks if block.meta is not None and block.version is not None)
+    return f"{counted(rows, 'live row')} at version {table.log.state.version}"
 
 
 def _check_state(blocks: list[Shown], wanted: dict[str, str]) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow.compute as pc
 
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.bucket.prefixed import Prefixed
 from blockstore.cli.blocks import SHORT, cells, live
+from blockstore.cli.failure import complain
 from blockstore.cli.options import Json
-from blockstore.cli.output import Cell, Column, count, iso, show_json, show_table, size
+from blockstore.cli.output import Cell, Column, count, counted, iso, show_json, show_table, size
 from blockstore.errors import BlockstoreError, NotFound
 from blockstore.index.log import exists
+from blockstore.operations.unindexed import whole_block
 from blockstore.table import Table
 from blockstore.world import World
 
@@ -27,8 +31,10 @@ _TABLES = (
 )
 
 
-def ls(url: str, /, *, json: Json = False) -> None:
+def ls(url: str, /, *, json: Json = False) -> int:
     """List the tables of a lake, or the blocks of a table.
+
+    The exit code is 1 if one of them cannot be read; the others are shown all the same.
 
     Parameters
     ----------
@@ -39,9 +45,8 @@ def ls(url: str, /, *, json: Json = False) -> None:
     """
     world = World.real()
     bucket = open_bucket(url, world)
-    if exists(bucket):
-        _blocks(Table.open_bucket(bucket, world), json)
-        return
+    if exists(bucket) or whole_block(bucket) is not None:
+        return _blocks(Table.open_bucket(bucket, world, discovery=None), json)
     names = sorted(prefix.rstrip("/") for prefix in bucket.prefixes())
     found = [
         row for row in world.pool.map(lambda name: _table(bucket, name, world), names) if row is not None
@@ -54,39 +59,59 @@ def ls(url: str, /, *, json: Json = False) -> None:
         show_json(found)
     else:
         show_table(_TABLES, [_cells(row) for row in found])
+    broken = [str(row["name"]) for row in found if row["problem"] is not None]
+    if not broken:
+        return 0
+    return complain(
+        f"{counted(len(broken), 'table')} of {bucket.url} cannot be read whole: {', '.join(broken)}"
+    )
 
 
-def _blocks(table: Table, json: bool) -> None:
-    blocks = live(table.snapshot().snapshot)
+def _blocks(table: Table, json: bool) -> int:
+    snapshot = table.snapshot()
+    blocks = live(snapshot)
     if json:
         show_json([block.json() for block in blocks])
     else:
         show_table(SHORT, [cells(block) for block in blocks])
+    if not snapshot.left_out:
+        return 0
+    told = "; ".join(f"{ulid}: {damage}" for ulid, damage in sorted(snapshot.left_out.items()))
+    return complain(f"{counted(len(snapshot.left_out), 'block')} of {table.url} left out: {told}")
 
 
 def _table(lake: Bucket, name: str, world: World) -> dict[str, Cell] | None:
-    """A table of the lake by its index alone; None for a folder that is none."""
+    """A table of the lake, by its index alone where it has one; None for a folder that is none."""
     bucket = Prefixed(lake, name)
     row: dict[str, Cell] = {"name": name, "url": bucket.url}
     try:
-        if not exists(bucket):
+        if not exists(bucket) and whole_block(bucket) is None:
             return None
-        snapshot = Table.open_bucket(bucket, world).snapshot()
+        snapshot = Table.open_bucket(bucket, world, discovery=None).snapshot()
     except BlockstoreError as error:
         return (
             row
             | dict.fromkeys(("version", "changed", "blocks", "rows", "bytes"), None)
             | {"problem": str(error)}
         )
-    frame = snapshot.blocks.table()
+    blocks = snapshot.blocks
+    frame = blocks.table()
+    newest_ms = max((block.meta.uploaded_time for block in snapshot.snapshot.listed), default=None)
     return row | {
         "version": snapshot.version,
-        "changed": iso(snapshot.time_ms),
-        "blocks": len(snapshot.blocks),
+        "changed": iso(newest_ms if snapshot.version is None else snapshot.time_ms),
+        "blocks": len(blocks),
         "rows": pc.sum(frame["rows"]).as_py() or 0,
         "bytes": pc.sum(frame["bytes"]).as_py() or 0,
-        "problem": None,
+        "problem": _left_out(snapshot.left_out),
     }
+
+
+def _left_out(blocks: Mapping[str, str]) -> str | None:
+    if not blocks:
+        return None
+    ulid, damage = min(blocks.items())
+    return f"{counted(len(blocks), 'block')} left out: {ulid}: {damage}"
 
 
 def _cells(row: dict[str, Cell]) -> dict[str, str]:

@@ -27,7 +27,7 @@ _DEBUG = "--debug"
 _HELP = ("--help", "-h")
 _ABOUT = "Tables on object storage: immutable blocks, one compactor, exact snapshots."
 _EPILOGUE = (
-    "URL is a folder, file:///folder, s3://bucket/prefix or memory://name. "
+    "URL is a folder, file:///folder, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or memory://name. "
     "`blockstore VERB --help` explains a verb; --debug shows the traceback of an error."
 )
 

@@ -6,7 +6,10 @@ from typing import Annotated, TypeAlias
 
 from cyclopts import Parameter
 
-__all__ = ["Json", "Many"]
+__all__ = ["DryRun", "Json", "Many"]
+
+DryRun: TypeAlias = Annotated[bool, Parameter(negative="")]
+"""``--dry-run``: say what would happen, and change nothing."""
 
 Json: TypeAlias = Annotated[bool, Parameter(negative="")]
 """``--json``: one JSON document on standard output."""

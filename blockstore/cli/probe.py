@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from blockstore.bucket import open_bucket
-from blockstore.bucket.probe import Finding, Result
+from blockstore.bucket.probe import Finding, Result, verdict
 from blockstore.bucket.probe import probe as measure
+from blockstore.cli.failure import complain
 from blockstore.cli.options import Json
-from blockstore.cli.output import Column, show_json, show_table
+from blockstore.cli.output import Column, say, show_json, show_table
 from blockstore.world import World
 
 __all__ = ["probe"]
@@ -22,7 +23,8 @@ _COLUMNS = (
 def probe(url: str, /, *, json: Json = False) -> int:
     """Measure what a store guarantees.
 
-    Writes a few small objects below the URL and removes them. The exit code is 1 if a promise is not kept.
+    Writes a few small objects below the URL and removes them. The exit code is 1 if a promise is not kept without which
+    something does not work; a warning costs something, and works.
 
     Parameters
     ----------
@@ -32,13 +34,18 @@ def probe(url: str, /, *, json: Json = False) -> int:
         Print JSON: one object a promise.
     """
     world = World.real()
-    findings = measure(open_bucket(url, world), world)
+    bucket = open_bucket(url, world)
+    findings = measure(bucket, world)
     rows = [_row(finding) for finding in findings]
     if json:
         show_json(rows)
     else:
         show_table(_COLUMNS, rows)
-    return 1 if any(finding.result is Result.FAILED for finding in findings) else 0
+        say(verdict(findings))
+    broken = [finding.name for finding in findings if finding.result is Result.FAILED]
+    if not broken:
+        return 0
+    return complain(f"{bucket.url} does not keep {', '.join(broken)}: {verdict(findings)}")
 
 
 def _row(finding: Finding) -> dict[str, str]:

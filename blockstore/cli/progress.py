@@ -12,15 +12,26 @@ __all__ = ["progress"]
 
 
 @contextmanager
-def progress(what: str, total: float | None, *, quiet: bool = False) -> Iterator[Advance]:
-    """Give a function that advances the bar by so many of ``total`` bytes; does nothing off a terminal."""
+def progress(
+    what: str, total: float | None, *, quiet: bool = False, counted: bool = False
+) -> Iterator[Advance]:
+    """Give a function that advances the bar by so many of ``total`` bytes, or, if ``counted``, things; does nothing off a
+    terminal."""
     if quiet or not sys.stderr.isatty():
         yield lambda _: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TransferSpeedColumn,
+    )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    amount = (MofNCompleteColumn(),) if counted else (DownloadColumn(), TransferSpeedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), *amount)
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
-        yield lambda amount: bar.advance(task, amount)
+        yield lambda step: bar.advance(task, step)

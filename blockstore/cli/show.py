@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Annotated, TypeAlias
+
 import pyarrow as pa
+from cyclopts import Parameter
 
 from blockstore.cli.blocks import Shown, cells, examine
 from blockstore.cli.options import Json
 from blockstore.cli.output import Cell, Column, count, counted, iso, say, show_json, show_table, size
+from blockstore.cli.provenance import Provenance, provenance, rows_by_source
 from blockstore.errors import Invalid, NotFound
 from blockstore.format.block import ChunkFile, StatValue
 from blockstore.names import is_ulid
-from blockstore.table import open as open_table
+from blockstore.table import open_any
 
 __all__ = ["show"]
+
+Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 
 _FILES = (
     Column("path", "FILE"),
@@ -29,8 +36,8 @@ _STATISTICS = (
 )
 
 
-def show(url: str, ulid: str, /, *, json: Json = False) -> None:
-    """Show everything about one block.
+def show(url: str, ulid: str, /, *, rows: Flag = False, json: Json = False) -> None:
+    """Show everything about one block: its state and why, its marks, who has it, its files and their statistics.
 
     Parameters
     ----------
@@ -38,19 +45,24 @@ def show(url: str, ulid: str, /, *, json: Json = False) -> None:
         The table.
     ulid
         The block.
+    rows
+        Count the rows of each source; of a merged block this reads a column of every file.
     json
         Print JSON, with the statistics of every file.
     """
     if not is_ulid(ulid.upper()):
         raise Invalid(f"{ulid!r} is no block's name, expected a ULID such as 01JD0000000000000000000000")
-    table = open_table(url)
+    table = open_any(url)
     block = next((block for block in examine(table) if block.ulid == ulid.upper()), None)
     if block is None:
         raise NotFound(f"there is no block {ulid.upper()} in {table.url}: list them with blockstore inspect")
+    known = provenance(table, block)
+    by_source = rows_by_source(table, block.meta) if rows and block.meta is not None else None
     if json:
-        show_json({**block.json(), "files": [_file(file) for file in _files(block)]})
+        value = {**block.json(), **known.json(), "files": [_file(file) for file in _files(block)]}
+        show_json(value if by_source is None else {**value, "rows_by_source": by_source})
     else:
-        _tell(block, table.definition.schema)
+        _tell(block, known, by_source, table.definition.schema)
 
 
 def _files(block: Shown) -> tuple[ChunkFile, ...]:
@@ -71,12 +83,13 @@ def _file(file: ChunkFile) -> dict[str, Cell]:
     }
 
 
-def _tell(block: Shown, schema: pa.Schema) -> None:
+def _tell(block: Shown, known: Provenance, by_source: Mapping[str, int] | None, schema: pa.Schema) -> None:
     shown = cells(block)
     say(f"block    {block.ulid}")
     say(f"state    {block.state}: {block.reason}")
     if block.version is not None:
         say(f"version  {block.version}, rows from id {block.first_row_id}")
+    _tell_provenance(known)
     meta = block.meta
     if meta is None:
         say(f"size     {size(block.bytes)} in {counted(block.objects or 0, 'object')}")
@@ -89,7 +102,11 @@ def _tell(block: Shown, schema: pa.Schema) -> None:
     for title, text in (("labels", shown["labels"]), ("job", shown["job"]), ("producer", meta.producer)):
         if text:
             say(f"{title:<8} {text}")
-    say(f"sources  {', '.join(meta.sources[:20])}{' …' if len(meta.sources) > 20 else ''}")
+    if by_source is None:
+        say(f"sources  {', '.join(meta.sources[:20])}{' …' if len(meta.sources) > 20 else ''}")
+    else:
+        for source, found in by_source.items():
+            say(f"source   {source}: {counted(found, 'row')}")
     if meta.parents:
         say(f"parents  {', '.join(parent.ulid for parent in meta.parents)}")
     if block.excepted:
@@ -98,6 +115,26 @@ def _tell(block: Shown, schema: pa.Schema) -> None:
     show_table(_FILES, [_file_cells(file) for file in meta.files])
     say("")
     show_table(_STATISTICS, [row for file in meta.files for row in _statistics(file, schema)])
+
+
+def _tell_provenance(known: Provenance) -> None:
+    if known.committed is not None:
+        entry = known.committed
+        told = f": {entry.message}" if entry.message else ""
+        say(f"commit   {entry.operation}, {iso(entry.time // 1000 * 1000)}, by {entry.by}{told}")
+    if known.named_by is not None:
+        say(f"named by {known.named_by}")
+    if known.mark is not None:
+        mark = known.mark
+        details = f": {mark.details}" if mark.details else ""
+        by = f", superseded by {mark.superseded_by}" if mark.superseded_by else ""
+        say(f"mark     for deletion, {mark.reason}, {iso(mark.deletion_time_s * 1000)}{details}{by}")
+    if known.no_compact:
+        say("mark     no-compact: merges leave it alone")
+    for problem in known.mark_problems:
+        say(f"mark     {problem}")
+    if known.debris:
+        say(f"debris   {counted(len(known.debris), 'object')} of failed attempts, {known.debris[0]} is one")
 
 
 def _file_cells(file: ChunkFile) -> dict[str, str]:

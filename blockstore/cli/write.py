@@ -17,7 +17,7 @@ from blockstore.errors import Invalid
 from blockstore.format.block import Job
 from blockstore.operations.append import AppendedBlock
 from blockstore.operations.writer import Writer
-from blockstore.table import open as open_table
+from blockstore.table import open_any
 
 __all__ = ["write"]
 
@@ -64,7 +64,7 @@ def write(
     if (app is None) != (batch is None):
         raise Usage("--app and --batch name a job together: give both or neither")
     job = None if app is None or batch is None else Job(app=app, batch=batch)
-    table = open_table(url)
+    table = open_any(url)
     labels = pairs(label, "--label") or None
     with sources(files, format_) as named:
         total = sum(source.bytes for source in named)

@@ -65,6 +65,10 @@ class Definition:
         properties: Properties | None = None,
     ) -> Definition:
         """The first definition of a table: canonical types, field ids from 1. Raises Invalid."""
+        if not isinstance(schema, pa.Schema):
+            raise Invalid(
+                f"the schema is {schema!r}, expected a pyarrow Schema such as pa.schema([('id', pa.int64())])"
+            )
         plain = canonical(schema)
         if len(plain) == 0:
             raise Invalid("the schema has no columns, expected at least one")

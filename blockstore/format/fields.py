@@ -69,9 +69,12 @@ def check_names(names: Iterable[str]) -> None:
                 f"column name {name!r} is reserved ({', '.join(RESERVED)} and {_RESERVED_PREFIX}*): rename the column"
             )
         twin = seen.get(name.lower())
+        if twin == name:
+            raise Invalid(f"two columns have the same name, {name!r}, expected each name once: rename one")
         if twin is not None:
             raise Invalid(
-                f"columns {twin!r} and {name!r} have the same name, upper and lower case aside: rename one"
+                f"columns {twin!r} and {name!r} differ in upper and lower case only, expected names that SQL can tell apart: "
+                "rename one"
             )
         seen[name.lower()] = name
 

@@ -14,9 +14,11 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import orjson
+import pyarrow as pa
 
 from blockstore.errors import Corrupt, Invalid
 from blockstore.format.block import BlockMeta, ChunkFile, ColumnStats, Job, Parent, VisibleBy
@@ -35,6 +37,8 @@ LoadSources = Callable[[], bytes]
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SMALL = 2**31 - 1
+_PLAIN_STATS = frozenset({"min", "max", "nulls"})
+_SCALARS = frozenset({type(None), bool, int, float, str})
 _NESTED = ("stats", "compaction", "blockstore")
 
 
@@ -63,9 +67,12 @@ def decode(data: bytes, *, ulid: str, load_sources: LoadSources | None = None) -
     compaction = document.document("compaction")
     sources = _sources(compaction, load_sources)
     block = document.document("blockstore")
-    schema = block.base64("schema")
+    try:
+        schema, types = _schema(block.base64("schema"))
+    except Corrupt as error:
+        raise Corrupt(f"{document.subject}: blockstore.schema: {error}") from None
     meta = _meta(document, sources=sources, schema=schema)
-    _check_against_schema(meta, document.subject)
+    _check_against_schema(meta, types, document.subject)
     return meta
 
 
@@ -211,6 +218,12 @@ def _file(document: Document) -> ChunkFile:
 
 
 def _stats(columns: Document, name: str, rows: int) -> ColumnStats:
+    plain = columns.raw(name)
+    if isinstance(plain, dict) and plain.keys() == _PLAIN_STATS:
+        # The usual shape, checked at once: most of a meta.json is this, and a look at a table decodes many.
+        low, high, nulls = plain["min"], plain["max"], plain["nulls"]
+        if type(nulls) is int and 0 <= nulls <= rows and type(low) in _SCALARS and type(high) in _SCALARS:
+            return ColumnStats(min=low, max=high, nulls=nulls)
     stats = columns.document(name)
     low, high = stats.raw("min"), stats.raw("max")
     for bound, value in (("min", low), ("max", high)):
@@ -229,9 +242,7 @@ def _check_counts(meta: BlockMeta, stats: Document) -> None:
         stats.fail("numRows", f"{rows}, the sum over its chunks")
 
 
-def _check_against_schema(meta: BlockMeta, subject: str) -> None:
-    schema = deserialize(meta.schema, f"{subject}: blockstore.schema")
-    types = {field.name: field.type for field in schema}
+def _check_against_schema(meta: BlockMeta, types: Mapping[str, pa.DataType], subject: str) -> None:
     for role, name in (("time_column", meta.time_column), *(("sort_by", name) for name in meta.sort_by)):
         if name is not None and name not in types:
             raise Corrupt(f"{subject}: blockstore.{role} names {name[:60]!r}, which is not in its schema")
@@ -246,6 +257,12 @@ def _check_against_schema(meta: BlockMeta, subject: str) -> None:
                 decode_statistic(types[name], stats.max)
             except Corrupt as error:
                 raise Corrupt(f"{subject}: {file.path}, column {name!r}: {error}") from None
+
+
+@lru_cache(maxsize=256)
+def _schema(schema: bytes) -> tuple[bytes, Mapping[str, pa.DataType]]:
+    """The same bytes, held once for all blocks that have them, and what they say of the columns."""
+    return schema, {field.name: field.type for field in deserialize(schema)}
 
 
 def _unknown(document: Document, *nested: Document) -> bytes:

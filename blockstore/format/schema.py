@@ -169,19 +169,21 @@ def _cast_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def _check_columns(found: list[str], expected: list[str]) -> None:
     if len(set(found)) != len(found):
         twice = sorted({name for name in found if found.count(name) > 1})
-        raise Invalid(f"columns {_names(twice)} stand twice in the data: rename or drop one of each")
+        raise Invalid(
+            f"the data has {_columns(twice)} twice, expected each name once: rename or drop one of each"
+        )
     missing = [name for name in expected if name not in set(found)]
     if missing:
         raise Invalid(
-            f"the data lacks the columns {_names(missing)}; the table has {_names(expected)}: "
-            "add them, as nulls if need be"
+            f"the data lacks {_columns(missing)}, expected all of the table's, {_names(expected)}: add what is missing, as "
+            "nulls if need be"
         )
     check_names(name for name in found if name not in RESERVED or name not in expected)
     extra = [name for name in found if name not in set(expected)]
     if extra:
         raise Invalid(
-            f"the data has columns {_names(extra)} that the table lacks; it has {_names(expected)}: "
-            "drop them, or add them to the table with alter"
+            f"the data has {_columns(extra)}, expected only the table's, {_names(expected)}: drop what is too much, or add "
+            "it to the table with alter"
         )
 
 
@@ -224,7 +226,7 @@ def _refuse_nulls(column: pa.Array, name: str, why: str, first_row: int) -> None
     if column.null_count:
         row = first_row + pc.index(pc.is_null(column), True).as_py()
         raise Invalid(
-            f"column {name!r} is null in row {row:,} (from 0), but it {why}: give every row a value"
+            f"column {name!r} is null in row {row:,} (counted from 0), expected a value because it {why}: give every row one"
         )
 
 
@@ -280,6 +282,11 @@ def _adapted(rows: pa.RecordBatch | pa.Table, at: int | None, field: pa.Field) -
     if pt.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     return column if column.type.equals(field.type) else column.cast(field.type)
+
+
+def _columns(names: list[str]) -> str:
+    """One column or several, by name."""
+    return f"column{'s' if len(names) > 1 else ''} {_names(names)}"
 
 
 def _names(names: Iterable[str], shown: int = 12) -> str:

@@ -17,7 +17,7 @@ def assemble(
     state: State, change: Change, draft: Draft, *, time_ms: int, checkpoint: int | None, by: str
 ) -> Entry:
     """The entry after ``state`` that says ``draft``; ``checkpoint`` is the newest one known, a hint for readers."""
-    removed = {ulid: block for ulid in draft.remove if (block := state.blocks.get(ulid)) is not None}
+    removed = state.blocks.get_all(draft.remove)
     add = tuple(
         replace(
             block,

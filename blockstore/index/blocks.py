@@ -115,6 +115,18 @@ class Blocks:
         place = view.base.position(ulid)
         return None if place is None else view.base.take([place])[0]
 
+    def get_all(self, ulids: Iterable[str]) -> dict[str, LiveBlock]:
+        """Those of these ULIDs that are live, read together: a tenth of the cost of one after the other."""
+        view, found, places = self._view, {}, []
+        for ulid in dict.fromkeys(ulids):
+            held = view.overlay.get(ulid)
+            if held is not None:
+                found[ulid] = held
+            elif ulid not in view.overlay and (place := view.base.position(ulid)) is not None:
+                places.append(place)
+        found.update({block.ulid: block for block in view.base.take(places)})
+        return found
+
     def changed(self, remove: Iterable[str], put: Iterable[LiveBlock]) -> Blocks:
         """The set without ``remove``, all of which are in it, then with ``put`` (the same ULID is replaced)."""
         view, size = self._view, self._size
@@ -126,7 +138,10 @@ class Blocks:
             else:
                 overlay[ulid] = None
         for block in put:
-            held = overlay[block.ulid] is not None if block.ulid in overlay else block.ulid in self
+            if block.ulid in overlay:
+                held = overlay[block.ulid] is not None
+            else:
+                held = view.base.position(block.ulid) is not None
             size += not held
             overlay[block.ulid] = block
         changed = Blocks(view.base, overlay.finish(), size)
@@ -151,6 +166,11 @@ class Blocks:
         """All ULIDs, sorted."""
         found: list[str] = self._view.table["ulid"].to_pylist()
         return found
+
+    def holding(self, sources: Iterable[str]) -> list[LiveBlock]:
+        """The blocks that account for any of these sources, in the order of their ULIDs."""
+        rows = self.rows()
+        return rows.take(rows.holding(sources))
 
     def sources(self) -> UlidArray:
         """The sources of all blocks, sorted; live blocks never share one."""

@@ -6,23 +6,68 @@ Invariants (protocol 3.4):
   before: ``BoundaryLost``, and nobody writes or deletes.
 - A check that accepts goes to the store, after the entry that it checks; what is cached only spares the bytes (304), and
   may refuse, never accept.
+- It advances by compare-and-set on the ETag of the value read. A lost race, or an answer that was lost, is read again and
+  decided anew. On a store that does not refuse stale writes it never advances: a late one could move it back.
 """
 
 from __future__ import annotations
 
+import logging
 import re
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 
-from blockstore.bucket.api import Bucket, NotModified, ReadBucket
-from blockstore.errors import AlreadyExists, BoundaryLost, NoSpace, ObjectMissing, Unavailable
+from blockstore.bucket.api import Bucket, NotModified, ReadBucket, writable
+from blockstore.bucket.probe import IF_MATCH, Result, probe
+from blockstore.errors import (
+    AlreadyExists,
+    BlockstoreError,
+    BoundaryLost,
+    Invalid,
+    NoSpace,
+    ObjectMissing,
+    PreconditionFailed,
+    Unavailable,
+)
 from blockstore.index.storetime import Pace
 from blockstore.names import BOUNDARY
 from blockstore.world import World
 
-__all__ = ["Boundary", "encode_boundary", "parse_boundary", "write_first"]
+__all__ = ["Boundary", "BoundaryCounts", "encode_boundary", "parse_boundary", "write_first"]
+
+_logger = logging.getLogger(__name__)
 
 _DIGITS = re.compile(rb"[0-9]{1,20}")
 _U64_MAX = 2**64 - 1
+_TRIES = 10
+
+
+@dataclass(slots=True)
+class BoundaryCounts:
+    """What one handle has asked of the boundary so far; only grows, for whoever exports metrics."""
+
+    checks: int = 0
+    """Entries checked: step 5 of commits."""
+    refusals: int = 0
+    """Checks that refused: stale writes."""
+    advances: int = 0
+    """Times that this handle moved the boundary."""
+    failed: int = 0
+    """Calls of ``advance`` that ended in an error."""
+    seconds: float = 0.0
+    """Time spent in checks and advances."""
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def add(
+        self, *, checks: int = 0, refusals: int = 0, advances: int = 0, failed: int = 0, seconds: float = 0.0
+    ) -> None:
+        """Count, from any thread."""
+        with self._lock:
+            self.checks += checks
+            self.refusals += refusals
+            self.advances += advances
+            self.failed += failed
+            self.seconds += seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +79,14 @@ class _Seen:
 class Boundary:
     """The boundary of one table; safe to share between threads."""
 
-    def __init__(self, bucket: ReadBucket) -> None:
+    def __init__(self, bucket: ReadBucket, world: World) -> None:
         self._bucket = bucket
+        self._world = world
         self._seen = _Seen(0, None)
+        self._lock = threading.Lock()
+        self._fixed: str | None = None
+        self._measured = False
+        self.counts = BoundaryCounts()
 
     @property
     def seen(self) -> int:
@@ -55,30 +105,122 @@ class Boundary:
 
     def look(self) -> int | None:
         """The same, but None where there is no boundary and none was ever seen."""
+        seen = self._look()
+        return None if seen is None else seen.value
+
+    def check(self, entry: int) -> bool:
+        """Whether an entry, created or read before this call, is above the boundary: step 5 of a commit."""
+        started = self._world.clock.monotonic_s()
+        above = entry > self.read()
+        self.counts.add(checks=1, refusals=not above, seconds=self._world.clock.monotonic_s() - started)
+        return above
+
+    def why_fixed(self) -> str | None:
+        """Why the boundary cannot advance on this store; None if it can. Measured once where the store cannot say."""
+        if not self._measured:
+            bucket = writable(self._bucket)
+            says = bucket.refuses_stale_writes()
+            self._fixed = _measure(bucket, self._world) if says is None else (None if says else _IGNORED)
+            self._measured = True
+        return self._fixed
+
+    def advance(self, to: int) -> int:
+        """Raise the boundary to ``to`` unless it is as high already; answers its value now.
+
+        Raises BoundaryLost where it vanished, is garbage or fell; Invalid on a store that does not refuse stale
+        writes; Unavailable where nobody answers, and then it stands where it stood, or at ``to``.
+        """
+        started = self._world.clock.monotonic_s()
+        moved = False
+        try:
+            value, moved = self._advance(to)
+        except BlockstoreError as error:
+            self.counts.add(failed=1)
+            _logger.warning("%s of %s was not advanced to %s: %s", BOUNDARY, self._bucket.url, to, error)
+            raise
+        finally:
+            self.counts.add(advances=moved, seconds=self._world.clock.monotonic_s() - started)
+        return value
+
+    def _advance(self, to: int) -> tuple[int, bool]:
+        if not 0 <= to <= _U64_MAX:
+            raise Invalid(f"the boundary of {self._bucket.url} cannot be {to}, expected a u64")
+        bucket = writable(self._bucket)
+        pace = Pace(self._world)
+        sent = False
+        tries = 0
+        while True:
+            seen = self._look()
+            if seen is None or seen.etag is None:
+                raise BoundaryLost(
+                    f"{BOUNDARY} of {bucket.url} is missing, and it cannot be advanced to {to}: stop all writers, and "
+                    "restore it"
+                )
+            if seen.value >= to:
+                return seen.value, sent and seen.value == to
+            fixed = self.why_fixed()
+            if fixed is not None:
+                raise Invalid(f"{BOUNDARY} of {bucket.url} stays at {seen.value}: {fixed}")
+            try:
+                etag = bucket.put_if_match(BOUNDARY, encode_boundary(to), seen.etag)
+            except PreconditionFailed as error:
+                # Another was faster: the next read shows a higher value, or that it is lost.
+                tries += 1
+                if tries >= _TRIES:
+                    raise Unavailable(
+                        f"{BOUNDARY} of {bucket.url} was not advanced to {to}: {tries} races in a row were lost ({error}); "
+                        "try again"
+                    ) from error
+            except Unavailable as error:
+                tries += 1
+                if tries >= _TRIES or isinstance(error, NoSpace):
+                    raise
+                sent = True
+                pace.after_silence(tries)
+            else:
+                self._note(_Seen(to, etag))
+                return to, True
+
+    def _look(self) -> _Seen | None:
         before = self._seen
         try:
             found = self._bucket.get(BOUNDARY, if_none_match=before.etag)
         except NotModified:
-            return before.value
+            return before
         except ObjectMissing:
             if before.etag is None:
                 return None
             raise BoundaryLost(
                 f"{BOUNDARY} of {self._bucket.url} vanished, it was {before.value}: stop all writers, and restore it"
             ) from None
-        value = parse_boundary(found.data, self._bucket.url)
-        if value < before.value:
+        seen = _Seen(parse_boundary(found.data, self._bucket.url), found.etag)
+        if seen.value < before.value:
             raise BoundaryLost(
-                f"{BOUNDARY} of {self._bucket.url} fell from {before.value} to {value}, and it may only rise: "
+                f"{BOUNDARY} of {self._bucket.url} fell from {before.value} to {seen.value}, and it may only rise: "
                 "stop all writers, and restore it"
             )
-        if value >= self._seen.value:
-            self._seen = _Seen(value, found.etag)
-        return value
+        self._note(seen)
+        return seen
 
-    def check(self, entry: int) -> bool:
-        """Whether an entry, created or read before this call, is above the boundary: step 5 of a commit."""
-        return entry > self.read()
+    def _note(self, seen: _Seen) -> None:
+        with self._lock:
+            if seen.value >= self._seen.value:
+                self._seen = seen
+
+
+_IGNORED = (
+    "the store does not refuse stale writes (If-Match), so index entries, and blocks that the index dropped, are kept for "
+    "ever; keep tables that change on a store that 'blockstore probe' finds no fault with"
+)
+
+
+def _measure(bucket: Bucket, world: World) -> str | None:
+    (finding,) = probe(bucket, world, only=IF_MATCH)
+    if finding.result is Result.UNKNOWN:
+        raise Unavailable(
+            f"whether {bucket.url} refuses stale writes could not be measured ({finding.detail}): try again"
+        )
+    return None if finding.result is Result.OK else f"{_IGNORED} ({finding.detail})"
 
 
 def write_first(bucket: Bucket, world: World, patience_s: float) -> None:

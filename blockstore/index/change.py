@@ -11,14 +11,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from blockstore.errors import Conflict
+from blockstore.errors import Conflict, Invalid
 from blockstore.format.block import BlockMeta, Job
 from blockstore.format.definition import Definition
 from blockstore.index.added import AddedBlock
 from blockstore.index.entry import Entry, Epoch, Operation
 from blockstore.index.state import State
+from blockstore.names import is_ulid
 
-__all__ = ["Append", "Change", "ClaimEpoch", "Committed", "Create", "Done", "Draft", "Left"]
+__all__ = [
+    "COMPACTOR",
+    "Append",
+    "Change",
+    "ClaimEpoch",
+    "Committed",
+    "Create",
+    "Discover",
+    "Done",
+    "Draft",
+    "Expire",
+    "Left",
+    "RaiseWatermarks",
+    "Tag",
+    "Untag",
+]
+
+COMPACTOR = "compactor"
+"""The role that discovers, raises the watermarks and collects; its shards (``compactor/3``) only merge."""
 
 
 class Left(StrEnum):
@@ -139,6 +158,128 @@ class ClaimEpoch(Change):
         return Draft(epochs={self.claims: (number + 1, self.commit)})
 
 
+@dataclass(kw_only=True)
+class Discover(Change):
+    """Publish blocks that a listing showed, ``blocks`` in the order of the cover; each counts as accounted for the
+    next. What is accounted already, comes too late or is of no known schema stays out, and the answer says so."""
+
+    operation: Operation = Operation.DISCOVER
+    commit: str
+    epoch: Epoch
+    """The compactor's claim: it alone verifies and removes (protocol 3.6)."""
+    blocks: tuple[BlockMeta, ...]
+    role: str | None = COMPACTOR
+    message: str = ""
+
+    def __post_init__(self) -> None:
+        _check_compactor(self)
+
+    def draft(self, state: State) -> Draft:
+        return Draft(add=tuple(AddedBlock(meta=meta) for meta in self.blocks), message=self.message)
+
+
+@dataclass(kw_only=True)
+class RaiseWatermarks(Change):
+    """Raise the horizon, the floor, or both; what has risen as far already stays where it is.
+
+    The caller keeps the horizon at or below the store's now - ``partial_delay``. A floor needs an entry that raised the
+    horizon to it before this one: ``keep`` lists the accounted sources at or below the floor that a complete listing,
+    made after that entry, still shows (protocol 3.6).
+    """
+
+    operation: Operation = Operation.HORIZON
+    commit: str
+    epoch: Epoch
+    role: str | None = COMPACTOR
+    horizon: str | None = None
+    floor: str | None = None
+    keep: tuple[str, ...] = ()
+    message: str = ""
+
+    def __post_init__(self) -> None:
+        _check_compactor(self)
+        for name, value in (("horizon", self.horizon), ("floor", self.floor)):
+            if value is not None and not is_ulid(value):
+                raise Invalid(f"the {name} is {value!r}, expected a ULID")
+        if self.keep and self.floor is None:
+            raise Invalid(
+                f"keep names {len(self.keep)} sources without a floor, and only a floor forgets any"
+            )
+
+    def draft(self, state: State) -> Draft | Done:
+        horizon = _above(self.horizon, state.horizon)
+        floor = _above(self.floor, state.floor)
+        if horizon is None and floor is None:
+            return Done()
+        if floor is not None and not state.below_horizon(floor):
+            raise Invalid(
+                f"the floor {floor} lies above the horizon {state.horizon} of version {state.version}, expected an earlier "
+                "entry that raised the horizon to it: raise that first, and list again"
+            )
+        return Draft(
+            horizon=horizon, floor=floor, keep=() if floor is None else self.keep, message=self.message
+        )
+
+
+@dataclass(kw_only=True)
+class Expire(Change):
+    """Remove blocks, each live with the exceptions under which it was read, and say why."""
+
+    operation: Operation = Operation.EXPIRE
+    commit: str
+    read: Mapping[str, frozenset[str]]
+    """The blocks to remove, and the exceptions that each had."""
+    reason: str
+    details: str = ""
+    read_version: int | None = None
+    role: str | None = None
+    epoch: Epoch | None = None
+    message: str = ""
+
+    def draft(self, state: State) -> Draft:
+        parameters = {"reason": self.reason, **({"details": self.details} if self.details else {})}
+        return Draft(
+            remove=tuple(sorted(self.read)),
+            read=self.read,
+            read_version=self.read_version,
+            parameters=parameters,
+            message=self.message,
+        )
+
+
+@dataclass(kw_only=True)
+class Tag(Change):
+    """Let a name stand for a version; nothing to do where it does so already."""
+
+    operation: Operation = Operation.TAG
+    commit: str
+    name: str
+    version: int
+    message: str = ""
+
+    def draft(self, state: State) -> Draft | Done:
+        if state.tags.get(self.name) == self.version:
+            return Done()
+        return Draft(tags={self.name: self.version}, message=self.message)
+
+
+@dataclass(kw_only=True)
+class Untag(Change):
+    """Take a name away; with a ``version`` only if it stands for that one."""
+
+    operation: Operation = Operation.UNTAG
+    commit: str
+    name: str
+    version: int | None = None
+    message: str = ""
+
+    def draft(self, state: State) -> Draft | Done:
+        held = state.tags.get(self.name)
+        if held is None or self.version not in (None, held):
+            return Done()
+        return Draft(tags={self.name: None}, message=self.message)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
     """What a commit answers."""
@@ -153,3 +294,16 @@ class Committed:
     """Whether it was done before this call."""
     left: Mapping[str, Left] = field(default_factory=dict)
     """Blocks that did not enter the index by this operation, and why."""
+
+
+def _check_compactor(change: Change) -> None:
+    if change.role != COMPACTOR or change.epoch is None:
+        raise Invalid(
+            f"{change.operation} was asked for by role {change.role!r} with epoch {change.epoch!r}, expected "
+            f"{COMPACTOR!r} and its claim: claim the role first"
+        )
+
+
+def _above(wanted: str | None, held: str | None) -> str | None:
+    """``wanted``, if it rises above what is held."""
+    return wanted if wanted is not None and (held is None or wanted > held) else None

@@ -39,7 +39,14 @@ from blockstore.index.sources import Sources
 from blockstore.index.state import State
 from blockstore.names import HINT, checkpoint_key
 
-__all__ = ["EVERY", "decode_checkpoint", "encode_checkpoint", "read_hint", "write_checkpoint"]
+__all__ = [
+    "EVERY",
+    "decode_checkpoint",
+    "encode_checkpoint",
+    "ensure_checkpoint",
+    "read_hint",
+    "write_checkpoint",
+]
 
 EVERY = 64
 """A committer writes a checkpoint after every entry whose id is a multiple of this."""
@@ -54,11 +61,17 @@ _COMPRESSION = {"compression": "zstd", "compression_level": 1}
 
 def write_checkpoint(bucket: Bucket, state: State) -> None:
     """Make sure that the version has its checkpoint, and point the hint at it. The state must be a confirmed one."""
+    if ensure_checkpoint(bucket, state):
+        bucket.put(HINT, orjson.dumps({"format": FORMAT_VERSION, "checkpoint": state.version}))
+
+
+def ensure_checkpoint(bucket: Bucket, state: State) -> bool:
+    """The same for a version that need not be a new one: the hint stays. Whether this call wrote it."""
     try:
         bucket.put_if_absent(checkpoint_key(state.version), encode_checkpoint(state))
     except AlreadyExists:
-        return
-    bucket.put(HINT, orjson.dumps({"format": FORMAT_VERSION, "checkpoint": state.version}))
+        return False
+    return True
 
 
 def read_hint(bucket: ReadBucket) -> int:
@@ -87,9 +100,10 @@ def encode_checkpoint(state: State) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def decode_checkpoint(data: bytes, *, version: int) -> State:
-    """The state that ``index/checkpoints/<version>.parquet`` holds. Raises Corrupt or NewerFormat, naming it."""
-    name = f"checkpoint {version} ({checkpoint_key(version)})"
+def decode_checkpoint(data: bytes, *, version: int, url: str = "") -> State:
+    """The state that ``index/checkpoints/<version>.parquet`` holds. Raises Corrupt or NewerFormat, naming it, and its
+    table where the ``url`` is given."""
+    name = f"checkpoint {version} ({checkpoint_key(version)})" + (f" of {url}" if url else "")
     try:
         file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
         frame = file.read(columns=FRAME.names, use_threads=False).combine_chunks()

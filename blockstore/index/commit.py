@@ -14,6 +14,7 @@ Invariants:
 from __future__ import annotations
 
 import functools
+import logging
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,7 @@ from blockstore.errors import (
     AccessDenied,
     AlreadyExists,
     BlockstoreError,
+    Conflict,
     Contended,
     Corrupt,
     Indeterminate,
@@ -34,19 +36,23 @@ from blockstore.errors import (
     Unavailable,
 )
 from blockstore.index.added import SourcesFile
+from blockstore.index.answers import already, blocks_of
 from blockstore.index.assemble import assemble
+from blockstore.index.blame import who_changed
 from blockstore.index.boundary import Boundary
-from blockstore.index.change import Change, Committed, Done, Left
+from blockstore.index.change import Change, Committed, Done
 from blockstore.index.entry import Entry, Operation, decode_entry, encode_entry
 from blockstore.index.fold import fold
 from blockstore.index.read import IndexReader
-from blockstore.index.rules import decide
+from blockstore.index.rules import changed, decide
 from blockstore.index.state import State
 from blockstore.index.storetime import Pace, StoreTime
 from blockstore.names import entry_key
 from blockstore.world import World
 
-__all__ = ["Attempt", "Committer", "already"]
+__all__ = ["Attempt", "Committer"]
+
+_logger = logging.getLogger(__name__)
 
 A = TypeVar("A")
 
@@ -82,8 +88,6 @@ class Committer:
         """The last checked state; None makes the next look cold."""
         self.checkpoint = 0
         """The newest checkpoint known: a hint for readers."""
-        self._contended = False
-        """Whether others wrote around the last commit: then looking first costs less than a PUT that must lose."""
 
     def commit(self, attempt: Attempt) -> Committed:
         """Bring the change into the index. Raises Conflict or Invalid (nothing of it is or will be in the index),
@@ -99,17 +103,24 @@ class Committer:
     def _commit(self, attempt: Attempt) -> Committed:
         deadline = self._clock.monotonic_s() + self._patience_s
         losses = 0
-        if self._contended and self.state is not None and not attempt.sent:
-            known = self.state.version
-            self._contended = self.catch_up().version > known
+        if self._pace.rivals >= 1 and self.state is not None and not attempt.sent:
+            self._pace.give_way()
+            self.catch_up(before_create=True)  # looking first costs less than a PUT that must lose
         while True:
             settled = self.settle(attempt, deadline)
             if settled is not None:
                 return settled
             state = self._checked()
-            decided = decide(state, attempt.change)
+            try:
+                decided = decide(state, attempt.change)
+            except Conflict as error:
+                if error.block is None:
+                    raise
+                since = getattr(attempt.change, "read_version", None)
+                by = who_changed(self._reader, state, error.block, since)
+                raise changed(state, error.block, by) from None
             if isinstance(decided, Done):
-                return already(state, _blocks_of(attempt.change), decided)
+                return already(state, blocks_of(attempt.change), decided)
             draft, left = decided
             entry = assemble(
                 state,
@@ -123,11 +134,12 @@ class Committer:
             after = _follow_up(state, entry, payload)
             attempt.sent[entry.id] = payload
             if self._send(attempt, entry.id, deadline, fresh=True, after=after):
+                self._pace.won()
                 return Committed(
                     version=entry.id, entry=entry, added=tuple(block.meta for block in entry.add), left=left
                 )
             losses += 1
-            self._contended |= losses > 1
+            self._pace.lost()
             self._give_way(attempt, losses, deadline)
 
     def settle(self, attempt: Attempt, deadline: float | None = None) -> Committed | None:
@@ -136,14 +148,18 @@ class Committer:
         Costs no request where nothing was sent. Raises Indeterminate where it can never be known, or not yet.
         """
         until = self._clock.monotonic_s() + self._patience_s if deadline is None else deadline
+        unclear = 0
         while attempt.sent and attempt.fate is None:
             state = self._checked()
             done = state.commits.find(attempt.change.commit)
             entry = min(attempt.sent)
             if done is not None:
-                attempt.fate = already(state, _blocks_of(attempt.change), Done(version=done))
+                attempt.fate = already(state, blocks_of(attempt.change), Done(version=done))
             elif entry > state.version:
                 self._send(attempt, entry, until, fresh=False)
+                unclear += 1
+                if unclear > 1:
+                    self._wait_for_sense(attempt, entry, unclear, until)
             elif state.commits.covers(entry):
                 del attempt.sent[entry]
             else:
@@ -151,6 +167,16 @@ class Committer:
         if isinstance(attempt.fate, Indeterminate):
             raise attempt.fate
         return attempt.fate
+
+    def _wait_for_sense(self, attempt: Attempt, entry: int, tries: int, deadline: float) -> None:
+        """A name that is taken, and an entry that is not there, once more: pause, and not for ever."""
+        if entry in attempt.sent:
+            if self._clock.monotonic_s() >= deadline:
+                odd = Unavailable(
+                    f"{entry_key(entry)} is called taken and then missing, {tries} times in a row"
+                )
+                raise self._unknown(attempt, entry, odd)
+            self._pace.after_silence(tries)
 
     def _look_below_window(self, attempt: Attempt, entry: int) -> None:
         """Read by itself an id that has left the window, to see whether it holds this change."""
@@ -174,7 +200,7 @@ class Committer:
         found = self._reader.decode(data, entry)
         del attempt.sent[entry]
         if found.commit == attempt.change.commit:
-            attempt.fate = Committed(version=entry, already=True)
+            attempt.fate = already(self._checked(), blocks_of(attempt.change), Done(version=entry))
 
     def _send(
         self, attempt: Attempt, entry: int, deadline: float, *, fresh: bool, after: State | None = None
@@ -188,6 +214,15 @@ class Committer:
             elif above:
                 self.catch_up()
             else:
+                _logger.warning(
+                    "index entry %s of %s, created by commit %s (%s), lies at or below the boundary %s: a stale write, refused "
+                    "and decided again",
+                    entry,
+                    self._bucket.url,
+                    attempt.change.commit,
+                    attempt.change.operation,
+                    self._boundary.seen,
+                )
                 self.state = None
             return above
         data = self._ask(attempt, entry, lambda: self._reader.get(entry))
@@ -200,7 +235,7 @@ class Committer:
         if not mine or after is not None:
             # Above the boundary: this entry is the history, and ours, if it is another's, is not.
             del attempt.sent[entry]
-        self._follow(found)
+        self._follow(entry, data)
         return mine
 
     def _put(self, attempt: Attempt, entry: int, deadline: float, *, fresh: bool) -> bool:
@@ -235,13 +270,16 @@ class Committer:
                 f"commit {attempt.change.commit} ({attempt.change.operation}) lost the race for {losses} index entries "
                 f"within {self._patience_s:g} s; nothing of it is in the index, try again"
             )
-        self._pace.after_loss(losses)
-        if (losses > 1 or self._contended) and self.state is not None:
-            self.catch_up()
+        self._pace.give_way()
+        if self._pace.rivals > 1 and self.state is not None:
+            self.catch_up(before_create=True)
 
-    def catch_up(self) -> State:
+    def catch_up(self, *, before_create: bool = False) -> State:
         """Move to the latest state: a poll, or a cold read."""
-        loaded = self._reader.cold() if self.state is None else self._reader.advance(self.state)
+        state = self.state
+        loaded = (
+            self._reader.cold() if state is None else self._reader.advance(state, before_create=before_create)
+        )
         self.state = loaded.state
         self.checkpoint = max(self.checkpoint, loaded.checkpoint)
         return self.state
@@ -251,10 +289,10 @@ class Committer:
             self.state = None
         return self.catch_up() if self.state is None else self.state
 
-    def _follow(self, entry: Entry) -> None:
+    def _follow(self, entry: int, data: bytes) -> None:
         """Fold an entry that was checked, or go and see if others stand between."""
-        if self.state is not None and entry.id == self.state.version + 1:
-            self.state = fold(self.state, entry)
+        if self.state is not None and entry == self.state.version + 1:
+            self.state = self._reader.follow(self.state, data)
         else:
             self.catch_up()
 
@@ -288,23 +326,6 @@ def _follow_up(state: State, entry: Entry, payload: bytes) -> State:
         raise Invalid(
             f"the {entry.operation} was not sent, because no reader could follow it: {error}"
         ) from error
-
-
-def already(state: State, blocks: tuple[str, ...], done: Done) -> Committed:
-    """The answer to an operation that had nothing to write."""
-    known = done.blocks or blocks
-    live = [block for ulid in known if (block := state.blocks.get(ulid)) is not None]
-    versions = {block.version for block in live}
-    return Committed(
-        version=versions.pop() if done.version is None and len(versions) == 1 else done.version,
-        added=tuple(block.meta for block in live),
-        already=all(reason is Left.ACCOUNTED for reason in done.left.values()),
-        left=done.left,
-    )
-
-
-def _blocks_of(change: Change) -> tuple[str, ...]:
-    return tuple(meta.ulid for meta in getattr(change, "blocks", ()))
 
 
 @functools.cache

@@ -29,7 +29,7 @@ from blockstore.format.features import FORMAT_VERSION, refuse_newer, refuse_unkn
 from blockstore.index.added import AddedBlock, ulids
 from blockstore.names import entry_key, is_ulid
 
-__all__ = ["Entry", "Epoch", "Operation", "decode_entry", "encode_entry", "epoch_of"]
+__all__ = ["Entry", "Epoch", "Operation", "decode_entry", "decode_removed", "encode_entry", "epoch_of"]
 
 Epoch = tuple[int, str]
 """A role's number and the commit id of whoever claimed it."""
@@ -53,6 +53,7 @@ class Operation(StrEnum):
     UNTAG = "untag"
     EPOCH = "epoch"
     HORIZON = "horizon"
+    REBUILD = "rebuild"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,18 +123,10 @@ def encode_entry(entry: Entry) -> bytes:
     return orjson.dumps({name: item for name, item in value.items() if item not in (None, "", [], {})})
 
 
-def decode_entry(data: bytes, *, entry_id: int) -> Entry:
-    """The entry that ``index/<id>.json`` holds. Raises Corrupt or NewerFormat, naming the entry."""
-    name = f"index entry {entry_id} ({entry_key(entry_id)})"
-    fields = parse(data, name)
-    refuse_newer(fields.integer("format", low=1), name)
-    requires = fields.texts("requires", ())
-    refuse_unknown(requires, name)
-    found = fields.integer("id")
-    if found != entry_id:
-        raise Corrupt(
-            f"{name} says that its id is {found}, expected {entry_id}: it was copied or renamed, restore it from a copy"
-        )
+def decode_entry(data: bytes, *, entry_id: int, url: str = "") -> Entry:
+    """The entry that ``index/<id>.json`` holds. Raises Corrupt or NewerFormat, naming the entry, and its table where the
+    ``url`` is given."""
+    name, fields, requires = _fields(data, entry_id, url)
     return Entry(
         id=entry_id,
         commit=fields.ulid("commit"),
@@ -162,6 +155,26 @@ def decode_entry(data: bytes, *, entry_id: int) -> Entry:
         requires=requires,
         by=fields.text("by", ""),
     )
+
+
+def decode_removed(data: bytes, *, entry_id: int, url: str = "") -> tuple[str, ...]:
+    """The ``remove`` of an entry that a reader has followed before, and nothing else of it."""
+    return ulids(_fields(data, entry_id, url)[1], "remove")
+
+
+def _fields(data: bytes, entry_id: int, url: str) -> tuple[str, Document, tuple[str, ...]]:
+    """What errors call the entry, its fields, and the features that it requires: all of them known."""
+    name = f"index entry {entry_id} ({entry_key(entry_id)})" + (f" of {url}" if url else "")
+    fields = parse(data, name)
+    refuse_newer(fields.integer("format", low=1), name)
+    requires = fields.texts("requires", ())
+    refuse_unknown(requires, name)
+    found = fields.integer("id")
+    if found != entry_id:
+        raise Corrupt(
+            f"{name} says that its id is {found}, expected {entry_id}: it was copied or renamed, restore it from a copy"
+        )
+    return name, fields, requires
 
 
 def _job(fields: Document) -> Job | None:

@@ -95,13 +95,11 @@ def _refuse(entry: Entry, found: str, expected: str) -> NoReturn:
 
 
 def _removed(state: State, entry: Entry) -> dict[str, LiveBlock]:
-    removed = {}
+    live = state.blocks.get_all(entry.remove)
     for ulid in entry.remove:
-        block = state.blocks.get(ulid)
-        if block is None:
+        if ulid not in live:
             _refuse(entry, f"removes block {ulid}, which is not live", "blocks that are live before it")
-        removed[ulid] = block
-    return removed
+    return {ulid: live[ulid] for ulid in entry.remove}
 
 
 def _row_ids(state: State, entry: Entry) -> Iterable[tuple[AddedBlock, int]]:

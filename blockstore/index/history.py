@@ -10,9 +10,9 @@ Rules (protocol 3.5):
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
-from blockstore.errors import Corrupt, NotFound, ObjectMissing, Unavailable, VersionExpired
-from blockstore.index.checkpoint import decode_checkpoint
+from blockstore.errors import Corrupt, NotFound, Unavailable, VersionExpired
 from blockstore.index.entry import Entry
 from blockstore.index.read import IndexReader
 from blockstore.index.state import State
@@ -62,12 +62,17 @@ class History:
             if version > boundary:
                 return self.at(version)
             if boundary:
-                raise self._expired(f"the version as of {time_ms} ms", boundary)
-            raise NotFound(f"{self._url} has no version as of {time_ms} ms: its first entry is younger")
-        raise self._moving(f"the version as of {time_ms} ms")
+                raise self.expired(f"the version as of {_iso(time_ms)}", boundary)
+            raise NotFound(f"{self._url} has no version as of {_iso(time_ms)}: its first entry is younger")
+        raise self._moving(f"the version as of {_iso(time_ms)}")
 
     def entries(self, first: int | None = None, last: int | None = None) -> Iterator[Entry]:
         """The entries from ``first`` (default: the oldest left) to ``last`` (default: the latest), oldest first."""
+        for entry, data in self.raw(first, last):
+            yield self._reader.decode(data, entry)
+
+    def raw(self, first: int | None = None, last: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """The same as ids and bytes, for who needs a part of each."""
         boundary = self._reader.boundary.read()
         start = boundary + 1 if first is None else max(first, 1)
         end = self._latest.version if last is None else min(last, self._latest.version)
@@ -77,7 +82,7 @@ class History:
             boundary = self._reader.boundary.read()
             if start <= boundary:
                 if first is not None:
-                    raise self._expired(f"entry {start}", boundary)
+                    raise self.expired(f"entry {start}", boundary)
                 start = boundary + 1
                 continue
             first = start
@@ -87,20 +92,31 @@ class History:
                         f"index entry {entry} of {self._url} is missing above the boundary {boundary}, expected all from "
                         f"{boundary + 1} to {self._latest.version}: restore it from a copy"
                     )
-                yield self._reader.decode(data, entry)
+                yield entry, data
             start = page.stop
 
     def _tagged(self, version: int, boundary: int) -> State:
-        tags = sorted(name for name, pinned in self._latest.tags.items() if pinned == version)
-        if not tags:
-            raise self._expired(f"version {version}", boundary)
-        key = checkpoint_key(version)
-        try:
-            return decode_checkpoint(self._reader.bucket.get(key).data, version=version)
-        except ObjectMissing:
-            raise Corrupt(
-                f"{key} is missing although tag {tags[0]!r} pins version {version}: restore it from a copy, or untag"
-            ) from None
+        found = self._pinned(self._latest, version)
+        if found is None:
+            # It may have been tagged, or untagged, since the state that is known.
+            latest = self._reader.advance(self._latest).state
+            found = self._pinned(latest, version)
+            tags = [name for name, pinned in sorted(latest.tags.items()) if pinned == version]
+            if found is None and tags:
+                raise Corrupt(
+                    f"{checkpoint_key(version)} of {self._url} is missing although tag {tags[0]!r} pins version {version}: "
+                    "restore it from a copy, or untag"
+                )
+        if found is None:
+            raise self.expired(f"version {version}", boundary)
+        return found
+
+    def _pinned(self, state: State, version: int) -> State | None:
+        """The state in the checkpoint of a version that ``state`` pins; None if none does, or it is missing."""
+        if version not in state.tags.values():
+            return None
+        data = self._reader.checkpoint_data(version)
+        return None if data is None else self._reader.checkpoint(data, version)
 
     def _search(self, boundary: int, time_ms: int) -> int | None:
         """The last version above the boundary with a time at or before ``time_ms``, the boundary itself if there is
@@ -117,7 +133,8 @@ class History:
                 high = middle
         return low
 
-    def _expired(self, what: str, boundary: int) -> VersionExpired:
+    def expired(self, what: str, boundary: int) -> VersionExpired:
+        """The error for what was collected; it names the oldest version left."""
         return VersionExpired(
             f"{what} of {self._url} was collected; the oldest version left is {boundary + 1}, the latest "
             f"{self._latest.version}: tag a version to keep it longer"
@@ -128,3 +145,11 @@ class History:
             f"{what} of {self._url} could not be read: the boundary moved, or an object vanished, during each of "
             f"{_RESTARTS} attempts; try again"
         )
+
+
+def _iso(time_ms: int) -> str:
+    """The time as people write it; one that no calendar has as milliseconds."""
+    try:
+        return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError, OSError):
+        return f"{time_ms} ms"

@@ -19,29 +19,30 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import cast
 
-from blockstore.bucket.api import Bucket, ReadBucket
+from blockstore.bucket.api import Bucket, ReadBucket, writable
 from blockstore.errors import (
     BlockstoreError,
     Conflict,
     Indeterminate,
     Invalid,
     NotFound,
+    ObjectMissing,
     Unavailable,
 )
 from blockstore.format.block import BlockMeta
 from blockstore.format.definition import Definition
-from blockstore.index.boundary import Boundary, write_first
-from blockstore.index.change import Append, Change, Committed, Create, Done
+from blockstore.index.answers import share_of
+from blockstore.index.boundary import Boundary, parse_boundary, write_first
+from blockstore.index.change import Append, Change, Committed, Create
 from blockstore.index.checkpoint import EVERY, write_checkpoint
-from blockstore.index.commit import Attempt, Committer, already
+from blockstore.index.commit import Attempt, Committer
 from blockstore.index.entry import Entry
 from blockstore.index.history import History
 from blockstore.index.queue import CommitQueue, Waiting
 from blockstore.index.read import IndexReader
 from blockstore.index.state import State
-from blockstore.names import entry_key
+from blockstore.names import BOUNDARY, entry_key
 from blockstore.world import World
 
 __all__ = ["Log", "create", "exists"]
@@ -64,8 +65,11 @@ class Log:
         self._world = world
         self._program = program
         self._patience_s = patience_s
-        self._reader = IndexReader(bucket, world, Boundary(bucket))
-        self._queue = CommitQueue(self._carry)
+        self.boundary = Boundary(bucket, world)
+        """The table's boundary as this handle reads it; its ``counts`` are for whoever exports metrics."""
+        self.reader = IndexReader(bucket, world, self.boundary)
+        """What reads the index's objects: for the modules of this package."""
+        self._queue = CommitQueue(self._carry, world.pool.wait)
         self._lock = threading.Lock()
         self._state: State | None = None
         self._committer: Committer | None = None
@@ -81,7 +85,7 @@ class Log:
     def poll(self) -> State:
         """The latest state: two small requests if nothing is new, whatever the table's size."""
         state = self._state
-        loaded = self._reader.cold() if state is None else self._reader.advance(state)
+        loaded = self.reader.cold() if state is None else self.reader.advance(state)
         self._checkpoint = max(self._checkpoint, loaded.checkpoint)
         return self._adopt(loaded.state)
 
@@ -90,15 +94,27 @@ class Log:
         state = self.state
         if version > state.version:
             state = self.poll()
-        return History(self._reader, state).at(version)
+        return History(self.reader, state).at(version)
 
     def as_of(self, time_ms: int) -> State:
         """The state at the last version whose entry time is at or before ``time_ms``."""
-        return History(self._reader, self.poll()).as_of(time_ms)
+        return History(self.reader, self.poll()).as_of(time_ms)
+
+    def tagged(self, name: str) -> State:
+        """The state of the version that a tag stands for. Raises NotFound, which names the tags that there are."""
+        state = self.state
+        if name not in state.tags:
+            state = self.poll()
+        if name not in state.tags:
+            names = ", ".join(map(repr, sorted(state.tags))) or "none"
+            raise NotFound(
+                f"{self.bucket.url} has no tag {name!r} at version {state.version}, its tags: {names}"
+            )
+        return self.at(state.tags[name])
 
     def entries(self, first: int | None = None, last: int | None = None) -> Iterator[Entry]:
         """The entries from ``first`` to ``last`` (default: all above the boundary), oldest first."""
-        return History(self._reader, self.poll()).entries(first, last)
+        return History(self.reader, self.poll()).entries(first, last)
 
     def commit(self, change: Change) -> Committed:
         """Bring a change into the index (protocol 3.3).
@@ -110,8 +126,8 @@ class Log:
 
     def begin(self, definition: Definition) -> None:
         """Make the index that this handle is for; what ``create`` does."""
-        bucket = self._writable()
-        if self._reader.entries(0):
+        bucket = writable(self.bucket)
+        if self.reader.entries(0):
             self.poll()  # raises BoundaryLost where the boundary is missing
             raise Conflict(f"there is a table at {bucket.url} already: open it, or choose another URL")
         write_first(bucket, self._world, self._patience_s)
@@ -181,20 +197,15 @@ class Log:
             return
         assert committer.state is not None, "a commit leaves a checked state"
         for waiting in group:
-            waiting.answer = _share_of(committed, _blocks(waiting), committer.state)
-
-    def _writable(self) -> Bucket:
-        if not hasattr(self.bucket, "put_if_absent"):
-            raise Invalid(f"{self.bucket.url} was opened for reading only: open the table for writing")
-        return cast(Bucket, self.bucket)
+            waiting.answer = share_of(committed, _blocks(waiting), committer.state)
 
     def _ready(self) -> Committer:
         """The committer, at the newest state known, with nothing unsettled behind it."""
         if self._committer is None:
             self._committer = Committer(
-                self._writable(),
+                writable(self.bucket),
                 self._world,
-                self._reader,
+                self.reader,
                 program=self._program,
                 patience_s=self._patience_s,
             )
@@ -232,8 +243,8 @@ class Log:
 
     def _write_checkpoint(self, state: State) -> None:
         try:
-            write_checkpoint(self._writable(), state)
-        except BlockstoreError as error:
+            write_checkpoint(writable(self.bucket), state)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the commit has succeeded and been answered
             _logger.warning("checkpoint %s of %s was not written: %s", state.version, self.bucket.url, error)
             return
         self._checkpoint = max(self._checkpoint, state.version)
@@ -247,9 +258,11 @@ class Log:
 
 def exists(bucket: ReadBucket) -> bool:
     """Whether there is an index: a boundary, or entry 1 without one, which whoever opens it will call BoundaryLost."""
-    boundary = Boundary(bucket).look()
-    if boundary:
-        return True
+    try:
+        if parse_boundary(bucket.get(BOUNDARY).data, bucket.url):
+            return True
+    except ObjectMissing:
+        pass
     try:
         bucket.head(entry_key(1))
     except NotFound:
@@ -274,13 +287,3 @@ def create(
 def _blocks(waiting: Waiting) -> tuple[BlockMeta, ...]:
     assert isinstance(waiting.change, Append)
     return waiting.change.blocks
-
-
-def _share_of(committed: Committed, blocks: tuple[BlockMeta, ...], state: State) -> Committed:
-    """What one of several appends in an entry is answered."""
-    ulids = {block.ulid for block in blocks}
-    left = {ulid: reason for ulid, reason in committed.left.items() if ulid in ulids}
-    added = tuple(block for block in committed.added if block.ulid in ulids and block.ulid not in left)
-    if added:
-        return Committed(version=committed.version, entry=committed.entry, added=added, left=left)
-    return already(state, tuple(sorted(ulids)), Done(left=left))

@@ -25,9 +25,10 @@ _GROUP = 256
 class Waiting:
     """One operation in line."""
 
-    def __init__(self, change: Change) -> None:
+    def __init__(self, change: Change, wait: Callable[[threading.Event], None]) -> None:
         self.change = change
         self.answer: Committed | BlockstoreError | None = None
+        self._wait = wait
         self._woken = threading.Event()
 
     @property
@@ -42,7 +43,7 @@ class Waiting:
 
     def wait(self) -> None:
         """Sleep until there is an answer, or the lead."""
-        self._woken.wait()
+        self._wait(self._woken)
 
     def wake(self) -> None:
         """Say that there is an answer, or the lead."""
@@ -58,17 +59,22 @@ class Waiting:
 
 class CommitQueue:
     """The line of operations of one handle. ``work`` carries a group, sets every answer, and says what is to be done
-    once they have been given and the lead has been handed over."""
+    once they have been given and the lead has been handed over; ``wait`` sleeps until an event is set."""
 
-    def __init__(self, work: Callable[[list[Waiting]], Callable[[], None] | None]) -> None:
+    def __init__(
+        self,
+        work: Callable[[list[Waiting]], Callable[[], None] | None],
+        wait: Callable[[threading.Event], None],
+    ) -> None:
         self._work = work
+        self._wait = wait
         self._lock = threading.Lock()
         self._line: deque[Waiting] = deque()
         self._led = False
 
     def run(self, change: Change) -> Committed:
         """Carry the change into the index, now or together with others."""
-        mine = Waiting(change)
+        mine = Waiting(change, self._wait)
         with self._lock:
             self._line.append(mine)
             leads = not self._led

@@ -88,19 +88,28 @@ class IndexReader:
             f"{_RESTARTS} attempts; try again"
         )
 
-    def advance(self, state: State) -> Loaded:
-        """The latest state, from one that was checked before; two small requests if nothing is new."""
+    def advance(self, state: State, *, before_create: bool = False) -> Loaded:
+        """The latest state, from one that was checked before; two small requests if nothing is new.
+
+        Whoever is about to create the next entry, and then reads the boundary (step 5), need not read it if nothing is new.
+        """
         found = self._following(state.version)
+        if before_create and not found:
+            return Loaded(state=state, checkpoint=0)
         boundary = self.boundary.read()
         if boundary > state.version or len(found) >= _FAR_BEHIND:
             return self.cold()
         for data in found:
-            state = fold(state, self.decode(data, state.version + 1))
+            state = self.follow(state, data)
         return Loaded(state=state, checkpoint=0)
 
     def get(self, entry: int) -> bytes | None:
         """The bytes under an entry's name, or None. Whether they are history only the boundary tells."""
         return self._data(entry_key(entry))
+
+    def checkpoint_data(self, version: int) -> bytes | None:
+        """The bytes of a version's checkpoint, or None."""
+        return self._data(checkpoint_key(version))
 
     def get_all(self, entries: Iterable[int]) -> list[bytes | None]:
         """The same of several, side by side."""
@@ -108,10 +117,18 @@ class IndexReader:
 
     def decode(self, data: bytes, entry: int) -> Entry:
         """The entry, its long lists of sources loaded. Raises Corrupt or NewerFormat."""
-        decoded = decode_entry(data, entry_id=entry)
+        decoded = decode_entry(data, entry_id=entry, url=self.bucket.url)
         if not any(isinstance(block.sources, SourcesFile) for block in decoded.add):
             return decoded
         return replace(decoded, add=tuple(self._with_sources(block, entry) for block in decoded.add))
+
+    def follow(self, state: State, data: bytes) -> State:
+        """The state after the entry in ``data``, which is the next one. Raises Corrupt, naming it and the table."""
+        entry = self.decode(data, state.version + 1)
+        try:
+            return fold(state, entry)
+        except Corrupt as error:
+            raise Corrupt(f"{self.bucket.url}: {error}") from None
 
     def checkpoints(self, start: int) -> list[int]:
         """The versions from ``start`` on that have a checkpoint, sorted."""
@@ -134,13 +151,20 @@ class IndexReader:
         if self.boundary.read() > base or any(data is None for data in found):
             return None
         parts = [data for data in found if data is not None]
-        state = decode_checkpoint(parts.pop(0), version=base) if base else State.EMPTY
+        state = self.checkpoint(parts.pop(0), base) if base else State.EMPTY
         for data in parts:
-            state = fold(state, self.decode(data, state.version + 1))
+            state = self.follow(state, data)
         return state
 
+    def checkpoint(self, data: bytes, version: int) -> State:
+        """The state in the bytes of a version's checkpoint. Raises Corrupt or NewerFormat, naming it and the table."""
+        return decode_checkpoint(data, version=version, url=self.bucket.url)
+
     def _try_cold(self) -> Loaded | None:
-        looks: tuple[Callable[[], int | None], ...] = (self.boundary.look, lambda: read_hint(self.bucket))
+        looks: tuple[Callable[[], int | None], ...] = (
+            lambda: self._timed(self.boundary.look),
+            lambda: read_hint(self.bucket),
+        )
         boundary, guess = self._pool.map(_call, looks)
         if boundary is None:
             self._check_no_index()
@@ -224,13 +248,19 @@ class IndexReader:
         return found
 
     def _data(self, key: str) -> bytes | None:
-        started = self._clock.monotonic_s()
         try:
-            return self.bucket.get(key).data
+            return self._timed(lambda: self.bucket.get(key).data)
         except ObjectMissing:
             return None
+
+    def _timed(self, request: Callable[[], A]) -> A:
+        """Make a request, and take note of how long this store takes to answer one."""
+        started = self._clock.monotonic_s()
+        try:
+            return request()
         finally:
-            self._answer_s = 0.5 * (self._answer_s + self._clock.monotonic_s() - started)
+            took = self._clock.monotonic_s() - started
+            self._answer_s = 0.5 * (self._answer_s + took) if self._answer_s else took
 
     def _fan_out(self, keys: Sequence[str]) -> list[bytes | None]:
         """Get several, side by side where a request takes longer than handing it to another thread."""
@@ -242,7 +272,7 @@ class IndexReader:
         file = block.sources
         if not isinstance(file, SourcesFile):
             return block
-        subject = f"index entry {entry}: block {block.ulid}"
+        subject = f"index entry {entry}: block {block.ulid} of {self.bucket.url}"
         data = self._data(object_key(block.ulid, sources_path()))
         if data is None:
             raise Corrupt(f"{subject}: {sources_path()} is missing: restore it from a copy")

@@ -19,6 +19,7 @@ from typing import Protocol
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from blockstore.errors import Corrupt
 from blockstore.format.block import BlockMeta, StreamKey
@@ -47,6 +48,9 @@ FRAME = pa.schema(
         ("excepted", pa.list_(pa.string())),
     ]
 )
+_KEPT = 8_192
+"""Blocks whose objects are kept once they were made: about 3 kB each."""
+
 BULK = pa.schema([("meta", pa.binary()), ("sources", pa.list_(pa.string()))])
 
 
@@ -109,6 +113,8 @@ class Rows:
     def __init__(self, frame: pa.Table, bulk: Bulk) -> None:
         self.frame = frame
         self._bulk = bulk
+        self._made: dict[int, LiveBlock] = {}
+        """Blocks made lately, by row: one plan after the other asks for the same ones. Replaced, never changed."""
 
     @classmethod
     def of(cls, blocks: Iterable[LiveBlock]) -> Rows:
@@ -135,10 +141,29 @@ class Rows:
         """The row of a ULID, or None."""
         return ulids.position(self.ulids, ulid)
 
+    def holding(self, sources: Iterable[str]) -> list[int]:
+        """The rows of the blocks that account for any of these sources, sorted."""
+        wanted = sorted(set(sources))
+        listed = self._bulk.sources()
+        alone = np.asarray(listed.is_null().combine_chunks().to_numpy(zero_copy_only=False), dtype=bool)
+        found = {place for source in wanted if (place := self.position(source)) is not None and alone[place]}
+        values, first = pa.array(wanted, pa.string()), 0
+        for chunk in listed.chunks:
+            held = pc.is_in(chunk.flatten(), value_set=values)
+            found.update(first + place for place in pc.list_parent_indices(chunk).filter(held).to_pylist())
+            first += len(chunk)
+        return sorted(found)
+
     def take(self, positions: Sequence[int]) -> list[LiveBlock]:
         """The blocks of these rows. Raises Corrupt if a stored block cannot be read."""
-        if not positions:
-            return []
+        known = self._made
+        missing = [place for place in positions if place not in known]
+        fresh = dict(zip(missing, self._make(missing), strict=True)) if missing else {}
+        if 0 < len(fresh) <= _KEPT:
+            self._made = {**known, **fresh} if len(known) + len(fresh) <= _KEPT else fresh
+        return [fresh[place] if place in fresh else known[place] for place in positions]
+
+    def _make(self, positions: Sequence[int]) -> list[LiveBlock]:
         picked = self.frame.take(pa.array(positions, pa.int64()))
         bulk = self._bulk.take(positions)
         return [

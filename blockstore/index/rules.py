@@ -26,7 +26,7 @@ from blockstore.index.change import Change, Done, Draft, Left
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 
-__all__ = ["Plan", "decide"]
+__all__ = ["Plan", "changed", "decide"]
 
 Plan = tuple[Draft, dict[str, Left]]
 """What to write, and the blocks that stay out of it."""
@@ -154,12 +154,8 @@ def _condemned(state: State, meta: BlockMeta) -> BlockCondemned:
 def _check_sources(state: State, draft: Draft, operation: Operation) -> None:
     if not draft.add:
         return
-    freed = {
-        source
-        for ulid in draft.remove
-        if (block := state.blocks.get(ulid)) is not None
-        for source in block.meta.sources
-    }
+    removed = state.blocks.get_all(draft.remove).values()
+    freed = {source for block in removed for source in block.meta.sources}
     restoring = operation is Operation.RESTORE
     left_live = state.blocks.changed(draft.remove, ()).sources() if restoring else ulids.EMPTY
     taken: set[str] = set()
@@ -181,24 +177,31 @@ def _check_sources(state: State, draft: Draft, operation: Operation) -> None:
 
 
 def _check_touched(state: State, draft: Draft) -> None:
-    for ulid in {*draft.remove, *draft.excepts, *draft.read}:
-        block = state.blocks.get(ulid)
-        if block is None:
-            raise Conflict(
-                f"block {ulid} is not live at version {state.version}, and this operation needs it: another operation "
-                "removed it; read the table again and plan again"
-            )
-        if ulid in draft.read and draft.read[ulid] != block.excepted:
-            raise Conflict(
-                f"block {ulid} hides {len(block.excepted)} sources at version {state.version}, and it was read with "
-                f"{len(draft.read[ulid])}: read the table again and plan again"
-            )
+    brought = {block.ulid for block in draft.add}
+    touched = {*draft.remove, *(draft.excepts.keys() - brought), *draft.read}
+    live = state.blocks.get_all(touched)
+    for ulid in sorted(touched):
+        block = live.get(ulid)
+        if block is None or (ulid in draft.read and draft.read[ulid] != block.excepted):
+            raise changed(state, ulid, "another operation")
     held = state.accounted.held(draft.account)
     if held:
         raise Conflict(
             f"source {held[0]} is accounted at version {state.version}, and was unknown to the index when this operation "
             "was planned: read the table again and plan again"
         )
+
+
+def changed(state: State, ulid: str, by: str) -> Conflict:
+    """The error for a block that is gone, or hides other sources than were read; ``by`` names who did it."""
+    block = state.blocks.get(ulid)
+    found = "is not live" if block is None else f"hides {len(block.excepted)} sources"
+    did = "removed it" if block is None else "hid some after it was read"
+    return Conflict(
+        f"block {ulid} {found} at version {state.version}, and this operation needs it as it was: {by} {did}; read the table "
+        "again and plan again",
+        block=ulid,
+    )
 
 
 def _check_tags(state: State, draft: Draft) -> None:

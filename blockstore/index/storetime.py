@@ -38,18 +38,37 @@ class Pace:
 
     _FIRST_PAUSE_S = 0.05
     _LONGEST_PAUSE_S = 5.0
+    _MOST_RIVALS = 32.0
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._answer_s = 0.0
+        self._rivals = 0.0
 
     def measured(self, seconds: float) -> None:
         """Take note of one answered write. The quickest of late is kept: others measured a busy machine as well."""
         self._answer_s = min(seconds, 1.25 * self._answer_s) if self._answer_s else seconds
 
-    def after_loss(self, losses: int) -> None:
-        """Pause after a lost race: about as long as one write of another's, drawn anew for every loser."""
-        self._world.clock.sleep(self._world.ids.uniform(0, min(losses, 4) * self._answer_s))
+    @property
+    def rivals(self) -> float:
+        """About how many others write at the same time."""
+        return self._rivals
+
+    def lost(self) -> None:
+        """Take note of a lost race: one more who writes at the same time."""
+        self._rivals = min(self._rivals + 1, self._MOST_RIVALS)
+
+    def won(self) -> None:
+        """Take note of a race that was won: half as many, until one is lost again."""
+        self._rivals /= 2
+
+    def give_way(self) -> None:
+        """Pause for as long as the others may take, drawn anew each time.
+
+        Whoever has just won pauses as well: it knows the newest entry first, and would win for ever. Rivals are counted by
+        losses, so that those who race together are soon about as many as there are turns in the pause.
+        """
+        self._world.clock.sleep(self._world.ids.uniform(0, self._rivals * self._answer_s))
 
     def after_silence(self, attempt: int) -> None:
         """Pause after an answer that was lost or refused for now: full jitter under a bound that doubles."""

@@ -14,15 +14,15 @@ Who calls it hands in complete, ready blocks only; freshness and damage are ``st
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import groupby
 from operator import attrgetter
 
-from blockstore.format.block import BlockMeta
+from blockstore.format.block import BlockMeta, StreamKey
 from blockstore.format.marks import MarkReason
 
-__all__ = ["HIDING", "ChosenBlock", "Cover", "cover", "hide_marked", "restrict"]
+__all__ = ["HIDING", "ChosenBlock", "Cover", "cover", "hide_marked", "preference", "restrict"]
 
 HIDING = frozenset({MarkReason.RETENTION, MarkReason.REVERT, MarkReason.MANUAL})
 """The reasons for which a mark hides a chosen block."""
@@ -59,11 +59,13 @@ class Cover:
 
 def cover(blocks: Iterable[BlockMeta]) -> Cover:
     """Choose blocks so that each source of ``blocks`` is accounted for exactly once."""
-    distinct = {meta.ulid: meta for meta in blocks}.values()
+    streams: defaultdict[StreamKey, list[BlockMeta]] = defaultdict(list)
+    for meta in {meta.ulid: meta for meta in blocks}.values():
+        streams[meta.stream].append(meta)
     chosen: list[ChosenBlock] = []
     superseded: list[BlockMeta] = []
     partial_overlaps = 0
-    for _, stream in groupby(sorted(distinct, key=attrgetter("stream")), key=attrgetter("stream")):
+    for stream in streams.values():
         whole, parts, covered = _cover_stream(stream)
         chosen += whole + parts
         superseded += covered
@@ -107,7 +109,7 @@ def _cover_stream(
     whole: list[ChosenBlock] = []
     aside: list[BlockMeta] = []
     superseded: list[BlockMeta] = []
-    for meta in sorted(blocks, key=_preference):
+    for meta in sorted(blocks, key=preference):
         if taken.isdisjoint(meta.sources):
             taken.update(meta.sources)
             whole.append(ChosenBlock(meta=meta))
@@ -126,7 +128,8 @@ def _cover_stream(
     return whole, parts, superseded
 
 
-def _preference(meta: BlockMeta) -> tuple[int, int, str]:
+def preference(meta: BlockMeta) -> tuple[int, int, str]:
+    """The order in which the cover tries blocks: the least first."""
     return (-meta.revision, -len(meta.sources), meta.ulid)
 
 

@@ -104,7 +104,7 @@ def classify(evidence: Evidence, now_ms: int, properties: Properties) -> Verdict
         return _marked(evidence, now_ms, properties) or _without_meta(evidence, now_ms, properties)
     if damaged:
         return _damaged(evidence, now_ms, properties)
-    if evidence.mark is MarkReason.PARTIAL:
+    if evidence.mark is MarkReason.PARTIAL and evidence.standing is not Standing.CONDEMNED:
         return Verdict(state=BlockState.MARKED, reason="marked partial, and complete since: to be withdrawn")
     return _marked(evidence, now_ms, properties) or _unmarked(evidence, now_ms, properties)
 

@@ -3,12 +3,16 @@
 Rules:
 - meta.json is PUT after every chunk's PUT has returned. Then the uploader looks *first* for a deletion mark, *then*
   at the listing, which must hold every chunk with its size. The other order would miss a removal between the looks:
-  the mark goes last (R7), so a directory without a mark whose chunks are all there was not being removed.
+  the mark goes last (R7), so a directory without a mark whose chunks are all there was not being removed. What a listing
+  does not show is asked for by name, since listings may lag.
 - A mark, whatever its reason, refuses the upload: its chunks are copied under a new ULID that keeps the sources, with
   ``revision`` + 1, so that no reader ever counts the rows twice, whatever becomes of the mark.
 - An answer that got lost is asked for until it is known. When that takes too long, or once a meta.json may lie in the
   bucket and the store refuses to say more, ``Indeterminate`` carries the ULID under which the write began, and
   ``resume`` finishes it: its rows, seen under whatever ULID, count once.
+- Rows are never called refused while another upload of them may yet be seen, nor uploaded again once a merge holds them
+  (``holders.py``).
+- R10: an upload that took longer than the upload timeout goes on under a new ULID, which keeps the sources.
 - Nothing is deleted here: a refused upload is the compactor's to remove.
 
 Cost when nothing goes wrong: one PUT, one HEAD (the mark, a 404), one LIST of the block's directory.
@@ -18,6 +22,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -33,19 +38,20 @@ from blockstore.errors import (
     Throttled,
     Unavailable,
 )
-from blockstore.format.block import BlockMeta, ChunkFile
+from blockstore.format.block import BlockMeta, ChunkFile, VisibleBy
 from blockstore.format.loading import load_meta
 from blockstore.format.meta import encode
+from blockstore.format.properties import UPLOAD_TIMEOUT_S
+from blockstore.lifecycle.holders import holders
 from blockstore.names import deletion_mark_key, meta_key, object_key
 from blockstore.world import World
 
-__all__ = ["ASK_S", "finish_upload", "resume", "successor", "upload_again"]
+__all__ = ["ASK_S", "copy_file", "finish_upload", "in_time", "resume", "successor", "upload_again"]
 
 ASK_S = 60.0
 """For so many seconds a lost answer is asked for."""
 
 _ATTEMPTS = 5
-_LOOKS = 3
 _COPY_BYTES = 8 * 1024 * 1024
 
 T = TypeVar("T")
@@ -54,15 +60,19 @@ T = TypeVar("T")
 def finish_upload(bucket: Bucket, world: World, meta: BlockMeta, *, ask_s: float = ASK_S) -> BlockMeta:
     """Make a block whose chunks are all uploaded complete; answers the block that holds, under R3, its rows.
 
-    That is ``meta``, or its successor under another ULID where a mark refused it. Raises BlockCondemned where the
-    chunks are gone too (upload the rows again, as ``successor``), Indeterminate where the store does not say.
+    That is ``meta``, also where a merge of it holds them by now, or its successor under another ULID where a mark refused it.
+    Raises BlockCondemned where chunks are gone and nobody else holds the rows (write them again), Indeterminate where the
+    store does not say.
     """
     for _ in range(_ATTEMPTS):
         asking = _asking(world, meta.ulid, ask_s, begun=_begun(meta))
         _put_meta(bucket, meta, asking)
-        if not _is_refused(bucket, world, meta, asking):
+        refusal = _refusal(bucket, meta, asking)
+        if refusal is None:
             return meta
-        meta = upload_again(bucket, world, meta, ask_s=ask_s)
+        held, meta = _elsewhere(bucket, world, meta, refusal, ask_s)
+        if held:
+            return meta
     raise Indeterminate(
         f"block {meta.ulid} and {_ATTEMPTS - 1} uploads of the same rows before it were each marked for deletion "
         f"before they were complete: compare this machine's clock with the store's, then resume with {_begun(meta)}",
@@ -80,9 +90,11 @@ def resume(bucket: Bucket, world: World, ulid: str, *, ask_s: float = ASK_S) -> 
         meta = asking.until_known(lambda: load_meta(bucket, ulid), "its meta.json")
     except ObjectMissing:
         return None
-    if not _is_refused(bucket, world, meta, asking):
+    refusal = _refusal(bucket, meta, asking)
+    if refusal is None:
         return meta
-    return finish_upload(bucket, world, upload_again(bucket, world, meta, ask_s=ask_s), ask_s=ask_s)
+    held, meta = _elsewhere(bucket, world, meta, refusal, ask_s)
+    return meta if held else finish_upload(bucket, world, meta, ask_s=ask_s)
 
 
 def upload_again(bucket: Bucket, world: World, refused: BlockMeta, *, ask_s: float = ASK_S) -> BlockMeta:
@@ -95,10 +107,27 @@ def upload_again(bucket: Bucket, world: World, refused: BlockMeta, *, ask_s: flo
     again = successor(refused, world.ids.ulid(), world.clock.now_ms())
 
     def copy(file: ChunkFile) -> None:
-        asking.until_known(lambda: _copy(bucket, refused.ulid, again.ulid, file), file.path)
+        asking.until_known(lambda: copy_file(bucket, refused.ulid, again.ulid, file), file.path)
 
-    world.pool.map(copy, refused.files)
+    try:
+        world.pool.map(copy, refused.files)
+    except ObjectMissing as error:
+        raise BlockCondemned(
+            f"block {refused.ulid} is being removed ({error}): its upload took longer than partial_delay; append the rows "
+            "again"
+        ) from None
     return again
+
+
+def in_time(bucket: Bucket, world: World, meta: BlockMeta, begun_ms: int) -> BlockMeta:
+    """The block, its chunks uploaded and its meta.json not yet written, or, where the upload began longer than the upload
+    timeout ago (R10), its copy under a new ULID: nothing that old may be taken for a living upload.
+
+    ``begun_ms`` is by this process's clock.
+    """
+    if world.clock.now_ms() - begun_ms <= UPLOAD_TIMEOUT_S * 1000:
+        return meta
+    return upload_again(bucket, world, meta)
 
 
 def successor(meta: BlockMeta, ulid: str, uploaded_time: int) -> BlockMeta:
@@ -187,25 +216,52 @@ def _holds(bucket: ReadBucket, key: str, data: bytes) -> bool:
         return False
 
 
-def _is_refused(bucket: ReadBucket, world: World, meta: BlockMeta, asking: _Asking) -> bool:
-    return asking.until_known(lambda: _refused(bucket, world, meta), "its checks")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Refusal:
+    """Why an upload does not stand: a deletion mark lies on it, or files are gone and no mark is left."""
+
+    marked: bool
+    problem: str
 
 
-def _refused(bucket: ReadBucket, world: World, meta: BlockMeta) -> bool:
-    """Whether a deletion mark lies on the block; raises BlockCondemned if chunks are missing without one."""
-    problem = None
-    for look in range(_LOOKS):
-        if look:
-            # A listing that lags shows a chunk late; a missing chunk stays missing.
-            world.clock.sleep(world.ids.uniform(0.1, 0.5 * 2**look))
-        if _is_marked(bucket, meta.ulid):
-            return True
-        problem = _difference(bucket, meta)
-        if problem is None:
-            return False
+def _refusal(bucket: ReadBucket, meta: BlockMeta, asking: _Asking) -> _Refusal | None:
+    return asking.until_known(lambda: _look(bucket, meta), "its checks")
+
+
+def _look(bucket: ReadBucket, meta: BlockMeta) -> _Refusal | None:
+    """R3's two looks, in their order."""
+    if _is_marked(bucket, meta.ulid):
+        return _Refusal(marked=True, problem="it is marked for deletion, and files of it are gone,")
+    problem = _difference(bucket, meta)
+    return None if problem is None else _Refusal(marked=False, problem=problem)
+
+
+def _elsewhere(
+    bucket: Bucket, world: World, meta: BlockMeta, refusal: _Refusal, ask_s: float
+) -> tuple[bool, BlockMeta]:
+    """Where a refused block's rows are: (True, the block to answer with), or (False, a copy that waits for its meta.json).
+
+    Raises BlockCondemned where they are nowhere.
+    """
+    asking = _asking(world, meta.ulid, ask_s, begun=_begun(meta))
+    others = []
+    if meta.level == 1 and meta.visible_by is VisibleBy.AGE:
+        others = asking.until_known(lambda: holders(bucket, meta), "its rows")
+    if any(other.level > 1 for other in others):
+        return True, meta
+    places = [meta] if refusal.marked else []
+    for other in others:
+        found = _refusal(bucket, other, asking)
+        if found is None:
+            return True, other
+        if found.marked:
+            places.append(other)
+    for place in places:
+        with suppress(BlockCondemned):
+            return False, upload_again(bucket, world, place, ask_s=ask_s)
     raise BlockCondemned(
-        f"block {meta.ulid}: {problem} although it was uploaded; the upload was taken for an aborted one and removed: "
-        "append the rows again"
+        f"block {meta.ulid}: {refusal.problem} although it was uploaded; the upload was taken for an aborted one and "
+        "removed: append the rows again"
     )
 
 
@@ -218,10 +274,11 @@ def _is_marked(bucket: ReadBucket, ulid: str) -> bool:
 
 
 def _difference(bucket: ReadBucket, meta: BlockMeta) -> str | None:
-    """What of the block's files the listing does not hold, as a clause; None if it holds them all."""
+    """What of the block's files the store does not hold, as a clause; None if it holds them all."""
     sizes = {found.key: found.size for found in bucket.list(object_key(meta.ulid, ""))}
     for file in meta.files:
-        size = sizes.get(object_key(meta.ulid, file.path))
+        key = object_key(meta.ulid, file.path)
+        size = sizes.get(key) or _size(bucket, key)
         if size is None:
             return f"{file.path} is missing"
         if size != file.bytes:
@@ -229,7 +286,19 @@ def _difference(bucket: ReadBucket, meta: BlockMeta) -> str | None:
     return None
 
 
-def _copy(bucket: Bucket, source: str, target: str, file: ChunkFile) -> None:
+def _size(bucket: ReadBucket, key: str) -> int | None:
+    """What the store itself says of an object that a listing does not show: listings may lag by minutes."""
+    try:
+        return bucket.head(key).size
+    except ObjectMissing:
+        return None
+
+
+def copy_file(bucket: Bucket, source: str, target: str, file: ChunkFile) -> None:
+    """Copy a file of block ``source`` into the directory of block ``target``, piece by piece, its hash compared on the way.
+
+    Raises ObjectMissing where it is gone, and Corrupt where it holds something else; then nothing is visible.
+    """
     digest = hashlib.sha256()
     key = object_key(source, file.path)
     writer = bucket.writer(object_key(target, file.path))
@@ -240,15 +309,10 @@ def _copy(bucket: Bucket, source: str, target: str, file: ChunkFile) -> None:
             writer.write(piece)
         if digest.hexdigest() != file.sha256:
             raise Corrupt(
-                f"block {source}: {file.path} has another SHA-256 than its meta.json says: append the rows again"
+                f"block {source}: {file.path} has another SHA-256 than its meta.json says: restore it from a copy, or "
+                "append the rows again"
             )
         writer.close()
-    except ObjectMissing:
-        writer.abort()
-        raise BlockCondemned(
-            f"block {source} is being removed, {file.path} is gone: its upload took longer than partial_delay; append "
-            "the rows again"
-        ) from None
     except BaseException:
         writer.abort()
         raise

@@ -23,7 +23,7 @@ from blockstore.index.state import State
 from blockstore.operations.writer import MAX_MESSAGE
 from blockstore.world import World
 
-__all__ = ["Alter", "alter"]
+__all__ = ["Alter", "alter", "altered"]
 
 
 @dataclass(kw_only=True)
@@ -59,14 +59,27 @@ def alter(
     check_text("the message", message, limit=MAX_MESSAGE)
     state = log.poll()
     read = state.definition
-    wanted = evolve(read, add=list(add), widen=dict(widen or {})) if add or widen else read
+    wanted = altered(read, add=add, widen=widen, properties=properties)
+    log.commit(
+        Alter(commit=world.ids.ulid(), read=read, wanted=wanted, read_version=state.version, message=message)
+    )
+    return wanted
+
+
+def altered(
+    read: Definition,
+    *,
+    add: Iterable[pa.Field] = (),
+    widen: Mapping[str, pa.DataType] | None = None,
+    properties: Mapping[str, object] | None = None,
+) -> Definition:
+    """The definition with these changes. Pure; raises Invalid if values could be lost, or nothing changes."""
+    added = list(add)
+    wanted = evolve(read, add=added, widen=dict(widen or {})) if added or widen else read
     if properties:
         wanted = replace(wanted, properties=wanted.properties.changed(properties))
     if wanted == read:
         raise Invalid(
             "alter changes nothing: name columns to add or to widen, or properties with other values"
         )
-    log.commit(
-        Alter(commit=world.ids.ulid(), read=read, wanted=wanted, read_version=state.version, message=message)
-    )
     return wanted

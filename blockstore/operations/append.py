@@ -7,7 +7,8 @@ Invariants (protocol, "What append answers"):
   retried; a batch that is committed already answers with the block that did it.
 - A condemned block (at or below the horizon) is uploaded again under a new ULID that keeps its source, a few times.
 - Once the block is durable nothing that hinders publishing is an error of a write without a job: told "refused", its
-  caller would write the rows again, and discovery would show both.
+  caller would write the rows again, and discovery would show both. A damaged index (Corrupt) is told, with the block's
+  ULID and how to go on.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ import logging
 from dataclasses import dataclass
 
 from blockstore.bucket import Bucket
-from blockstore.errors import AccessDenied, BlockCondemned, Indeterminate, Unavailable
+from blockstore.errors import AccessDenied, BlockCondemned, Corrupt, Indeterminate, Unavailable
 from blockstore.format.block import BlockMeta, Job, VisibleBy
+from blockstore.ids import ulid_time_ms
 from blockstore.index.change import Append, Committed, Left
 from blockstore.index.log import Log
 from blockstore.index.state import State
-from blockstore.lifecycle.upload import finish_upload, upload_again
+from blockstore.lifecycle.upload import finish_upload, in_time, upload_again
 from blockstore.world import World
 
-__all__ = ["AppendedBlock", "append_block", "earlier_block", "known_block", "publish"]
+__all__ = ["AppendedBlock", "append_block", "earlier_block", "is_accounted", "known_block", "publish"]
 
 _logger = logging.getLogger(__name__)
 
@@ -57,9 +59,22 @@ NOTHING = AppendedBlock(ulid=None, version=None, published=False)
 def append_block(
     bucket: Bucket, world: World, log: Log | None, meta: BlockMeta, *, message: str = ""
 ) -> AppendedBlock:
-    """Make a block whose chunks are uploaded durable and, given a log, visible."""
-    durable = finish_upload(bucket, world, meta)
+    """Make a block whose chunks are uploaded durable and, given a log, visible. Its upload began when its ULID was drawn."""
+    try:
+        durable = finish_upload(bucket, world, in_time(bucket, world, meta, ulid_time_ms(meta.ulid)))
+    except BlockCondemned:
+        if not is_accounted(log, meta):
+            raise
+        durable = meta
     return publish(bucket, world, log, durable, message=message)
+
+
+def is_accounted(log: Log | None, meta: BlockMeta) -> bool:
+    """Whether the index accounts for a block whose chunks are gone: its writer stalled, and it was seen, and replaced since.
+
+    Such a write is done. Told "refused", its caller would bring back rows that others overwrote or deleted.
+    """
+    return log is not None and len(log.poll().accounted.held(meta.sources)) == len(meta.sources)
 
 
 def publish(
@@ -80,10 +95,25 @@ def publish(
                 raise
             _logger.warning("block %s is durable, and not published: %s", meta.ulid, error)
             return _answer(meta, version=None, published=False)
+        except Corrupt as error:
+            raise type(error)(f"{error}; {_how_to_go_on(meta)}") from error
         else:
             return _committed(log.state, meta, committed)
     raise BlockCondemned(
         f"{condemned}; so were the {_UPLOADS - 1} uploads before it: compare this machine's clock with the store's"
+    )
+
+
+def _how_to_go_on(meta: BlockMeta) -> str:
+    """What to do about a durable block whose index is damaged."""
+    if meta.job is not None:
+        return (
+            f"the rows of job {meta.job.app!r}, batch {meta.job.batch}, were not published: once the index is mended, run the "
+            "same job again"
+        )
+    return (
+        f"block {meta.sources[0]} is durable and its rows are not lost: do not write them again; once the index is mended, "
+        f"append(data, resume={meta.sources[0]!r}) publishes it, or it is discovered by its age"
     )
 
 

@@ -2,6 +2,8 @@
 
 - A block has rows, or it is not made: a write of nothing answers so and leaves nothing.
 - Nothing of a write is visible before ``finish``; an error before it leaves only chunks that no meta.json lists.
+- ``finish`` may be called again after an error that leaves the block's fate open: it goes on where it stopped, and its rows
+  count once. After an error that lost rows it refuses.
 - A resumed write finishes the same block: what is durable or visible of it already is not written again, and chunks
   of the attempt before it are never overwritten.
 """
@@ -14,19 +16,19 @@ from types import TracebackType
 from typing import Any
 
 from blockstore.bucket import Bucket
-from blockstore.errors import Invalid
+from blockstore.errors import BlockCondemned, Indeterminate, Invalid
 from blockstore.format.block import BlockMeta, Job, VisibleBy
 from blockstore.format.chunks import BlockWriter
 from blockstore.format.definition import Definition
 from blockstore.format.texts import check_text
 from blockstore.index.log import Log
-from blockstore.lifecycle.upload import resume
+from blockstore.lifecycle.upload import finish_upload, in_time, resume
 from blockstore.names import is_ulid
 from blockstore.operations.append import (
     NOTHING,
     AppendedBlock,
-    append_block,
     earlier_block,
+    is_accounted,
     known_block,
     publish,
 )
@@ -49,6 +51,8 @@ class WriteOptions:
     publish: bool = True
     message: str = ""
     producer: str = "python"
+    buffer_bytes: int = 256 * 1024 * 1024
+    """Rows of about so many bytes in memory are sorted and become one chunk."""
 
     def __post_init__(self) -> None:
         if self.resume is not None and not is_ulid(self.resume):
@@ -75,8 +79,18 @@ class Writer:
         self._world = world
         self._log = log
         self._options = options
+        if log is None and options.job is not None:
+            raise Invalid(
+                f"a write with a job happens once by its index entry, and the table at {bucket.url} has no index: drop the "
+                "job, or write to a table with an index"
+            )
         self._failed = False
         self._finished = False
+        self._begun_ms = world.clock.now_ms()
+        self._meta: BlockMeta | None = None
+        """The block, once its chunks are uploaded."""
+        self._open: Indeterminate | None = None
+        """Why it is not known whether the block is durable."""
         self.block = self._done_before()
         self._durable = self._durable_before()
         self._chunks = BlockWriter(
@@ -87,6 +101,7 @@ class Writer:
             labels=options.labels,
             producer=options.producer,
             job=options.job,
+            buffer_bytes=options.buffer_bytes,
             token=world.ids.token() if options.resume else "",
         )
 
@@ -105,7 +120,10 @@ class Writer:
             raise
 
     def finish(self) -> AppendedBlock:
-        """Make the block durable and visible. Raises Invalid after a write that failed: some rows would be missing."""
+        """Make the block durable and visible. Called again after Indeterminate or Unavailable it goes on.
+
+        Raises Invalid after a write that failed: some rows would be missing.
+        """
         if self._failed:
             raise Invalid(
                 "rows of this write were refused or lost before, so its block would be a part of them: write them all again "
@@ -132,18 +150,53 @@ class Writer:
             self.abort()
 
     def _finish(self) -> AppendedBlock:
-        log, message = (self._log if self._options.publish else None), self._options.message
-        if self._durable is not None:
-            return publish(self._bucket, self._world, log, self._durable, message=message)
-        written = self._chunks.finish()
+        if self._durable is None:
+            if self._meta is None:
+                self._meta = self._written()
+            if self._meta is None:
+                return NOTHING
+            self._durable = self._made_durable(self._meta)
+        log = self._log if self._options.publish else None
+        return publish(self._bucket, self._world, log, self._durable, message=self._options.message)
+
+    def _written(self) -> BlockMeta | None:
+        """The block of the rows, its chunks uploaded; None if there are no rows."""
+        try:
+            written = self._chunks.finish()
+        except BaseException:
+            self._failed = True
+            self.abort()
+            raise
         if not written.rows:
-            return NOTHING
-        meta = self._chunks.describe(
+            return None
+        return self._chunks.describe(
             written,
             visible_by=VisibleBy.AGE if self._options.job is None else VisibleBy.INDEX,
             uploaded_time=self._world.clock.now_ms(),
         )
-        return append_block(self._bucket, self._world, log, meta, message=message)
+
+    def _made_durable(self, meta: BlockMeta) -> BlockMeta:
+        """R3, or what is left of it since an earlier call."""
+        earlier = self._open
+        try:
+            if earlier is not None:
+                durable = resume(self._bucket, self._world, meta.ulid)
+                if durable is not None:
+                    return durable
+            else:
+                meta = self._meta = in_time(self._bucket, self._world, meta, self._begun_ms)
+            return finish_upload(self._bucket, self._world, meta)
+        except Indeterminate as error:
+            self._open = error
+            raise
+        except BlockCondemned:
+            if is_accounted(self._log, meta):
+                return meta
+            if earlier is None:
+                self._failed = True
+                raise
+            # A copy of the rows may lie in the bucket: to call them lost would have them written twice.
+            raise earlier from None
 
     def _done_before(self) -> AppendedBlock | None:
         if self._log is None:

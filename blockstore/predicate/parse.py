@@ -162,6 +162,12 @@ def _syntax_tree(text: str) -> exp.Expression:
             f"cannot read the condition {text[:200]!r}: {str(error).splitlines()[0]}; "
             "expected SQL such as origin = 'JFK' AND dep_delay > 60"
         ) from None
-    if len(trees) != 1 or trees[0] is None:
-        raise Invalid(f"the condition {text!r} holds {len(trees)} statements, expected one condition")
+    if len(trees) > 1:
+        raise Invalid(
+            f"the condition {text[:200]!r} holds {len(trees)} statements, expected one condition: join what must hold with AND"
+        )
+    if not trees or trees[0] is None:
+        raise Invalid(
+            f"the condition {text[:200]!r} says nothing, expected SQL such as origin = 'JFK', or no condition at all"
+        )
     return trees[0]

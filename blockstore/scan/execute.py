@@ -21,16 +21,18 @@ from blockstore.scan.plan import ScanPlan
 from blockstore.scan.rows import RowReader
 from blockstore.world import World
 
-__all__ = ["count_rows", "read_plan"]
+__all__ = ["count_each", "count_rows", "read_plan"]
 
 _SMALL_BYTES = 16 * 1024 * 1024
 _WINDOW_BYTES = 64 * 1024 * 1024
 _WINDOW_CHUNKS = 64
 
 
-def read_plan(bucket: ReadBucket, plan: ScanPlan, world: World) -> pa.RecordBatchReader:
-    """The rows of the plan, batch by batch."""
-    return pa.RecordBatchReader.from_batches(plan.output_schema, _batches(bucket, plan, world))
+def read_plan(
+    bucket: ReadBucket, plan: ScanPlan, world: World, *, verify: bool = False
+) -> pa.RecordBatchReader:
+    """The rows of the plan, batch by batch; ``verify`` compares each chunk's SHA-256, for which it is held whole."""
+    return pa.RecordBatchReader.from_batches(plan.output_schema, _batches(bucket, plan, world, verify))
 
 
 def count_rows(bucket: ReadBucket, plan: ScanPlan, world: World) -> int:
@@ -43,13 +45,29 @@ def count_rows(bucket: ReadBucket, plan: ScanPlan, world: World) -> int:
     return known + sum(batch.num_rows for batch in _batches(bucket, narrow, world))
 
 
-def _batches(bucket: ReadBucket, plan: ScanPlan, world: World) -> Iterator[pa.RecordBatch]:
+def count_each(bucket: ReadBucket, plan: ScanPlan, world: World) -> list[int]:
+    """How many rows of each chunk the plan returns; reads only chunks that metadata cannot answer for."""
+    reader = RowReader(replace(plan, output_schema=plan.columns.select(["_source"])))
+
+    def count(chunk: ScanChunk) -> int:
+        if chunk.certain and not chunk.filtered:
+            return chunk.file.rows
+        return sum(batch.num_rows for batch in _chunk_batches(bucket, reader, chunk))
+
+    return [rows for window in _windows(plan.chunks) for rows in world.pool.map(count, window)]
+
+
+def _batches(
+    bucket: ReadBucket, plan: ScanPlan, world: World, verify: bool = False
+) -> Iterator[pa.RecordBatch]:
     reader = RowReader(plan)
     for window in _windows(plan.chunks):
         if len(window) == 1:
-            yield from _chunk_batches(bucket, reader, window[0])
+            yield from _chunk_batches(bucket, reader, window[0], verify)
         else:
-            for batches in world.pool.map(lambda chunk: list(_chunk_batches(bucket, reader, chunk)), window):
+            for batches in world.pool.map(
+                lambda chunk: list(_chunk_batches(bucket, reader, chunk, verify)), window
+            ):
                 yield from batches
 
 
@@ -72,14 +90,16 @@ def _windows(chunks: tuple[ScanChunk, ...]) -> Iterator[list[ScanChunk]]:
         yield window
 
 
-def _chunk_batches(bucket: ReadBucket, reader: RowReader, chunk: ScanChunk) -> Iterator[pa.RecordBatch]:
+def _chunk_batches(
+    bucket: ReadBucket, reader: RowReader, chunk: ScanChunk, verify: bool = False
+) -> Iterator[pa.RecordBatch]:
     stored = reader.stored_columns(chunk)
     if not stored:
         yield from reader.constant_batches(chunk)
         return
     position = 0
     try:
-        for batch in read_batches(bucket, chunk.key, chunk.file, stored):
+        for batch in read_batches(bucket, chunk.key, chunk.file, stored, verify=verify):
             rows = reader.rows(chunk, batch, position)
             position += batch.num_rows
             if rows.num_rows:

@@ -111,10 +111,13 @@ def plan_scan(
     columns: Iterable[str] | None = None,
     where: Condition = None,
     time_range: TimeRange | None = None,
+    labels: Iterable[str] = (),
 ) -> ScanPlan:
     """The plan that reads ``columns`` (all visible ones for None) of the rows for which ``where`` is true and whose
-    time lies in ``time_range``. Raises Invalid for a column or a condition that the table cannot answer."""
-    offered = Columns.of(snapshot.definition, {name for labels in streams_of(snapshot) for name in labels})
+    time lies in ``time_range``; ``labels`` may be named though no stream has them yet. Raises Invalid for a column or a
+    condition that the table cannot answer."""
+    known = {name for stream in streams_of(snapshot) for name in stream}
+    offered = Columns.of(snapshot.definition, known.union(labels))
     predicate = parse(where, offered.all)
     if time_range is not None:
         predicate = predicate.also(_time_condition(snapshot, time_range))

@@ -17,6 +17,7 @@ from blockstore.index.rows import LiveBlock
 from blockstore.index.state import State
 from blockstore.lifecycle.cover import ChosenBlock
 from blockstore.lifecycle.discover import Listed
+from blockstore.lifecycle.schemas import fitting
 
 __all__ = ["Snapshot"]
 
@@ -37,13 +38,27 @@ class Snapshot:
     @classmethod
     def of(cls, state: State, listed: Listed | None = None) -> Snapshot:
         """The snapshot of a state, with what the list path adds to it."""
+        chosen, misfits = (
+            ((), {}) if listed is None else fitting(listed.cover.chosen, state.definition, indexed=True)
+        )
         return cls(
             definition=state.definition,
             version=state.version,
             time_ms=state.time_ms,
             blocks=state.blocks,
-            listed=() if listed is None else listed.cover.chosen,
-            malformed={} if listed is None else listed.malformed,
+            listed=chosen,
+            malformed={} if listed is None else {**listed.malformed, **misfits},
+        )
+
+    @classmethod
+    def of_listing(cls, definition: Definition, listed: Listed) -> Snapshot:
+        """The snapshot of a table without an index."""
+        chosen, misfits = fitting(listed.cover.chosen, definition, indexed=False)
+        return cls(
+            definition=definition,
+            time_ms=listed.now_ms,
+            listed=chosen,
+            malformed={**listed.malformed, **misfits},
         )
 
     def __len__(self) -> int:

@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 from blockstore.bucket import ReadBucket
-from blockstore.errors import MissingExtra
+from blockstore.errors import Corrupt, MissingExtra
 from blockstore.format.definition import Definition
-from blockstore.index.blocks import Blocks
+from blockstore.index.blocks import Blocks, LiveBlock
 from blockstore.scan.execute import count_rows, read_plan
 from blockstore.scan.plan import ScanPlan, plan_scan
 from blockstore.scan.snapshot import Snapshot
@@ -50,16 +50,29 @@ class TableSnapshot:
 
     @property
     def blocks(self) -> Blocks:
-        """The live blocks, by ULID."""
-        return self.snapshot.blocks
+        """The blocks that are read, by ULID; those that only a listing shows have version 0."""
+        if not self.snapshot.listed:
+            return self.snapshot.blocks
+        listed = (LiveBlock(meta=block.meta, version=0, first_row_id=0) for block in self.snapshot.listed)
+        return self.snapshot.blocks.changed((), listed)
 
     @property
-    def malformed(self) -> Mapping[str, str]:
-        """Blocks that a listing shows, that are damaged and may hold rows which no other block holds: ULID to damage.
+    def left_out(self) -> Mapping[str, str]:
+        """Malformed blocks that a listing shows and that may hold rows which no other block holds: ULID to damage.
 
-        They are left out of the snapshot. Empty for a snapshot by the index, which fails instead.
+        Their rows are not read; a ``strict`` snapshot fails instead. Empty for a snapshot by the index.
         """
         return self.snapshot.malformed
+
+    def check_whole(self) -> None:
+        """Raise Corrupt, naming them, if blocks were left out."""
+        if self.left_out:
+            ulid, damage = min(self.left_out.items())
+            others = f" (and {len(self.left_out) - 1} more)" if len(self.left_out) > 1 else ""
+            raise Corrupt(
+                f"block {ulid} of {self.bucket.url}{others} is malformed and may hold rows that no other block holds: "
+                f"{damage}; restore it from a copy, or take the snapshot without strict"
+            )
 
     def count(self) -> int:
         """The number of rows; from metadata alone wherever no row is hidden."""

@@ -37,10 +37,22 @@ class DamagedInput(Corrupt):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeInput:
-    """A block to merge and the sources whose rows it no longer shows."""
+    """A block to merge, the sources whose rows it no longer shows, and those for which alone it is read."""
 
     meta: BlockMeta
     excepted: frozenset[str] = frozenset()
+    only: frozenset[str] | None = None
+    """Where blocks overlap: the sources that no other block accounts for. The merge accounts for no others of it."""
+
+    @property
+    def sources(self) -> frozenset[str]:
+        """The sources that the merge takes over from this block."""
+        return frozenset(self.meta.sources) if self.only is None else self.only
+
+    @property
+    def dropped(self) -> frozenset[str]:
+        """The sources whose rows are read and left out."""
+        return self.excepted | (frozenset(self.meta.sources) - self.sources)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +65,12 @@ class MergeTask:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The union of the inputs' sources, excepted ones too: the result accounts for all of them."""
+        """What the result accounts for: the union of what it takes over, excepted sources too."""
+        return tuple(sorted({source for item in self.inputs for source in item.sources}))
+
+    @property
+    def met(self) -> tuple[str, ...]:
+        """Every source that a row of an input may be of."""
         return tuple(sorted({source for item in self.inputs for source in item.meta.sources}))
 
 

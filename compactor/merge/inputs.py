@@ -26,7 +26,7 @@ def chunk_specs(task: MergeTask, sources: Sources) -> list[ChunkSpec]:
 
 def _spec(item: MergeInput, file: ChunkFile, task: MergeTask, sources: Sources) -> ChunkSpec:
     implied = item.meta.level == 1
-    numbers = (sources.number(source) for source in item.excepted)
+    numbers = (sources.number(source) for source in item.dropped)
     floor, ceiling = _range(file, task)
     return ChunkSpec(
         ulid=item.meta.ulid,

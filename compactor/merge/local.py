@@ -52,7 +52,7 @@ class LocalEngine:
 
     def merge(self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions) -> Merged:
         """See ``MergeEngine.merge``. A chunk that turns out not to be sorted is sorted first, and noted."""
-        sources = Sources(task.sources)
+        sources = Sources(task.met)
         specs = chunk_specs(task, sources)
         unsorted: set[int] = set()
         while True:
@@ -108,7 +108,7 @@ class _Attempt:
             whole_bytes=max(_HELD_BYTES, self._buffers // max(1, len(specs))),
         )
         self._chunks = [ChunkRun(spec, task.definition.schema, sources, self._stage) for spec in specs]
-        self._lanes = options.lanes if bucket.path_of(META) is not None else max(options.lanes, _REMOTE_LANES)
+        self._lanes = _lanes(bucket, options.lanes, specs)
         self._spills = 0
 
     def run(self) -> Merged:
@@ -227,6 +227,15 @@ class _Attempt:
         spec = self._chunks[place].spec
         key = ", ".join(self._task.definition.sort_by)
         return f"chunk {spec.file.path} of block {spec.ulid} is not sorted by {key}: it was sorted first"
+
+
+def _lanes(bucket: Bucket, lanes: int, specs: Sequence[ChunkSpec]) -> int:
+    """How many chunks to read side by side: many where reading is mostly waiting, one after the other where chunks are
+    local and so small that threads would only wait for one another."""
+    if bucket.path_of(META) is None:
+        return max(lanes, _REMOTE_LANES)
+    bytes_read = sum(spec.file.bytes for spec in specs)
+    return 1 if bytes_read <= len(specs) * _HELD_BYTES else lanes
 
 
 def _cheapest(sizes: Sequence[int], count: int) -> tuple[int, int]:

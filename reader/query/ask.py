@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from blockstore.errors import Invalid
 from blockstore.scan.view import TableSnapshot
-from blockstore.table import open as open_table
+from blockstore.table import open_any
 from blockstore.world import World
 from reader.query.engine import Engine
 
@@ -35,7 +35,7 @@ def query(
     world = world or World.real()
     tables: dict[str, TableSnapshot] = {}
     for url in wanted:
-        table = open_table(url, world=world)
+        table = open_any(url, world=world)
         if table.name in tables:
             raise Invalid(f"two tables are named {table.name}: SQL needs tables whose last path parts differ")
         tables[table.name] = table.snapshot(version=version, as_of=as_of)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +16,18 @@ def test_a_ulid_carries_its_time(now_ms: int) -> None:
     assert ulid_time_ms(ulid) == now_ms
     assert ulid_at(now_ms) <= ulid <= MAX_ULID
     assert ulid >= MIN_ULID
+
+
+@given(
+    st.text(max_size=27)
+    | st.text("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", min_size=26, max_size=26)
+)
+def test_the_time_of_what_is_no_ulid_is_none(text: str) -> None:
+    if is_ulid(text):
+        assert ulid_at(ulid_time_ms(text))[:10] == text[:10]
+    elif any(letter not in "0123456789ABCDEFGHJKMNPQRSTVWXYZ" for letter in text[:10]) or not text:
+        with pytest.raises(ValueError):
+            ulid_time_ms(text)
 
 
 def test_later_ulids_sort_later() -> None:

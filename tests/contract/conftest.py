@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 from moto import mock_aws
+from obstore.store import MemoryStore
 
 from blockstore.bucket import Bucket, open_bucket
+from blockstore.bucket.cloud import CloudBucket
+from blockstore.bucket.cloud_stores import Kind
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.metered import Metered
 from blockstore.bucket.prefixed import Prefixed
@@ -26,7 +29,20 @@ WRAPPERS: dict[str, Callable[[Bucket], Bucket]] = {
     "metered": Metered,
     "faulty": FaultyBucket,
 }
-EXACT = ["memory", "local", "local-durable", pytest.param("s3", marks=pytest.mark.s3), *WRAPPERS]
+RGW = [pytest.mark.s3, pytest.mark.xdist_group("rgw")]
+"""One worker runs all that needs Ceph: a gateway for each would cost more than it saves."""
+
+EXACT = [
+    "memory",
+    "local",
+    "local-durable",
+    pytest.param("s3", marks=pytest.mark.s3),
+    pytest.param("rgw", marks=RGW),
+    "obstore-memory",
+    pytest.param("obstore-s3", marks=pytest.mark.s3),
+    pytest.param("obstore-rgw", marks=RGW),
+    *WRAPPERS,
+]
 """Buckets on which races are run: moto is not atomic."""
 
 
@@ -47,8 +63,14 @@ def make(kind: str, request: pytest.FixtureRequest) -> Bucket:
         return WRAPPERS[kind](MemoryBucket(WORLD.clock))
     if kind == "memory":
         return MemoryBucket(WORLD.clock)
-    if kind == "s3":
-        return open_bucket(request.getfixturevalue("s3_url"), WORLD)
+    if kind in ("s3", "rgw"):
+        return open_bucket(request.getfixturevalue(f"{kind}_url"), WORLD)
+    if kind in ("obstore-s3", "obstore-rgw"):
+        place = request.getfixturevalue(f"{kind.removeprefix('obstore-')}_url")
+        return open_bucket(f"{place}?client=obstore", WORLD)
+    if kind == "obstore-memory":
+        store = MemoryStore()
+        return CloudBucket(Kind.AZ, "memory", WORLD.clock, store=lambda: store)
     if kind == "s3-moto":
         return open_bucket(request.getfixturevalue("moto"), WORLD)
     folder: Path = request.getfixturevalue("tmp_path") / "lake" / "table"

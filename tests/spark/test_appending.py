@@ -172,7 +172,7 @@ class TestBadInput:
                 lambda df: df.withColumn("delay", sf.lit("late")),
                 "column 'delay' has the type string, expected int32",
             ),
-            (lambda df: df.drop("delay"), "lacks the columns 'delay'"),
+            (lambda df: df.drop("delay"), "lacks column 'delay'"),
             (lambda df: df.withColumn("gate", sf.lit(1)), "'gate'"),
             (lambda df: df.withColumn("_source", sf.lit("x")), "'_source' is reserved"),
             (

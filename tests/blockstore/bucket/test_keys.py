@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blockstore.bucket.keys import check_key, check_prefix, content_etag
+from blockstore.bucket.keys import check_key, check_prefix, content_etag, skippable
 from blockstore.errors import Invalid
 
 PARTS = st.text(st.sampled_from("ab.-é\\ :"), min_size=1, max_size=4)
@@ -49,3 +49,20 @@ def test_a_key_that_utf8_cannot_write_is_refused() -> None:
 def test_the_same_content_has_the_same_etag_for_ever() -> None:
     assert content_etag(b"content") == "ed7002b439e9ac845f22357d822bac14"
     assert content_etag(memoryview(b"content")) == content_etag(b"content") != content_etag(b"contents")
+
+
+@pytest.mark.parametrize(
+    ("prefix", "start_after", "skipped"),
+    [
+        ("", "", ""),
+        ("index/", "index/00000000000000000042.json", "index/0000000000000000004"),
+        ("my-lake/t.x/index/", "my-lake/t.x/index/0042.json", "my-lake/t.x/index/004"),
+        ("index/", "a", ""),
+        ("", "a/b", "a/"),
+        ("", "b/-", "b/"),
+        ("ab", "ab-", ""),
+        ("", "a", ""),
+    ],
+)
+def test_what_the_store_may_skip_is_safe_in_both_orders(prefix: str, start_after: str, skipped: str) -> None:
+    assert skippable(prefix, start_after) == skipped

@@ -58,7 +58,7 @@ def test_opening_makes_nothing(root: Path) -> None:
 
 def test_a_path_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(Invalid, match="name a folder"):
+    with pytest.raises(Invalid, match="expected a folder"):
         LocalBucket(tmp_path / "file", SystemClock())
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from blockstore.bucket import Bucket, Object, ObjectInfo, open_bucket
 from blockstore.bucket.memory import MemoryBucket
-from blockstore.bucket.probe import Finding, Result, probe
+from blockstore.bucket.probe import IF_MATCH, Finding, Result, probe, verdict
 from blockstore.bucket.wrapper import Wrapper
 from blockstore.errors import AccessDenied, AlreadyExists, Invalid, ObjectMissing, Unanswered, Unavailable
 from blockstore.world import World
@@ -49,7 +49,7 @@ def test_memory_keeps_every_promise_in_a_world_without_threads() -> None:
 def test_the_real_server_keeps_all_but_the_order(s3_url: str) -> None:
     bucket = open_bucket(s3_url, WORLD)
     assert by_name(probe(bucket, WORLD)) == dict.fromkeys(NAMES, Result.OK) | {
-        "ordered listings": Result.FAILED
+        "ordered listings": Result.WARNING
     }
     assert list(bucket.list()) == []
 
@@ -163,7 +163,7 @@ class CannotList(Wrapper):
             {
                 "create-if-absent": Result.FAILED,
                 "if-match": Result.FAILED,
-                "if-none-match GET": Result.FAILED,
+                "if-none-match GET": Result.WARNING,
             },
         ),
         (LooksThenWrites, {"create-if-absent": Result.FAILED}),
@@ -172,8 +172,8 @@ class CannotList(Wrapper):
         (LacksConditions, {"create-if-absent": Result.FAILED, "if-match": Result.FAILED}),
         (LosesAnswers, {"create-if-absent": Result.UNKNOWN, "if-match": Result.UNKNOWN}),
         (ReadsLate, {"read-after-write": Result.FAILED}),
-        (OrdersByFolder, {"ordered listings": Result.FAILED}),
-        (KeepsVersions, {"unversioned bucket": Result.FAILED}),
+        (OrdersByFolder, {"ordered listings": Result.WARNING}),
+        (KeepsVersions, {"unversioned bucket": Result.WARNING}),
         (WrongClock, {"LastModified in listings": Result.FAILED}),
         (CannotList, {"ordered listings": Result.UNKNOWN}),
     ],
@@ -187,6 +187,21 @@ def test_a_store_that_breaks_a_promise_is_found(
     assert by_name(findings) == expected
     assert all(finding.detail and finding.consequence for finding in findings)
     assert list(memory.list()) == []
+
+
+@pytest.mark.parametrize(
+    ("store", "told"),
+    [
+        (lambda bucket: bucket, "with and without an index work here"),
+        (IgnoresConditions, "Only tables without an index"),
+        (QuotesEtags, "degraded mode"),
+        (LosesAnswers, "could not be measured"),
+        (WrongClock, "with the restrictions named above"),
+        (OrdersByFolder, "with and without an index work here"),
+    ],
+)
+def test_the_verdict_says_which_tables_work(store: Callable[[Bucket], Bucket], told: str) -> None:
+    assert told in verdict(probe(store(MemoryBucket(WORLD.clock)), WORLD))
 
 
 def test_late_listings_are_found() -> None:
@@ -213,3 +228,11 @@ def test_what_was_written_goes_also_when_the_probe_fails_midway() -> None:
     assert list(memory.list()) == []
     with pytest.raises(ObjectMissing):
         memory.get("_probe")
+
+
+def test_one_promise_alone_is_measured_and_leaves_nothing() -> None:
+    bucket = MemoryBucket(WORLD.clock)
+    for store, found in ((bucket, Result.OK), (IgnoresConditions(bucket), Result.FAILED)):
+        (finding,) = probe(store, WORLD, only=IF_MATCH)
+        assert (finding.name, finding.result) == (IF_MATCH, found)
+    assert not list(bucket.list())

@@ -129,16 +129,16 @@ def test_a_listing_that_fails_midway_starts_again_and_shows_each_object_once() -
     assert len(breaking.calls) == 3
 
 
-def test_many_deletes_are_sent_in_order_each_batch_again_if_it_failed() -> None:
+def test_many_deletes_are_sent_in_batches_each_again_if_it_failed() -> None:
     world = World.manual()
     memory = MemoryBucket(world.clock)
-    keys = [f"{number:03d}" for number in range(250)]
+    keys = [f"{number:04d}" for number in range(2_500)]
     for key in keys:
         memory.put(key, b"")
-    faulty = FaultyBucket(memory, refuse={150: Unanswered("x")})
+    faulty = FaultyBucket(memory, refuse={1_500: Unanswered("x")})
     Retrying(faulty, world).delete(iter(keys))
     assert list(memory.list()) == []
-    assert [call.key for call in faulty.calls] == [*keys[:150], *keys[100:]]
+    assert [call.key for call in faulty.calls] == [*keys[:1_500], *keys[1_000:]]
 
 
 def test_a_writer_gives_its_bytes_once_however_often_it_asks() -> None:
@@ -173,3 +173,10 @@ def test_a_writer_gives_its_bytes_once_however_often_it_asks() -> None:
     assert b"".join(stubborn.taken) == b"data"
     writer.abort()
     assert stubborn.taken == []
+
+
+@pytest.mark.parametrize("last", [NoSpace("x"), Throttled("x"), Contended("x")])
+def test_a_write_of_which_one_attempt_was_not_answered_may_be_there(last: BlockstoreError) -> None:
+    bucket, _, _ = unreliable([Unanswered("x"), *[last] * 5])
+    with pytest.raises(Unanswered, match="earlier attempt"):
+        bucket.put("b", b"x")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from blockstore.bucket.s3 import S3Bucket, _both_orders
+from blockstore.bucket.s3 import S3Bucket
 from blockstore.bucket.s3_client import parse_time, shared_client
 from blockstore.clock import ManualClock, SystemClock
 from blockstore.errors import AccessDenied, NotFound, Unavailable
@@ -75,14 +75,6 @@ def test_a_store_that_does_not_say_whether_it_keeps_versions_leaves_it_open(s3_s
         s3_script(Answer(status=404, code="NoSuchBucket"))[0].keeps_versions()
 
 
-def test_deletes_go_in_their_order(s3_script: Script) -> None:
-    bucket, server = s3_script(Answer(status=204))
-    bucket.delete(f"block/{name}" for name in ("meta", "z", "a", "mark"))
-    assert [request.path.split("?")[0] for request in server.requests] == [
-        f"/bucket/block/{name}" for name in ("meta", "z", "a", "mark")
-    ]
-
-
 def test_a_forked_child_makes_a_client_of_its_own(s3_script: Script) -> None:
     bucket, _ = s3_script(Answer(body=b"x", headers={"ETag": '"e"'}))
     bucket.get("a")
@@ -126,20 +118,3 @@ def test_times_of_listings_are_parsed(text: str) -> None:
 
 def test_times_of_headers_are_parsed() -> None:
     assert parse_time("Tue, 14 Nov 2023 23:13:20 GMT").timestamp() == 1_700_003_600
-
-
-@pytest.mark.parametrize(
-    ("prefix", "start_after", "skipped"),
-    [
-        ("", "", ""),
-        ("index/", "index/00000000000000000042.json", "index/0000000000000000004"),
-        ("my-lake/t.x/index/", "my-lake/t.x/index/0042.json", "my-lake/t.x/index/004"),
-        ("index/", "a", ""),
-        ("", "a/b", "a/"),
-        ("", "b/-", "b/"),
-        ("ab", "ab-", ""),
-        ("", "a", ""),
-    ],
-)
-def test_what_the_store_may_skip_is_safe_in_both_orders(prefix: str, start_after: str, skipped: str) -> None:
-    assert _both_orders(prefix, start_after) == skipped

@@ -31,9 +31,13 @@ def test_a_lake_lists_its_tables_and_a_table_its_blocks(blockstore: Command, fli
 def test_a_broken_table_does_not_hide_the_others(blockstore: Command, flights: str, lake: str) -> None:
     shutil.copytree(flights, f"{lake}/broken")
     Path(f"{lake}/broken/gc/index.boundary").write_text("garbage")
-    found = {row["name"]: row["problem"] for row in blockstore("ls", lake, "--json").json}
+    failed = blockstore("ls", lake, "--json", code=1)
+    found = {row["name"]: row["problem"] for row in failed.json}
     assert found["flights"] is None
     assert found["broken"]
+    assert "1 table" in failed.err
+    assert "broken" in failed.err
+    assert "flights" in blockstore("ls", lake, code=1).out
 
 
 def test_inspect_tells_every_block_with_its_state(blockstore: Command, flights: str) -> None:
@@ -83,6 +87,17 @@ def test_inspect_selects_and_sorts_in_every_form(blockstore: Command, flights: s
     assert "expected one of ulid" in blockstore("inspect", flights, "--sort-by", "color", code=2).err
 
 
+def test_inspect_picks_states_and_fills_in_a_template(blockstore: Command, flights: str) -> None:
+    told = blockstore("inspect", flights, "--template", "{ulid} {rows:>4} {labels} {job}|").out.splitlines()
+    first = blockstore("inspect", flights, "--json").json[0]
+    assert told[0] == f'{first["ulid"]}    6 {{"day":"1"}} |'
+    assert blockstore("inspect", flights, "--state", "marked", "--template", "{ulid}").out == ""
+    assert len(blockstore("inspect", flights, "--state", "ready", "--state", "fresh", "--json").json) == 3
+    assert "expected one of fresh" in blockstore("inspect", flights, "--state", "reddy", code=2).err
+    for wrong in ("{nothing}", "{ulid.__class__}", "{", "{ulid:d}"):
+        assert "--template" in blockstore("inspect", flights, "--template", wrong, code=2).err
+
+
 def test_inspect_refuses_a_state_that_there_is_not(blockstore: Command, flights: str) -> None:
     told = blockstore("inspect", flights, "--selector", "state=reddy", code=2).err
     assert "state=reddy" in told
@@ -106,6 +121,24 @@ def test_show_tells_everything_of_a_block(blockstore: Command, flights: str) -> 
     assert found["files"][0]["sha256"] in shown
     assert "is no block's name" in blockstore("show", flights, "x", code=1).err
     assert "there is no block" in blockstore("show", flights, "01ARZ3NDEKTSV4RRFFQ69G5FAV", code=1).err
+
+
+def test_show_tells_who_has_a_block_and_what_lies_on_it(blockstore: Command, flights: str) -> None:
+    ulid = blockstore("ls", flights, "--json").json[0]["ulid"]
+    Path(f"{flights}/{ulid}/chunks/lost.parquet").write_bytes(b"x")
+    blockstore("mark", flights, ulid, "--no-compact", "--details", "odd")
+    found = blockstore("show", flights, ulid, "--rows", "--json").json
+    assert (found["named_by"], found["no_compact_mark"], found["rows_by_source"]) == (
+        "version 4",
+        True,
+        {ulid: 6},
+    )
+    assert found["committed"]["operation"] == "append"
+    assert found["debris"] == ["chunks/lost.parquet"]
+    blockstore("mark", flights, ulid, "--deletion")
+    told = blockstore("show", flights, ulid).out
+    assert "superseded: the index accounts for its sources without it" in told
+    assert "named by version 4" in told
 
 
 def test_history_and_diff(blockstore: Command, flights: str) -> None:

@@ -136,3 +136,9 @@ def test_a_missing_field_is_corrupt(name: str) -> None:
     del damaged[name]
     with pytest.raises(Corrupt, match=f"{name} is missing"):
         Definition.from_json(damaged)
+
+
+@pytest.mark.parametrize("schema", [None, "a:int", [("a", pa.int64())]])
+def test_what_is_no_schema_is_refused_in_one_sentence(schema: object) -> None:
+    with pytest.raises(Invalid, match="expected a pyarrow Schema"):
+        Definition.create(schema)  # type: ignore[arg-type]

@@ -21,7 +21,8 @@ def live(number: int, version: int = 1, sources: int = 1) -> LiveBlock:
 
 Step = tuple[str, int]
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["put", "put", "remove", "except", "rows"]), st.integers(0, 30)), max_size=60
+    st.tuples(st.sampled_from(["put", "put", "remove", "replace", "except", "rows"]), st.integers(0, 30)),
+    max_size=60,
 )
 
 
@@ -37,6 +38,9 @@ def test_it_is_a_map_from_ulids(steps: list[Step]) -> None:
             found, model = found.changed((), [one]), {**model, name: one}
         elif kind == "remove" and name in model:
             found, model = found.changed([name], ()), {k: v for k, v in model.items() if k != name}
+        elif kind == "replace" and name in model:
+            one = live(number, version=len(versions) + 1, sources=1 + number % 3)
+            found, model = found.changed([name], [one]), {**model, name: one}
         elif kind == "except" and name in model:
             one = replace(model[name], excepted=frozenset({name}))
             found, model = found.changed((), [one]), {**model, name: one}
@@ -54,6 +58,9 @@ def test_it_is_a_map_from_ulids(steps: list[Step]) -> None:
         assert [one.decode() for one in blocks.sources().tolist()] == sorted(
             source for one in ordered for source in one.meta.sources
         )
+        assert blocks.get_all(ulid(number) for number in range(31)) == expected
+        asked = [ulid(3), ulid(20_004), ulid(10_005)]
+        assert blocks.holding(asked) == [one for one in ordered if set(asked) & set(one.meta.sources)]
         for number in range(31):
             assert blocks.get(ulid(number)) == expected.get(ulid(number))
             assert (ulid(number) in blocks) == (ulid(number) in expected)

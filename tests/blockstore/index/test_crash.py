@@ -156,7 +156,7 @@ def collect(bucket: MemoryBucket, log: Log) -> None:
 
 def check_index(bucket: MemoryBucket, state: State) -> None:
     """Entries are contiguous above the boundary, and every checkpoint equals the fold."""
-    reader = IndexReader(bucket, World.manual(), Boundary(bucket))
+    reader = IndexReader(bucket, World.manual(), Boundary(bucket, World.manual()))
     boundary = reader.boundary.read()
     entries = reader.entries(boundary)
     assert entries == list(range(boundary + 1, state.version + 1))

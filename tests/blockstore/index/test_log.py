@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+import pyarrow as pa
 import pytest
 
 from blockstore.bucket.memory import MemoryBucket
@@ -107,6 +108,18 @@ def test_a_checkpoint_that_fails_is_no_error_of_the_commit(
     for number in range(100, 170):
         assert not writer.commit(append(number)).already
     assert Log(bucket, world).state == writer.state
+
+
+def test_a_checkpoint_that_cannot_even_be_encoded_is_no_error_of_the_commit(
+    world: World, log: Log, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(bucket: object, state: object) -> None:
+        raise pa.ArrowInvalid("offset overflow")
+
+    monkeypatch.setattr("blockstore.index.log.write_checkpoint", broken)
+    for number in range(100, 170):
+        assert not log.commit(append(number)).already
+    assert "checkpoint 64 of memory:// was not written: offset overflow" in caplog.text
 
 
 def test_no_checkpoint_is_written_of_an_entry_that_the_boundary_refused(
@@ -256,6 +269,31 @@ def test_a_group_without_an_answer_is_indeterminate_for_each_and_each_is_found_a
     for change in changes:
         assert writer.commit(change).already
     assert Log(bucket, world).state.blocks.ulids() == [ulid(number) for number in (10, 11, 12)]
+
+
+@pytest.mark.parametrize("answered", [True, False], ids=["by its entry", "by its commit id"])
+def test_an_append_below_the_horizon_is_left_to_discovery_however_its_group_was_answered(
+    bucket: MemoryBucket, world: World, log: Log, faulty: FaultyBucket, answered: bool
+) -> None:
+    """The entry holds the others' blocks. Found again by its commit id alone, it says nothing of the one left out."""
+    log.commit(Planned(operation=Operation.HORIZON, commit=ulid(900), plan=Draft(horizon=ulid(20))))
+    writer = Log(faulty, world)
+    if not answered:
+
+        def inherit(call: Call) -> None:
+            if call.key == entry_key(4) and call.method == "put_if_absent":
+                faulty.after.remove(inherit)
+                log.commit(append(40))
+                collect(bucket, log, 4)
+
+        faulty.after.append(inherit)
+    answers = together(writer, Gate(faulty, 3), append(30), [append(31), append(15), append(32)])
+    late = committed(answers[2])
+    assert late.left == {ulid(15): Left.DEFERRED}
+    assert (late.version, late.added, late.already) == (None, (), False)
+    for place, number in ((1, 31), (3, 32)):
+        mine = committed(answers[place])
+        assert (mine.version, [meta.ulid for meta in mine.added], mine.left) == (4, [ulid(number)], {})
 
 
 def test_a_leader_that_dies_leaves_nobody_waiting(

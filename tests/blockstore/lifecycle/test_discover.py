@@ -178,7 +178,7 @@ def test_malformed_blocks_are_named_where_nobody_else_has_their_rows(
     bucket.delete([object_key(ulid(7), CHUNK.path)])
     world.clock.sleep(OLD_S)
     found = listed(bucket, world)
-    assert set(found.malformed) == {ulid(1), ulid(2)}
+    assert set(found.malformed) == {ulid(1), ulid(2), ulid(7)}
     assert "chunks/000001.parquet is missing" in found.malformed[ulid(2)]
     assert ulid(1) in found.malformed[ulid(1)]
     assert read(found) == {ulid(9): None}

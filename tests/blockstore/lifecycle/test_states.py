@@ -88,6 +88,13 @@ def test_r4_a_partial_mark_on_a_block_that_became_complete_waits_to_be_withdrawn
     assert state(without, DAYS_2) is BlockState.DELETING
 
 
+def test_a_partial_mark_on_a_condemned_block_stays_although_it_is_complete() -> None:
+    """Below the horizon nobody can publish it any more."""
+    found = complete(mark=MarkReason.PARTIAL, mark_modified_ms=START_MS, standing=Standing.CONDEMNED)
+    assert state(found, DAYS_2 - 1) is BlockState.MARKED
+    assert state(found, DAYS_2) is BlockState.DELETING
+
+
 def test_r7_a_removal_that_took_meta_json_is_still_deleting() -> None:
     begun = Evidence(
         ulid=block(1).ulid, newest_ms=START_MS, mark=MarkReason.SUPERSEDED, mark_modified_ms=START_MS

@@ -7,13 +7,13 @@ import pytest
 
 import blockstore as bs
 from blockstore.bucket.memory import MemoryBucket
-from blockstore.errors import AccessDenied, BlockCondemned, Invalid
+from blockstore.errors import AccessDenied, BlockCondemned, BoundaryLost, Corrupt, Invalid
 from blockstore.format.definition import Definition
 from blockstore.ids import ulid_at
 from blockstore.index import log as index_log
 from blockstore.index.change import Draft
 from blockstore.index.entry import Operation
-from blockstore.names import entry_key
+from blockstore.names import BOUNDARY, entry_key
 from blockstore.table import Table
 from blockstore.world import World
 from tests.support.faulty import Call, FaultyBucket
@@ -74,8 +74,67 @@ def test_a_write_that_failed_is_over_although_its_error_was_caught(
     table = Table.open_bucket(bucket, world)
     writer = table.writer()
     writer.write(ROWS)
-    with pytest.raises(Invalid, match="columns"):
+    with pytest.raises(Invalid, match="column"):
         writer.write(pa.table({"m": ["x"]}))
     with pytest.raises(Invalid, match="new writer"):
         writer.finish()
+    assert table.snapshot().scan().to_table().num_rows == 0
+
+
+@pytest.mark.parametrize("harm", ["boundary gone", "boundary garbage", "entry garbage"])
+def test_a_damaged_index_is_told_with_the_durable_block_and_how_to_go_on(
+    bucket: MemoryBucket, world: World, harm: str
+) -> None:
+    table = Table.open_bucket(bucket, world)
+    boundary = bucket.get(BOUNDARY).data
+    if harm == "boundary gone":
+        bucket.delete([BOUNDARY])
+    elif harm == "boundary garbage":
+        bucket.put(BOUNDARY, b"many")
+    else:
+        bucket.put(entry_key(2), b"{")
+    with pytest.raises(
+        Corrupt, match="is durable and its rows are not lost: do not write them again"
+    ) as told:
+        table.append(ROWS)
+    assert isinstance(told.value, BoundaryLost) == harm.startswith("boundary")
+    (ulid,) = {found.key.partition("/")[0] for found in bucket.list() if found.key.endswith("meta.json")}
+    assert f"append(data, resume='{ulid}')" in str(told.value)
+    bucket.put(BOUNDARY, boundary)
+    if harm == "entry garbage":
+        bucket.delete([entry_key(2)])
+    mended = Table.open_bucket(bucket, world)
+    assert mended.append(ROWS, resume=ulid).published
+    assert mended.snapshot().count() == 1
+
+
+def test_a_damaged_index_tells_a_job_to_run_again(bucket: MemoryBucket, world: World) -> None:
+    table = Table.open_bucket(bucket, world)
+    bucket.put(entry_key(2), b"{")
+    with pytest.raises(Corrupt, match="run the same job again"):
+        table.append(ROWS, job=JOB)
+    bucket.delete([entry_key(2)])
+    assert Table.open_bucket(bucket, world).append(ROWS, job=JOB).published
+
+
+@pytest.mark.parametrize("publish", [True, False])
+def test_a_write_that_was_seen_and_replaced_while_its_writer_stalled_is_done(
+    bucket: MemoryBucket, world: World, publish: bool
+) -> None:
+    """Discovered by its age, overwritten, removed: told "refused", its caller would bring the rows back."""
+    faulty = FaultyBucket(bucket)
+
+    def overwritten_meanwhile(call: Call) -> None:
+        if call.writes and call.key.endswith("meta.json"):
+            ulid = call.key.partition("/")[0]
+            other = Table.open_bucket(bucket, world)
+            other.log.commit(
+                Planned(operation=Operation.OVERWRITE, commit=world.ids.ulid(), plan=Draft(account=(ulid,)))
+            )
+            bucket.delete([found.key for found in bucket.list(f"{ulid}/")])
+
+    table = Table.open_bucket(faulty, world)
+    faulty.after.append(overwritten_meanwhile)
+    answer = table.append(ROWS, publish=publish)
+    assert answer.already or not publish
     assert table.snapshot().scan().to_table().num_rows == 0

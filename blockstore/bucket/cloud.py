@@ -1,0 +1,293 @@
+"""A bucket through obstore: Google Cloud Storage, Azure Blob Storage, and S3 where it is asked for.
+
+Rules:
+- Each request is sent once (``cloud_stores.py``); its answer is classified in ``cloud_errors.py`` and nowhere else.
+- What a compare-and-set compares is the store's own: an ETag on S3 (unquoted: some stores compare the quotes too) and
+  Azure (quoted), the object's generation on Google (kept behind its ETag, ``etag@generation``; a listing shows none).
+- A create that obstore calls lost without a 412 was perhaps a 409: then the key is looked at. Taken is AlreadyExists; free
+  is Contended.
+- obstore knows prefixes by whole path parts; the rest of a prefix is sifted here. Deletes go one by one, in order (R7).
+- ``now_ms`` is the Date of an unsigned request to the endpoint, not older than a minute: obstore shows no headers. A
+  refusal tells the time as well as an answer. A store that is handed in has no endpoint: its time is ours.
+
+Several processes may share a value of this class as far as ``cloud_stores.py`` says.
+"""
+
+from __future__ import annotations
+
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from email.utils import parsedate_to_datetime
+from typing import IO, Any
+
+from blockstore.bucket.api import Bucket, NotModified, Object, ObjectInfo
+from blockstore.bucket.cloud_stores import Kind, endpoint, mark_used, open_store, require_obstore
+from blockstore.bucket.keys import check_key, check_prefix, skippable
+from blockstore.clock import Clock
+from blockstore.errors import (
+    AlreadyExists,
+    BlockstoreError,
+    Contended,
+    ObjectMissing,
+    PreconditionFailed,
+    Unavailable,
+)
+
+require_obstore()
+
+import obstore  # noqa: E402
+from obstore.exceptions import NotModifiedError, PreconditionError  # noqa: E402
+
+from blockstore.bucket.cloud_errors import (  # noqa: E402
+    FAILURES,
+    answer_of,
+    classify,
+    is_past_the_end,
+    is_whole_object,
+)
+from blockstore.bucket.cloud_writer import PART_BYTES, CloudWriter  # noqa: E402
+
+__all__ = ["CloudBucket"]
+
+_DATE_LASTS_S = 60.0
+_DATE_TIMEOUT_S = 10.0
+_PAGE = 1000
+
+
+class CloudBucket(Bucket):
+    """The bucket (or container) ``name`` of a kind of store.
+
+    ``store`` makes obstore's store, at first use in a process; by default the one that the environment configures.
+    """
+
+    def __init__(
+        self, kind: Kind, name: str, clock: Clock, *, store: Callable[[], Any] | None = None
+    ) -> None:
+        self.url = f"{kind}://{name}" + ("?client=obstore" if kind is Kind.S3 else "")
+        self._kind = kind
+        self._name = name
+        self._clock = clock
+        self._make = store or (lambda: open_store(kind, name))
+        self._has_endpoint = store is None
+        self._opened: tuple[int, Any] | None = None
+        self._date: tuple[float, int] | None = None
+
+    def get(self, key: str, *, if_none_match: str | None = None) -> Object:
+        options: Any = {} if if_none_match is None else {"if_none_match": self._condition(if_none_match)}
+        try:
+            answer = obstore.get(self._store(), check_key(key), options=options)
+            etag = self._etag(answer.meta)
+            if etag == if_none_match:
+                raise NotModified(key)
+            return Object(data=bytes(answer.bytes()), etag=etag or "")
+        except NotModifiedError:
+            raise NotModified(key) from None
+        except FAILURES as error:
+            raise self.error(error, key, write=False) from error
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        if length <= 0:
+            self.head(key)
+            return b""
+        try:
+            return bytes(obstore.get_range(self._store(), check_key(key), start=start, length=length))
+        except FAILURES as error:
+            if is_past_the_end(error):
+                return b""
+            if is_whole_object(error):
+                return self.get(key).data[start : start + length]
+            raise self.error(error, key, write=False) from error
+
+    def head(self, key: str) -> ObjectInfo:
+        try:
+            return self._info(obstore.head(self._store(), check_key(key)), key)
+        except FAILURES as error:
+            raise self.error(error, key, write=False) from error
+
+    def list(
+        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+    ) -> Iterator[ObjectInfo]:
+        check_prefix(prefix)
+        if start_after > prefix and not start_after.startswith(prefix):
+            return iter(())
+        return self._list(prefix, start_after, recursive)
+
+    def prefixes(self, prefix: str = "") -> Iterator[str]:
+        check_prefix(prefix)
+        return iter([found for found in self._level(prefix)[1] if found.startswith(prefix)])
+
+    def now_ms(self) -> int:
+        if not self._has_endpoint:
+            return self._clock.now_ms()
+        if self._date is None or self._clock.monotonic_s() - self._date[0] > _DATE_LASTS_S:
+            self._date = (self._clock.monotonic_s(), self._ask_ms() - self._clock.now_ms())
+        return self._clock.now_ms() + self._date[1]
+
+    def put(self, key: str, data: bytes) -> str:
+        return self._put(key, data, None)
+
+    def put_if_absent(self, key: str, data: bytes) -> str:
+        try:
+            return self._put(key, data, "create")
+        except (Contended, PreconditionFailed) as error:
+            if _is_412(error.__cause__) or self._exists(key):
+                raise AlreadyExists(f"The object {self._at(key)} exists already.") from None
+            raise
+
+    def put_if_match(self, key: str, data: bytes, etag: str) -> str:
+        try:
+            return self._put(key, data, self._version(etag))
+        except (ObjectMissing, PreconditionFailed) as error:
+            found = "missing" if isinstance(error, ObjectMissing) else "another"
+            raise PreconditionFailed(
+                f"The object {self._at(key)} is not replaced: it is {found}, and ETag {etag} was expected; read it again."
+            ) from None
+
+    def put_parts(self, key: str, file: IO[bytes]) -> None:
+        """Create or replace by the content of a file, part by part (the writer's)."""
+        try:
+            obstore.put(
+                self._store(),
+                check_key(key),
+                file,
+                use_multipart=True,
+                chunk_size=PART_BYTES,
+                max_concurrency=4,
+            )
+        except FAILURES as error:
+            raise self.error(error, key, write=True) from error
+
+    def writer(self, key: str) -> CloudWriter:
+        return CloudWriter(self, check_key(key))
+
+    def delete(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            try:
+                obstore.delete(self._store(), check_key(key))
+            except FAILURES as error:
+                typed = self.error(error, key, write=True)
+                if not isinstance(typed, ObjectMissing):
+                    raise typed from error
+
+    def error(self, error: Exception, key: str, *, write: bool) -> BlockstoreError:
+        """The typed error of a failed request for ``key``."""
+        return classify(error, self._at(key), self._name, write=write)
+
+    def _put(self, key: str, data: bytes, mode: Any) -> str:
+        try:
+            answer = obstore.put(self._store(), check_key(key), bytes(data), mode=mode, use_multipart=False)
+        except FAILURES as error:
+            raise self.error(error, key, write=True) from error
+        return self._etag(answer) or ""
+
+    def _list(self, prefix: str, start_after: str, recursive: bool) -> Iterator[ObjectInfo]:
+        folder = prefix[: prefix.rfind("/") + 1]
+        if recursive and folder == prefix:
+            found: Iterator[Any] = self._below(folder, skippable(prefix, start_after))
+        elif recursive:
+            found = self._below_partly(prefix)
+        elif start_after > prefix:
+            # obstore's flat listing cannot skip, and what is skipped here is the index's long past.
+            found = self._below(folder, skippable(prefix, start_after))
+        else:
+            found = iter(self._level(prefix)[0])
+        for meta in found:
+            key = meta["path"]
+            flat = recursive or "/" not in key[len(prefix) :]
+            if key.startswith(prefix) and key > start_after and flat:
+                yield self._info(meta, key)
+
+    def _below(self, folder: str, skipped: str) -> Iterator[Any]:
+        """Everything below a folder. obstore drops a slash at the end, and a folder's own name skips too much."""
+        offset = skipped if skipped and not skipped.endswith("/") else None
+        try:
+            pages = obstore.list(self._store(), folder.rstrip("/") or None, offset=offset, chunk_size=_PAGE)
+            for page in pages:
+                yield from page
+        except FAILURES as error:
+            raise self.error(error, folder, write=False) from error
+
+    def _below_partly(self, prefix: str) -> Iterator[Any]:
+        """Everything whose key starts with a prefix that ends within a path part."""
+        objects, folders = self._level(prefix)
+        yield from objects
+        for folder in folders:
+            if folder.startswith(prefix):
+                yield from self._below(folder, "")
+
+    def _level(self, prefix: str) -> tuple[Sequence[Any], Sequence[str]]:
+        """The objects and the folders of the folder in which a prefix ends."""
+        folder = prefix[: prefix.rfind("/") + 1]
+        try:
+            found = obstore.list_with_delimiter(self._store(), folder.rstrip("/") or None)
+        except FAILURES as error:
+            raise self.error(error, prefix, write=False) from error
+        return [*found["objects"]], [f"{name}/" for name in found["common_prefixes"]]
+
+    def _exists(self, key: str) -> bool:
+        try:
+            self.head(key)
+        except ObjectMissing:
+            return False
+        return True
+
+    def _store(self) -> Any:
+        mark_used()
+        pid = os.getpid()
+        if self._opened is None or self._opened[0] != pid:
+            try:
+                self._opened = (pid, self._make())
+            except FAILURES as error:
+                raise self.error(error, "", write=False) from error
+        return self._opened[1]
+
+    def _ask_ms(self) -> int:
+        """The Date of whatever the endpoint answers, or our own time where it names none."""
+        request = urllib.request.Request(endpoint(self._kind), method="HEAD")
+        try:
+            with urllib.request.urlopen(request, timeout=_DATE_TIMEOUT_S) as answer:
+                date = answer.headers.get("Date")
+        except urllib.error.HTTPError as refusal:
+            date = refusal.headers.get("Date")
+            refusal.close()
+        except (OSError, ValueError) as error:
+            raise Unavailable(
+                f"The store of {self.url} does not say its time ({error}): check its endpoint and the network."
+            ) from error
+        try:
+            return int(parsedate_to_datetime(date or "").timestamp() * 1000)
+        except ValueError:
+            return self._clock.now_ms()
+
+    def _condition(self, etag: str) -> str:
+        """The header of a condition on an ETag."""
+        plain = etag.rpartition("@")[0] if self._kind is Kind.GS else etag
+        return plain if self._kind is Kind.S3 else f'"{plain}"'
+
+    def _version(self, etag: str) -> Mapping[str, str]:
+        """What a compare-and-set compares."""
+        return {"e_tag": self._condition(etag), "version": etag.rpartition("@")[2]}
+
+    def _etag(self, meta: Any) -> str | None:
+        etag, generation = meta.get("e_tag"), meta.get("version")
+        if etag is None or (self._kind is Kind.GS and generation is None):
+            return None
+        plain = str(etag).strip('"')
+        return f"{plain}@{generation}" if self._kind is Kind.GS else plain
+
+    def _info(self, meta: Any, key: str) -> ObjectInfo:
+        return ObjectInfo(
+            key=key,
+            size=meta["size"],
+            modified_ms=round(meta["last_modified"].timestamp() * 1000),
+            etag=self._etag(meta),
+        )
+
+    def _at(self, key: str) -> str:
+        return f"{self._kind}://{self._name}/{key}".rstrip("/")
+
+
+def _is_412(error: BaseException | None) -> bool:
+    return error is not None and (answer_of(error)[0] == 412 or isinstance(error, PreconditionError))

@@ -1,0 +1,114 @@
+"""Opening obstore's stores: one a process, with obstore's own retries off, configured by the environment.
+
+Rules:
+- obstore sends each request once (``max_retries`` 0), so that every answer is seen by us; ``retrying.py`` decides what is
+  sent again. A conditional write that is resent could lose against itself.
+- obstore's threads do not survive a fork: a child of a process that has used it would wait for ever, whatever it opens.
+  Such a child is refused, in one sentence. Who forks first and opens then is well.
+- Endpoint and credentials come from the environment, as each store's own tools read them. For S3 that includes boto3's
+  profiles, where boto3 is installed.
+- ``?client=obstore`` is written into the URL only for S3; a URL therefore opens with the same client everywhere.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from enum import StrEnum
+from typing import Any
+
+from blockstore.errors import Invalid, MissingExtra
+
+__all__ = ["Kind", "endpoint", "mark_used", "open_store", "require_obstore"]
+
+_CONNECT_TIMEOUT = "10s"
+_READ_TIMEOUT = "120s"
+_WHOLE_TIMEOUT = "1h"
+
+_used_in: int | None = None
+"""The process in which obstore was first used: its threads live there and nowhere else."""
+
+
+class Kind(StrEnum):
+    """A kind of store, by its URL scheme."""
+
+    S3 = "s3"
+    GS = "gs"
+    AZ = "az"
+
+
+def require_obstore() -> None:
+    """Raises MissingExtra where obstore is not installed."""
+    if importlib.util.find_spec("obstore") is None:
+        raise MissingExtra(
+            "gs:// and az:// URLs, and s3:// with ?client=obstore, need obstore, which is not installed: run "
+            "pip install 'blocklake[cloud]'."
+        )
+
+
+def mark_used() -> None:
+    """Take note that this process uses obstore. Raises Invalid in a forked child of one that has."""
+    global _used_in
+    pid = os.getpid()
+    if _used_in not in (None, pid):
+        raise Invalid(
+            f"obstore was used by process {_used_in} before it forked this one, and would wait here for ever: open the "
+            "bucket after the fork only, start processes by spawn, or use boto3 (a URL without ?client=obstore)"
+        )
+    _used_in = pid
+
+
+def open_store(kind: Kind, name: str) -> Any:
+    """obstore's store of a bucket (for Azure: a container of the account that the environment names)."""
+    from obstore import store
+
+    options: dict[str, Any] = {
+        "client_options": {
+            "connect_timeout": _CONNECT_TIMEOUT,
+            "read_timeout": _READ_TIMEOUT,
+            "timeout": _WHOLE_TIMEOUT,
+            "allow_http": endpoint(kind).startswith("http://"),
+        },
+        "retry_config": {"max_retries": 0},
+    }
+    match kind:
+        case Kind.GS:
+            return store.GCSStore(name, **options)
+        case Kind.AZ:
+            return store.AzureStore(name, **options)
+        case Kind.S3:
+            # A batch has no order, and the order of a removal is a promise (R7).
+            return store.S3Store(name, disable_bulk_delete=True, **_s3_settings(), **options)
+
+
+def endpoint(kind: Kind) -> str:
+    """The store's address without a bucket: whoever answers there tells the store's time."""
+    match kind:
+        case Kind.S3:
+            named = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+            return named or f"https://s3.{_region()}.amazonaws.com"
+        case Kind.GS:
+            return os.environ.get("GOOGLE_BASE_URL") or "https://storage.googleapis.com"
+        case Kind.AZ:
+            named = os.environ.get("AZURE_STORAGE_ENDPOINT") or os.environ.get("AZURE_ENDPOINT")
+            account = os.environ.get("AZURE_STORAGE_ACCOUNT_NAME", "")
+            return named or f"https://{account}.blob.core.windows.net"
+
+
+def _s3_settings() -> dict[str, Any]:
+    """Where the environment alone does not name the credentials: those that boto3 finds."""
+    if os.environ.get("AWS_ACCESS_KEY_ID") or importlib.util.find_spec("boto3") is None:
+        return {"region": _region()}
+    from boto3.session import Session
+
+    session = Session()
+    region = session.region_name or _region()
+    if session.get_credentials() is None:
+        return {"region": region}
+    from obstore.auth.boto3 import Boto3CredentialProvider
+
+    return {"region": region, "credential_provider": Boto3CredentialProvider(session)}
+
+
+def _region() -> str:
+    return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"

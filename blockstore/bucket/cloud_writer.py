@@ -1,0 +1,62 @@
+"""An object of any size through obstore in bounded memory: gathered in a temporary file, sent when it is closed.
+
+Rules:
+- Nothing is sent before ``close``, so nothing is visible before it, and an abandoned writer leaves nothing behind.
+- Up to ``SMALL_BYTES`` stay in memory and are one PUT; more lie in an unnamed file of the machine's temporary folder and
+  go as a multipart upload. obstore's own streaming writer would forget what a failed request carried; the file does
+  not, so that ``close()`` sends it again, whole.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from typing import TYPE_CHECKING
+
+from blockstore.errors import NoSpace
+
+if TYPE_CHECKING:
+    from blockstore.bucket.cloud import CloudBucket
+
+__all__ = ["PART_BYTES", "SMALL_BYTES", "CloudWriter"]
+
+PART_BYTES = 8 * 1024 * 1024
+SMALL_BYTES = 16 * 1024 * 1024
+
+
+class CloudWriter:
+    """Writes the object ``key`` of ``bucket``."""
+
+    def __init__(self, bucket: CloudBucket, key: str) -> None:
+        self._bucket = bucket
+        self._key = key
+        self._size = 0
+        self._done = False
+        self._file = tempfile.SpooledTemporaryFile(max_size=SMALL_BYTES, mode="w+b")  # noqa: SIM115
+
+    def write(self, data: bytes | memoryview, /) -> int:
+        assert not self._done, "write after close or abort"
+        view = memoryview(data).cast("B")
+        try:
+            self._file.write(view)
+        except OSError as error:
+            raise NoSpace(
+                f"{self._bucket.url}/{self._key} could not be gathered in {tempfile.gettempdir()} ({error.strerror}): free "
+                "space there, or set TMPDIR to a larger folder"
+            ) from error
+        self._size += view.nbytes
+        return view.nbytes
+
+    def close(self) -> None:
+        if self._done:
+            return
+        self._file.seek(0)
+        if self._size <= SMALL_BYTES:
+            self._bucket.put(self._key, self._file.read())
+        else:
+            self._bucket.put_parts(self._key, self._file)
+        self._done = True
+        self._file.close()
+
+    def abort(self) -> None:
+        self._done = True
+        self._file.close()

@@ -1,0 +1,175 @@
+"""Finished blocks in a folder of this machine, made without a network: what ``ship`` carries to a table later.
+
+Rules:
+- The bytes are those of an append: the same writer, ``visible_by: age``, one source, meta.json last. So is the order of
+  the disk: a chunk is durable before meta.json names it.
+- A folder remembers the definition under which its blocks are built (``blockstore.table.json``, checksummed): a device
+  asks for it once. To build under another one in the same folder is refused, unless it is the same table's, altered.
+- An error leaves only chunks that no meta.json lists: no block.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from blockstore.bucket import Bucket, open_bucket
+from blockstore.bucket.local import LocalBucket
+from blockstore.errors import Conflict, Corrupt, Invalid, NewerFormat, ObjectMissing
+from blockstore.format.block import BlockMeta, VisibleBy
+from blockstore.format.chunks import BlockWriter
+from blockstore.format.definition import Definition
+from blockstore.format.document import parse
+from blockstore.format.features import FORMAT_VERSION, refuse_newer
+from blockstore.format.meta import encode
+from blockstore.format.properties import Properties
+from blockstore.format.schema import serialize
+from blockstore.index.log import Log
+from blockstore.lifecycle.catalog import Catalog
+from blockstore.names import FOLDER_TABLE, meta_key
+from blockstore.operations.append import NOTHING, AppendedBlock
+from blockstore.operations.incoming import batches_of
+from blockstore.operations.unindexed import Unindexed, never_indexed
+from blockstore.world import World
+
+__all__ = ["build", "build_block", "definition_at", "folder_at", "remember", "remembered"]
+
+_PRODUCER = "build"
+
+
+def build(
+    folder: str,
+    data: Any,
+    *,
+    schema: pa.Schema | None = None,
+    time_column: str | None = None,
+    sort_by: Iterable[str] = (),
+    like: str | Definition | None = None,
+    labels: Mapping[str, str] | None = None,
+    world: World | None = None,
+) -> AppendedBlock:
+    """Make a finished block of ``data`` (whatever ``Table.append`` takes) in a folder, to be shipped later.
+
+    What the rows are is said once a folder: by ``schema`` with ``time_column`` and ``sort_by``, or by ``like``, a table's
+    URL (which is asked for it) or its ``definition``. Later calls may leave all of them out.
+    """
+    world = world or World.real()
+    place = folder_at(folder, world)
+    if like is not None and (schema is not None or time_column is not None or tuple(sort_by)):
+        raise Invalid("build takes like=, or schema= with time_column= and sort_by=, found both: drop one")
+    wanted = like if isinstance(like, Definition) else None
+    if isinstance(like, str):
+        wanted = definition_at(like, world)
+    elif schema is not None:
+        wanted = Definition.create(schema, time_column=time_column, sort_by=sort_by)
+    meta = build_block(place, world, remember(place, wanted), data, labels=labels)
+    if meta is None:
+        return NOTHING
+    return AppendedBlock(
+        ulid=meta.ulid,
+        version=None,
+        published=False,
+        rows=meta.rows,
+        bytes=meta.bytes,
+        chunks=len(meta.chunks),
+    )
+
+
+def build_block(
+    folder: Bucket,
+    world: World,
+    definition: Definition,
+    data: Any,
+    *,
+    labels: Mapping[str, str] | None = None,
+    producer: str = _PRODUCER,
+) -> BlockMeta | None:
+    """Write a finished block; None, and nothing is there, where there are no rows. Raises Invalid for rows that do not
+    fit."""
+    with BlockWriter(folder, world, world.ids.ulid(), definition, labels=labels, producer=producer) as writer:
+        for batch in batches_of(data):
+            writer.write(batch)
+        written = writer.finish()
+    if not written.rows:
+        return None
+    meta = writer.describe(written, visible_by=VisibleBy.AGE, uploaded_time=world.clock.now_ms())
+    folder.put(meta_key(meta.ulid), encode(meta))
+    return meta
+
+
+def folder_at(path: str, world: World) -> Bucket:
+    """The folder of this machine that ``path`` names. Raises Invalid for a store elsewhere."""
+    bucket = open_bucket(path, world)
+    if not isinstance(bucket, LocalBucket):
+        raise Invalid(
+            f"{path} is no folder of this machine, expected a path: ship the blocks to {path} later"
+        )
+    return bucket
+
+
+def definition_at(url: str, world: World) -> Definition:
+    """The definition of the table at ``url``, with an index or without. Raises NotFound where there is none."""
+    bucket = open_bucket(url, world)
+    if never_indexed(bucket):
+        return Unindexed.open(Catalog(bucket, world), Properties(), trusting=False).definition
+    return Log(bucket, world).state.definition
+
+
+def remembered(folder: Bucket) -> Definition | None:
+    """The definition that a folder's blocks are built under, or None. Raises Corrupt where it is damaged."""
+    subject = f"{FOLDER_TABLE} of {folder.url}"
+    try:
+        document = parse(folder.get(FOLDER_TABLE).data, subject)
+    except ObjectMissing:
+        return None
+    refuse_newer(document.integer("version", low=1), subject)
+    table = document.raw("table")
+    if not isinstance(table, dict) or document.text("sha256") != _digest(table):
+        raise Corrupt(
+            f"{subject} was edited or cut: delete it, and say once more what the rows are (--like, --schema)"
+        )
+    return Definition.from_json(table, subject)
+
+
+def remember(folder: Bucket, wanted: Definition | None) -> Definition:
+    """The definition to build under: the one wanted now, from now on, or else the one that the folder remembers."""
+    try:
+        known = remembered(folder)
+    except Corrupt as error:
+        if wanted is None or isinstance(error, NewerFormat):
+            raise
+        known = None
+    if wanted is None:
+        if known is None:
+            raise Invalid(
+                f"nothing says yet what the rows in {folder.url} are: name a table that they are for (--like URL), or their "
+                "columns (--schema)"
+            )
+        return known
+    if known == wanted:
+        return known
+    if known is not None and not _goes_on(known, wanted):
+        raise Conflict(
+            f"the blocks in {folder.url} are built under another definition than this one: use a folder for each table"
+        )
+    table = wanted.to_json()
+    folder.put(
+        FOLDER_TABLE,
+        orjson.dumps(
+            {"version": FORMAT_VERSION, "table": table, "sha256": _digest(table)}, option=orjson.OPT_INDENT_2
+        ),
+    )
+    return wanted
+
+
+def _goes_on(known: Definition, wanted: Definition) -> bool:
+    """Whether ``wanted`` is what the same table has become: it knows every schema that ``known`` does."""
+    return all(wanted.id_of(serialize(schema)) == number for number, schema in known.schemas.items())
+
+
+def _digest(table: object) -> str:
+    return hashlib.sha256(orjson.dumps(table, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -1,0 +1,184 @@
+"""A person's marks: who may mark what, and what that comes to.
+
+Rules:
+- R6: with an index a deletion mark lies on a block only if no version above the boundary and no tag names it. A live block
+  is taken out by an entry instead (``expire``); the compactor marks it once nobody names it any more.
+- Without an index the mark itself decides: readers hide the block at once, and it goes ``delete_delay`` later.
+- Who marks twice changes nothing; a mark is withdrawn at once. A ULID in whose directory there is nothing is refused.
+- Nothing here removes: that is the compactor's alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from blockstore.bucket.api import Bucket
+from blockstore.care.verify.examine import Examined, examine, list_directory
+from blockstore.errors import Conflict, Invalid, NotFound
+from blockstore.format.durations import format_duration
+from blockstore.format.marks import MarkReason, NoCompactReason
+from blockstore.format.properties import Properties
+from blockstore.format.texts import check_text
+from blockstore.index.kept import Kept, Named
+from blockstore.index.log import Log
+from blockstore.lifecycle.catalog import Catalog
+from blockstore.lifecycle.cover import HIDING
+from blockstore.lifecycle.mark import (
+    place_deletion,
+    place_no_compact,
+    withdraw_deletion,
+    withdraw_no_compact,
+)
+from blockstore.names import DELETION_MARK, META, NO_COMPACT_MARK, is_ulid
+from blockstore.operations.expire import expire
+from blockstore.world import World
+
+__all__ = ["MarkKind", "Marked", "Marker"]
+
+_DETAILS = 1_000
+
+
+class MarkKind(StrEnum):
+    """Which mark."""
+
+    DELETION = "deletion"
+    NO_COMPACT = "no-compact"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marked:
+    """What became of a person's mark."""
+
+    ulid: str
+    kind: MarkKind
+    changed: bool
+    """False if it was so before."""
+    told: str
+    """What was done, and what follows from it, as a clause."""
+    version: int | None = None
+    """The entry by which a live block was taken out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marker:
+    """Marks the blocks of one table, on behalf of a person. ``log`` is None for a table without an index."""
+
+    bucket: Bucket
+    world: World
+    log: Log | None
+    properties: Properties
+
+    def delete(self, ulid: str, details: str = "") -> Marked:
+        """Have a block deleted. Raises NotFound for an unknown one, Conflict for one that a version or a tag names."""
+        found = self._look(ulid, details)
+        if self.log is not None:
+            named = Kept(self.log).look()
+            if ulid in named.state.blocks:
+                return self._expire(ulid, details)
+            self._refuse_named(ulid, named)
+        mark = found.mark
+        if mark is not None:
+            said = f"marked for deletion already, {mark.reason}" + (
+                f": {mark.details}" if mark.details else ""
+            )
+            return self._unchanged(ulid, MarkKind.DELETION, said)
+        if DELETION_MARK in found.directory.objects:
+            return self._unchanged(
+                ulid,
+                MarkKind.DELETION,
+                "a mark lies there that cannot be read: withdraw it first, with --remove",
+            )
+        seen = "readers do not see it any more" if self.log is None else "no version and no tag names it"
+        return self._place(ulid, details, seen)
+
+    def keep_from_merges(self, ulid: str, details: str = "") -> Marked:
+        """Keep the compactor's merges away from a block. Raises NotFound for an unknown one."""
+        self._look(ulid, details)
+        if place_no_compact(self.bucket, self.world, ulid, NoCompactReason.MANUAL, details):
+            return Marked(
+                ulid=ulid, kind=MarkKind.NO_COMPACT, changed=True, told="no merge takes it from now on"
+            )
+        return self._unchanged(ulid, MarkKind.NO_COMPACT, "kept from merges already")
+
+    def withdraw(self, ulid: str, kind: MarkKind) -> Marked:
+        """Take a mark away; it is honored at once. None there is no error."""
+        found = self._look(ulid, "")
+        if (DELETION_MARK if kind is MarkKind.DELETION else NO_COMPACT_MARK) not in found.directory.objects:
+            return self._unchanged(ulid, kind, f"no {kind} mark lay there")
+        if kind is MarkKind.NO_COMPACT:
+            withdraw_no_compact(self.bucket, ulid)
+            return Marked(ulid=ulid, kind=kind, changed=True, told="merges may take it again")
+        withdraw_deletion(self.bucket, ulid)
+        if META not in list_directory(self.bucket, ulid).objects:
+            told = "the mark is withdrawn, but meta.json is gone: the removal had begun, and what is left is no block any more"
+        else:
+            told = "the mark is withdrawn; nothing removes the block"
+        return Marked(ulid=ulid, kind=kind, changed=True, told=told)
+
+    def hindrance(self, ulid: str, catalog: Catalog) -> str | None:
+        """Why a block should not be removed at once, as a clause; None if nobody would miss it (R7, R8)."""
+        self._look(ulid, "")
+        if self.log is not None:
+            why = Kept(self.log).look().why(ulid)
+            return None if why is None else f"{why} names it, and whoever reads that would fail"
+        found = catalog.sync().found
+        one = found.get(ulid)
+        if one is None or one.meta is None:
+            return None
+        shown = [
+            other
+            for other, its in found.items()
+            if other != ulid and its.meta is not None and its.mark not in HIDING
+            if not set(its.meta.sources).isdisjoint(one.meta.sources)
+        ]
+        return (
+            f"block {shown[0]} holds some of its rows and would be read again: mark that first"
+            if shown
+            else None
+        )
+
+    def _look(self, ulid: str, details: str) -> Examined:
+        if not is_ulid(ulid):
+            raise Invalid(
+                f"{ulid[:60]!r} is no block's name, expected a ULID such as 01JD0000000000000000000000"
+            )
+        check_text("the details", details, limit=_DETAILS)
+        found = examine(self.bucket, list_directory(self.bucket, ulid))
+        if not found.directory.objects and (self.log is None or ulid not in self.log.poll().blocks):
+            raise NotFound(
+                f"there is no block {ulid} in {self.bucket.url}: its directory is empty, and no index entry names it; "
+                "'blockstore inspect' lists the blocks"
+            )
+        return found
+
+    def _expire(self, ulid: str, details: str) -> Marked:
+        assert self.log is not None, "only an index has live blocks"
+        version = expire(self.log, self.world, [ulid], "manual", details).version
+        kept, wait = (
+            format_duration(delay)
+            for delay in (self.properties.history_retention_s, self.properties.delete_delay_s)
+        )
+        told = (
+            f"taken out of the table by version {version}; earlier versions keep it for {kept}, and a tag for as long as it "
+            f"stands, then the compactor marks it and removes it {wait} later; until then restore brings it back"
+        )
+        return Marked(ulid=ulid, kind=MarkKind.DELETION, changed=True, told=told, version=version)
+
+    def _refuse_named(self, ulid: str, named: Named) -> None:
+        why = named.why(ulid)
+        if why is not None:
+            raise Conflict(
+                f"block {ulid} is named by {why}, which can still be asked for, expected a block that no version above the "
+                f"boundary {named.boundary} and no tag names: wait until that is collected, or untag it"
+            )
+
+    def _place(self, ulid: str, details: str, said: str) -> Marked:
+        if not place_deletion(self.bucket, self.world, ulid, MarkReason.MANUAL, details):
+            return self._unchanged(ulid, MarkKind.DELETION, "marked for deletion already")
+        wait = format_duration(self.properties.delete_delay_s)
+        told = f"marked: {said}; the compactor removes it {wait} from now, and until then the mark can be withdrawn"
+        return Marked(ulid=ulid, kind=MarkKind.DELETION, changed=True, told=told)
+
+    def _unchanged(self, ulid: str, kind: MarkKind, said: str) -> Marked:
+        return Marked(ulid=ulid, kind=kind, changed=False, told=f"nothing changed: {said}")

@@ -1,0 +1,160 @@
+"""The state that a rebuilt index begins with, put together from what was decided. Pure.
+
+Rules:
+- Sources of blocks that are taken are accounted, and so are those of appends that are left out: discovery must not bring
+  back what was decided against. A write below the floor is not: it may be adopted.
+- Rows that an entry hid stay hidden, in whatever block holds them now.
+- Roles are claimed anew by the rebuild itself: whoever held one before is fenced.
+- The window of commit ids is empty, as for a version that was collected: an operation that was on its way when the index
+  was lost is decided by its blocks or its batch, or is Indeterminate for good (protocol 3.3, step 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import immutables
+import numpy as np
+
+from blockstore.care.rebuild.decide import Judged, Verdict
+from blockstore.care.rebuild.evidence import Evidence, Known
+from blockstore.format.block import Job, VisibleBy
+from blockstore.format.definition import Definition
+from blockstore.index.batches import AppBatches, Written
+from blockstore.index.blocks import Blocks
+from blockstore.index.commits import Commits, Run
+from blockstore.index.entry import Entry, Epoch
+from blockstore.index.rows import LiveBlock
+from blockstore.index.sources import Sources
+from blockstore.index.state import State
+
+__all__ = ["compose", "newest_definition", "newest_tags"]
+
+
+def newest_definition(evidence: Evidence) -> Definition | None:
+    """The newest definition that can be read."""
+    told = [entry.table for entry in evidence.later if entry.table is not None]
+    if told:
+        return told[-1]
+    return None if evidence.state is None else evidence.state.table
+
+
+def newest_tags(evidence: Evidence) -> dict[str, int]:
+    """The tags, as far as entries tell."""
+    tags = dict(evidence.state.tags) if evidence.state is not None else {}
+    for entry in evidence.later:
+        for name, version in entry.tags.items():
+            if version is None:
+                tags.pop(name, None)
+            else:
+                tags[name] = version
+    return tags
+
+
+def compose(
+    evidence: Evidence,
+    judged: Iterable[Judged],
+    *,
+    definition: Definition,
+    tags: Mapping[str, int],
+    version: int,
+    commit: str,
+) -> State:
+    """The state at ``version``; ``commit`` is the rebuild's own id, which takes every role over."""
+    listed = list(judged)
+    before = evidence.state or State.EMPTY
+    following = max(
+        [before.next_row_id, *((entry.first_row_id or 0) + entry.rows for entry in evidence.later)]
+    )
+    live = []
+    for one in listed:
+        if one.verdict is Verdict.TAKE:
+            block = _live(one.known, definition, version, following, evidence.hidden)
+            if one.known.named is None:
+                following += block.meta.rows
+            live.append(block)
+    time_ms = max([before.time_ms, *(entry.time for entry in evidence.later)])
+    return State(
+        version=version,
+        time_ms=time_ms,
+        blocks=Blocks.of(live),
+        accounted=_accounted(before, evidence, listed, live),
+        commits=Commits(Run(version + 1, "", np.empty(0, dtype=np.int64)), version=version, time_ms=time_ms),
+        epochs=_epochs(before, evidence.later, commit),
+        batches=_batches(before, evidence.later, live, version),
+        tags=dict(tags),
+        horizon=_highest([before.horizon, *(entry.horizon for entry in evidence.later)]),
+        floor=_highest([before.floor, *(entry.floor for entry in evidence.later)]),
+        next_row_id=following,
+        table=definition,
+        requires=tuple(
+            sorted({*before.requires, *(one for entry in evidence.later for one in entry.requires)})
+        ),
+    )
+
+
+def _live(
+    known: Known, definition: Definition, version: int, first_row_id: int, hidden: frozenset[str]
+) -> LiveBlock:
+    meta = known.meta
+    assert meta is not None, "only a block that can be told is taken"
+    excepted = hidden.intersection(meta.sources)
+    if known.named is not None:
+        return replace(known.named, excepted=known.named.excepted | excepted)
+    schema_id = definition.id_of(meta.schema)
+    assert schema_id is not None, "the definition knows the schema of every block that is taken"
+    return LiveBlock(
+        meta=replace(meta, schema=b"", schema_id=schema_id),
+        version=version,
+        first_row_id=first_row_id,
+        excepted=excepted,
+    )
+
+
+def _accounted(before: State, evidence: Evidence, judged: list[Judged], live: list[LiveBlock]) -> Sources:
+    floor = _highest([before.floor, *(entry.floor for entry in evidence.later)])
+    left = [
+        source
+        for one in judged
+        if one.verdict is Verdict.LEAVE and one.known.meta is not None
+        if one.known.meta.visible_by is VisibleBy.AGE
+        for source in one.known.meta.sources
+        if floor is None or source > floor
+    ]
+    return before.accounted.with_(
+        [*evidence.accounted, *left, *(source for block in live for source in block.meta.sources)]
+    )
+
+
+def _epochs(before: State, later: tuple[Entry, ...], commit: str) -> dict[str, Epoch]:
+    held = dict(before.epochs)
+    for entry in later:
+        held.update(entry.epochs)
+    return {role: (number + 1, commit) for role, (number, _) in held.items()}
+
+
+def _batches(
+    before: State, later: tuple[Entry, ...], live: list[LiveBlock], version: int
+) -> immutables.Map[str, AppBatches]:
+    batches = before.batches
+    for entry in later:
+        if entry.job is not None:
+            batches = _with_batch(batches, entry.job, entry.id, tuple(block.ulid for block in entry.add))
+    for block in live:
+        if block.meta.job is not None:
+            batches = _with_batch(batches, block.meta.job, version, (block.ulid,))
+    return batches
+
+
+def _with_batch(
+    batches: immutables.Map[str, AppBatches], job: Job, version: int, blocks: tuple[str, ...]
+) -> immutables.Map[str, AppBatches]:
+    app = batches.get(job.app, AppBatches())
+    if job.batch in app:
+        return batches
+    return batches.set(job.app, app.added(job.app, Written(job.batch, version, blocks)))
+
+
+def _highest(values: Iterable[str | None]) -> str | None:
+    return max((value for value in values if value is not None), default=None)

@@ -1,0 +1,228 @@
+"""Which blocks a rebuilt index holds: pure, and every decision with its reason.
+
+The truth about a table is its index; where that is lost, some of it can be told from the blocks, and some cannot. Rules:
+- A named block stays, unless it was marked after the last state that can be read: the compactor marks only what no version
+  names any more, so a lost entry took it out.
+- A write of an ordinary append (``visible_by: age``) was acknowledged once it was complete, so it is taken, unless the index
+  as far as it can be read accounts for it (then an entry took it out), a mark lies on it, or it lies below the floor.
+- A block of a transaction (``visible_by: index``) counts by its entry alone, and that is lost. It was committed for certain
+  if another complete block was made of it, or if writes that it accounts for exist nowhere else any more. A merge of
+  blocks that are all still there holds the same rows as they do. Of any other nobody can know: it is taken, because
+  meta.json is written last and the entry follows within a moment, and it is told, so that a person can leave it out.
+- A transaction that no entry names was never committed if it lies below the horizon, or was complete an hour before the
+  last state that can be read. Of two blocks of one job one was committed.
+- Where blocks overlap, the exact cover decides (3.2). In an index live blocks never share a source (3.3), so a block that
+  could only be read in part stops the rebuild until a person leaves one side out; so does a block that cannot be read and
+  whose writes nobody else holds. One that was named and of which nothing is left is told, with its rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from blockstore.care.rebuild.evidence import NO_META, Evidence, Known
+from blockstore.errors import Invalid
+from blockstore.format.block import BlockMeta, Job, VisibleBy
+from blockstore.lifecycle.cover import Cover, cover
+
+__all__ = ["Judged", "Verdict", "decide"]
+
+_MERGER = "compactor"
+_SETTLED_MS = 3_600_000
+"""A program commits what it has uploaded within moments, and gives up after a minute."""
+
+
+class Verdict(StrEnum):
+    """What becomes of a block."""
+
+    TAKE = "take"
+    LEAVE = "leave"
+    STOP = "stop"
+    """A person must decide before anything is written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """One block and what becomes of it."""
+
+    ulid: str
+    verdict: Verdict
+    why: str
+    known: Known
+    sure: bool = True
+    """False where nobody can know: a person should look at it."""
+
+    @property
+    def rows(self) -> int | None:
+        """Its rows, where they are known."""
+        return None if self.known.meta is None else self.known.meta.rows
+
+
+def decide(evidence: Evidence, leave_out: frozenset[str] = frozenset()) -> tuple[Judged, ...]:
+    """What becomes of every block, sorted by ULID. Raises Invalid if ``leave_out`` names one that is not there."""
+    strange = sorted(leave_out - evidence.blocks.keys())
+    if strange:
+        raise Invalid(
+            f"there is no block {strange[0]} to leave out: the plan of the rebuild lists all of them"
+        )
+    return tuple(sorted(_Deciding(evidence, leave_out).run(), key=lambda one: one.ulid))
+
+
+class _Deciding:
+    def __init__(self, evidence: Evidence, leave_out: frozenset[str]) -> None:
+        self._evidence = evidence
+        self._leave_out = leave_out
+        self._made_of = {
+            name
+            for one in evidence.blocks.values()
+            if one.meta is not None and one.is_whole
+            for name in (*(parent.ulid for parent in one.meta.parents), *one.meta.sources)
+            if name != one.ulid
+        }
+
+    def run(self) -> Iterator[Judged]:
+        out = {one.ulid: one for one in self._first()}
+        yield from out.values()
+        candidates = {ulid: one for ulid, one in self._evidence.blocks.items() if ulid not in out}
+        whole = {
+            ulid: one for ulid, one in candidates.items() if one.is_whole or (one.named and not one.gone)
+        }
+        found = cover(one.meta for one in whole.values() if one.meta is not None)
+        yield from self._covered(whole, found, _shared_between_streams(found))
+        yield from self._unreadable(
+            [one for ulid, one in candidates.items() if ulid not in whole], found.sources
+        )
+
+    def _first(self) -> Iterator[Judged]:
+        """Blocks that are left out whatever others there are."""
+        jobs: dict[Job, str] = {}
+        likely = lambda one: (one.named is None, one.ulid not in self._made_of, one.ulid)  # noqa: E731
+        for one in sorted(self._evidence.blocks.values(), key=likely):
+            why = self._why_out(one)
+            if why is not None:
+                yield _judged(one, Verdict.LEAVE, why)
+            elif one.meta is not None and one.meta.job is not None and one.is_whole:
+                first = jobs.setdefault(one.meta.job, one.ulid)
+                if first != one.ulid:
+                    twin = f"block {first} is of the same job, of which one was committed"
+                    yield _judged(one, Verdict.LEAVE, twin, sure=False)
+
+    def _why_out(self, one: Known) -> str | None:
+        evidence, meta = self._evidence, one.meta
+        if one.ulid in self._leave_out:
+            return "a person leaves it out"
+        if one.mark is not None:
+            return f"marked for deletion ({one.mark}): no version had it any more"
+        if one.named is not None:
+            return None
+        if one.ulid in evidence.removed:
+            return "an entry that can still be read took it out"
+        if meta is None:
+            if one.problem == NO_META:
+                return "an upload that has not ended"
+            return "the index accounts for it" if evidence.accounts(one.ulid) else None
+        if all(evidence.accounts(source) for source in meta.sources) and self._is_dead(meta):
+            return "an entry that can still be read accounts for its writes without it"
+        return self._why_late(one, meta)
+
+    def _is_dead(self, meta: BlockMeta) -> bool:
+        """Whether an unnamed block cannot stand for its accounted writes: an append's own, or a name that entries knew."""
+        return meta.visible_by is VisibleBy.AGE or meta.sources == (meta.ulid,)
+
+    def _why_late(self, one: Known, meta: BlockMeta) -> str | None:
+        state = self._evidence.state
+        if state is None:
+            return None
+        if meta.visible_by is VisibleBy.INDEX:
+            if state.below_horizon(meta.ulid):
+                return "no entry names it, and it lies at or below the horizon: it was never committed"
+            if meta.job is not None and state.committed(meta.job):
+                return "its job was committed by another block"
+            if one.complete_ms is not None and one.complete_ms < state.time_ms - _SETTLED_MS:
+                return "it was complete long before the last version that can be read, which does not have it"
+            return None
+        if state.below_floor(meta.ulid) or any(map(state.below_floor, meta.sources)):
+            return "at or below the floor: it comes too late, and can be adopted afterwards"
+        return None
+
+    def _covered(
+        self, whole: Mapping[str, Known], found: Cover, twins: Mapping[str, str]
+    ) -> Iterator[Judged]:
+        holders = Counter(
+            source for one in whole.values() if one.meta is not None for source in one.meta.sources
+        )
+        for meta in found.superseded:
+            yield _judged(whole[meta.ulid], Verdict.LEAVE, "others hold its rows")
+        for block in found.chosen:
+            one = whole[block.meta.ulid]
+            if block.only_sources is not None:
+                others = [
+                    other.meta.ulid
+                    for other in found.chosen
+                    if other is not block and not other.sources.isdisjoint(block.meta.sources)
+                ]
+                why = f"only it holds {len(block.only_sources)} of its writes ({min(block.only_sources)} is one), and blocks "
+                why += f"{', '.join(others)} hold the others: leave it out, or leave them out"
+                yield _judged(one, Verdict.STOP, why)
+            elif one.ulid in twins:
+                why = f"block {twins[one.ulid]} of another stream accounts for the same write: leave one of them out"
+                yield _judged(one, Verdict.STOP, why)
+            else:
+                yield self._taken(one, holders)
+
+    def _taken(self, one: Known, holders: Mapping[str, int]) -> Judged:
+        meta = one.meta
+        assert meta is not None, "only blocks that can be told are covered"
+        if one.named is not None:
+            why = f"entry {one.named.version} named it"
+            return _judged(
+                one, Verdict.TAKE, why if one.problem is None else f"{why}; it is damaged: {one.problem}"
+            )
+        if meta.visible_by is VisibleBy.AGE:
+            return _judged(one, Verdict.TAKE, "a complete append")
+        if one.ulid in self._made_of:
+            return _judged(one, Verdict.TAKE, "committed: another block was made of it")
+        foreign = [source for source in meta.sources if source != one.ulid]
+        if any(holders[source] == 1 for source in foreign):
+            return _judged(one, Verdict.TAKE, "committed: writes that it holds exist nowhere else any more")
+        if foreign and meta.producer == _MERGER:
+            return _judged(one, Verdict.TAKE, "a merge: the same rows as the blocks that it was made of")
+        why = "nobody can know whether it was committed: leave it out if the program that wrote it was told that it failed"
+        if foreign:
+            why += f"; it takes the place of {len(foreign)} other writes"
+        return _judged(one, Verdict.TAKE, why, sure=False)
+
+    def _unreadable(self, blocks: Iterable[Known], held: frozenset[str]) -> Iterator[Judged]:
+        for one in blocks:
+            sources = (one.ulid,) if one.meta is None else one.meta.sources
+            if held.issuperset(sources):
+                yield _judged(one, Verdict.LEAVE, f"{one.problem}; others hold its rows")
+            elif one.gone:
+                yield _judged(
+                    one,
+                    Verdict.LEAVE,
+                    "an entry named it, and nothing of it is left: it was removed, or lost",
+                    sure=False,
+                )
+            else:
+                why = f"it cannot be read, and nobody else holds its rows ({one.problem}): mend it from a replica, or leave it out"
+                yield _judged(one, Verdict.STOP, why)
+
+
+def _shared_between_streams(found: Cover) -> dict[str, str]:
+    """Chosen blocks that account for a write of a chosen block of another stream, which the cover does not look for."""
+    holder: dict[str, str] = {}
+    twins = {}
+    for block in found.chosen:
+        for source in block.sources:
+            first = holder.setdefault(source, block.meta.ulid)
+            if first != block.meta.ulid:
+                twins[block.meta.ulid] = first
+    return twins
+
+
+def _judged(one: Known, verdict: Verdict, why: str, *, sure: bool = True) -> Judged:
+    return Judged(ulid=one.ulid, verdict=verdict, why=why, known=one, sure=sure)

@@ -1,0 +1,248 @@
+"""What a rebuild would do: three ways, by how much of the old index is left.
+
+- **mend**: every entry up to the latest can be followed. Only the boundary, or a checkpoint, has to be written again, and
+  no block is looked at.
+- **finish**: a rebuild died after it had written its state. It is carried on, and no block is looked at.
+- **renew**: the entries end before the latest, or nothing is left. The blocks are looked at, one state is put together,
+  and a new index begins with it, far above everything that was ever seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from blockstore.bucket.api import Bucket
+from blockstore.care.rebuild.compose import compose, newest_definition, newest_tags
+from blockstore.care.rebuild.decide import Judged, Verdict, decide
+from blockstore.care.rebuild.definition import define
+from blockstore.care.rebuild.evidence import Evidence, gather
+from blockstore.care.survey import Survey, read_checkpoint, survey
+from blockstore.care.verify.examine import Examined, examine
+from blockstore.care.verify.index import check_index
+from blockstore.care.verify.inventory import Inventory, take_inventory
+from blockstore.errors import Conflict, Corrupt, Invalid, NewerFormat, NotFound
+from blockstore.format.definition import Definition
+from blockstore.format.properties import Properties
+from blockstore.index.checkpoint import read_hint
+from blockstore.index.log import Log
+from blockstore.index.state import State
+from blockstore.world import World
+
+__all__ = ["RebuildPlan", "Way", "plan_rebuild"]
+
+_JUMP = 1_000_000
+"""The new index begins at the next multiple of this: more entries than a process can have written since the last one that
+was seen, and more than a state remembers commits of, so whatever was on its way counts as collected."""
+_SANE = 2**53
+_PER_SOURCE = 10
+_SLICE = 256
+
+
+class Way(StrEnum):
+    """How the index is brought back."""
+
+    MEND = "mend"
+    FINISH = "finish"
+    RENEW = "renew"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuildPlan:
+    """Everything that a rebuild would do."""
+
+    url: str
+    way: Way
+    index: Survey = field(repr=False)
+    damage: tuple[str, ...]
+    """What is wrong with the old index."""
+    state: State | None = field(default=None, repr=False)
+    """The state that the new index begins with; None for ``mend``, and where a person must decide first."""
+    commit: str = ""
+    """The rebuild's own commit id."""
+    judged: tuple[Judged, ...] = ()
+    told: tuple[str, ...] = ()
+    """What else a person should know."""
+
+    @property
+    def stops(self) -> tuple[Judged, ...]:
+        """Blocks about which a person must decide before anything is written."""
+        return tuple(one for one in self.judged if one.verdict is Verdict.STOP)
+
+    @property
+    def unsure(self) -> tuple[Judged, ...]:
+        """Blocks about which nobody can know."""
+        return tuple(one for one in self.judged if not one.sure and one.verdict is not Verdict.STOP)
+
+    @property
+    def taken(self) -> tuple[Judged, ...]:
+        """Blocks that the new index has."""
+        return tuple(one for one in self.judged if one.verdict is Verdict.TAKE)
+
+    @property
+    def left(self) -> tuple[Judged, ...]:
+        """Blocks that it has not."""
+        return tuple(one for one in self.judged if one.verdict is Verdict.LEAVE)
+
+
+def plan_rebuild(
+    bucket: Bucket,
+    world: World,
+    *,
+    leave_out: frozenset[str] = frozenset(),
+    properties: Properties | None = None,
+    advance: Callable[[float], None] = lambda _: None,
+) -> RebuildPlan:
+    """Look at everything that is left. Raises Conflict where the index can be read, NotFound where there is no table.
+
+    ``properties`` are those of the table, for the case that no definition of it is left.
+    """
+    inventory = take_inventory(bucket)
+    index = survey(bucket, world)
+    if not index.indexed and not inventory.directories:
+        raise NotFound(
+            f"there is no table at {bucket.url}: found neither an index nor a block; check the URL"
+        )
+    began = _began(index)
+    if not began and _is_readable(bucket, world):
+        raise Conflict(
+            f"the index of {bucket.url} can be read, expected a lost one: a rebuild would forget its history; look at it with "
+            "blockstore verify"
+        )
+    damage = tuple(f"{one.object}: {one.what}" for one in check_index(index, bucket.url))
+    if began or index.is_whole:
+        if leave_out:
+            raise Invalid(
+                "every entry can still be followed, so the index says which blocks there are: drop --leave-out, and revert "
+                "or mark blocks once it is mended"
+            )
+        way = Way.FINISH if began else Way.MEND
+        return RebuildPlan(
+            url=bucket.url, way=way, index=index, damage=damage, state=index.state if began else None
+        )
+    return _renew(bucket, world, inventory, index, damage, leave_out, properties or Properties(), advance)
+
+
+def _began(index: Survey) -> bool:
+    """Whether a rebuild has written its state and died: only a rebuild's state remembers no commit."""
+    state = index.state
+    return state is not None and state.version == index.highest and len(state.commits) == 0
+
+
+def _is_readable(bucket: Bucket, world: World) -> bool:
+    try:
+        Log(bucket, world).poll()
+    except NewerFormat:
+        raise
+    except (Corrupt, NotFound):
+        return False
+    return True
+
+
+def _renew(
+    bucket: Bucket,
+    world: World,
+    inventory: Inventory,
+    index: Survey,
+    damage: tuple[str, ...],
+    leave_out: frozenset[str],
+    properties: Properties,
+    advance: Callable[[float], None],
+) -> RebuildPlan:
+    evidence = gather(index, _examine_all(bucket, world, inventory, advance))
+    judged = decide(evidence, leave_out)
+    unnamed = [
+        one.known.meta
+        for one in judged
+        if one.verdict is Verdict.TAKE and one.known.named is None and one.known.meta is not None
+    ]
+    definition, strange = define(newest_definition(evidence), unnamed, properties)
+    judged = tuple(_without_schema(one) if one.ulid in strange else one for one in judged)
+    tags, lost_tags = _readable_tags(bucket, newest_tags(evidence))
+    commit = world.ids.ulid()
+    state = None
+    if definition is not None and not any(one.verdict is Verdict.STOP for one in judged):
+        version = _first_version(bucket, index, evidence)
+        state = compose(evidence, judged, definition=definition, tags=tags, version=version, commit=commit)
+    return RebuildPlan(
+        url=bucket.url,
+        way=Way.RENEW,
+        index=index,
+        damage=damage,
+        state=state,
+        commit=commit,
+        judged=judged,
+        told=_told(index, evidence, definition, lost_tags),
+    )
+
+
+def _examine_all(
+    bucket: Bucket, world: World, inventory: Inventory, advance: Callable[[float], None]
+) -> dict[str, Examined]:
+    directories = list(inventory.directories.values())
+    found: dict[str, Examined] = {}
+    for start in range(0, len(directories), _SLICE):
+        part = directories[start : start + _SLICE]
+        found.update(
+            {one.ulid: one for one in world.pool.map(lambda directory: examine(bucket, directory), part)}
+        )
+        advance(len(part))
+    return found
+
+
+def _without_schema(one: Judged) -> Judged:
+    why = "its schema belongs to no history of this table: neither reads the other's columns; leave it out"
+    return replace(one, verdict=Verdict.STOP, why=why)
+
+
+def _readable_tags(bucket: Bucket, tags: dict[str, int]) -> tuple[dict[str, int], dict[str, int]]:
+    kept, lost = {}, {}
+    for name, version in tags.items():
+        try:
+            read_checkpoint(bucket, version)
+            kept[name] = version
+        except Corrupt:
+            lost[name] = version
+    return kept, lost
+
+
+def _first_version(bucket: Bucket, index: Survey, evidence: Evidence) -> int:
+    """The version of the new state: above all that was ever seen, and above what was never seen but may have been."""
+    hint = read_hint(bucket)
+    sources = sum(len(one.meta.sources) for one in evidence.blocks.values() if one.meta is not None)
+    seen = max(index.highest, hint if hint < _SANE else 0, _PER_SOURCE * sources)
+    return (seen // _JUMP + 1) * _JUMP
+
+
+def _told(
+    index: Survey, evidence: Evidence, definition: Definition | None, lost_tags: dict[str, int]
+) -> tuple[str, ...]:
+    told = []
+    if not index.indexed:
+        told.append(
+            "there is no trace of an index: if this table never had one, it has one afterwards, and every process that works "
+            "on it must be started anew"
+        )
+    if definition is None:
+        told.append("no complete block and no entry tells the table's columns: restore the index from a copy")
+    elif newest_definition(evidence) is None:
+        told.append(
+            "the definition is put together from the blocks: set its properties again with blockstore alter, and look at its "
+            "sort key and default labels"
+        )
+    if evidence.state is None:
+        told.append(
+            "versions, tags and reverts before this are lost; rows that a revert had hidden are seen again"
+        )
+    else:
+        told.append(
+            f"version {evidence.state.version} is the last that can be followed; what came after it is told by blocks"
+        )
+    told.append(
+        "rows that were deleted, replaced or expired shortly before may be seen again: until the compactor has marked their "
+        "blocks nothing tells that they are gone"
+    )
+    for name, version in sorted(lost_tags.items()):
+        told.append(f"tag {name!r} is dropped: the checkpoint of version {version} cannot be read")
+    return tuple(told)

@@ -1,0 +1,167 @@
+"""Writing the rebuilt index: the state first, then the boundary, then an entry, so that a crash in between is carried on.
+
+Invariants (protocol 3.4):
+- The new state lies above every id that was ever seen. Its checkpoint is there before the boundary moves to it, and the
+  boundary lies right below the first new entry.
+- The boundary never moves back. What lies at or below it is void from then on, for every process: one that still holds
+  the old index finds the boundary above its version, or its payload refused, and starts over.
+- Nothing is deleted here; collection takes the old entries as it takes all others below the boundary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from blockstore.bucket.api import Bucket
+from blockstore.care.rebuild.plan import RebuildPlan, Way
+from blockstore.errors import (
+    AlreadyExists,
+    BoundaryLost,
+    Conflict,
+    Invalid,
+    ObjectMissing,
+    PreconditionFailed,
+)
+from blockstore.index.boundary import Boundary, encode_boundary
+from blockstore.index.change import Change, Done, Draft
+from blockstore.index.checkpoint import encode_checkpoint, write_checkpoint
+from blockstore.index.entry import Operation
+from blockstore.index.log import Log
+from blockstore.index.state import State
+from blockstore.names import BOUNDARY, checkpoint_key
+from blockstore.world import World
+
+__all__ = ["Rebuild", "Rebuilt", "rebuild"]
+
+_NAMED = 1_000
+"""So many blocks left out are named in the entry."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuilt:
+    """What a rebuild did."""
+
+    version: int
+    """The newest version now."""
+    boundary: int
+    blocks: int
+
+
+@dataclass(kw_only=True)
+class Rebuild(Change):
+    """The first entry of a rebuilt index. It changes nothing: it tells what was decided."""
+
+    operation: Operation = Operation.REBUILD
+    commit: str
+    base: int
+    """The version of the state that the index begins with."""
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    message: str = ""
+
+    def draft(self, state: State) -> Draft | Done:
+        if state.version < self.base:
+            raise Conflict(
+                f"the index is at version {state.version}, expected the rebuilt one from {self.base} on: another process is "
+                "rebuilding it; look again when it has ended"
+            )
+        if state.version > self.base:
+            return Done(version=self.base + 1)
+        return Draft(parameters=self.parameters, message=self.message)
+
+
+def rebuild(bucket: Bucket, world: World, plan: RebuildPlan, *, message: str = "") -> Rebuilt:
+    """Carry a plan out. Raises Conflict where a person must decide first, or another rebuild was faster; after any error
+    plan again, and what was begun is carried on."""
+    if plan.way is Way.MEND:
+        return _mend(bucket, world, plan)
+    if plan.state is None:
+        blocks = ", ".join(one.ulid for one in plan.stops) or "the table"
+        raise Conflict(
+            f"nothing was written, because a person must decide first about {blocks}: see the plan"
+        )
+    if plan.way is Way.RENEW:
+        try:
+            bucket.put_if_absent(checkpoint_key(plan.state.version), encode_checkpoint(plan.state))
+        except AlreadyExists:
+            raise Conflict(
+                f"{checkpoint_key(plan.state.version)} of {bucket.url} is there already: another process is rebuilding this "
+                "index; plan again when it has ended"
+            ) from None
+    return _begin(bucket, world, plan, plan.state.version, message)
+
+
+def _begin(bucket: Bucket, world: World, plan: RebuildPlan, version: int, message: str) -> Rebuilt:
+    """From a checkpoint that is there: the boundary to it, and the first entry above it."""
+    _move_boundary(bucket, world, version)
+    log = Log(bucket, world)
+    state = log.poll()
+    if state.version == version:
+        change = Rebuild(
+            commit=plan.commit or world.ids.ulid(),
+            base=version,
+            parameters=_parameters(plan),
+            message=message,
+        )
+        log.commit(change)
+        write_checkpoint(bucket, log.state)
+    return Rebuilt(version=log.state.version, boundary=log.boundary.read(), blocks=len(log.state.blocks))
+
+
+def _mend(bucket: Bucket, world: World, plan: RebuildPlan) -> Rebuilt:
+    """Every entry is there: write again what is not."""
+    index = plan.index
+    for version, state in index.folded.items():
+        bucket.put(checkpoint_key(version), encode_checkpoint(state))
+    if index.boundary is None:
+        _move_boundary(bucket, world, index.base)
+    log = Log(bucket, world)
+    state = log.poll()
+    if state.version == index.base and index.base:
+        # The boundary lies below the latest entry, always: with no entry after it there must be one.
+        return _begin(bucket, world, plan, state.version, "")
+    return Rebuilt(version=state.version, boundary=log.boundary.read(), blocks=len(state.blocks))
+
+
+def _move_boundary(bucket: Bucket, world: World, to: int) -> None:
+    """Raise the boundary, or write it where it is missing or garbage."""
+    boundary = Boundary(bucket, world)
+    try:
+        found = boundary.look()
+    except BoundaryLost:
+        _replace(bucket, to)
+        return
+    if found is None:
+        try:
+            bucket.put_if_absent(BOUNDARY, encode_boundary(to))
+        except AlreadyExists:
+            _move_boundary(bucket, world, to)
+        return
+    try:
+        boundary.advance(to)
+    except Invalid:
+        # The store refuses no stale write, so nobody else ever moves the boundary there.
+        bucket.put(BOUNDARY, encode_boundary(max(found, to)))
+
+
+def _replace(bucket: Bucket, to: int) -> None:
+    """Put the boundary in the place of garbage, unless somebody else does."""
+    try:
+        garbage = bucket.get(BOUNDARY)
+        if bucket.refuses_stale_writes() is False:
+            bucket.put(BOUNDARY, encode_boundary(to))
+        else:
+            bucket.put_if_match(BOUNDARY, encode_boundary(to), garbage.etag)
+    except (ObjectMissing, PreconditionFailed):
+        raise Conflict(
+            f"{BOUNDARY} of {bucket.url} was changed by another process: stop all writers, and plan again"
+        ) from None
+
+
+def _parameters(plan: RebuildPlan) -> dict[str, object]:
+    return {
+        "way": str(plan.way),
+        "blocks": len(plan.taken),
+        "left_out": [one.ulid for one in plan.left][:_NAMED],
+        "unsure": [one.ulid for one in plan.unsure][:_NAMED],
+    }

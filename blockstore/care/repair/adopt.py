@@ -1,0 +1,73 @@
+"""Taking in a block that the index came too late for: its rows become a new write, under a name of their own.
+
+Rules:
+- Only rows of sources that the index does not account for are taken in; those of others are in the table already. What
+  lies at or below the floor may have been forgotten: that is why a person decides.
+- Exactly once: the old block is marked first, and the mark names the new one; whoever adopts again goes on with that name.
+- Columns are those of the schema that the definition knows; of one that it does not know they are matched by name, as an
+  append's, and one too many or too few is refused before anything is marked.
+- The old block is then the compactor's to remove.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from blockstore.care.repair.copies import GoodFiles
+from blockstore.care.repair.target import Target
+from blockstore.care.repair.writing import PRODUCER
+from blockstore.care.verify.examine import examine, list_directory
+from blockstore.errors import Conflict
+from blockstore.format.marks import DeletionMark, MarkReason
+from blockstore.format.schema import cast_batch, deserialize
+from blockstore.lifecycle.mark import place_deletion
+from blockstore.operations.append import AppendedBlock
+from blockstore.operations.writer import WriteOptions, Writer
+
+__all__ = ["adopt"]
+
+_DETAILS = "adopted: its rows are those of block "
+
+
+def adopt(target: Target, files: GoodFiles) -> AppendedBlock:
+    """Write the rows as a new block and publish it. Raises Conflict for a block that is marked for another reason."""
+    assert target.log is not None, "only an index comes too late for a block"
+    old = files.meta
+    accounted = frozenset(target.log.poll().accounted.held(old.sources))
+    known = target.definition.id_of(old.schema) is not None
+    schema = target.definition.schema if known else deserialize(old.schema)
+    cast_batch(pa.RecordBatch.from_pylist([], schema=schema), target.definition)
+    options = WriteOptions(
+        labels=dict(old.labels),
+        resume=_new_name(target, old.ulid),
+        producer=PRODUCER,
+        message=f"adopted from block {old.ulid}",
+    )
+    with Writer(target.bucket, target.world, target.log, target.definition, options) as writer:
+        for batch in files.rows(schema, accounted):
+            writer.write(batch.select(schema.names))
+    return writer.finish()
+
+
+def _new_name(target: Target, ulid: str) -> str:
+    """The name under which the rows are written, remembered by the old block's mark."""
+    mark = _mark(target, ulid)
+    if mark is None:
+        name = target.world.ids.ulid()
+        place_deletion(
+            target.bucket, target.world, ulid, MarkReason.MANUAL, f"{_DETAILS}{name}", superseded_by=name
+        )
+        mark = _mark(target, ulid)
+    if mark is None or mark.superseded_by is None or not mark.details.startswith(_DETAILS):
+        what = (
+            "marked for deletion" if mark is None else f"marked for deletion ({mark.reason}: {mark.details})"
+        )
+        raise Conflict(
+            f"block {ulid} is {what}, so its rows are on their way out: withdraw the mark first "
+            f"(blockstore mark {target.bucket.url} {ulid} --deletion --remove), then adopt it"
+        )
+    return mark.superseded_by
+
+
+def _mark(target: Target, ulid: str) -> DeletionMark | None:
+    return examine(target.bucket, list_directory(target.bucket, ulid)).mark

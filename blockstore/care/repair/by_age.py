@@ -1,0 +1,106 @@
+"""Mending a block of a table without an index, in steps that may lie hours and processes apart (protocol 3.2, point 1).
+
+Rules:
+- First a no-compact mark, then a wait of ``sync_delay`` by the store's clock, and only then the rows are read: a merge
+  that ran when the mark was placed is seen by then, and no later one takes the block.
+- After the wait the table is listed anew: the repair's revision is one above every known block that shares a source.
+- Half a ``delete_delay`` later a repair that the cover does not choose, and that no chosen block was made of, is uploaded
+  again with a higher revision.
+- Every step asks first whether it is done: the mark, and the repair itself, are what is remembered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from blockstore.care.repair.copies import GoodFiles
+from blockstore.care.repair.target import Target
+from blockstore.care.repair.writing import PRODUCER, upload_in_place_of
+from blockstore.format.block import BlockMeta
+from blockstore.format.marks import NoCompactReason
+from blockstore.lifecycle.catalog import Synced
+from blockstore.lifecycle.cover import Cover
+from blockstore.lifecycle.discover import list_snapshot
+from blockstore.lifecycle.mark import place_no_compact
+from blockstore.names import META, no_compact_mark_key
+
+__all__ = ["Mended", "mend", "unchosen"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mended:
+    """What became of one step."""
+
+    ulid: str | None = None
+    """The block that holds the rows now, where this step uploaded one."""
+    ready_ms: int | None = None
+    """When the next step may be taken, by the store's clock."""
+    held: bool = False
+    """Whether other blocks hold all of the rows, so that nothing was to be done."""
+
+
+def mend(target: Target, files: GoodFiles, *, wait: bool) -> Mended:
+    """Take the next step of replacing a damaged block; all of them if ``wait``."""
+    ulid = files.meta.ulid
+    place_no_compact(
+        target.bucket, target.world, ulid, NoCompactReason.MANUAL, "a repair is going to replace it"
+    )
+    ready_ms = _marked_ms(target, ulid) + int(target.definition.properties.sync_delay_s * 1000)
+    while (left_ms := ready_ms - target.bucket.now_ms()) > 0:
+        if not wait:
+            return Mended(ready_ms=ready_ms)
+        target.world.clock.sleep(left_ms / 1000)
+    synced = target.catalog.sync()
+    if _is_held(target, synced, files.meta):
+        return Mended(held=True)
+    return raise_above(target, synced, files)
+
+
+def raise_above(target: Target, synced: Synced, files: GoodFiles) -> Mended:
+    """Upload the rows with a revision above every known block that shares a source."""
+    made = upload_in_place_of(target, files, revision=1 + _highest_revision(synced, files.meta))
+    again_ms = target.bucket.now_ms() + int(target.definition.properties.delete_delay_s * 500)
+    return Mended(ulid=None if made is None else made.ulid, ready_ms=again_ms)
+
+
+def unchosen(target: Target, synced: Synced) -> list[BlockMeta]:
+    """Repairs, half a ``delete_delay`` old, that the cover does not choose although no chosen block was made of them."""
+    found = _cover(target, synced)
+    chosen = {block.meta.ulid: block.meta for block in (*found.chosen, *found.hidden)}
+    made_of = {parent.ulid for meta in chosen.values() for parent in meta.parents}
+    old_ms = synced.listing.now_ms - int(target.definition.properties.delete_delay_s * 500)
+    return [
+        one.meta
+        for ulid, one in sorted(synced.found.items())
+        if one.meta is not None
+        and one.damage is None
+        and one.mark is None
+        and one.meta.producer == PRODUCER
+        and one.directory.objects[META].modified_ms <= old_ms
+        and ulid not in chosen
+        and ulid not in made_of
+    ]
+
+
+def _marked_ms(target: Target, ulid: str) -> int:
+    return target.bucket.head(no_compact_mark_key(ulid)).modified_ms
+
+
+def _is_held(target: Target, synced: Synced, meta: BlockMeta) -> bool:
+    found = _cover(target, synced)
+    sources = (block.sources for block in (*found.chosen, *found.hidden) if block.meta.ulid != meta.ulid)
+    return frozenset().union(*sources).issuperset(meta.sources)
+
+
+def _highest_revision(synced: Synced, meta: BlockMeta) -> int:
+    wanted = set(meta.sources)
+    shared = (
+        one.meta.revision
+        for one in synced.found.values()
+        if one.meta is not None and not wanted.isdisjoint(one.meta.sources)
+    )
+    return max(meta.revision, *shared)
+
+
+def _cover(target: Target, synced: Synced) -> Cover:
+    return list_snapshot(synced.found, None, target.definition.properties, synced.listing.now_ms).cover

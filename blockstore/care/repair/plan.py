@@ -1,0 +1,296 @@
+"""What a repair would do: looked at, said, and nothing changed.
+
+Rules:
+- Named blocks are looked at byte by byte; without names, ``verify`` says which blocks need it.
+- A step says what it does, which rows would be lost by it, and, where it can do nothing, what a person can.
+- A block of which files are lost is rewritten without them only if that was asked for (``drop_damaged``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from blockstore.bucket.api import Bucket, ReadBucket
+from blockstore.care.finding import Check, Finding, Severity
+from blockstore.care.repair.by_age import unchosen
+from blockstore.care.repair.copies import Copies, GoodFiles
+from blockstore.care.repair.target import Target
+from blockstore.care.survey import Survey, survey
+from blockstore.care.verify import verify
+from blockstore.care.verify.block import check_block
+from blockstore.care.verify.index import check_index, check_tags
+from blockstore.errors import Invalid, NotFound
+from blockstore.format.block import BlockMeta, VisibleBy
+from blockstore.index.state import State
+from blockstore.names import is_ulid, parse_checkpoint
+from blockstore.world import World
+
+__all__ = ["RepairPlan", "Step", "StepKind", "Wishes", "plan_repair"]
+
+_IN_BLOCK = frozenset(
+    {
+        Check.BLOCK,
+        Check.FILE,
+        Check.META,
+        Check.HASH,
+        Check.CHUNK,
+        Check.ORDER,
+        Check.STATISTICS,
+        Check.TIME,
+    }
+)
+"""Findings that another copy of the block mends. Rows of a foreign source are not among them: nobody can say whose they are."""
+
+
+class StepKind(StrEnum):
+    """What a step does."""
+
+    CHECKPOINT = "checkpoint"
+    """Write a checkpoint again, from the entries."""
+    REWRITE = "rewrite"
+    """Replace a live block by a copy of its good rows: one index entry."""
+    UPLOAD = "upload"
+    """Upload a block again that no entry names, its good rows under a new name."""
+    ADOPT = "adopt"
+    """Take in, as a new write, a block that came too late."""
+    RAISE = "raise"
+    """Upload an earlier repair again that the cover does not choose."""
+    PERSON = "person"
+    """Nothing that a repair does: the person's turn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What a person asks of a repair."""
+
+    blocks: tuple[str, ...] = ()
+    adopt: tuple[str, ...] = ()
+    replica: ReadBucket | None = None
+    drop_damaged: bool = False
+    deep: bool = False
+
+    def __post_init__(self) -> None:
+        for ulid in (*self.blocks, *self.adopt):
+            if not is_ulid(ulid):
+                raise Invalid(
+                    f"{ulid[:60]!r} is no block's name, expected a ULID such as 01JD0000000000000000000000"
+                )
+
+    @property
+    def named(self) -> bool:
+        """Whether blocks were named: then nothing else is looked at."""
+        return bool(self.blocks or self.adopt)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One thing to do."""
+
+    kind: StepKind
+    object: str
+    what: str
+    rows_lost: int = 0
+    version: int | None = None
+    """For a checkpoint: its version."""
+    state: State | None = field(default=None, repr=False, compare=False)
+    """For a checkpoint: what it shall hold, where the entries told while they were looked at."""
+    files: GoodFiles | None = field(default=None, repr=False, compare=False)
+    """For a block: its good bytes."""
+
+    @property
+    def acts(self) -> bool:
+        """Whether it changes anything."""
+        return self.kind is not StepKind.PERSON
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairPlan:
+    """Everything that a repair would do, in this order."""
+
+    url: str
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def acts(self) -> bool:
+        """Whether there is anything to carry out."""
+        return any(step.acts for step in self.steps)
+
+    @property
+    def rows_lost(self) -> int:
+        """The rows that would be gone afterwards."""
+        return sum(step.rows_lost for step in self.steps)
+
+
+def plan_repair(bucket: Bucket, world: World, target: Target | None, wishes: Wishes) -> RepairPlan:
+    """Look at the table, or at the blocks named, and say what to do.
+
+    ``target`` is None where the table cannot be opened: then only its index can be mended.
+    """
+    steps: list[Step] = []
+    index = survey(bucket, world)
+    if target is None:
+        steps += _index_steps(bucket, world, index)
+        steps += [
+            _for_person(one) for one in check_index(index, bucket.url) if one.check is not Check.CHECKPOINT
+        ]
+        return RepairPlan(url=bucket.url, steps=tuple(steps))
+    planner = _Planner(
+        target=target, wishes=wishes, copies=Copies(bucket=bucket, replica=wishes.replica), index=index
+    )
+    if wishes.named:
+        steps += planner.named()
+    else:
+        steps += _index_steps(bucket, world, index)
+        steps += planner.found()
+    return RepairPlan(url=bucket.url, steps=tuple(steps))
+
+
+def _index_steps(bucket: ReadBucket, world: World, index: Survey) -> Iterator[Step]:
+    """Checkpoints that the entries tell."""
+    for version, problem in sorted(index.bad_checkpoints.items()):
+        state = index.folded.get(version)
+        if state is not None:
+            what = f"write checkpoint {version} again, from the entries up to it: {problem}"
+            yield Step(kind=StepKind.CHECKPOINT, object=str(version), version=version, state=state, what=what)
+    for finding in check_tags(bucket, world, index, bucket.url):
+        pinned = parse_checkpoint(finding.object)
+        if pinned is not None and index.boundary is not None and pinned > index.boundary:
+            if pinned not in index.folded:
+                what = (
+                    f"write checkpoint {pinned}, which a tag pins, from the entries up to it: {finding.what}"
+                )
+                yield Step(kind=StepKind.CHECKPOINT, object=str(pinned), version=pinned, what=what)
+        else:
+            yield _for_person(finding)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planner:
+    target: Target
+    wishes: Wishes
+    copies: Copies
+    index: Survey
+
+    def named(self) -> Iterator[Step]:
+        """The blocks that the person named."""
+        for ulid in self.wishes.blocks:
+            findings = list(check_block(self.target.bucket, self.target.world, self._state, ulid))
+            if not any(one.check in _IN_BLOCK for one in findings):
+                told = (
+                    "; ".join(f"{one.object}: {one.what}" for one in findings)
+                    or "everything of it is as it was written"
+                )
+                yield Step(kind=StepKind.PERSON, object=ulid, what=f"nothing to mend: {told}")
+            else:
+                yield self._mend(ulid, findings)
+        for ulid in self.wishes.adopt:
+            yield self._adopt(ulid)
+
+    def found(self) -> Iterator[Step]:
+        """The blocks that ``verify`` finds damaged, and what else it finds."""
+        report = verify(
+            self.target.bucket,
+            self.target.world,
+            deep=self.wishes.deep,
+            properties=None if self.target.log is not None else self.target.definition.properties,
+        )
+        damaged: dict[str, list[Finding]] = {}
+        for finding in report:
+            hurts = finding.severity is not Severity.NOTE
+            if finding.block is not None and finding.check in _IN_BLOCK and hurts:
+                damaged.setdefault(finding.block, []).append(finding)
+            elif finding.check not in (Check.CHECKPOINT, Check.TAG):
+                yield _for_person(finding)
+        for ulid, findings in damaged.items():
+            yield self._mend(ulid, findings)
+        if self.target.log is None:
+            yield from self._unchosen()
+
+    def _unchosen(self) -> Iterator[Step]:
+        """Earlier repairs that readers do not choose."""
+        for meta in unchosen(self.target, self.target.catalog.sync()):
+            files = self.copies.files(meta)
+            what = "upload this repair again with a higher revision: readers choose older blocks instead"
+            yield Step(
+                kind=StepKind.PERSON if files.lost else StepKind.RAISE,
+                object=meta.ulid,
+                what=f"{what}; {_lost(files)}" if files.lost else what,
+                files=files,
+            )
+
+    @property
+    def _state(self) -> State | None:
+        return None if self.target.log is None else self.target.log.state
+
+    def _mend(self, ulid: str, findings: list[Finding]) -> Step:
+        told = "; ".join(f"{one.object}: {one.what}" for one in findings)
+        live = None if self._state is None else self._state.blocks.get(ulid)
+        meta = self.copies.meta(ulid) if live is None else live.meta
+        if meta is None:
+            return Step(
+                kind=StepKind.PERSON,
+                object=ulid,
+                what=f"nobody can tell what it was: {told}; {_elsewhere(ulid)}",
+            )
+        if live is None and self._is_superseded(meta):
+            what = f"other blocks hold its rows, so it need not be mended: {told}; mark it for deletion"
+            return Step(kind=StepKind.PERSON, object=ulid, what=what)
+        if live is None and self.target.log is not None and meta.visible_by is VisibleBy.INDEX:
+            what = f"no entry ever named it, and only one could show it: {told}; leave it to the compactor"
+            return Step(kind=StepKind.PERSON, object=ulid, what=what)
+        files = self.copies.files(meta)
+        if files.lost and not self.wishes.drop_damaged:
+            return Step(kind=StepKind.PERSON, object=ulid, what=f"{_lost(files)}: {told}; {_elsewhere(ulid)}")
+        how = f"{len(files.holders) - files.from_replica} of {len(meta.files)} files are whole here"
+        how += f", {files.from_replica} in the replica" if files.from_replica else ""
+        how += f"; {_lost(files)}" if files.lost else ""
+        kind = StepKind.REWRITE if live is not None else StepKind.UPLOAD
+        what = f"replace it by a copy of its rows, {how} ({told})"
+        return Step(kind=kind, object=ulid, what=what, rows_lost=files.rows_lost, files=files)
+
+    def _is_superseded(self, meta: BlockMeta) -> bool:
+        if self._state is not None:
+            return len(self._state.accounted.held(meta.sources)) == len(meta.sources)
+        return False
+
+    def _adopt(self, ulid: str) -> Step:
+        if self._state is None:
+            raise Invalid(
+                f"block {ulid} of {self.target.bucket.url} cannot be adopted: without an index every complete block is read "
+                "once it is old enough; --adopt is for blocks that an index came too late to take in"
+            )
+        if ulid in self._state.blocks:
+            raise Invalid(f"block {ulid} is live at version {self._state.version}: there is nothing to adopt")
+        meta = self.copies.meta(ulid)
+        if meta is None:
+            raise NotFound(
+                f"there is no block {ulid} in {self.target.bucket.url} whose meta.json can be read"
+            )
+        files = self.copies.files(meta)
+        if files.lost and not self.wishes.drop_damaged:
+            return Step(kind=StepKind.PERSON, object=ulid, what=f"{_lost(files)}; {_elsewhere(ulid)}")
+        held = self._state.accounted.held(meta.sources)
+        if len(held) == len(meta.sources):
+            raise Invalid(f"block {ulid} has no rows to adopt: the index accounts for every source of it")
+        what = "take its rows in as a new write"
+        what += f", without those of {len(held)} of its sources, which the index accounts for" if held else ""
+        what += f"; {_lost(files)}" if files.lost else ""
+        return Step(kind=StepKind.ADOPT, object=ulid, what=what, rows_lost=files.rows_lost, files=files)
+
+
+def _for_person(finding: Finding) -> Step:
+    return Step(kind=StepKind.PERSON, object=finding.object, what=f"{finding.what}; {finding.fix}")
+
+
+def _lost(files: GoodFiles) -> str:
+    names = ", ".join(file.path for file in files.lost[:3]) + (" …" if len(files.lost) > 3 else "")
+    return f"{files.rows_lost:,} of its {files.meta.rows:,} rows are lost with {names}"
+
+
+def _elsewhere(ulid: str) -> str:
+    return (
+        f"name a replica that has it (--from URL), or go on without those rows (--drop-damaged), or mark block {ulid} for "
+        "deletion"
+    )

@@ -1,0 +1,133 @@
+"""Carrying a repair out, step by step; one that fails stops no other.
+
+Rule: every step asks first whether it is done, so a repair that died is simply run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from blockstore.bucket.api import Bucket
+from blockstore.care.repair.adopt import adopt
+from blockstore.care.repair.by_age import Mended, mend, raise_above
+from blockstore.care.repair.plan import RepairPlan, Step, StepKind
+from blockstore.care.repair.target import Target
+from blockstore.care.repair.writing import upload_in_place_of
+from blockstore.errors import BlockstoreError, Conflict, Corrupt, NotFound
+from blockstore.index.checkpoint import encode_checkpoint
+from blockstore.names import checkpoint_key
+from blockstore.operations.append import publish
+from blockstore.operations.rewrite import rewrite
+
+__all__ = ["Done", "carry_out"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What became of a step."""
+
+    step: Step
+    told: str
+    failed: bool = False
+    ulid: str | None = None
+    """The block that holds the rows now."""
+    version: int | None = None
+    ready_ms: int | None = None
+    """When to run the repair again, by the store's clock."""
+
+
+def carry_out(
+    bucket: Bucket, target: Target | None, plan: RepairPlan, *, wait: bool = False
+) -> Iterator[Done]:
+    """Take every step of the plan that acts. What the table had changed meanwhile is told, and the others go on.
+
+    Raises Unavailable, Indeterminate and AccessDenied, after which the repair is run again.
+    """
+    for step in plan.steps:
+        if not step.acts:
+            continue
+        try:
+            yield _carry_out(bucket, target, step, wait=wait)
+        except (Conflict, NotFound, Corrupt) as error:
+            yield Done(step=step, told=_failed(error), failed=True)
+
+
+def _carry_out(bucket: Bucket, target: Target | None, step: Step, *, wait: bool) -> Done:
+    if step.kind is StepKind.CHECKPOINT:
+        return _checkpoint(bucket, target, step)
+    assert target is not None, "only a table that can be opened has steps on its blocks"
+    assert step.files is not None, "a step on a block has its files"
+    if step.kind is StepKind.REWRITE:
+        return _rewrite(target, step)
+    if step.kind is StepKind.ADOPT:
+        block = adopt(target, step.files)
+        told = "had been adopted before" if block.already else "adopted"
+        named = (
+            f" as block {block.ulid}, version {block.version}" if block.ulid else ": no row was left to adopt"
+        )
+        return Done(step=step, told=told + named, ulid=block.ulid, version=block.version)
+    if target.log is not None:
+        return _publish(target, step)
+    if step.kind is StepKind.RAISE:
+        return _by_age(step, raise_above(target, target.catalog.sync(), step.files))
+    return _by_age(step, mend(target, step.files, wait=wait))
+
+
+def _checkpoint(bucket: Bucket, target: Target | None, step: Step) -> Done:
+    assert step.version is not None, "a checkpoint has a version"
+    state = step.state
+    if state is None:
+        assert target is not None, "a tag's checkpoint is told by an index that can be read"
+        assert target.log is not None, "only an index has tags"
+        state = target.log.at(step.version)
+    # Its content is a function of the version alone, and what lies there is missing or garbage: it may be replaced.
+    bucket.put(checkpoint_key(step.version), encode_checkpoint(state))
+    return Done(step=step, told=f"{checkpoint_key(step.version)} is written", version=step.version)
+
+
+def _rewrite(target: Target, step: Step) -> Done:
+    files = step.files
+    assert files is not None, "a rewrite has files"
+    schema = target.access.log.state.definition.schema
+    done = rewrite(
+        target.access,
+        [step.object],
+        rows=lambda block: files.rows(schema, block.excepted),
+        reason="repair",
+        message=f"repair of block {step.object}"
+        + (f", {files.rows_lost:,} rows lost" if files.rows_lost else ""),
+    )
+    made = done.rewritten.get(step.object)
+    told = (
+        f"replaced by block {made}, version {done.version}"
+        if made
+        else f"no row of it was left: removed by version {done.version}"
+    )
+    return Done(step=step, told=told, ulid=made, version=done.version)
+
+
+def _publish(target: Target, step: Step) -> Done:
+    """A block that no entry names, on a table with an index: uploaded again and published."""
+    assert step.files is not None, "an upload has files"
+    made = upload_in_place_of(target, step.files, revision=step.files.meta.revision + 1)
+    if made is None:
+        return Done(step=step, told="no row of it was left; mark it for deletion")
+    block = publish(target.bucket, target.world, target.log, made)
+    told = f"uploaded again as block {block.ulid}"
+    told += f", version {block.version}" if block.published else "; it will be discovered"
+    return Done(step=step, told=told, ulid=block.ulid, version=block.version)
+
+
+def _by_age(step: Step, done: Mended) -> Done:
+    if done.held:
+        return Done(step=step, told="other blocks hold its rows by now: nothing to do")
+    if done.ready_ms is not None and done.ulid is None:
+        told = "kept from merges; its rows are read once the merges that may be running are seen"
+        return Done(step=step, told=told, ready_ms=done.ready_ms)
+    told = f"replaced by block {done.ulid}; look again later, whether readers choose it"
+    return Done(step=step, told=told, ulid=done.ulid, ready_ms=done.ready_ms)
+
+
+def _failed(error: BlockstoreError) -> str:
+    return f"not done, the table has changed since it was looked at: {error}"

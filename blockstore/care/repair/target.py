@@ -1,0 +1,31 @@
+"""What a repair works on: one opened table, with or without an index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from blockstore.bucket.api import Bucket
+from blockstore.format.definition import Definition
+from blockstore.index.log import Log
+from blockstore.lifecycle.catalog import Catalog
+from blockstore.operations.access import Access
+from blockstore.world import World
+
+__all__ = ["Target"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A table as the operations take it apart; ``log`` is None where it has no index."""
+
+    bucket: Bucket
+    world: World
+    log: Log | None
+    definition: Definition
+    catalog: Catalog
+
+    @property
+    def access(self) -> Access:
+        """What a transaction works with."""
+        assert self.log is not None, "only a table with an index has transactions"
+        return Access(bucket=self.bucket, world=self.world, log=self.log, catalog=self.catalog)

@@ -1,0 +1,268 @@
+"""What can be read of an index, past whatever is damaged: the ground on which ``verify``, ``repair`` and rebuilding stand.
+
+A reader stops at the first damaged object, as it must (protocol 3.5); this look goes on, and tells. Rules:
+- Nothing at or below a readable boundary is looked at: what lies there is void.
+- The fold begins at the oldest checkpoint that is left and follows every entry; behind a gap it goes on from the next
+  checkpoint, because that one equals the fold. ``state`` is as far as it comes; ``later`` are the readable entries
+  above it, which no reader can follow.
+- Without a boundary only the newest readable checkpoint counts: entries before it may be void.
+- Everything is read under the double look: if the boundary moved meanwhile, the look is taken again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from blockstore.bucket.api import ReadBucket
+from blockstore.errors import BoundaryLost, Corrupt, ObjectMissing, Unavailable
+from blockstore.index.added import AddedBlock
+from blockstore.index.boundary import Boundary
+from blockstore.index.checkpoint import decode_checkpoint, encode_checkpoint
+from blockstore.index.entry import Entry
+from blockstore.index.fold import fold
+from blockstore.index.read import IndexReader
+from blockstore.index.state import State
+from blockstore.names import BOUNDARY, checkpoint_key, entry_key
+from blockstore.world import World
+
+__all__ = ["Survey", "read_checkpoint", "survey"]
+
+_RESTARTS = 5
+_PAGE = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What one look at an index has found."""
+
+    indexed: bool
+    """Whether there is anything of an index."""
+    boundary: int | None
+    """None where it cannot be read."""
+    lost: str | None
+    """Why the boundary cannot be read; None where it can."""
+    entries: tuple[int, ...]
+    """The entries listed above the boundary; all of them where it is lost."""
+    missing: tuple[tuple[int, int], ...]
+    """Holes among them, first and last."""
+    damaged: Mapping[int, str]
+    """Entries that cannot be read, or cannot follow on the state before them."""
+    checkpoints: tuple[int, ...]
+    """The checkpoints listed at or above the boundary."""
+    bad_checkpoints: Mapping[int, str]
+    """Those among them that were looked at, and that cannot be read or do not equal the fold."""
+    folded: Mapping[int, State]
+    """For each bad checkpoint that the fold reached: what it should hold."""
+    base: int
+    """The version of the last checkpoint from which the fold went on; 0 where it began with entry 1."""
+    state: State | None
+    """The state as far as the entries can be followed."""
+    later: tuple[Entry, ...]
+    """Readable entries above ``state``, oldest first."""
+
+    @property
+    def added_later(self) -> Mapping[str, AddedBlock]:
+        """Blocks that a later entry adds and none after it removes: live for all that is known."""
+        added: dict[str, AddedBlock] = {}
+        for entry in self.later:
+            for ulid in entry.remove:
+                added.pop(ulid, None)
+            added.update({block.ulid: block for block in entry.add})
+        return added
+
+    @property
+    def removed_later(self) -> frozenset[str]:
+        """Blocks that a later entry removes."""
+        return frozenset(ulid for entry in self.later for ulid in entry.remove)
+
+    @property
+    def highest(self) -> int:
+        """The highest id seen anywhere."""
+        return max((0, self.boundary or 0, *self.entries[-1:], *self.checkpoints[-1:]))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether ``state`` is the newest version for certain: the latest entry is never deleted, so where it is there
+        and was reached nothing came after it."""
+        newest = self.entries[-1] if self.entries else None
+        return self.state is not None and self.state.version == newest == self.highest
+
+
+@dataclass(slots=True)
+class _Look:
+    """The look while it is taken."""
+
+    damaged: dict[int, str] = field(default_factory=dict)
+    bad_checkpoints: dict[int, str] = field(default_factory=dict)
+    folded: dict[int, State] = field(default_factory=dict)
+    base: int = 0
+    state: State | None = None
+    reached: State | None = None
+    later: list[Entry] = field(default_factory=list)
+
+
+def survey(
+    bucket: ReadBucket,
+    world: World,
+    *,
+    every_checkpoint: bool = False,
+    advance: Callable[[float], None] = lambda _: None,
+) -> Survey:
+    """Look at a whole index. ``every_checkpoint`` compares each with the fold, else only the newest; ``advance`` is told
+    of the entries read."""
+    for _ in range(_RESTARTS):
+        found = _survey(bucket, world, every_checkpoint, advance)
+        if _boundary(bucket, world)[0] == found.boundary:
+            return found
+    raise Unavailable(
+        f"the boundary of {bucket.url} moved during each of {_RESTARTS} looks at its index; try again"
+    )
+
+
+def read_checkpoint(bucket: ReadBucket, version: int) -> State:
+    """The state that a checkpoint holds, all of it decoded. Raises Corrupt, also where it is missing."""
+    try:
+        state = decode_checkpoint(bucket.get(checkpoint_key(version)).data, version=version)
+    except ObjectMissing:
+        raise Corrupt(f"{checkpoint_key(version)} is missing") from None
+    for _ in state.blocks:
+        pass
+    return state
+
+
+def _survey(bucket: ReadBucket, world: World, every: bool, advance: Callable[[float], None]) -> Survey:
+    boundary, lost = _boundary(bucket, world)
+    reader = IndexReader(bucket, world, Boundary(bucket, world))
+    entries = reader.entries(boundary or 0)
+    checkpoints = reader.checkpoints(boundary or 0)
+    look = _Look()
+    if boundary is not None:
+        look.state = State.EMPTY if boundary == 0 else None
+        compared = set(checkpoints if every else checkpoints[-1:])
+        followed: Iterable[int] = entries
+        usable = checkpoints
+    else:
+        look.state = _newest(bucket, checkpoints, look) or (State.EMPTY if entries[:1] == [1] else None)
+        look.base = 0 if look.state is None else look.state.version
+        followed = [entry for entry in entries if entry > look.base]
+        usable = []
+        compared = set(look.bad_checkpoints)
+    look.reached = look.state if look.state is not None and look.state.version else None
+    _follow(reader, bucket, list(followed), usable, compared, look, advance)
+    return Survey(
+        indexed=boundary is not None or bool(entries or checkpoints) or lost != _MISSING,
+        boundary=boundary,
+        lost=lost,
+        entries=tuple(entries),
+        missing=_holes(entries, boundary),
+        damaged=look.damaged,
+        checkpoints=tuple(checkpoints),
+        bad_checkpoints=look.bad_checkpoints,
+        folded=look.folded,
+        base=look.base,
+        state=look.reached,
+        later=tuple(look.later),
+    )
+
+
+_MISSING = f"{BOUNDARY} is missing"
+
+
+def _boundary(bucket: ReadBucket, world: World) -> tuple[int | None, str | None]:
+    try:
+        value = Boundary(bucket, world).look()
+    except BoundaryLost as error:
+        return None, str(error)
+    return (value, None) if value is not None else (None, _MISSING)
+
+
+def _newest(bucket: ReadBucket, checkpoints: list[int], look: _Look) -> State | None:
+    """The newest checkpoint that can be read."""
+    for version in reversed(checkpoints):
+        try:
+            return read_checkpoint(bucket, version)
+        except Corrupt as error:
+            look.bad_checkpoints[version] = str(error)
+    return None
+
+
+def _follow(
+    reader: IndexReader,
+    bucket: ReadBucket,
+    entries: list[int],
+    checkpoints: list[int],
+    compared: set[int],
+    look: _Look,
+    advance: Callable[[float], None],
+) -> None:
+    """Fold the entries one after the other, and compare the checkpoints on the way."""
+    bases = list(checkpoints)
+    for start in range(0, len(entries), _PAGE):
+        page = entries[start : start + _PAGE]
+        for entry, data in zip(page, reader.get_all(page), strict=True):
+            _rebase(bucket, bases, entry, look)
+            if data is None:
+                look.damaged[entry] = f"{entry_key(entry)} was listed, and is gone"
+            else:
+                _step(reader, entry, data, look)
+            if look.state is not None and look.state.version in compared:
+                _compare(bucket, look.state, look)
+        advance(len(page))
+    for version in bases:
+        _rebase(bucket, [version], version + 1, look)
+
+
+def _rebase(bucket: ReadBucket, bases: list[int], entry: int, look: _Look) -> None:
+    """Before ``entry``: where the fold stands elsewhere, go on from a checkpoint right before it, if there is one."""
+    while bases and bases[0] < entry:
+        version = bases.pop(0)
+        standing = 0 if look.state is None else look.state.version
+        if version <= standing or version in look.bad_checkpoints:
+            continue
+        try:
+            look.state = look.reached = read_checkpoint(bucket, version)
+            look.base = version
+        except Corrupt as error:
+            look.bad_checkpoints[version] = str(error)
+        else:
+            look.later.clear()
+
+
+def _step(reader: IndexReader, entry: int, data: bytes, look: _Look) -> None:
+    try:
+        decoded = reader.decode(data, entry)
+    except Corrupt as error:
+        look.damaged[entry] = str(error)
+        return
+    if look.state is None or look.state.version != entry - 1:
+        look.later.append(decoded)
+        return
+    try:
+        look.state = look.reached = fold(look.state, decoded)
+    except Corrupt as error:
+        look.damaged[entry] = str(error)
+        look.later.append(decoded)
+
+
+def _compare(bucket: ReadBucket, state: State, look: _Look) -> None:
+    """Whether the checkpoint of this version says what the fold says."""
+    key = checkpoint_key(state.version)
+    problem = None
+    try:
+        data = bucket.get(key).data
+        if data != encode_checkpoint(state) and decode_checkpoint(data, version=state.version) != state:
+            problem = f"{key} holds another state than the entries up to {state.version} add up to"
+    except ObjectMissing:
+        return
+    except Corrupt as error:
+        problem = str(error)
+    if problem is not None:
+        look.bad_checkpoints[state.version] = problem
+        look.folded[state.version] = state
+
+
+def _holes(entries: list[int], boundary: int | None) -> tuple[tuple[int, int], ...]:
+    known = entries if boundary is None else [boundary, *entries]
+    return tuple((before + 1, after - 1) for before, after in pairwise(known) if after != before + 1)

@@ -1,0 +1,181 @@
+"""One chunk, read once from its first byte to its last: is it what its block's meta says?
+
+Rules (format, "chunks" and "statistics"): the bytes have the SHA-256, the file has the rows and the schema, with the
+field ids; rows are in the order of the sort key; bounds hold every value, nulls and NaNs are counted right; times lie
+in the block's range; ``_source`` names sources of the block only, and every block of level 2 and more carries it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from blockstore.bucket.api import ReadBucket
+from blockstore.care.finding import Check
+from blockstore.care.verify.contents import Contents
+from blockstore.errors import Corrupt, ObjectMissing
+from blockstore.format.block import BlockMeta, ChunkFile
+from blockstore.format.fields import RESERVED, field_id
+from blockstore.format.schema import adapt, deserialize, with_reserved
+from blockstore.format.sorting import sort_order
+from blockstore.names import object_key
+
+__all__ = ["ChunkLook", "Problem", "in_order", "look_at_chunk"]
+
+_PIECE = 8 * 1024 * 1024
+_BATCH_ROWS = 65_536
+_SOURCE = "_source"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing that is wrong with a file."""
+
+    check: Check
+    what: str
+
+    @classmethod
+    def of_hash(cls) -> Problem:
+        """Other bytes than were written."""
+        return cls(
+            check=Check.HASH,
+            what="has another SHA-256 than its block says: its bytes are not those that were written",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkLook:
+    """What was found, and the first and the last row, for the order across chunks."""
+
+    problems: tuple[Problem, ...] = ()
+    first: pa.Table | None = None
+    last: pa.Table | None = None
+
+
+def look_at_chunk(bucket: ReadBucket, meta: BlockMeta, file: ChunkFile) -> ChunkLook:
+    """Everything that is wrong with a chunk; nothing where it is missing or has another size, which a listing tells."""
+    try:
+        with _copied(bucket, object_key(meta.ulid, file.path), file) as (stream, sha256):
+            if stream is None:
+                return ChunkLook()
+            if sha256 != file.sha256:
+                return ChunkLook(problems=(Problem.of_hash(),))
+            return _parsed(stream, meta, file)
+    except ObjectMissing:
+        return ChunkLook()
+
+
+def in_order(pieces: Sequence[pa.Table], sort_by: Sequence[str]) -> bool:
+    """Whether these rows, one piece after the other, are in the order of the sort key."""
+    rows = pa.concat_tables(piece.select(list(sort_by)) for piece in pieces)
+    return sort_order(rows, sort_by) is None
+
+
+@contextmanager
+def _copied(bucket: ReadBucket, key: str, file: ChunkFile) -> Iterator[tuple[BinaryIO | None, str]]:
+    """A local stream of the object and its SHA-256; None where it has another size."""
+    path = bucket.path_of(key)
+    if path is None:
+        with tempfile.TemporaryFile(prefix="blockstore-verify-") as copy:
+            digest = hashlib.sha256()
+            size = 0
+            while piece := bucket.get_range(key, size, _PIECE):
+                digest.update(piece)
+                copy.write(piece)
+                size += len(piece)
+            yield (copy if size == file.bytes else None), digest.hexdigest()
+        return
+    try:
+        stream = open(path, "rb")  # noqa: SIM115
+    except FileNotFoundError:
+        raise ObjectMissing(f"{key} is missing") from None
+    with stream:
+        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+        yield (stream if stream.tell() == file.bytes else None), sha256
+
+
+def _parsed(stream: BinaryIO, meta: BlockMeta, file: ChunkFile) -> ChunkLook:
+    try:
+        stream.seek(0)
+        with pq.ParquetFile(stream) as parquet:
+            problem = _shape(parquet, meta, file)
+            if problem is not None:
+                return ChunkLook(problems=(problem,))
+            return _rows(parquet, meta, file)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        return ChunkLook(
+            problems=(
+                Problem(
+                    check=Check.CHUNK, what=f"has the right SHA-256 and cannot be read as Parquet ({error})"
+                ),
+            )
+        )
+
+
+def _shape(parquet: pq.ParquetFile, meta: BlockMeta, file: ChunkFile) -> Problem | None:
+    rows = parquet.metadata.num_rows
+    if rows != file.rows:
+        return Problem(check=Check.CHUNK, what=f"has {rows:,} rows, expected {file.rows:,}")
+    found = _described(parquet.schema_arrow)
+    reserved = tuple(name for name in parquet.schema_arrow.names if name in RESERVED)
+    if meta.level > 1 and _SOURCE not in reserved:
+        return Problem(
+            check=Check.CHUNK, what=f"has no column {_SOURCE}, and its block has level {meta.level}"
+        )
+    expected = _expected(meta.schema, reserved)
+    if found != expected:
+        strange = next((one for one in found if one not in expected), None)
+        lacking = next((one for one in expected if one not in found), None)
+        what = f"has the column {strange}" if strange else "has its columns in another order"
+        return Problem(
+            check=Check.CHUNK, what=f"{what}, expected {lacking or ', '.join(expected)} as its block says"
+        )
+    return None
+
+
+@lru_cache(maxsize=64)
+def _expected(schema: bytes, reserved: tuple[str, ...]) -> tuple[str, ...]:
+    """The columns of a file of this schema: Parquet keeps some types in wider ones."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(with_reserved(deserialize(schema), reserved).empty_table(), sink)
+    return _described(pq.read_schema(pa.BufferReader(sink.getvalue())))
+
+
+def _described(schema: pa.Schema) -> tuple[str, ...]:
+    return tuple(f"{one.name!r} of type {one.type} and field id {field_id(one)}" for one in schema)
+
+
+def _rows(parquet: pq.ParquetFile, meta: BlockMeta, file: ChunkFile) -> ChunkLook:
+    names = [name for name in parquet.schema_arrow.names if name in RESERVED]
+    schema = with_reserved(deserialize(meta.schema), names)
+    contents = Contents(meta, file, schema)
+    first: pa.Table | None = None
+    last: pa.Table | None = None
+    torn = False
+    at = 0
+    problems: list[Problem] = []
+    for batch in parquet.iter_batches(batch_size=_BATCH_ROWS, use_threads=False):
+        rows = adapt(pa.Table.from_batches([batch]), schema)
+        contents.add(rows)
+        if meta.sort_by and not torn:
+            torn = not in_order([rows] if last is None else [last, rows], meta.sort_by)
+            if torn:
+                what = f"is not sorted by {', '.join(meta.sort_by)}: rows {at:,} to {at + rows.num_rows:,} are out of order"
+                problems.append(Problem(check=Check.ORDER, what=what))
+        if meta.sort_by and rows.num_rows:
+            first = rows.slice(0, 1) if first is None else first
+            last = rows.slice(rows.num_rows - 1)
+        at += rows.num_rows
+    try:
+        problems += [Problem(check=check, what=what) for check, what in contents.problems()]
+    except Corrupt as error:
+        problems.append(Problem(check=Check.STATISTICS, what=str(error)))
+    return ChunkLook(problems=tuple(problems), first=first, last=last)

@@ -1,0 +1,103 @@
+"""The values of a chunk against what its block says of them: statistics, time range, sources.
+
+A bound that is missing means "unknown" and is never wrong; one that leaves a value outside would let a query skip the
+chunk although a row of it matches, which is rows lost without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from blockstore.care.finding import Check
+from blockstore.format.block import BlockMeta, ChunkFile, ColumnStats
+from blockstore.format.statistics import Tally, count_nans, decode, extremes
+from blockstore.format.written import to_ms
+
+__all__ = ["Contents"]
+
+_SOURCE = "_source"
+
+
+class Contents:
+    """Takes the rows of one chunk, then says what was wrong."""
+
+    def __init__(self, meta: BlockMeta, file: ChunkFile, schema: pa.Schema) -> None:
+        self._meta = meta
+        self._file = file
+        self._schema = schema
+        self._tallies = {
+            name: Tally() for name in {*file.columns, *([meta.time_column] if meta.time_column else [])}
+        }
+        self._sources = frozenset(meta.sources)
+        self._strange: str | None = None
+        self._unnamed = 0
+
+    def add(self, rows: pa.Table) -> None:
+        """Take in rows, under the schema."""
+        for name, tally in self._tallies.items():
+            column = rows.column(name)
+            tally.nulls += column.null_count
+            tally.nans += count_nans(column) if pt.is_floating(column.type) else 0
+            try:
+                found = extremes(column)
+            except UnicodeDecodeError:
+                tally.unreadable, found = True, None
+            if found is not None:
+                tally.include(*found)
+        if _SOURCE in rows.schema.names:
+            self._add_sources(rows.column(_SOURCE))
+
+    def problems(self) -> Iterator[tuple[Check, str]]:
+        """What was wrong. Raises Corrupt where a bound is no value of its column's type."""
+        for name, stats in self._file.columns.items():
+            for what in _outside(stats, self._tallies[name], self._schema.field(name).type):
+                yield Check.STATISTICS, f"column {name!r}: {what}"
+        yield from self._times()
+        if self._strange is not None:
+            yield (
+                Check.SOURCE,
+                f"has rows of {self._strange}, which is none of its block's {len(self._sources)} sources",
+            )
+        if self._unnamed:
+            yield Check.SOURCE, f"has {self._unnamed:,} rows without a source"
+
+    def _add_sources(self, column: pa.ChunkedArray) -> None:
+        self._unnamed += column.null_count
+        for source in pc.unique(column).to_pylist():
+            if source is not None and source not in self._sources and self._strange is None:
+                self._strange = source
+
+    def _times(self) -> Iterator[tuple[Check, str]]:
+        meta = self._meta
+        if meta.time_column is None:
+            return
+        tally = self._tallies[meta.time_column]
+        if tally.low is None:
+            return
+        kind = self._schema.field(meta.time_column).type
+        low, high = (to_ms(kind, value, meta.time_column) for value in (tally.low, tally.high))
+        if low < meta.min_time or high >= meta.max_time:
+            yield (
+                Check.TIME,
+                f"has times from {low} to {high} ms, outside its block's range from {meta.min_time} to below {meta.max_time}",
+            )
+
+
+def _outside(stats: ColumnStats, seen: Tally, kind: pa.DataType) -> Iterator[str]:
+    if seen.nulls != stats.nulls:
+        yield f"has {seen.nulls:,} nulls, and its statistics say {stats.nulls:,}"
+    if seen.nans != stats.nans:
+        yield f"has {seen.nans:,} NaNs, and its statistics say {stats.nans:,}"
+    if seen.low is None or seen.unreadable:
+        return
+    low: Any = decode(kind, stats.min)
+    high: Any = decode(kind, stats.max)
+    if low is not None and seen.low < low:
+        yield f"has the value {seen.low!r} below its lower bound {low!r}"
+    if high is not None and seen.high > high:
+        yield f"has the value {seen.high!r} above its upper bound {high!r}"

@@ -1,0 +1,52 @@
+"""Blocks that look like the same write twice: equal stream, time range, rows and chunk hashes under two ULIDs.
+
+A retry by a program that did not know its first try had succeeded ends like this. Whether it was one is the person's to
+say: the same rows may be meant twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from blockstore.care.finding import Check, Finding, Severity
+from blockstore.format.block import BlockMeta
+
+__all__ = ["Duplicates"]
+
+
+class Duplicates:
+    """Gathers blocks that count; a block costs the memory of a digest and a name."""
+
+    def __init__(self) -> None:
+        self._seen: dict[bytes, str] = {}
+        self._again: list[tuple[str, str]] = []
+
+    def add(self, meta: BlockMeta) -> None:
+        """Take in a block whose rows are read; one without rows declares a table and is no write."""
+        if not meta.rows:
+            return
+        first = self._seen.setdefault(_signature(meta), meta.ulid)
+        if first != meta.ulid:
+            self._again.append((first, meta.ulid))
+
+    def findings(self, url: str, *, indexed: bool) -> Iterator[Finding]:
+        """One warning for every block that looks like an earlier one."""
+        for first, ulid in self._again:
+            undo = (
+                f"blockstore revert {url} {ulid}" if indexed else f"blockstore mark {url} {ulid} --deletion"
+            )
+            yield Finding(
+                severity=Severity.WARNING,
+                check=Check.DUPLICATE,
+                object=ulid,
+                block=ulid,
+                what=f"holds the very rows of block {first} under another name: one write, uploaded twice?",
+                fix=f"if so, {undo}; if the rows are meant twice, nothing",
+            )
+
+
+def _signature(meta: BlockMeta) -> bytes:
+    parts = [repr(meta.stream), str(meta.min_time), str(meta.max_time), str(meta.rows)]
+    parts += sorted(chunk.sha256 for chunk in meta.chunks)
+    return hashlib.sha256("\n".join(parts).encode()).digest()[:16]

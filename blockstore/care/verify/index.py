@@ -1,0 +1,120 @@
+"""Whether an index is whole: the boundary, the entries above it, the checkpoints, what tags pin. Pure, but for the tags.
+
+Rules (protocol 3.4): entries above the boundary are contiguous, the first of them included; the latest entry is never
+deleted, so the boundary lies below it; a checkpoint at or above the boundary equals the fold; a tag's checkpoint is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from blockstore.bucket.api import ReadBucket
+from blockstore.care.finding import Check, Finding, Severity
+from blockstore.care.survey import Survey, read_checkpoint
+from blockstore.errors import Corrupt
+from blockstore.names import BOUNDARY, INDEX, checkpoint_key, entry_key
+from blockstore.world import World
+
+__all__ = ["check_index", "check_tags"]
+
+
+def check_index(found: Survey, url: str) -> Iterator[Finding]:
+    """What is wrong with the index itself."""
+    if not found.indexed:
+        return
+    yield from _boundary(found, url)
+    yield from _entries(found, url)
+    yield from _checkpoints(found, url)
+
+
+def check_tags(bucket: ReadBucket, world: World, found: Survey, url: str) -> Iterator[Finding]:
+    """Tags whose version cannot be read."""
+    if found.state is None:
+        return
+    tags = sorted(found.state.tags.items())
+    for (name, version), problem in zip(
+        tags, world.pool.map(lambda tag: _unreadable(bucket, tag[1]), tags), strict=True
+    ):
+        if problem is not None:
+            kept = found.boundary is not None and version > found.boundary
+            yield Finding(
+                severity=Severity.ERROR,
+                check=Check.TAG,
+                object=checkpoint_key(version),
+                what=f"tag {name!r} pins version {version}, whose checkpoint cannot be read: {problem}",
+                fix=f"blockstore repair {url}"
+                if kept
+                else f"restore it from a copy, or blockstore untag {url} {name}",
+            )
+
+
+def _boundary(found: Survey, url: str) -> Iterator[Finding]:
+    if found.lost is not None:
+        yield _index_error(
+            Check.BOUNDARY,
+            BOUNDARY,
+            f"the boundary cannot be read: {found.lost}",
+            f"stop all writers, then blockstore index rebuild {url}",
+        )
+    elif not found.entries:
+        what = f"the boundary is {found.boundary} and no entry lies above it, expected entry {(found.boundary or 0) + 1}"
+        yield _index_error(Check.ENTRY, INDEX, what, f"stop all writers, then blockstore index rebuild {url}")
+
+
+def _entries(found: Survey, url: str) -> Iterator[Finding]:
+    newest = found.state.version if found.state is not None else 0
+    for first, last in found.missing:
+        named = entry_key(first) if first == last else f"{entry_key(first)} to {entry_key(last)}"
+        yield _index_error(
+            Check.ENTRY,
+            entry_key(first),
+            f"{named} missing above the boundary"
+            + (f" {found.boundary}" if found.boundary is not None else ""),
+            _entry_fix(first, newest, url),
+        )
+    if found.entries and found.checkpoints and found.checkpoints[-1] > found.entries[-1]:
+        lost = found.checkpoints[-1]
+        what = f"{entry_key(lost)} is missing although its checkpoint is there, and the latest entry is never deleted"
+        yield _index_error(Check.ENTRY, entry_key(lost), what, _entry_fix(lost, newest, url))
+    for entry, problem in sorted(found.damaged.items()):
+        yield _index_error(Check.ENTRY, entry_key(entry), problem, _entry_fix(entry, newest, url))
+
+
+def _entry_fix(entry: int, newest: int, url: str) -> str:
+    if entry <= newest:
+        return "restore it from a copy; until it is collected the versions around it cannot be read, newer ones can"
+    return f"restore it from a copy, or stop all writers, then blockstore index rebuild {url}"
+
+
+def _checkpoints(found: Survey, url: str) -> Iterator[Finding]:
+    for version, problem in sorted(found.bad_checkpoints.items()):
+        yield _index_error(
+            Check.CHECKPOINT, checkpoint_key(version), problem, _checkpoint_fix(found, version, url)
+        )
+    if found.boundary and found.entries and found.state is None and not found.bad_checkpoints:
+        yield _index_error(
+            Check.CHECKPOINT,
+            checkpoint_key(found.boundary),
+            f"no checkpoint is left at or above the boundary {found.boundary}",
+            f"restore it from a copy, or stop all writers, then blockstore index rebuild {url}",
+        )
+
+
+def _checkpoint_fix(found: Survey, version: int, url: str) -> str:
+    if version in found.folded:
+        return f"blockstore repair {url}"
+    if version != found.checkpoints[-1]:
+        return "restore it from a copy; until it is collected the versions after it, up to the next one, cannot be read"
+    return f"restore it from a copy, or stop all writers, then blockstore index rebuild {url}"
+
+
+def _index_error(check: Check, key: str, what: str, fix: str) -> Finding:
+    return Finding(severity=Severity.ERROR, check=check, object=key, what=what, fix=fix)
+
+
+def _unreadable(bucket: ReadBucket, version: int) -> str | None:
+    try:
+        read_checkpoint(bucket, version)
+    except Corrupt as error:
+        return str(error)
+    return None

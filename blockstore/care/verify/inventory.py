@@ -1,0 +1,82 @@
+"""One LIST of a whole table: the blocks' directories, and the names that no rule explains.
+
+Rules: names are told apart by ``names.py`` alone; an unknown one is reported and never touched. A listing that failed
+midway decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from blockstore.bucket.api import ObjectInfo, ReadBucket
+from blockstore.care.finding import Check, Finding, Severity
+from blockstore.lifecycle.listing import Directory
+from blockstore.names import (
+    BOUNDARY,
+    CHECKPOINTS,
+    HINT,
+    INDEX,
+    parse_checkpoint,
+    parse_entry,
+    split_block_key,
+)
+
+__all__ = ["Inventory", "check_names", "take_inventory"]
+
+_RESERVED = frozenset({"files", "jobs", "_delta_log", "metadata"})
+"""Folders that the format reserves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """Everything below a table's prefix."""
+
+    now_ms: int
+    """The store's clock, read before the listing."""
+    directories: Mapping[str, Directory]
+    unknown: Mapping[str, int]
+    """Names that the format does not know, each the outermost folder or the object, and how many objects it stands for."""
+
+
+def take_inventory(bucket: ReadBucket) -> Inventory:
+    """List the table."""
+    now_ms = bucket.now_ms()
+    objects: dict[str, dict[str, ObjectInfo]] = {}
+    unknown: dict[str, int] = {}
+    for found in bucket.list():
+        place = split_block_key(found.key)
+        if place is not None:
+            objects.setdefault(place[0], {})[place[1]] = found
+        elif not _is_known(found.key):
+            name = _outermost(found.key)
+            unknown[name] = unknown.get(name, 0) + 1
+    directories = {ulid: Directory(ulid=ulid, objects=inside) for ulid, inside in sorted(objects.items())}
+    return Inventory(now_ms=now_ms, directories=directories, unknown=dict(sorted(unknown.items())))
+
+
+def check_names(found: Inventory) -> Iterator[Finding]:
+    """One note for every unknown name."""
+    for name, objects in found.unknown.items():
+        stands = "an object" if objects == 1 and not name.endswith("/") else f"{objects:,} objects"
+        yield Finding(
+            severity=Severity.NOTE,
+            check=Check.NAME,
+            object=name,
+            what=f"{stands} under a name that the format does not know; nobody reads it",
+            fix="move it elsewhere, or leave it",
+        )
+
+
+def _is_known(key: str) -> bool:
+    if key in (BOUNDARY, HINT) or parse_entry(key) is not None or parse_checkpoint(key) is not None:
+        return True
+    return key.partition("/")[0] in _RESERVED
+
+
+def _outermost(key: str) -> str:
+    """What to call an unknown object: its folder, or, among the table's own folders, itself."""
+    if key.startswith((INDEX, CHECKPOINTS, BOUNDARY.partition("/")[0] + "/")):
+        return key
+    head, slash, _ = key.partition("/")
+    return head + slash

@@ -1,0 +1,154 @@
+"""A directory that no live block has: what is left over, what waits for a person, what is only on its way. Pure.
+
+Rules:
+- What the protocols deal with by themselves is no finding: a fresh upload, a superseded block, a marked one.
+- A complete block that nobody will ever publish, a malformed one and an unreadable mark are for a person (R4, 3.6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from blockstore.care.finding import Check, Finding, Severity
+from blockstore.care.verify.examine import Examined
+from blockstore.format.block import BlockMeta, VisibleBy
+from blockstore.format.properties import Properties
+from blockstore.ids import ulid_time_ms
+from blockstore.index.state import State
+from blockstore.lifecycle.standing import standing_of
+from blockstore.lifecycle.states import BlockState, Standing, Verdict, classify
+from blockstore.names import meta_key
+
+__all__ = ["Surroundings", "check_any", "check_other"]
+
+_AHEAD_MS = 5 * 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a block is judged against."""
+
+    url: str
+    state: State | None
+    indexed: bool
+    """Whether there is an index at all, also where it cannot be read."""
+    is_whole: bool
+    """Whether the index could be followed to its end: else nothing is said of blocks that it does not name."""
+    properties: Properties
+    now_ms: int
+
+
+def check_any(found: Examined, files: tuple[str, ...], around: Surroundings) -> Iterator[Finding]:
+    """What is looked for in every directory, live or not: unreadable marks, clocks, debris beside a complete block."""
+    for key, problem in found.mark_problems:
+        kind = "--deletion" if "deletion" in key else "--no-compact"
+        yield Finding(
+            severity=Severity.WARNING,
+            check=Check.MARK,
+            object=key,
+            block=found.ulid,
+            what=problem,
+            fix=f"blockstore mark {around.url} {found.ulid} {kind} --remove, then mark it again if it is to be",
+        )
+    uploaded_ms = 0 if found.meta is None else found.meta.uploaded_time
+    ahead_ms = max(ulid_time_ms(found.ulid), uploaded_ms) - around.now_ms
+    if ahead_ms > _AHEAD_MS:
+        by = f" by {found.meta.producer!r}" if found.meta is not None and found.meta.producer else ""
+        yield Finding(
+            severity=Severity.WARNING,
+            check=Check.CLOCK,
+            object=found.ulid,
+            block=found.ulid,
+            what=f"written{by} {ahead_ms / 60_000:,.0f} minutes ahead of the store's clock, expected at most 5",
+            fix="set the clock of the machine that wrote it; the block is seen once the store's clock has passed it",
+        )
+    debris = found.debris(files) if found.meta is not None else ()
+    if debris:
+        size = sum(found.directory.objects[path].size for path in debris)
+        yield Finding(
+            severity=Severity.NOTE,
+            check=Check.DEBRIS,
+            object=found.ulid,
+            block=found.ulid,
+            what=f"{len(debris):,} objects of {size:,} bytes that its meta.json does not list ({debris[0]} is one): of failed attempts",
+            fix="nothing: nobody reads them, and they go with the block",
+        )
+
+
+def check_other(found: Examined, held: bool, around: Surroundings) -> Iterator[Finding]:
+    """What is wrong with a directory that no live block has; ``held``: other blocks that are read hold all its rows."""
+    if around.indexed and not around.is_whole:
+        return
+    evidence = found.found.evidence(around.state, covered=held)
+    verdict = classify(evidence, around.now_ms, around.properties)
+    if verdict.state is BlockState.PARTIAL:
+        size = sum(info.size for info in found.directory.objects.values())
+        yield Finding(
+            severity=Severity.NOTE,
+            check=Check.PARTIAL,
+            object=found.ulid,
+            block=found.ulid,
+            what=f"{verdict.reason}: {len(found.directory.objects):,} objects of {size:,} bytes",
+            fix=f"blockstore cleanup {around.url}, or leave it to the compactor",
+        )
+    elif verdict.state is BlockState.MALFORMED:
+        yield _malformed(found, verdict, held, around)
+    elif found.meta is not None and verdict.state is BlockState.READY and around.state is not None:
+        problem = _never_published(found.meta, around.state)
+        if problem is not None:
+            yield _quarantined(found, problem, around)
+
+
+def _malformed(found: Examined, verdict: Verdict, held: bool, around: Surroundings) -> Finding:
+    if found.is_complete and standing_of(found.ulid, found.meta, around.state) is Standing.LATE:
+        return _quarantined(found, verdict.reason, around)
+    if found.is_complete and not around.indexed:
+        return _index_lost(found, verdict, around)
+    accounted = held or standing_of(found.ulid, found.meta, around.state) is Standing.ACCOUNTED
+    by_age = found.meta is None or found.meta.visible_by is VisibleBy.AGE
+    lost = not around.indexed and by_age and not accounted
+    return Finding(
+        severity=Severity.NOTE if accounted else Severity.ERROR if lost else Severity.WARNING,
+        check=Check.BLOCK,
+        object=meta_key(found.ulid),
+        block=found.ulid,
+        what=verdict.reason
+        + ("; other blocks hold its rows" if accounted else "; what it holds is not read"),
+        fix=f"blockstore mark {around.url} {found.ulid} --deletion"
+        if accounted
+        else f"blockstore repair {around.url} --block {found.ulid} --from REPLICA, or mark it for deletion",
+    )
+
+
+def _index_lost(found: Examined, verdict: Verdict, around: Surroundings) -> Finding:
+    """A complete block that is malformed for want of an index alone."""
+    return Finding(
+        severity=Severity.ERROR,
+        check=Check.BLOCK,
+        object=meta_key(found.ulid),
+        block=found.ulid,
+        what=f"{verdict.reason}: was its index lost?",
+        fix=f"if it had one, blockstore index rebuild {around.url}; if not, blockstore mark {around.url} {found.ulid} --deletion",
+    )
+
+
+def _never_published(meta: BlockMeta, state: State) -> str | None:
+    """Why discovery leaves an aged block alone for ever, or None if it will take it."""
+    held = state.accounted.held(meta.sources)
+    if held:
+        return f"the index accounts for {len(held)} of its {len(meta.sources)} sources already ({held[0]} is one)"
+    if state.definition.id_of(meta.schema) is None:
+        return "its schema is none that the table's definition knows"
+    return None
+
+
+def _quarantined(found: Examined, problem: str, around: Surroundings) -> Finding:
+    return Finding(
+        severity=Severity.WARNING,
+        check=Check.QUARANTINE,
+        object=found.ulid,
+        block=found.ulid,
+        what=f"a complete block that will not be published: {problem}",
+        fix=f"blockstore repair {around.url} --adopt {found.ulid}, or blockstore mark {around.url} {found.ulid} --deletion",
+    )

@@ -1,0 +1,258 @@
+"""The order in which a table is looked at, and what is kept between the looks.
+
+Rules:
+- The listing comes first, then the index; a block that an entry names and the listing lacks is looked for again before
+  anything is said: it may be younger than the listing.
+- Directories are read side by side, some hundred at a time; of a live block nothing is kept but a digest, of any other
+  its meta without statistics, because the exact cover (3.2) needs them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from blockstore.bucket.api import ReadBucket
+from blockstore.care.finding import Check, Finding, Report, Severity
+from blockstore.care.survey import Survey, survey
+from blockstore.care.verify.deep import check_deep
+from blockstore.care.verify.duplicates import Duplicates
+from blockstore.care.verify.examine import Examined, examine, list_directory
+from blockstore.care.verify.index import check_index, check_tags
+from blockstore.care.verify.inventory import Inventory, check_names, take_inventory
+from blockstore.care.verify.live import check_live
+from blockstore.care.verify.others import Surroundings, check_any, check_other
+from blockstore.errors import Corrupt, NotFound, ObjectMissing
+from blockstore.format.block import BlockMeta
+from blockstore.format.loading import load_meta
+from blockstore.format.properties import Properties
+from blockstore.format.schema import serialize
+from blockstore.index import ulids
+from blockstore.index.rows import LiveBlock
+from blockstore.index.state import State
+from blockstore.lifecycle.discover import list_snapshot
+from blockstore.lifecycle.listing import Directory
+from blockstore.lifecycle.standing import standing_of
+from blockstore.lifecycle.states import Standing
+from blockstore.world import World
+
+__all__ = ["Advance", "verify"]
+
+_SLICE = 256
+
+Advance = Callable[[float], None]
+"""Told of progress: blocks looked at, or in a deep look bytes read."""
+
+
+def verify(
+    bucket: ReadBucket,
+    world: World,
+    *,
+    deep: bool = False,
+    properties: Properties | None = None,
+    advance: Advance = lambda _: None,
+    start: Callable[[float], None] = lambda _: None,
+) -> Report:
+    """Look at the table that fills ``bucket``. Raises NotFound where there is none.
+
+    ``properties`` are those of a table without an index. ``start`` is told once how much there is to look at, then
+    ``advance`` of each step: directories, and in a deep look bytes.
+    """
+    inventory = take_inventory(bucket)
+    index = survey(bucket, world, every_checkpoint=deep)
+    if not index.indexed and not inventory.directories:
+        raise NotFound(
+            f"there is no table at {bucket.url}: found neither an index nor a block; check the URL"
+        )
+    state = index.state
+    around = Surroundings(
+        url=bucket.url,
+        state=state,
+        indexed=index.indexed,
+        is_whole=index.is_whole,
+        properties=state.definition.properties if state is not None else properties or Properties(),
+        now_ms=inventory.now_ms,
+    )
+    look = _Look(
+        bucket=bucket, world=world, around=around, named=_named_later(index), gone=index.removed_later
+    )
+    start(sum(_size(one) for one in inventory.directories.values()) if deep else len(inventory.directories))
+    findings = [
+        *check_index(index, bucket.url),
+        *check_tags(bucket, world, index, bucket.url),
+        *check_names(inventory),
+        *_shared_sources(state, bucket.url),
+        *look.blocks(inventory, (lambda _: None) if deep else advance),
+        *look.others(),
+        *look.duplicates.findings(bucket.url, indexed=index.indexed),
+    ]
+    if deep:
+        findings += check_deep(bucket, world, look.readable(), bucket.url, advance)
+    return Report.of(
+        findings,
+        url=bucket.url,
+        version=None if state is None else state.version,
+        deep=deep,
+        blocks=look.complete,
+        files=look.files,
+        bytes=look.bytes,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Look:
+    """One look at all blocks."""
+
+    bucket: ReadBucket
+    world: World
+    around: Surroundings
+    named: Mapping[str, LiveBlock]
+    """Blocks that entries name which cannot be folded; their sources are not sure."""
+    gone: frozenset[str]
+    """Blocks that such entries remove."""
+    duplicates: Duplicates = field(default_factory=Duplicates)
+    rest: dict[str, Examined] = field(default_factory=dict)
+    """Directories that no live block has."""
+    whole: dict[str, Severity] = field(default_factory=dict)
+    """What a deep look reads: blocks, and how bad it is if something is wrong with their files."""
+    complete: int = 0
+    files: int = 0
+    bytes: int = 0
+
+    def blocks(self, inventory: Inventory, advance: Advance) -> Iterator[Finding]:
+        """Every directory, and every live block that has none."""
+        live = [] if self.around.state is None else self.around.state.blocks.ulids()
+        missing = [
+            ulid
+            for ulid in (*live, *self.named)
+            if ulid not in inventory.directories and ulid not in self.gone
+        ]
+        again = self.world.pool.map(lambda ulid: list_directory(self.bucket, ulid), missing)
+        wanted: list[Directory] = [*inventory.directories.values(), *again]
+        for part in _slices(wanted):
+            for found in self.world.pool.map(lambda one: examine(self.bucket, one), part):
+                yield from self._one(found)
+            advance(len(part))
+
+    def others(self) -> Iterator[Finding]:
+        """The directories that no live block has, once all are known."""
+        around = self.around
+        found = {ulid: one.found for ulid, one in self.rest.items()}
+        listed = list_snapshot(found, around.state, around.properties, around.now_ms)
+        superseded = {meta.ulid for meta in listed.cover.superseded}
+        for block in listed.cover.chosen:
+            if block.only_sources is None:
+                self.duplicates.add(block.meta)
+        held = listed.cover.sources
+        chosen = {block.meta.ulid for block in listed.cover.chosen}
+        for ulid, one in self.rest.items():
+            if one.is_complete and one.mark is None:
+                bad = self._how_bad(one, chosen=ulid in chosen)
+                self.whole[ulid] = Severity.NOTE if ulid in superseded else bad
+            if one.is_complete:
+                covered = ulid in superseded
+            else:
+                covered = held.issuperset((ulid,) if one.meta is None else one.meta.sources)
+            yield from check_other(one, covered, around)
+        if listed.cover.partial_overlaps and not around.indexed:
+            yield _overlap(listed.cover.partial_overlaps, around.url)
+
+    def readable(self) -> Iterator[tuple[BlockMeta, Severity]]:
+        """The metas of these blocks, one after the other, each with its schema."""
+        for ulid, severity in self.whole.items():
+            block = None if ulid in self.named else self._live(ulid)
+            schemas = {} if self.around.state is None else self.around.state.definition.schemas
+            if block is not None and block.meta.schema_id in schemas:
+                yield replace(block.meta, schema=serialize(schemas[block.meta.schema_id])), severity
+            else:
+                try:
+                    yield load_meta(self.bucket, ulid), severity
+                except (Corrupt, ObjectMissing):
+                    continue  # removed meanwhile
+
+    def _live(self, ulid: str) -> LiveBlock | None:
+        """What the index says of a block, as far as it can be read."""
+        if ulid in self.named:
+            return self.named[ulid]
+        if self.around.state is None or ulid in self.gone:
+            return None
+        return self.around.state.blocks.get(ulid)
+
+    def _one(self, found: Examined) -> Iterator[Finding]:
+        around = self.around
+        block = self._live(found.ulid)
+        meta = found.meta if block is None else block.meta
+        files = () if meta is None else tuple(file.path for file in meta.files)
+        yield from check_any(found, files, around)
+        if block is not None and around.state is not None:
+            unsure = frozenset({"sources"} if found.ulid in self.named else ())
+            yield from check_live(block, found, around.state.definition, around.url, unsure=unsure)
+            self.duplicates.add(block.meta)
+        else:
+            self.rest[found.ulid] = _slim(found)
+        if meta is not None and found.directory.objects:
+            self._count(found, meta)
+        if block is not None and found.directory.objects:
+            self.whole[found.ulid] = Severity.ERROR
+
+    def _count(self, found: Examined, meta: BlockMeta) -> None:
+        self.complete += found.is_complete
+        self.files += len(meta.files)
+        self.bytes += sum(file.bytes for file in meta.files)
+
+    def _how_bad(self, one: Examined, *, chosen: bool) -> Severity:
+        """What damage inside a block would mean that no live block is."""
+        if chosen and not self.around.indexed:
+            return Severity.ERROR
+        standing = standing_of(one.ulid, one.meta, self.around.state)
+        return Severity.WARNING if chosen or standing is not Standing.ACCOUNTED else Severity.NOTE
+
+
+def _named_later(index: Survey) -> dict[str, LiveBlock]:
+    return {
+        ulid: LiveBlock(meta=block.meta, version=block.version or 0, first_row_id=block.first_row_id or 0)
+        for ulid, block in index.added_later.items()
+    }
+
+
+def _slim(found: Examined) -> Examined:
+    """The same without statistics and schema, of which thousands would fill the memory."""
+    if found.meta is None:
+        return found
+    files = tuple(replace(file, columns={}) for file in found.meta.files)
+    return replace(found, meta=replace(found.meta, files=files))
+
+
+def _slices(items: list[Directory]) -> Iterable[list[Directory]]:
+    return (items[start : start + _SLICE] for start in range(0, len(items), _SLICE))
+
+
+def _size(directory: Directory) -> int:
+    return sum(found.size for found in directory.objects.values())
+
+
+def _shared_sources(state: State | None, url: str) -> Iterator[Finding]:
+    """In the index live blocks never share a source (3.3)."""
+    if state is None:
+        return
+    found, counts = np.unique(state.blocks.rows().sources, return_counts=True)
+    for source in ulids.to_texts(found[counts > 1]):
+        yield Finding(
+            severity=Severity.ERROR,
+            check=Check.SHARED_SOURCE,
+            object=source,
+            what=f"two live blocks of version {state.version} account for this write: its rows are read twice",
+            fix=f"stop all writers, and compare the index of {url} with a copy",
+        )
+
+
+def _overlap(blocks: int, url: str) -> Finding:
+    return Finding(
+        severity=Severity.NOTE,
+        check=Check.SHARED_SOURCE,
+        object=url,
+        what=f"{blocks:,} blocks are read in part, because others hold the rest of their rows: two compactors ran at once",
+        fix="let one compactor run; its next merges resolve it",
+    )

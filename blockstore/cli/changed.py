@@ -1,0 +1,66 @@
+"""How the verbs that change rows tell what they did, or would do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from blockstore.cli.output import count, counted, size
+from blockstore.operations.answer import Changed
+
+__all__ = ["changed_json", "told"]
+
+NOTHING_CHANGED = "nothing was changed"
+
+
+def changed_json(changed: Changed) -> Mapping[str, object]:
+    """All that the answer says."""
+    return {
+        "operation": changed.operation,
+        "version": changed.version,
+        "dry_run": changed.dry_run,
+        "already": changed.already,
+        "rows_added": changed.rows_added,
+        "rows_removed": changed.rows_removed,
+        "added": list(changed.added),
+        "removed": list(changed.removed),
+        "rewritten": dict(changed.rewritten),
+        "accounted": list(changed.accounted),
+        "bytes_added": changed.bytes_added,
+        "bytes_removed": changed.bytes_removed,
+    }
+
+
+def told(changed: Changed, url: str) -> str:
+    """One sentence for people."""
+    if changed.already:
+        at = "" if changed.version is None else f", in version {changed.version}"
+        return f"this batch was written to {url} before{at}: {NOTHING_CHANGED}"
+    if changed.nothing and changed.version is None and not changed.rows_added:
+        return f"no row of {url} is concerned: {NOTHING_CHANGED}"
+    end = f"{NOTHING_CHANGED} yet" if changed.dry_run else f"version {changed.version}"
+    return f"{_rows(changed)} {url}: {_blocks(changed)}; {end}"
+
+
+def _rows(changed: Changed) -> str:
+    gone = "rows" if changed.rows_removed is None else counted(changed.rows_removed, "row")
+    if changed.operation == "delete":
+        return f"would delete {gone} of" if changed.dry_run else f"deleted {gone} of"
+    new = counted(changed.rows_added, "new row")
+    return (
+        f"would put {new} in the place of {gone} of"
+        if changed.dry_run
+        else f"put {new} in the place of {gone} of"
+    )
+
+
+def _blocks(changed: Changed) -> str:
+    parts = [
+        f"{counted(len(changed.removed), 'block')} removed",
+        f"{count(len(changed.rewritten))} rewritten",
+        f"{size(changed.bytes_removed)} replaced",
+    ]
+    if changed.added:
+        parts.append(f"block {changed.added[0]} added")
+    if changed.accounted:
+        parts.append(f"{counted(len(changed.accounted), 'unpublished write')} will never be seen")
+    return ", ".join(parts)

@@ -1,0 +1,39 @@
+"""Verbs that go on until they are interrupted: pass after pass, with pauses that differ from one process to the next."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from blockstore.cli.failure import Usage
+from blockstore.errors import Invalid, Unavailable
+from blockstore.format.durations import parse_duration
+from blockstore.world import World
+
+__all__ = ["follow", "interval_s"]
+
+
+def interval_s(text: str, option: str) -> float:
+    """A pause such as ``30s``; a usage error for what is none."""
+    try:
+        seconds = parse_duration(text, option)
+    except Invalid as error:
+        raise Usage(str(error)) from None
+    if not seconds:
+        raise Usage(f"{option} is {text!r}, expected a pause of at least 1ms")
+    return seconds
+
+
+def follow(world: World, pause_s: float, act: Callable[[], object]) -> int:
+    """Act, pause, and act again until interrupted. A store that does not answer is told, and asked again; everything else
+    ends it."""
+    try:
+        while True:
+            try:
+                act()
+            except Unavailable as error:
+                sys.stderr.write(f"trying again in about {pause_s:g} s: {' '.join(str(error).split())}\n")
+            sys.stdout.flush()
+            world.clock.sleep(world.ids.uniform(0.9, 1.1) * pause_s)
+    except KeyboardInterrupt:
+        return 0

@@ -1,0 +1,145 @@
+"""``blockstore index rebuild``: bring a lost index back, after saying what is certain and what nobody can know."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from cyclopts import Parameter
+
+from blockstore.bucket import open_bucket
+from blockstore.care.rebuild import RebuildPlan, Rebuilt, plan_rebuild
+from blockstore.care.rebuild import rebuild as carry_out
+from blockstore.care.rebuild.decide import Judged
+from blockstore.care.rebuild.plan import Way
+from blockstore.cli.failure import complain
+from blockstore.cli.opening import Property, delays
+from blockstore.cli.options import Json, Many
+from blockstore.cli.output import Cell, Column, count, counted, say, show_json, show_table
+from blockstore.world import World
+
+__all__ = ["index"]
+
+_COLUMNS = (
+    Column("verdict", ""),
+    Column("ulid", "BLOCK"),
+    Column("rows", "ROWS", right=True),
+    Column("why", "WHY", fold=True),
+)
+_WAYS = {
+    Way.MEND: "every entry can be followed: only the boundary or a checkpoint is written again, and nothing is lost",
+    Way.FINISH: "a rebuild died after it had written its state: it is carried on",
+    Way.RENEW: "the entries end before the latest one: a new index begins, from what can be read and what the blocks tell",
+}
+Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
+
+
+def index(
+    action: Literal["rebuild"],
+    url: str,
+    /,
+    *,
+    leave_out: Annotated[Many, Parameter(negative="")] = (),
+    dry_run: Flag = False,
+    yes: Flag = False,
+    property_: Property = (),
+    message: str = "",
+    json: Json = False,
+) -> int:
+    """Bring back a lost index. Stop every process that works on the table first, and copy index/ and gc/ elsewhere.
+
+    Without --yes it only says what it would do. It is refused while the index can be read.
+
+    Parameters
+    ----------
+    action
+        `rebuild`.
+    url
+        The table.
+    leave_out
+        A block that the new index shall not have; may be given several times.
+    dry_run
+        Only say what would be done; the same as leaving --yes out.
+    yes
+        Do what the plan says.
+    property_
+        A property of the table, `name=value`, for the case that no definition of it is left.
+    message
+        What the history says about it.
+    json
+        Print JSON.
+    """
+    world = World.real()
+    bucket = open_bucket(url, world)
+    plan = plan_rebuild(
+        bucket, world, leave_out=frozenset(ulid.upper() for ulid in leave_out), properties=delays(property_)
+    )
+    ready = plan.way is Way.MEND or plan.state is not None
+    done = carry_out(bucket, world, plan, message=message) if yes and not dry_run and ready else None
+    if json:
+        show_json(_json(plan, done))
+    else:
+        _show(plan, done)
+    if ready:
+        return 0
+    stops = counted(len(plan.stops), "block")
+    return complain(
+        f"a person must decide about {stops} first: mend them, or name what to leave out with --leave-out"
+        if plan.stops
+        else f"nothing tells what the table at {plan.url} is: restore its index from a copy"
+    )
+
+
+def _show(plan: RebuildPlan, done: Rebuilt | None) -> None:
+    for line in plan.damage:
+        say(f"damage: {line}")
+    say(_WAYS[plan.way])
+    if plan.judged:
+        show_table(_COLUMNS, [_row(one) for one in (*plan.stops, *plan.unsure, *_certain(plan))])
+    for line in plan.told:
+        say(f"note: {line}")
+    if done is not None:
+        say(
+            f"rebuilt: version {done.version}, boundary {done.boundary}, {counted(done.blocks, 'block')}; start the "
+            "processes again, and look at the table with blockstore verify"
+        )
+    elif plan.judged:
+        unsure = f", {len(plan.unsure)} of which nobody can be sure" if plan.unsure else ""
+        say(f"nothing was changed: {counted(len(plan.taken), 'block')} would be taken{unsure}; --yes does it")
+    else:
+        say("nothing was changed: --yes does it")
+
+
+def _certain(plan: RebuildPlan) -> list[Judged]:
+    told = {one.ulid for one in (*plan.stops, *plan.unsure)}
+    return [one for one in plan.judged if one.ulid not in told]
+
+
+def _row(one: Judged) -> dict[str, str]:
+    return {
+        "verdict": str(one.verdict) + ("" if one.sure else "?"),
+        "ulid": one.ulid,
+        "rows": "" if one.rows is None else count(one.rows),
+        "why": one.why,
+    }
+
+
+def _json(plan: RebuildPlan, done: Rebuilt | None) -> dict[str, Cell]:
+    return {
+        "url": plan.url,
+        "way": str(plan.way),
+        "damage": list(plan.damage),
+        "notes": list(plan.told),
+        "blocks": [
+            {
+                "ulid": one.ulid,
+                "verdict": str(one.verdict),
+                "sure": one.sure,
+                "rows": one.rows,
+                "why": one.why,
+            }
+            for one in plan.judged
+        ],
+        "done": None
+        if done is None
+        else {"version": done.version, "boundary": done.boundary, "blocks": done.blocks},
+    }

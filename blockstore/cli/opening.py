@@ -1,0 +1,30 @@
+"""Opening a table that may have no index, with its delays as the command line gives them."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from cyclopts import Parameter
+
+from blockstore.cli.options import Many
+from blockstore.cli.values import pairs
+from blockstore.format.properties import Properties
+from blockstore.table import Table, open_any
+from blockstore.table import open as open_table
+
+__all__ = ["Property", "delays", "open_with"]
+
+Property: TypeAlias = Annotated[Many, Parameter(name="--property", negative="")]
+"""``--property name=value``: the delays of a table without an index, which stand nowhere else."""
+
+
+def open_with(url: str, properties: Many) -> Table:
+    """The table as it is: by its index, or by a listing if it never had one."""
+    if not properties:
+        return open_any(url)
+    return open_table(url, discovery="list", properties=pairs(properties, "--property"))
+
+
+def delays(properties: Many) -> Properties | None:
+    """What ``--property`` says; None where it says nothing."""
+    return Properties.parse(pairs(properties, "--property")) if properties else None

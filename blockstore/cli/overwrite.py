@@ -1,0 +1,118 @@
+"""``blockstore overwrite``: the rows of files in the place of all rows, or of those that a condition is true for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from blockstore.cli.changed import changed_json, told
+from blockstore.cli.failure import Usage
+from blockstore.cli.files.forms import Form
+from blockstore.cli.files.opening import Advance
+from blockstore.cli.files.source import Source, read, sources
+from blockstore.cli.options import DryRun, Json, Many
+from blockstore.cli.output import say, show_json
+from blockstore.cli.progress import progress
+from blockstore.cli.values import pairs
+from blockstore.errors import Invalid
+from blockstore.format.block import Job
+from blockstore.table import Table, open_any
+
+__all__ = ["overwrite"]
+
+
+def overwrite(
+    url: str,
+    /,
+    *files: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    where: str | None = None,
+    format_: Annotated[Form | None, Parameter(name="--format")] = None,
+    null: Annotated[Many, Parameter(negative="")] = (),
+    app: str | None = None,
+    batch: int | None = None,
+    label: Annotated[Many, Parameter(name="--label", negative="")] = (),
+    isolation: str | None = None,
+    dry_run: DryRun = False,
+    message: str = "",
+    json: Json = False,
+) -> None:
+    """Put the rows of files in the place of others, in one version.
+
+    Parameters
+    ----------
+    url
+        The table.
+    files
+        Parquet, CSV, TSV, JSON lines or Arrow files, compressed or not; `-` is standard input.
+    where
+        Replace only the rows for which this SQL condition is true; every new row must meet it.
+    format_
+        The files' form, where their names do not tell it.
+    null
+        Another spelling of null in CSV and TSV, such as NA; an empty field is null anyway.
+    app
+        With --batch: it happens once, however often it is repeated.
+    batch
+        The number of the app's batch.
+    label
+        A constant of the new rows, `name=value`.
+    isolation
+        write-serializable: what others append meanwhile stays; serializable: it conflicts. The default is the table's.
+    dry_run
+        Read the files, say what would go, and change nothing.
+    message
+        What the history says about it.
+    json
+        Print the answer as JSON.
+    """
+    if not files:
+        raise Usage(
+            "overwrite was given no file: name Parquet, CSV, TSV, JSON lines or Arrow files, or - for stdin; to take rows away "
+            "use delete"
+        )
+    if (app is None) != (batch is None):
+        raise Usage("--app and --batch name a job together: give both or neither")
+    job = None if app is None or batch is None else Job(app=app, batch=batch)
+    table = open_any(url)
+    labels = pairs(label, "--label") or None
+    with sources(files, format_) as named:
+        total = sum(source.bytes for source in named)
+        with progress(f"overwriting {table.name}", total, quiet=json) as advance:
+            rows = _Rows(table, named, null, advance)
+            try:
+                done = table.overwrite(
+                    iter(rows),
+                    where=where,
+                    job=job,
+                    labels=labels,
+                    isolation=isolation,
+                    dry_run=dry_run,
+                    message=message,
+                )
+            except Invalid as error:
+                raise Invalid(f"{rows.reading}: {error}" if rows.reading else str(error)) from error
+    if json:
+        show_json(changed_json(done))
+    else:
+        say(told(done, table.url))
+
+
+class _Rows:
+    """The rows of all files; ``reading`` is the file whose rows are being taken."""
+
+    def __init__(self, table: Table, named: Sequence[Source], null: Sequence[str], advance: Advance) -> None:
+        self.reading: str | None = None
+        self._table = table
+        self._named = named
+        self._null = tuple(null)
+        self._advance = advance
+
+    def __iter__(self) -> Iterator[Any]:
+        schema = self._table.definition.schema
+        for source in self._named:
+            for rows in read(source, schema, nulls=self._null, advance=self._advance):
+                self.reading = source.name
+                yield rows
+                self.reading = None

@@ -1,0 +1,157 @@
+"""``blockstore repair``: say what would be mended and what it costs, and do it where that was asked for."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from cyclopts import Parameter
+
+from blockstore.bucket import open_bucket
+from blockstore.care.repair import Done, RepairPlan, StepKind, Wishes, carry_out, plan_repair
+from blockstore.care.repair.target import Target
+from blockstore.cli.failure import complain
+from blockstore.cli.opening import Property, open_with
+from blockstore.cli.options import Json, Many
+from blockstore.cli.output import Cell, Column, count, counted, iso, say, show_json, show_table
+from blockstore.errors import Corrupt, NewerFormat
+from blockstore.world import World
+
+__all__ = ["repair"]
+
+_COLUMNS = (
+    Column("does", "DOES"),
+    Column("object", "OBJECT", fold=True),
+    Column("lost", "ROWS LOST", right=True),
+    Column("what", "", fold=True),
+)
+Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
+Ulids: TypeAlias = Annotated[Many, Parameter(negative="")]
+
+
+def repair(
+    url: str,
+    /,
+    *,
+    block: Ulids = (),
+    adopt: Ulids = (),
+    from_: Annotated[str | None, Parameter(name="--from")] = None,
+    drop_damaged: Flag = False,
+    deep: Flag = False,
+    wait: Flag = False,
+    dry_run: Flag = False,
+    yes: Flag = False,
+    property_: Property = (),
+    json: Json = False,
+) -> int:
+    """Mend what verify has found.
+
+    Without the name of a block it only says what it would do, and does it with --yes. The exit code is 1 if a step could
+    not be done.
+
+    Parameters
+    ----------
+    url
+        The table.
+    block
+        A block to look at byte by byte, and to mend.
+    adopt
+        A block that the index came too late for: its rows become a new write.
+    from_
+        A replica of the table, from which good bytes are taken.
+    drop_damaged
+        Go on without the rows of files that nobody has whole. The plan says how many.
+    deep
+        Look for damage inside every file, as verify --deep does.
+    wait
+        Without an index a repair waits sync_delay before it reads: wait here instead of coming back.
+    dry_run
+        Only say what would be done.
+    yes
+        Do what the plan says.
+    property_
+        For a table without an index, `name=value`: its delays, such as sync_delay=15m.
+    json
+        Print JSON.
+    """
+    world = World.real()
+    bucket = open_bucket(url, world)
+    wishes = Wishes(
+        blocks=tuple(ulid.upper() for ulid in block),
+        adopt=tuple(ulid.upper() for ulid in adopt),
+        replica=None if from_ is None else open_bucket(from_, world),
+        drop_damaged=drop_damaged,
+        deep=deep,
+    )
+    target = _target(url, property_)
+    plan = plan_repair(bucket, world, target, wishes)
+    acting = plan.acts and not dry_run and (yes or wishes.named)
+    done = tuple(carry_out(bucket, target, plan, wait=wait)) if acting else ()
+    if json:
+        show_json(_json(plan, done))
+    else:
+        _show(plan, done, acting=acting)
+    failed = sum(one.failed for one in done)
+    return complain(f"{counted(failed, 'step')} not done in {plan.url}, run it again") if failed else 0
+
+
+def _target(url: str, properties: Many) -> Target | None:
+    """The table, opened; None where its index cannot be read: then that is all that can be mended."""
+    try:
+        table = open_with(url, properties)
+    except NewerFormat:
+        raise
+    except Corrupt:
+        return None
+    return Target(
+        bucket=table.bucket,
+        world=table.world,
+        log=table.log_or_none,
+        definition=table.definition,
+        catalog=table.catalog,
+    )
+
+
+def _show(plan: RepairPlan, done: tuple[Done, ...], *, acting: bool) -> None:
+    if not plan.steps:
+        say(f"nothing to mend in {plan.url}")
+        return
+    show_table(_COLUMNS, [_row(plan, place) for place in range(len(plan.steps))])
+    if acting:
+        for one in done:
+            later = "" if one.ready_ms is None else f"; run this again at {iso(one.ready_ms)} or later"
+            say(f"{one.step.object}: {one.told}{later}")
+    elif plan.acts:
+        lost = f", {counted(plan.rows_lost, 'row')} would be lost" if plan.rows_lost else ""
+        say(f"nothing was changed{lost}: --yes does what is listed, --block ULID only that block")
+
+
+def _row(plan: RepairPlan, place: int) -> dict[str, str]:
+    step = plan.steps[place]
+    return {
+        "does": "nothing" if step.kind is StepKind.PERSON else str(step.kind),
+        "object": step.object,
+        "lost": count(step.rows_lost) if step.rows_lost else "",
+        "what": step.what,
+    }
+
+
+def _json(plan: RepairPlan, done: tuple[Done, ...]) -> dict[str, Cell]:
+    return {
+        "url": plan.url,
+        "rows_lost": plan.rows_lost,
+        "plan": [
+            {"does": str(one.kind), "object": one.object, "rows_lost": one.rows_lost, "what": one.what}
+            for one in plan.steps
+        ],
+        "done": [
+            {
+                "object": one.step.object,
+                "told": one.told,
+                "failed": one.failed,
+                "block": one.ulid,
+                "version": one.version,
+                "again": None if one.ready_ms is None else iso(one.ready_ms),
+            }
+            for one in done
+        ],
+    }

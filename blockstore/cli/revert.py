@@ -1,0 +1,76 @@
+"""``blockstore revert``: the rows of whole writes are hidden, and no rows move."""
+
+from __future__ import annotations
+
+from blockstore.cli.options import DryRun, Json
+from blockstore.cli.output import count, counted, say, show_json
+from blockstore.operations.answer import Reverted
+from blockstore.table import open_any
+
+__all__ = ["revert"]
+
+
+def revert(
+    url: str,
+    /,
+    *ulids: str,
+    dry_run: DryRun = False,
+    message: str = "",
+    json: Json = False,
+) -> None:
+    """Hide the rows of whole writes, wherever merges have carried them.
+
+    Reverting an overwrite does not bring back what it replaced: `restore` does.
+
+    Parameters
+    ----------
+    url
+        The table.
+    ulids
+        The writes: their ULIDs as `write` printed them, or values of `_source`.
+    dry_run
+        Say what would be hidden, with the rows of each write, and change nothing.
+    message
+        What the history says about it.
+    json
+        Print the answer as JSON.
+    """
+    table = open_any(url)
+    done = table.revert(*ulids, dry_run=dry_run, message=message)
+    if json:
+        show_json(
+            {
+                "version": done.version,
+                "dry_run": done.dry_run,
+                "hidden": dict(done.hidden),
+                "rows": dict(done.rows),
+                "removed": list(done.removed),
+                "accounted": list(done.accounted),
+                "already": list(done.already),
+                "overwrites": list(done.overwrites),
+            }
+        )
+        return
+    for line in _told(done, table.url):
+        say(line)
+
+
+def _told(done: Reverted, url: str) -> list[str]:
+    verb = "would hide" if done.dry_run else "hid"
+    lines = []
+    for source, block in done.hidden.items():
+        rows = f"{counted(done.rows[source], 'row')} of" if source in done.rows else "the rows of"
+        lines.append(f"{verb} {rows} write {source}, in block {block}")
+    lines += [f"{verb} write {source}, which nobody had published yet" for source in done.accounted]
+    lines += [f"write {source} shows no rows any more: nothing to do" for source in done.already]
+    lines += [
+        f"write {source} was an overwrite: what it replaced does not come back, blockstore restore brings it"
+        for source in done.overwrites
+    ]
+    if done.version is not None:
+        lines.append(
+            f"reverted {count(len(done.hidden) + len(done.accounted))} of {url}: version {done.version}"
+        )
+    elif not done.dry_run:
+        lines.append(f"nothing of {url} was changed")
+    return lines

@@ -1,0 +1,119 @@
+"""``blockstore simulate``: the real code under faults, in a world that one seed decides."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from blockstore.cli.failure import FAILED, Usage
+from blockstore.cli.options import Json
+from blockstore.cli.output import count, counted, say, show_json
+
+if TYPE_CHECKING:
+    from blockstore.simulation.run import Outcome
+    from blockstore.simulation.series import Series
+
+__all__ = ["simulate"]
+
+_DAY_MS = 86_400_000
+
+
+def simulate(
+    *,
+    seed: int = 0,
+    seeds: int = 1,
+    steps: int = 2000,
+    least: int = 0,
+    processes: Annotated[int, Parameter(name=["--processes", "-j"])] = 0,
+    json: Json = False,
+) -> int:
+    """Run the real code under faults, from a seed.
+
+    Writers, compactors, readers and people work on one table in memory, under lost answers, late requests, stale listings,
+    crashes and clocks that are off; after every step an oracle compares what they see with what must be true. The same
+    seed gives the same run. The exit code is 1 if a promise was broken, and the run is named with the command that replays it.
+
+    Parameters
+    ----------
+    seed
+        The first seed.
+    seeds
+        How many seeds, one run each.
+    steps
+        Requests to the store in a run, before everybody finishes in peace.
+    least
+        Fail unless everything that must happen has happened so often in all runs together.
+    processes
+        How many runs side by side; 0 is one for each processor.
+    json
+        One JSON document on standard output.
+    """
+    from blockstore.simulation.series import run_series
+
+    if min(seeds, steps) < 1 or min(seed, least, processes) < 0:
+        raise Usage("--seeds and --steps take a number from 1, --seed, --least and --processes one from 0")
+    wanted = min(seeds, processes or os.cpu_count() or 1)
+    watch = _show_progress if sys.stderr.isatty() else _silent
+    series = run_series(range(seed, seed + seeds), steps, processes=wanted, watch=watch)
+    missing = series.report.missing(least) if least and series.broken is None else []
+    if json:
+        show_json(_to_json(series, steps, missing))
+    else:
+        _show(series, steps, missing)
+    return FAILED if series.broken is not None or missing else 0
+
+
+def _show(series: Series, steps: int, missing: list[str]) -> None:
+    for section, counts in series.report.sections():
+        say(f"{section}:")
+        for name, number in counts.items():
+            say(f"  {count(number):>12}  {name}")
+    days = series.simulated_ms // _DAY_MS
+    say(f"{counted(series.runs, 'run')}, {counted(series.steps, 'step')}, {counted(days, 'simulated day')}")
+    if series.runs == 1:
+        say(f"trace {series.digest}")
+    broken = series.broken
+    if broken is not None:
+        sys.stderr.write("\n".join([*broken.tail, ""]))
+        sys.stderr.write(
+            f"error: seed {broken.seed} broke a promise at step {broken.steps}: {broken.problem}\n"
+        )
+        sys.stderr.write(f"replay it: {_replay(broken, steps)}\n")
+    for clause in missing:
+        sys.stderr.write(f"error: too rare, {clause}\n")
+
+
+def _to_json(series: Series, steps: int, missing: list[str]) -> dict[str, object]:
+    broken = series.broken
+    return {
+        "runs": series.runs,
+        "steps": series.steps,
+        "simulated_ms": series.simulated_ms,
+        "trace": series.digest if series.runs == 1 else None,
+        "counts": {str(section): counts for section, counts in series.report.sections()},
+        "too_rare": missing,
+        "broken": None
+        if broken is None
+        else {
+            "seed": broken.seed,
+            "step": broken.steps,
+            "problem": broken.problem,
+            "replay": _replay(broken, steps),
+            "tail": list(broken.tail),
+        },
+    }
+
+
+def _replay(broken: Outcome, steps: int) -> str:
+    return f"blockstore simulate --seed {broken.seed} --steps {steps}"
+
+
+def _show_progress(outcome: Outcome) -> None:
+    sys.stderr.write(f"seed {outcome.seed}: {counted(outcome.steps, 'step')}\n")
+
+
+def _silent(outcome: Outcome) -> None:
+    return None

@@ -1,0 +1,95 @@
+"""``blockstore verify``: look at a whole table and say what is not as it should be."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from blockstore.bucket import open_bucket
+from blockstore.care.finding import Finding, Report, Severity
+from blockstore.care.verify import verify as look
+from blockstore.cli.failure import complain
+from blockstore.cli.opening import Property, delays
+from blockstore.cli.options import Json
+from blockstore.cli.output import Column, counted, say, show_json, show_table, size
+from blockstore.cli.progress import progress
+from blockstore.world import World
+
+__all__ = ["verify"]
+
+_COLUMNS = (
+    Column("severity", ""),
+    Column("check", "CHECK"),
+    Column("object", "OBJECT", fold=True),
+    Column("what", "FOUND", fold=True),
+    Column("fix", "DO", fold=True),
+)
+
+
+def verify(
+    url: str,
+    /,
+    *,
+    deep: Annotated[bool, Parameter(negative="")] = False,
+    property_: Property = (),
+    json: Json = False,
+) -> int:
+    """Look whether a table is whole: its listing, its blocks, its index. Nothing is changed.
+
+    The exit code is 1 if there are errors; warnings and notes are told and are none.
+
+    Parameters
+    ----------
+    url
+        The table.
+    deep
+        Read every file as well: its hash, its rows and their order, its statistics and sources.
+    property_
+        For a table without an index, `name=value`: its delays, such as sync_delay=15m.
+    json
+        Print JSON.
+    """
+    world = World.real()
+    bucket = open_bucket(url, world)
+    with ExitStack() as stack:
+        steps = []
+
+        def start(total: float) -> None:
+            bar = progress(f"verifying {bucket.url}", total, quiet=json, counted=not deep)
+            steps.append(stack.enter_context(bar))
+
+        report = look(
+            bucket,
+            world,
+            deep=deep,
+            properties=delays(property_),
+            start=start,
+            advance=lambda step: steps[0](step),
+        )
+    if json:
+        show_json(report.to_json())
+    else:
+        _show(report)
+    errors = len(report.errors)
+    return complain(f"{counted(errors, 'error')} in {report.url}") if errors else 0
+
+
+def _show(report: Report) -> None:
+    if report.findings:
+        show_table(_COLUMNS, [_row(finding) for finding in report])
+    found = [counted(sum(one.severity is severity for one in report), str(severity)) for severity in Severity]
+    where = "no index" if report.version is None else f"version {report.version}"
+    looked = f"{counted(report.blocks, 'complete block')}, {counted(report.files, 'file')}, {size(report.bytes)}, {where}"
+    say(f"{looked}: {', '.join(found) if report.findings else 'everything is as it should be'}")
+
+
+def _row(finding: Finding) -> dict[str, str]:
+    return {
+        "severity": str(finding.severity),
+        "check": str(finding.check),
+        "object": finding.object,
+        "what": finding.what,
+        "fix": finding.fix,
+    }

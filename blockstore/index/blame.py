@@ -1,0 +1,38 @@
+"""Who changed a block: the entry that a conflict is about, named for its message.
+
+Only a message hangs on it, so whatever goes wrong here is answered "another operation".
+"""
+
+from __future__ import annotations
+
+from blockstore.errors import BlockstoreError
+from blockstore.index.entry import Entry, decode_entry
+from blockstore.index.read import IndexReader
+from blockstore.index.state import State
+
+__all__ = ["who_changed"]
+
+_PAGE = 64
+_PAGES = 4
+
+
+def who_changed(reader: IndexReader, state: State, ulid: str, since: int | None) -> str:
+    """The newest entry after version ``since``, of the last few hundred, that removed the block or excepted from it."""
+    try:
+        last = state.version
+        for _ in range(_PAGES):
+            first = max(reader.boundary.seen, since or 0, last - _PAGE) + 1
+            page = range(first, last + 1)
+            for entry, data in reversed([*zip(page, reader.get_all(page), strict=True)]):
+                found = None if data is None else decode_entry(data, entry_id=entry)
+                if found is not None and (ulid in found.remove or ulid in found.excepts):
+                    return _named(found)
+            last = first - 1
+    except BlockstoreError:
+        pass
+    return "another operation"
+
+
+def _named(entry: Entry) -> str:
+    by = f" by {entry.by}" if entry.by else ""
+    return f"version {entry.id} ({entry.operation}{by})"

@@ -1,0 +1,246 @@
+"""Collection of the index: the boundary moves up, then what lies below it goes (protocol 3.4).
+
+Invariants:
+- Before entry i is deleted, the durable boundary is >= i. The latest entry is never deleted: the boundary moves to C only
+  where entry C+1 exists.
+- A version's age counts from its successor: C is wanted once entry C+1 is older than ``history_retention`` by the store's
+  clock, looking only above the boundary, for a left-behind file below it has a fresh time.
+- The boundary moves to C only over a checkpoint at C that equals this process's own fold; one that does not is Corrupt,
+  and nothing is deleted.
+- After the advance the latest state is read **again**, and only then anything goes: entries at or below the boundary, in
+  every pass, whoever left them; then checkpoints below the boundary that no tag of that state pins. The one at the
+  boundary stays. Before each batch of them the second read is at most half a ``delete_delay`` old.
+- A pass that was cut short anywhere is finished by the next, whoever runs it; any number may run at once.
+- Where stale writes are not refused (no If-Match) the boundary stays, and that is said with the bytes that stay.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from blockstore.bucket.api import Bucket, ObjectInfo, writable
+from blockstore.errors import Corrupt
+from blockstore.index.checkpoint import encode_checkpoint, ensure_checkpoint
+from blockstore.index.epochs import Held, check_held
+from blockstore.index.log import Log
+from blockstore.index.read import IndexReader
+from blockstore.index.state import State
+from blockstore.names import (
+    BOUNDARY,
+    CHECKPOINTS,
+    INDEX,
+    checkpoint_key,
+    entry_key,
+    parse_checkpoint,
+    parse_entry,
+)
+from blockstore.world import World
+
+__all__ = ["Collected", "collect", "doomed_checkpoints", "doomed_entries", "wanted_boundary"]
+
+_logger = logging.getLogger(__name__)
+
+_PAGE = 256
+_BATCH = 250
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """What one pass did."""
+
+    before: int
+    """The boundary that it found."""
+    boundary: int
+    """The boundary that it left."""
+    checkpoint: int | None = None
+    """The version whose checkpoint it wrote, if it was missing."""
+    entries: int = 0
+    """Entries deleted."""
+    checkpoints: int = 0
+    """Checkpoints deleted."""
+    off: str | None = None
+    """Why the boundary cannot advance on this store; None where it can."""
+    kept_bytes: int = 0
+    """Bytes of entries that stay for that reason alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """The index as one pass looks at it before it decides."""
+
+    boundary: int
+    wanted: int
+    entries: dict[int, ObjectInfo]
+    checkpoints: tuple[int, ...]
+
+
+def wanted_boundary(
+    boundary: int, entries: Iterable[tuple[int, int]], *, now_ms: int, retention_ms: int
+) -> int:
+    """The highest C above ``boundary`` such that entry C+1 is older than the retention; else ``boundary``.
+
+    ``entries`` are pairs of id and LastModified, in any order.
+    """
+    old = (entry - 1 for entry, modified_ms in entries if now_ms - modified_ms > retention_ms)
+    return max((wanted for wanted in old if wanted > boundary), default=boundary)
+
+
+def doomed_entries(entries: Iterable[int], boundary: int) -> list[int]:
+    """The entries at or below the boundary."""
+    return sorted(entry for entry in entries if entry <= boundary)
+
+
+def doomed_checkpoints(checkpoints: Iterable[int], boundary: int, pinned: Collection[int]) -> list[int]:
+    """The checkpoints below the boundary that no tag pins."""
+    return sorted(version for version in checkpoints if version < boundary and version not in pinned)
+
+
+def collect(log: Log, world: World, *, held: Held | None = None) -> Collected:
+    """One pass. Raises Fenced if the state names another holder than ``held``; Corrupt or BoundaryLost where the index
+    contradicts itself, and then deletes nothing; Unavailable if it could not end, and the next pass goes on."""
+    bucket = writable(log.bucket)
+    state = log.poll()
+    check_held(state, held)
+    seen = _look(log, bucket, world, state)
+    boundary, written, off = seen.boundary, None, None
+    if seen.wanted > boundary:
+        off = log.boundary.why_fixed()
+        if off is None:
+            boundary, written = _advance(log, bucket, seen)
+    read_s = world.clock.monotonic_s()
+    state = _latest(log)
+    check_held(state, held)
+    if state.version <= boundary:
+        raise Corrupt(
+            f"{BOUNDARY} of {bucket.url} is {boundary} and the latest entry is {state.version}, expected an entry above the "
+            "boundary: nothing was deleted; stop all writers, and restore the index from a copy"
+        )
+    entries = doomed_entries(seen.entries, boundary)
+    _delete(bucket, world, [entry_key(entry) for entry in entries])
+    checkpoints = doomed_checkpoints(seen.checkpoints, boundary, set(state.tags.values()))
+    deleted = _delete_checkpoints(
+        bucket, world, checkpoints, until_s=read_s + state.definition.properties.delete_delay_s / 2
+    )
+    return Collected(
+        before=seen.boundary,
+        boundary=boundary,
+        checkpoint=written,
+        entries=len(entries),
+        checkpoints=deleted,
+        off=off,
+        kept_bytes=0 if off is None else _say_off(log, seen, off),
+    )
+
+
+def _look(log: Log, bucket: Bucket, world: World, state: State) -> _Seen:
+    """The boundary and both listings. The clock is read before them, so that no age is overstated."""
+    boundary = log.boundary.read()
+    now_ms = bucket.now_ms()
+    listed, below = world.pool.map(
+        lambda prefix: [*bucket.list(prefix, recursive=False)], (INDEX, CHECKPOINTS)
+    )
+    entries = {entry: info for info in listed if (entry := parse_entry(info.key)) is not None}
+    versions = (parse_checkpoint(info.key) for info in below)
+    return _Seen(
+        boundary=boundary,
+        wanted=wanted_boundary(
+            boundary,
+            ((entry, info.modified_ms) for entry, info in entries.items()),
+            now_ms=now_ms,
+            retention_ms=int(state.definition.properties.history_retention_s * 1000),
+        ),
+        entries=entries,
+        checkpoints=tuple(version for version in versions if version is not None),
+    )
+
+
+def _advance(log: Log, bucket: Bucket, seen: _Seen) -> tuple[int, int | None]:
+    """Move the boundary to the one that is wanted, over a checkpoint that equals the fold.
+
+    Answers the boundary, and the version whose checkpoint was written. Another collector may overtake at any step: then
+    the boundary is where that one left it.
+    """
+    state = _own_fold(log.reader, seen.boundary, seen.wanted)
+    if state is None:
+        return log.boundary.read(), None
+    written = ensure_checkpoint(bucket, state)
+    found = log.reader.checkpoint_data(seen.wanted)
+    if found is None:
+        _check_overtaken(log, checkpoint_key(seen.wanted), seen.wanted)
+        return log.boundary.read(), None
+    if found != encode_checkpoint(state) and log.reader.checkpoint(found, seen.wanted) != state:
+        raise Corrupt(
+            f"{checkpoint_key(seen.wanted)} of {bucket.url} is not the fold of the entries up to {seen.wanted}: nothing was "
+            "deleted; compare it with a copy, and delete it if the entries are right"
+        )
+    return log.boundary.advance(seen.wanted), seen.wanted if written else None
+
+
+def _own_fold(reader: IndexReader, boundary: int, version: int) -> State | None:
+    """The state at ``version``, folded from the boundary's checkpoint; None if the boundary moved on meanwhile."""
+    state = reader.replay(boundary, boundary)
+    entry = boundary
+    while state is not None and entry < version:
+        page = range(entry + 1, min(entry + _PAGE, version) + 1)
+        found = reader.get_all(page)
+        if reader.boundary.read() > boundary:
+            return None
+        for entry, data in zip(page, found, strict=True):
+            if data is None:
+                raise Corrupt(
+                    f"index entry {entry} ({entry_key(entry)}) of {reader.bucket.url} is missing above the boundary "
+                    f"{boundary}: nothing was deleted; restore it from a copy"
+                )
+            state = reader.follow(state, data)
+    if state is None and reader.boundary.read() == boundary:
+        raise Corrupt(
+            f"{checkpoint_key(boundary)} of {reader.bucket.url} is missing although the boundary is {boundary}: nothing was "
+            "deleted; restore it from a copy"
+        )
+    return state
+
+
+def _check_overtaken(log: Log, key: str, version: int) -> None:
+    if log.boundary.read() <= version:
+        raise Corrupt(
+            f"{key} of {log.bucket.url} was written and is missing, and the boundary has not passed it: nothing was "
+            "deleted; look for who deletes there"
+        )
+
+
+def _latest(log: Log) -> State:
+    """The second read: after the advance, so that whoever tagged a version in time is seen."""
+    return log.poll()
+
+
+def _delete(bucket: Bucket, world: World, keys: Sequence[str]) -> None:
+    batches = [keys[start : start + _BATCH] for start in range(0, len(keys), _BATCH)]
+    world.pool.map(bucket.delete, batches)
+
+
+def _delete_checkpoints(bucket: Bucket, world: World, versions: Sequence[int], *, until_s: float) -> int:
+    """Delete them batch by batch, none once what the tags pin was read too long ago; the next pass decides again."""
+    deleted = 0
+    for start in range(0, len(versions), _BATCH):
+        if world.clock.monotonic_s() > until_s:
+            break
+        batch = versions[start : start + _BATCH]
+        bucket.delete([checkpoint_key(version) for version in batch])
+        deleted += len(batch)
+    return deleted
+
+
+def _say_off(log: Log, seen: _Seen, off: str) -> int:
+    """Say loudly what stays, and how much."""
+    stay = doomed_entries(seen.entries, seen.wanted)
+    size = sum(seen.entries[entry].size for entry in stay)
+    _logger.warning(
+        "the index of %s is not collected: %s; %s entries of %s bytes stay",
+        log.bucket.url,
+        off,
+        len(stay),
+        size,
+    )
+    return size

@@ -1,0 +1,151 @@
+"""Tags: names that keep a version readable for as long as they stand (protocol 3.5).
+
+Rules:
+- The checkpoint of the version is written first, from a checked state; then the tag is committed; then the boundary is
+  read as in step 5 of a commit. A version above it is kept: whoever collects later reads the tag before it deletes.
+- A version at or below it is kept only if a tag pins it that has stood for half a ``delete_delay`` by the store's clock, its
+  checkpoint is there, and every block of it, looked at after the tag's commit, is unmarked and complete. Else the tag is
+  taken away again: ``VersionExpired``. A younger pin proves nothing: whoever decided to delete before it was committed may
+  still be deleting (``specs/tags.pml``, PIN_OF_ANY_AGE).
+- A tag never moves. Tagging the same version again changes nothing, and checks again, itself no proof before it is as old:
+  a tag whose process died before its check is told so, and is a person's to take away. A name is free after ``untag``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from blockstore.bucket.api import writable
+from blockstore.errors import BlockstoreError, Indeterminate, Invalid, NotFound, Unavailable, VersionExpired
+from blockstore.format.block import BlockMeta
+from blockstore.format.texts import check_text
+from blockstore.index.change import Tag, Untag
+from blockstore.index.checkpoint import ensure_checkpoint
+from blockstore.index.history import History
+from blockstore.index.log import Log
+from blockstore.index.state import State
+from blockstore.names import entry_key
+from blockstore.world import World
+
+__all__ = ["MAX_TAG", "Look", "check_tag", "tag", "untag"]
+
+Look = Callable[[Sequence[BlockMeta]], str | None]
+"""Looks at blocks in the bucket: why one of them is not whole (marked, or an object missing), or None."""
+
+MAX_TAG = 128
+_MAX_MESSAGE = 10_000
+
+
+def check_tag(name: object) -> None:
+    """Raise Invalid unless ``name`` may be a tag: a number would be taken for a version, a slash for a path."""
+    check_text("the tag", name, limit=MAX_TAG)
+    assert isinstance(name, str)
+    if not name or name != name.strip() or not name.isprintable() or "/" in name or name.isdigit():
+        raise Invalid(
+            f"tag {name!r} cannot be a name, expected 1 to {MAX_TAG} printable characters without '/', not only digits, and "
+            "no space at either end"
+        )
+
+
+def tag(
+    log: Log,
+    world: World,
+    name: str,
+    version: int | None = None,
+    message: str = "",
+    *,
+    look: Look | None = None,
+) -> int:
+    """Let ``name`` stand for ``version`` (default: the latest) until it is untagged; answers the version.
+
+    Raises Conflict if the name stands for another version, NotFound for a version that never was, VersionExpired for
+    one that was collected, and then no such tag is left. Without a ``look`` a version below the boundary whose blocks
+    would have to be looked at counts as collected.
+    """
+    check_tag(name)
+    check_text("the message", message, limit=_MAX_MESSAGE)
+    state = log.poll() if version is None else log.at(version)
+    ensure_checkpoint(writable(log.bucket), state)
+    commit = world.ids.ulid()
+    committed = log.commit(Tag(commit=commit, name=name, version=state.version, message=message))
+    try:
+        why = _why_lost(log, name, state, committed.version, look)
+    except Unavailable as error:
+        raise Indeterminate(
+            f"tag {name!r} stands for version {state.version}, and whether that was collected before is not known: {error}; "
+            "tag it again to find out",
+            commit=commit,
+            entry=committed.version,
+        ) from error
+    if why is None:
+        return state.version
+    if committed.version is not None:
+        _take_away(log, world, name, state.version)
+    expired = History(log.reader, log.state).expired(f"version {state.version}", log.boundary.seen)
+    became = (
+        "was not kept" if committed.version is not None else "stands for it and does not keep it, untag it"
+    )
+    raise VersionExpired(f"{expired}; tag {name!r} {became}: {why}")
+
+
+def untag(log: Log, world: World, name: str, message: str = "") -> None:
+    """Take the name away; its version expires with its age. Raises NotFound if there is no such tag."""
+    check_tag(name)
+    check_text("the message", message, limit=_MAX_MESSAGE)
+    state = log.poll()
+    if name not in state.tags:
+        names = ", ".join(map(repr, sorted(state.tags))) or "none"
+        raise NotFound(f"{log.bucket.url} has no tag {name!r} at version {state.version}, its tags: {names}")
+    log.commit(Untag(commit=world.ids.ulid(), name=name, message=message))
+
+
+def _why_lost(log: Log, name: str, state: State, entry: int | None, look: Look | None) -> str | None:
+    """Why a tag that is in the index does not keep its version; None if it does.
+
+    ``entry`` is the tag's own; None where an earlier call committed it.
+    """
+    boundary = log.boundary.read()
+    if state.version > boundary:
+        return None
+    if not _pinned_for_long(log, state.version, log.state.version + 1 if entry is None else entry):
+        return (
+            f"the boundary had reached {boundary}, and no tag has pinned the version for half a delete_delay"
+        )
+    if log.reader.checkpoint_data(state.version) is None:
+        return "its checkpoint is gone"
+    if look is None:
+        return None if entry is None else "nobody looked at its blocks"
+    return look([block.meta for block in state.blocks])
+
+
+def _pinned_for_long(log: Log, version: int, entry: int) -> bool:
+    """Whether the state just before an entry pinned the version by a tag that nobody can have overlooked by now."""
+    try:
+        before = log.at(entry - 1)
+        since = _tagged_since(log, {name for name, pinned in before.tags.items() if pinned == version}, entry)
+        bucket = log.bucket
+        ages_ms = (bucket.now_ms() - bucket.head(entry_key(at)).modified_ms for at in since)
+        half_ms = before.definition.properties.delete_delay_s * 500
+        return any(age_ms >= half_ms for age_ms in ages_ms)
+    except NotFound:  # collected since
+        return False
+
+
+def _tagged_since(log: Log, names: set[str], entry: int) -> set[int]:
+    """The entries that set these names last; the oldest left for names that were set before it."""
+    oldest = log.boundary.seen + 1
+    found = dict.fromkeys(names, oldest)
+    for one in log.entries(oldest, entry - 1):
+        found.update(dict.fromkeys(names.intersection(one.tags), one.id))
+    return set(found.values())
+
+
+def _take_away(log: Log, world: World, name: str, version: int) -> None:
+    commit = world.ids.ulid()
+    try:
+        log.commit(Untag(commit=commit, name=name, version=version))
+    except BlockstoreError as error:
+        raise Indeterminate(
+            f"tag {name!r} stands for version {version}, which was collected, and could not be taken away: {error}; untag it",
+            commit=commit,
+        ) from error

@@ -1,0 +1,28 @@
+"""What a transaction works with, in one value: the table's bucket, its index, what was listed of it, and the world."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from blockstore.bucket.api import Bucket
+from blockstore.index.log import Log
+from blockstore.lifecycle.catalog import Catalog
+from blockstore.world import World
+
+__all__ = ["Access"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """One handle's way to a table with an index."""
+
+    bucket: Bucket
+    world: World
+    log: Log
+    catalog: Catalog
+    """What this handle has read of blocks by listing: it spares their meta.json the next time."""
+
+    @classmethod
+    def of(cls, bucket: Bucket, world: World, log: Log) -> Access:
+        """With a catalog of its own."""
+        return cls(bucket=bucket, world=world, log=log, catalog=Catalog(bucket, world))

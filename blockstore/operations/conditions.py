@@ -1,0 +1,63 @@
+"""What a caller says of a transaction, checked: its condition over the table's columns, its isolation, its job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from blockstore.errors import Invalid
+from blockstore.format.block import Job
+from blockstore.format.definition import Definition
+from blockstore.format.properties import Isolation
+from blockstore.format.texts import check_text
+from blockstore.operations.scope import Scope
+from blockstore.operations.view import View
+from blockstore.operations.writer import MAX_MESSAGE
+from blockstore.predicate import Condition, parse
+from blockstore.scan.candidates import streams_of
+from blockstore.scan.columns import Columns
+
+__all__ = ["check_said", "scope_of", "told"]
+
+_TOLD = 10_000
+"""Characters of a condition that an entry repeats."""
+
+
+def check_said(job: Job | None, message: str) -> None:
+    """Raise Invalid for a job that is none, or a message that is no text."""
+    if job is not None and not isinstance(job, Job):
+        raise Invalid(f"job is {job!r}, expected a blockstore.Job(app, batch)")
+    check_text("the message", message, limit=MAX_MESSAGE)
+
+
+def scope_of(
+    view: View, what: str, where: Condition, isolation: str | None, labels: Iterable[str] = ()
+) -> Scope:
+    """The scope of a transaction; ``labels`` may be named though no stream has them yet. Raises Invalid."""
+    snapshot = view.snapshot
+    known = {name for stream in streams_of(snapshot) for name in stream}.union(labels)
+    columns = Columns.of(snapshot.definition, known)
+    return Scope(
+        what=what,
+        predicate=parse(where, columns.all),
+        isolation=_isolation(isolation, snapshot.definition),
+        labels=tuple(sorted(known)),
+    )
+
+
+def told(where: Condition) -> str | None:
+    """The condition as an entry's parameters repeat it; None where there is none."""
+    if where is None:
+        return None
+    text = str(where)
+    return text if len(text) <= _TOLD else f"{text[:_TOLD]}…"
+
+
+def _isolation(wanted: str | None, definition: Definition) -> Isolation:
+    if wanted is None:
+        return definition.properties.isolation
+    try:
+        return Isolation(wanted)
+    except ValueError:
+        raise Invalid(
+            f"isolation is {wanted!r}, expected one of {', '.join(map(repr, map(str, Isolation)))}"
+        ) from None

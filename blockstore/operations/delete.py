@@ -1,0 +1,46 @@
+"""``delete``: the rows for which a condition is true go - one index entry.
+
+Rules:
+- SQL's three values: a row goes only where the condition is true; where it is unknown (a null) the row stays.
+- A block of which every row goes is removed without being read where its statistics say so; its sources stay accounted,
+  so nothing brings the rows back. A block of which some go is rewritten. All others are not read.
+- The rows are gone from the newest version; earlier versions, as long as they are kept, still show them.
+"""
+
+from __future__ import annotations
+
+from blockstore.errors import Invalid
+from blockstore.index.entry import Operation
+from blockstore.operations.access import Access
+from blockstore.operations.answer import Changed
+from blockstore.operations.conditions import check_said, scope_of, told
+from blockstore.operations.replacing import Replacing
+from blockstore.operations.view import look_first
+from blockstore.predicate import Condition
+
+__all__ = ["delete"]
+
+
+def delete(
+    access: Access,
+    where: Condition,
+    *,
+    isolation: str | None = None,
+    dry_run: bool = False,
+    message: str = "",
+) -> Changed:
+    """Delete the rows for which ``where`` is true. Raises Invalid for a condition that the table cannot answer, and
+    Conflict where others brought rows that it is about; then nothing is changed."""
+    check_said(None, message)
+    if where is None:
+        raise Invalid("delete was given no condition: say which rows, or 'true' for all of them")
+    view = look_first(access)
+    replacing = Replacing(
+        access=access,
+        operation=Operation.DELETE,
+        scope=scope_of(view, "delete", where, isolation),
+        view=view,
+        parameters={"where": told(where)},
+        message=message,
+    )
+    return replacing.preview(rows_added=0) if dry_run else replacing.run()

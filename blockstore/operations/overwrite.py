@@ -1,0 +1,85 @@
+"""``overwrite``: new rows in the place of all rows, or of those that a condition is true for - one index entry.
+
+Rules:
+- Every new row meets the condition (Delta's ``replaceWhere``): else the rows that it replaces and the rows that it brings
+  would be two different sets. Rows replaced by no rows are a delete; nothing replaced by nothing is no entry.
+- With a job it happens once: the batch stands in the entry, also where there was nothing to do.
+- The rows are uploaded before the table is changed, and the table is looked at before they are: what is appended while
+  they are uploaded stands after the overwrite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from blockstore.format.block import Job
+from blockstore.format.labels import check_labels
+from blockstore.index.entry import Operation
+from blockstore.index.state import State
+from blockstore.operations.access import Access
+from blockstore.operations.answer import Changed
+from blockstore.operations.conditions import check_said, scope_of, told
+from blockstore.operations.fresh import FreshRows, Judge
+from blockstore.operations.incoming import batches_of
+from blockstore.operations.replacing import Replacing
+from blockstore.operations.view import look_first
+from blockstore.predicate import Condition
+
+__all__ = ["overwrite"]
+
+
+def overwrite(
+    access: Access,
+    data: Any,
+    *,
+    where: Condition = None,
+    job: Job | None = None,
+    labels: Mapping[str, str] | None = None,
+    isolation: str | None = None,
+    dry_run: bool = False,
+    message: str = "",
+    producer: str = "python",
+) -> Changed:
+    """Replace the rows for which ``where`` is true, or all, by ``data``.
+
+    Raises Invalid for rows that do not fit or do not meet the condition, and Conflict where others changed rows that it
+    is about; then nothing is visible.
+    """
+    check_said(job, message)
+    check_labels(labels or {})
+    batches = batches_of(data)
+    view = look_first(access)
+    done = _done_before(view.state, job)
+    if done is not None:
+        return done
+    definition = view.state.definition
+    own_labels = dict(definition.labels if labels is None else labels)
+    scope = scope_of(view, "overwrite", where, isolation, own_labels)
+    judge = Judge(definition, own_labels, scope.predicate, told(where) or "true")
+    replacing = Replacing(
+        access=access,
+        operation=Operation.OVERWRITE,
+        scope=scope,
+        view=view,
+        job=job,
+        parameters={} if where is None else {"where": told(where)},
+        message=message,
+    )
+    if dry_run:
+        return replacing.preview(sum(piece.num_rows for piece in judge.take(batches)))
+    fresh = FreshRows(access, definition, labels=own_labels, job=job, producer=producer)
+    fresh.write(judge.take(batches))
+    replacing.fresh = fresh
+    return replacing.run()
+
+
+def _done_before(state: State, job: Job | None) -> Changed | None:
+    """The answer to a job that is committed already."""
+    app = None if job is None else state.batches.get(job.app)
+    if job is None or app is None or job.batch not in app:
+        return None
+    written = app.written(job.batch)
+    return Changed(
+        operation=str(Operation.OVERWRITE), version=None if written is None else written.version, already=True
+    )

@@ -1,0 +1,255 @@
+"""``restore``: the table as it was at a version - one index entry of references, and nothing is copied.
+
+Rules (protocol 3.3, "restore"):
+- The version is pinned by a tag of its own first, so that nothing of it goes meanwhile: ``_restore_<commit id>``. It is
+  taken away at the end. Such a tag that is still there later was left by a restore that died; every restore to that version
+  takes away all of them, and an entry is only written while its own tag stands.
+- The entry removes what was not live at the version and brings back what was, with the sources, version and first row id of
+  then. A block that hides other sources now is removed and brought back.
+- What was appended or discovered after the restore had read the table stays.
+- Every block that comes back is looked at: whole, and without a mark. Else the restore names it and changes nothing.
+- Schema and properties stay those of now: a definition only grows, so old blocks are read under it. So do jobs and tags.
+- Rows that the index never showed (writes that were only accounted for) do not come back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from blockstore.bucket.api import Bucket
+from blockstore.errors import BlockstoreError, Conflict, Fenced, Invalid, NotFound
+from blockstore.index import tags, ulids
+from blockstore.index.added import AddedBlock
+from blockstore.index.change import Change, Done, Draft, Untag
+from blockstore.index.entry import Operation
+from blockstore.index.log import Log
+from blockstore.index.rows import LiveBlock
+from blockstore.index.state import State
+from blockstore.lifecycle.whole import Whole, missing
+from blockstore.operations.access import Access
+from blockstore.operations.answer import Restored
+from blockstore.operations.conditions import check_said
+from blockstore.operations.instants import to_ms
+from blockstore.operations.scope import Moved
+from blockstore.world import World
+
+__all__ = ["TEMPORARY", "Difference", "Restore", "difference", "restore"]
+
+_logger = logging.getLogger(__name__)
+
+TEMPORARY = "_restore_"
+"""How the names of the tags begin that hold a version while it is restored."""
+
+_TRIES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """What must leave and what must come for a state to be as it was."""
+
+    back: tuple[LiveBlock, ...]
+    """As they were at the version."""
+    gone: tuple[LiveBlock, ...]
+    """As they are now; those that come back otherwise are among them."""
+
+    @property
+    def rows(self) -> int | None:
+        """Rows more than before, by metadata; None where that cannot be told."""
+        more, less = _rows(self.back), _rows(self.gone)
+        return None if more is None or less is None else more - less
+
+
+@dataclass(kw_only=True)
+class Restore(Change):
+    """Bring the table back to ``target``, as planned on ``read``, while ``tag`` pins it."""
+
+    operation: Operation = Operation.RESTORE
+    commit: str
+    target: State
+    read: State
+    tag: str
+    message: str = ""
+    differences: dict[int, Difference] = field(default_factory=dict)
+    """What was decided on each state that it was tried on, by version."""
+
+    def draft(self, state: State) -> Draft | Done:
+        if state.tags.get(self.tag) != self.target.version:
+            raise Moved(
+                f"tag {self.tag!r}, which keeps version {self.target.version} while it is restored, was taken away: restore again"
+            )
+        found = self.differences[state.version] = difference(state, self.target, self.read)
+        if not found.back and not found.gone:
+            return Done()
+        return Draft(
+            add=tuple(_as_then(block) for block in found.back),
+            remove=tuple(sorted(block.ulid for block in found.gone)),
+            excepts={block.ulid: tuple(sorted(block.excepted)) for block in found.back if block.excepted},
+            read={block.ulid: block.excepted for block in found.gone},
+            read_version=self.read.version,
+            parameters={"version": self.target.version},
+            message=self.message,
+        )
+
+
+def restore(
+    access: Access,
+    *,
+    version: int | None = None,
+    tag: str | None = None,
+    as_of: object = None,
+    dry_run: bool = False,
+    message: str = "",
+) -> Restored:
+    """Make the newest version show what an earlier one did, named by its number, a tag, or a time.
+
+    Raises NotFound for a version that never was, VersionExpired for one that was collected, Conflict where others changed
+    blocks all the while.
+    """
+    check_said(None, message)
+    target = _target(access.log, version, tag, as_of)
+    state = access.log.poll()
+    if dry_run:
+        return _answer(target, difference(state, target, state), None, dry_run=True)
+    try:
+        return _restored(access, target, message)
+    finally:
+        _clear(access, target.version)
+
+
+def difference(now: State, then: State, read: State) -> Difference:
+    """From ``now`` to ``then``; what was appended since ``read`` stays. Raises Moved where a block that is no append holds
+    writes that were not in the table when it was read. Pure."""
+    here, there = (ulids.from_arrow(state.blocks.table()["ulid"]) for state in (now, then))
+    gone = [
+        block
+        for block in now.blocks.take(np.flatnonzero(~ulids.holds(there, here)).tolist())
+        if not _stays(block, read)
+    ]
+    back = then.blocks.take(np.flatnonzero(~ulids.holds(here, there)).tolist())
+    hiding = {block.ulid for state in (now, then) for block in _hiding(state)}
+    for ulid in sorted(hiding):
+        is_now, was = now.blocks.get(ulid), then.blocks.get(ulid)
+        if is_now is not None and was is not None and is_now.excepted != was.excepted:
+            gone.append(is_now)
+            back.append(was)
+    return Difference(back=tuple(back), gone=tuple(gone))
+
+
+def _stays(block: LiveBlock, read: State) -> bool:
+    """Whether a block that the version did not have came in between, and is nobody's business here."""
+    if block.version <= read.version:
+        return False
+    if block.meta.level == 1:
+        return True
+    if len(read.accounted.held(block.meta.sources)) == len(block.meta.sources):
+        return False  # a merge or a rewrite of what was there
+    raise Moved(
+        f"block {block.ulid} was added by version {block.version}, after version {read.version}, which this restore has read, "
+        "and holds new writes: read the table again and plan again"
+    )
+
+
+def _restored(access: Access, target: State, message: str) -> Restored:
+    bucket, world, log = access.bucket, access.world, access.log
+    commit = world.ids.ulid()
+    name = f"{TEMPORARY}{commit}"
+    problem: Conflict | None = None
+    for _ in range(_TRIES):
+        read = log.poll()
+        found = difference(read, target, read)
+        if not found.back and not found.gone:
+            return _answer(target, found, None)
+        what = f"version {target.version} is being restored"
+        tags.tag(log, world, name, target.version, what, look=Whole(bucket, world))
+        _check_whole(bucket, world, found.back, read, target.version)
+        change = Restore(commit=commit, target=target, read=read, tag=name, message=message)
+        try:
+            committed = log.commit(change)
+        except Fenced:
+            raise
+        except Conflict as error:
+            problem = error
+            continue
+        version = committed.version
+        before = max(change.differences, default=0) if version is None else version - 1
+        return _answer(target, change.differences.get(before, found), version)
+    raise Conflict(
+        f"this restore was planned {_TRIES} times, and each time others were faster; nothing of it is in the index, try again "
+        f"when fewer processes change the same blocks: {problem}"
+    )
+
+
+def _target(log: Log, version: int | None, tag: str | None, as_of: object) -> State:
+    if sum(one is not None for one in (version, tag, as_of)) != 1:
+        raise Invalid("restore takes version=, tag= or as_of=, exactly one of them")
+    if tag is not None:
+        return log.tagged(tag)
+    if as_of is not None:
+        return log.as_of(to_ms(as_of))
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise Invalid(f"version is {version!r}, expected a whole number from 1")
+    return log.at(version)
+
+
+def _check_whole(bucket: Bucket, world: World, back: Sequence[LiveBlock], now: State, version: int) -> None:
+    """Raise NotFound if a block that comes back is not there as its meta says, or is marked for deletion."""
+    metas = [block.meta for block in back if block.ulid not in now.blocks]
+    lost = missing(bucket, world, metas)
+    if lost:
+        named = "; ".join(f"{ulid}: {why}" for ulid, why in sorted(lost.items())[:5])
+        raise NotFound(
+            f"version {version} of {bucket.url} cannot be restored, {len(lost)} of its blocks are not whole ({named}): nothing "
+            "was changed; withdraw the marks, or restore the objects from a copy, and try again"
+        )
+
+
+def _clear(access: Access, version: int) -> None:
+    """Take away every temporary tag of the version; that one stays behind is no error of the restore."""
+    log = access.log
+    try:
+        held = [
+            name
+            for name, pinned in log.state.tags.items()
+            if pinned == version and name.startswith(TEMPORARY)
+        ]
+        for name in held:
+            log.commit(Untag(commit=access.world.ids.ulid(), name=name, version=version))
+    except BlockstoreError as error:
+        _logger.warning(
+            "a temporary tag of version %s of %s was left behind, restore it again or untag it: %s",
+            version, log.bucket.url, error,
+        )  # fmt: skip
+
+
+def _as_then(block: LiveBlock) -> AddedBlock:
+    return AddedBlock(
+        meta=replace(block.meta, schema=b""), version=block.version, first_row_id=block.first_row_id
+    )
+
+
+def _hiding(state: State) -> list[LiveBlock]:
+    """The blocks that hide sources."""
+    hides = state.blocks.table()["excepted"].is_valid().combine_chunks().to_numpy(zero_copy_only=False)
+    return state.blocks.take(np.flatnonzero(hides).tolist())
+
+
+def _rows(blocks: Sequence[LiveBlock]) -> int | None:
+    if any(block.excepted and block.meta.level > 1 for block in blocks):
+        return None
+    return sum(block.meta.rows for block in blocks if not block.excepted)
+
+
+def _answer(target: State, found: Difference, version: int | None, *, dry_run: bool = False) -> Restored:
+    back = {block.ulid for block in found.back}
+    return Restored(
+        to=target.version,
+        version=version,
+        dry_run=dry_run,
+        brought_back=tuple(sorted(back)),
+        removed=tuple(sorted(block.ulid for block in found.gone if block.ulid not in back)),
+        rows=found.rows,
+    )

@@ -1,0 +1,133 @@
+"""A person who tags, marks and alters, and who clears away what a process that died left standing under a name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from blockstore.care.marking import Marker, MarkKind
+from blockstore.errors import BlockstoreError, VersionExpired
+from blockstore.operations.restore import TEMPORARY
+from blockstore.simulation.actors.doors import met, open_table
+from blockstore.simulation.process import Process, Role
+from blockstore.simulation.stage import Kind
+from blockstore.simulation.violation import Violation
+from blockstore.table import Table
+
+__all__ = ["LIBRARIAN"]
+
+_MOST_COLUMNS = 3
+
+
+def keep_order(process: Process, thread: int) -> None:
+    """One life of a librarian."""
+    table = open_table(process)
+    deeds: list[Callable[[Process, Table], None]] = [_mark, _keep_from_merges]
+    if table.indexed:
+        deeds += [_tag, _tag, _untag, _untag, _alter, _clear]
+    while not process.finishing:
+        try:
+            process.draw.choice(deeds)(process, table)
+        except BlockstoreError as error:
+            met(process, error)
+        process.rest(till_morning=process.draw.chance(0.3))
+    while table.indexed and _has_tags(process, table):
+        _clear(process, table)
+
+
+def _tag(process: Process, table: Table) -> None:
+    """Tag a version, or one again of which it is not known what became of it."""
+    history = process.stage.judge.history
+    assert history is not None
+    doubts: dict[str, int] = process.notes.setdefault("doubts", {})
+    if not doubts:
+        count = process.notes["tags"] = process.notes.get("tags", 0) + 1
+        latest = history.latest.state.version
+        doubts[f"{process.name} {count}"] = process.draw.integer(max(1, history.boundary - 1), latest)
+    name, version = next(iter(doubts.items()))
+    try:
+        table.tag(name, version=version)
+    except VersionExpired as error:
+        met(process, error)
+        if version > history.boundary:
+            raise Violation(
+                f"version {version} was called expired, the boundary is {history.boundary}"
+            ) from error
+        _untag_quietly(process, table, name)
+        del doubts[name]
+        return
+    del doubts[name]
+    history.keep(name, version)
+
+
+def _untag(process: Process, table: Table) -> None:
+    tags = [name for name in sorted(table.log.poll().tags) if not name.startswith(TEMPORARY)]
+    if tags:
+        table.untag(process.draw.choice(tags))
+
+
+def _clear(process: Process, table: Table) -> None:
+    """Take away the tags that restores left behind; at the end of the run, all."""
+    for name in sorted(table.log.poll().tags):
+        if process.finishing or name.startswith(TEMPORARY):
+            _untag_quietly(process, table, name)
+
+
+def _untag_quietly(process: Process, table: Table, name: str) -> None:
+    try:
+        table.untag(name)
+    except BlockstoreError as error:
+        met(process, error)
+
+
+def _has_tags(process: Process, table: Table) -> bool:
+    process.rest()
+    return bool(table.log.poll().tags)
+
+
+def _alter(process: Process, table: Table) -> None:
+    names = table.definition.schema.names
+    if len(names) < 4 + _MOST_COLUMNS:
+        table.alter(add=[pa.field(f"note_{len(names)}", pa.int64())])
+
+
+def _mark(process: Process, table: Table) -> None:
+    """Have a block deleted: by an entry where an index names it, by the mark itself where there is none."""
+    if not process.draw.chance(0.3):
+        return
+    ulid = _some_block(process, table)
+    if ulid is not None:
+        process.stage.judge.condemn(ulid)
+        _marker(table).delete(ulid, "by hand")
+
+
+def _keep_from_merges(process: Process, table: Table) -> None:
+    ulid = _some_block(process, table)
+    if ulid is None:
+        return
+    if process.draw.chance(0.5):
+        _marker(table).keep_from_merges(ulid, "by hand")
+    else:
+        _marker(table).withdraw(ulid, MarkKind.NO_COMPACT)
+
+
+def _some_block(process: Process, table: Table) -> str | None:
+    """A block that readers read now."""
+    if table.indexed:
+        ulids = table.log.poll().blocks.ulids()
+    else:
+        ulids = [block.meta.ulid for block in table.snapshot().snapshot.listed]
+    return process.draw.choice(ulids) if ulids else None
+
+
+def _marker(table: Table) -> Marker:
+    return Marker(
+        bucket=table.bucket,
+        world=table.world,
+        log=table.log_or_none,
+        properties=table.definition.properties,
+    )
+
+
+LIBRARIAN = Role(name="librarian", act=keep_order, kinds=(Kind.INDEXED, Kind.LISTED))

@@ -1,0 +1,111 @@
+"""Those who read: by the index, by listing, and of the past; some keep a snapshot for hours and read it then."""
+
+from __future__ import annotations
+
+from blockstore.errors import NotFound, Unavailable, VersionExpired
+from blockstore.scan.view import TableSnapshot
+from blockstore.simulation.actors.doors import met, open_table, until_answered
+from blockstore.simulation.faults import STALE_MS
+from blockstore.simulation.oracle.snapshots import Look, Snapshots
+from blockstore.simulation.process import Process, Role
+from blockstore.simulation.report import Section
+from blockstore.simulation.rows import Masks
+from blockstore.simulation.stage import Kind
+from blockstore.simulation.violation import Violation
+from blockstore.table import Table
+
+__all__ = ["HISTORIAN", "LISTER", "READER"]
+
+_COLUMNS = ("write", "row")
+
+
+def read(process: Process, thread: int) -> None:
+    """One life of a reader by the index."""
+    _read(process, open_table(process), by_listing=False)
+
+
+def read_by_listing(process: Process, thread: int) -> None:
+    """One life of a reader that lists."""
+    _read(process, open_table(process, discovery="list"), by_listing=True)
+
+
+def read_the_past(process: Process, thread: int) -> None:
+    """One life of a reader of earlier versions."""
+    table = open_table(process)
+    while not process.finishing:
+        _travel(process, table)
+        process.rest(till_morning=process.draw.chance(0.3))
+
+
+def _read(process: Process, table: Table, *, by_listing: bool) -> None:
+    judged = Snapshots(process.stage)
+    while not process.finishing:
+        look = judged.look()
+        try:
+            snapshot = table.snapshot()
+        except Unavailable as error:
+            met(process, error)
+        else:
+            expected = judged.expected(snapshot, look, by_listing=by_listing)
+            process.stage.report.count(
+                Section.CHECKS, f"snapshots {'by listing' if by_listing else 'by the index'}"
+            )
+            if process.draw.chance(0.15):
+                _read_later(process, judged, snapshot, look, expected)
+        process.rest(till_morning=process.draw.chance(0.2))
+
+
+def _travel(process: Process, table: Table) -> None:
+    stage = process.stage
+    history = stage.judge.history
+    assert history is not None
+    judged = Snapshots(stage)
+    look = judged.look()
+    version = process.draw.integer(max(1, history.boundary - 3), look.version + 1)
+    kept = version > history.boundary or version in history.kept.values()
+    try:
+        snapshot = table.snapshot(version=version)
+    except VersionExpired as error:
+        met(process, error)
+        if version > history.boundary or (kept and version in history.kept.values()):
+            raise Violation(
+                f"version {version} was called expired, the boundary is {history.boundary}"
+            ) from error
+    except NotFound as error:
+        met(process, error)
+        if version <= look.version:
+            raise Violation(f"version {version} was called unknown, and {look.version} is there") from error
+    except Unavailable as error:
+        met(process, error)
+    else:
+        expected = judged.expected(snapshot, look, by_listing=False, latest=False)
+        stage.report.count(Section.CHECKS, "snapshots of the past")
+        if kept and process.draw.chance(0.3):
+            _read_later(process, judged, snapshot, look, expected)
+
+
+def _read_later(
+    process: Process, judged: Snapshots, snapshot: TableSnapshot, look: Look, expected: Masks
+) -> None:
+    """Read the rows of a snapshot, now or after some time: whole, as long as the table promises it."""
+    stage = process.stage
+    properties = stage.properties
+    promised_ms = round(1000 * (properties.delete_delay_s - properties.sync_delay_s)) - STALE_MS
+    if process.draw.chance(0.5):
+        process.hold(process.draw.integer(0, promised_ms))
+    try:
+        rows = until_answered(process, lambda: snapshot.scan(columns=_COLUMNS).to_table())
+    except Exception as error:
+        if stage.scheduler.now_ms - look.at_ms < promised_ms:
+            raise Violation(
+                f"a snapshot {promised_ms / 1000:.0f} s old at most could not be read: {error}"
+            ) from error
+        stage.report.count(Section.EVENTS, "snapshot read too late")
+        return
+    judged.check_rows(rows, expected)
+    stage.report.count(Section.CHECKS, "snapshots read")
+
+
+READER = Role(name="reader", act=read, count=2, kinds=(Kind.INDEXED,))
+LISTER = Role(name="lister", act=read_by_listing, count=2)
+HISTORIAN = Role(name="historian", act=read_the_past, kinds=(Kind.INDEXED,))

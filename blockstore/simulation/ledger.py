@@ -1,0 +1,96 @@
+"""What was asked for and what was answered: the books that the oracle compares the table with.
+
+A *write* is a handful of rows with one number; it is there whole or not at all, and once. Its fate is OPEN until its
+caller has a certain answer: ACKNOWLEDGED writes must be readable, REFUSED ones must never be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from blockstore.format.block import Job
+
+__all__ = ["ROWS", "Fate", "Ledger", "Write"]
+
+ROWS = 4
+"""Rows of a write: two chunks of two."""
+
+
+class Fate(StrEnum):
+    """What the caller of a write knows."""
+
+    OPEN = "open"
+    ACKNOWLEDGED = "acknowledged"
+    REFUSED = "refused"
+
+
+@dataclass(slots=True)
+class Write:
+    """One write."""
+
+    number: int
+    at_ms: int
+    """The event time of its rows."""
+    job: Job | None = None
+    fate: Fate = Fate.OPEN
+    acknowledged_ms: int | None = None
+    published: bool = False
+    """Whether its caller was told that it stands in the index."""
+
+    def key(self, row: int) -> int:
+        """The value of column ``key`` in one of its rows, by which conditions pick rows."""
+        return (self.number * 7 + row * 3) % 10
+
+
+@dataclass(slots=True)
+class Intent:
+    """An operation that changes rows, by the message under which its entry stands."""
+
+    operation: str
+    message: str
+    begun_ms: int
+    key: int | None = None
+    """Its condition, ``key = …``."""
+    only: int | None = None
+    """Its condition, ``write = …``; with neither it is about all rows."""
+    sources: tuple[str, ...] = ()
+    version: int | None = None
+    write: Write | None = None
+    """The rows that it brings."""
+    fate: Fate = Fate.OPEN
+    versions: list[int] = field(default_factory=list)
+    """The entries that it became."""
+
+
+@dataclass
+class Ledger:
+    """All writes and intents of one run."""
+
+    writes: list[Write] = field(default_factory=list)
+    intents: dict[str, Intent] = field(default_factory=dict)
+    condemned: set[str] = field(default_factory=set)
+    """Blocks that a person marked for deletion."""
+    jobs: dict[Job, Write] = field(default_factory=dict)
+    """The writes of jobs that several processes do."""
+
+    def intend(
+        self,
+        operation: str,
+        now_ms: int,
+        *,
+        key: int | None = None,
+        only: int | None = None,
+        sources: tuple[str, ...] = (),
+        version: int | None = None,
+        write: Write | None = None,
+    ) -> Intent:
+        """Open the books for a new operation; its ``message`` is what the entry must carry."""
+        message = f"intent {len(self.intents)}"
+        self.intents[message] = Intent(operation, message, now_ms, key, only, sources, version, write)
+        return self.intents[message]
+
+    def write(self, at_ms: int, job: Job | None = None) -> Write:
+        """Open the books for a new write."""
+        self.writes.append(Write(len(self.writes), at_ms, job))
+        return self.writes[-1]

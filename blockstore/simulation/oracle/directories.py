@@ -1,0 +1,184 @@
+"""The blocks' directories as they really are.
+
+Promises:
+- R1: what was uploaded is never edited: a PUT over an object of a block puts the same bytes, or the meta.json of another
+  attempt at the same write, which arrived late and names the same rows.
+- R8: nothing of a block goes but its marks, unless a deletion mark lies on it and is ``delete_delay`` old.
+- A complete block holds each of its rows once, and its chunks are what its meta.json says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from blockstore.errors import BlockstoreError
+from blockstore.format.block import BlockMeta
+from blockstore.format.marks import decode_deletion_mark
+from blockstore.format.meta import decode
+from blockstore.names import DELETION_MARK, META, NO_COMPACT_MARK, object_key, sources_path
+from blockstore.simulation.report import Section
+from blockstore.simulation.rows import Content, read_content
+from blockstore.simulation.store import Changed
+from blockstore.simulation.violation import Violation
+
+if TYPE_CHECKING:
+    from blockstore.simulation.stage import Stage
+
+__all__ = ["Directories", "Directory"]
+
+_MARKS = (DELETION_MARK, NO_COMPACT_MARK)
+
+
+@dataclass(slots=True)
+class Directory:
+    """One block's directory."""
+
+    ulid: str
+    objects: dict[str, int] = field(default_factory=dict)
+    """Sizes by path."""
+    meta: BlockMeta | None = None
+    complete: bool = False
+    marked_ms: int = 0
+    reason: str = ""
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether a deletion mark lies on it."""
+        return DELETION_MARK in self.objects
+
+
+class Directories:
+    """All of them, kept up to date with every change."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._delete_delay_ms = stage.properties.delete_delay_s * 1000
+        self.by_ulid: dict[str, Directory] = {}
+        self.holders: dict[str, set[str]] = {}
+        """Complete blocks by the sources that they account for."""
+        self.write_of: dict[str, int] = {}
+        """The write that a source is."""
+        self.forced: set[str] = set()
+        """Blocks that a person had removed at once."""
+        self._contents: dict[str, Content] = {}
+
+    def content(self, ulid: str) -> Content:
+        """What the block holds, or held when it was complete."""
+        found = self._contents.get(ulid)
+        if found is None:
+            raise Violation(f"block {ulid} is named, and was never complete")
+        return found
+
+    def changed(self, ulid: str, path: str, change: Changed) -> Directory:
+        """Take note of a change; answers the directory, and its completeness as it is now."""
+        directory = self.by_ulid.setdefault(ulid, Directory(ulid))
+        if change.after is None:
+            self._deleted(directory, path)
+        else:
+            self._put(directory, path, change)
+        self._complete(directory)
+        if not directory.objects:
+            del self.by_ulid[ulid]
+            self._event("removed")
+        return directory
+
+    def _put(self, directory: Directory, path: str, change: Changed) -> None:
+        assert change.after is not None
+        edited = change.before is not None and change.before != change.after
+        if edited and directory.complete and path not in (*_MARKS, META):
+            raise Violation(f"{change.key} was edited (R1)")
+        if edited and path == META:
+            self._meta_replaced(directory, change)
+            return
+        directory.objects[path] = len(change.after)
+        if path == META:
+            directory.meta = self._meta(directory.ulid, change.after)
+        if path == DELETION_MARK and change.before is None:
+            directory.marked_ms = self._stage.scheduler.now_ms
+            directory.reason = str(decode_deletion_mark(change.after, ulid=directory.ulid).reason)
+            self._event(f"marked {directory.reason}")
+
+    def _meta_replaced(self, directory: Directory, change: Changed) -> None:
+        """A resumed write has two meta.json on the way: the later one must say the same."""
+        assert change.after is not None
+        directory.objects[META] = len(change.after)
+        directory.meta = meta = self._meta(directory.ulid, change.after)
+        if directory.complete:
+            if (
+                not self._is_complete(directory)
+                or self._read(meta).by_source != self._contents[meta.ulid].by_source
+            ):
+                raise Violation(f"{change.key} was edited (R1)")
+            self._contents[meta.ulid] = self._read(meta)
+        self._event("meta.json of an earlier attempt arrived")
+
+    def _deleted(self, directory: Directory, path: str) -> None:
+        if path not in _MARKS:
+            self._check_age(directory, path)
+        del directory.objects[path]
+        if path == META:
+            directory.meta = None
+        if path == DELETION_MARK and any(left not in _MARKS for left in directory.objects):
+            self._event(f"withdrawn {directory.reason}")
+
+    def _check_age(self, directory: Directory, path: str) -> None:
+        key = object_key(directory.ulid, path)
+        if directory.ulid in self.forced:
+            return
+        if not directory.is_marked:
+            raise Violation(f"{key} was deleted and no deletion mark lies on the block (R8)")
+        age_ms = self._stage.scheduler.now_ms - directory.marked_ms
+        if age_ms < self._delete_delay_ms:
+            raise Violation(
+                f"{key} was deleted {age_ms / 1000:.0f} s after the mark, before delete_delay (R8)"
+            )
+
+    def _meta(self, ulid: str, data: bytes) -> BlockMeta:
+        store = self._stage.store
+        try:
+            return decode(
+                data, ulid=ulid, load_sources=lambda: store.get(object_key(ulid, sources_path())).data
+            )
+        except BlockstoreError as error:
+            raise Violation(f"block {ulid} has a meta.json that nobody can read: {error}") from error
+
+    def _complete(self, directory: Directory) -> None:
+        meta = directory.meta
+        complete = self._is_complete(directory)
+        if complete == directory.complete:
+            return
+        directory.complete = complete
+        if not complete:
+            for source in self._contents[directory.ulid].meta.sources:
+                self.holders[source].discard(directory.ulid)
+            return
+        assert meta is not None
+        if directory.ulid not in self._contents:
+            self._contents[directory.ulid] = self._read(meta)
+        for source in meta.sources:
+            self.holders.setdefault(source, set()).add(directory.ulid)
+
+    def _is_complete(self, directory: Directory) -> bool:
+        meta, objects = directory.meta, directory.objects
+        return meta is not None and all(objects.get(file.path) == file.bytes for file in meta.files)
+
+    def _read(self, meta: BlockMeta) -> Content:
+        for file in meta.files:
+            data = self._stage.store.get(object_key(meta.ulid, file.path)).data
+            if hashlib.sha256(data).hexdigest() != file.sha256:
+                raise Violation(f"block {meta.ulid}: {file.path} has another SHA-256 than its meta.json says")
+        content = read_content(self._stage.store, meta)
+        for source, rows in content.by_source.items():
+            if source not in meta.sources:
+                raise Violation(f"block {meta.ulid} holds rows of {source}, which it does not account for")
+            for write in rows:
+                if self.write_of.setdefault(source, write) != write:
+                    raise Violation(
+                        f"block {meta.ulid} holds rows of write {write} under another write's source {source}"
+                    )
+        return content
+
+    def _event(self, name: str) -> None:
+        self._stage.report.count(Section.EVENTS, name)

@@ -1,0 +1,102 @@
+"""What must be left when all is over.
+
+Promises:
+- Every acknowledged write is in the table exactly once, or was replaced by an operation; nothing else is there that was
+  refused. A cold reader sees exactly that.
+- No debris: each directory belongs to a version that can be asked for, and carries no deletion mark; no entry lies at or
+  below the boundary. What came too late for the index stays: a person decides.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from blockstore.clock import ManualClock
+from blockstore.format.marks import MarkReason
+from blockstore.ids import Ids
+from blockstore.lifecycle.cover import cover
+from blockstore.names import INDEX, parse_entry
+from blockstore.operations.unindexed import Unindexed
+from blockstore.simulation.draw import subseed
+from blockstore.simulation.oracle.directories import Directory
+from blockstore.simulation.oracle.snapshots import Snapshots
+from blockstore.table import Table
+from blockstore.world import Serial, World
+
+if TYPE_CHECKING:
+    from blockstore.simulation.stage import Stage
+
+__all__ = ["check_end", "leftovers", "outsider", "quarantined"]
+
+
+_MANUAL = str(MarkReason.MANUAL)
+
+
+def leftovers(stage: Stage) -> list[str]:
+    """What is still to be cleaned, as clauses."""
+    directories = stage.judge.directories
+    left = [
+        f"{directory.ulid} ({why})"
+        for directory in directories.by_ulid.values()
+        if not _is_late(stage, directory) and (why := _why_debris(stage, directory)) is not None
+    ]
+    history = stage.judge.history
+    if history is not None:
+        found = (parse_entry(info.key) for info in stage.store.list(INDEX, recursive=False))
+        left += [f"entry {entry}" for entry in found if entry is not None and entry <= history.boundary]
+        left += [f"write {write} that no entry has named" for write in sorted(stage.judge.waiting)]
+    return left
+
+
+def check_end(stage: Stage) -> None:
+    """Raise Violation unless a fresh process reads exactly what is right."""
+    judged = Snapshots(stage)
+    ways = ("index", "list") if stage.judge.history is not None else ("list",)
+    for way in ways:
+        table, look = outsider(stage, discovery=way), judged.look()
+        snapshot = table.snapshot()
+        expected = judged.expected(snapshot, look, by_listing=way == "list")
+        judged.check_rows(snapshot.scan(columns=["write", "row"]).to_table(), expected)
+
+
+def outsider(stage: Stage, *, discovery: str = "index") -> Table:
+    """The run's table, as a process that meets no fault opens it."""
+    clock = ManualClock(stage.scheduler.now_ms)
+    world = World(clock=clock, ids=Ids.seeded(clock, subseed(stage.seed, clock.now_ms())), pool=Serial())
+    if stage.judge.history is not None:
+        return Table.open_bucket(stage.store, world, discovery=discovery)
+    assert stage.definition is not None
+    return Table(stage.store, world, None, unindexed=Unindexed(stage.definition, given=True))
+
+
+def quarantined(stage: Stage) -> list[str]:
+    """The directories that contradict themselves: a meta.json that arrived after its chunks were removed. A person has
+    them removed; nobody else may."""
+    directories = stage.judge.directories.by_ulid.values()
+    return [
+        one.ulid
+        for one in directories
+        if one.meta is not None and not one.complete and not (one.is_marked and one.reason == _MANUAL)
+    ]
+
+
+def _is_late(stage: Stage, directory: Directory) -> bool:
+    history = stage.judge.history
+    return history is not None and history.latest.state.below_floor(directory.ulid)
+
+
+def _why_debris(stage: Stage, directory: Directory) -> str | None:
+    """Why the directory should be gone, or its mark; None if it is as it should be."""
+    history = stage.judge.history
+    if history is not None:
+        if history.needed(directory.ulid) is None:
+            return "named by no version that can be asked for"
+        return f"marked {directory.reason}" if directory.is_marked else None
+    if not directory.complete:
+        return "never completed"
+    metas = [
+        one.meta for one in stage.judge.directories.by_ulid.values() if one.complete and one.meta is not None
+    ]
+    if all(meta.ulid != directory.ulid for meta in cover(metas).superseded):
+        return f"marked {directory.reason}" if directory.is_marked else None
+    return "superseded"

@@ -1,0 +1,152 @@
+"""Hears of every change of the store and of every answer to a caller, and asks whoever knows what must be true.
+
+Promises of its own:
+- An acknowledged write is durable from its answer on: in the index, or in a complete block that will be discovered.
+- A write that was answered "published" stands in the index at the version named.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from blockstore.names import (
+    BOUNDARY,
+    DELETION_MARK,
+    NO_COMPACT_MARK,
+    parse_checkpoint,
+    parse_entry,
+    split_block_key,
+)
+from blockstore.operations.append import AppendedBlock
+from blockstore.simulation.ledger import Fate, Write
+from blockstore.simulation.oracle.directories import Directories
+from blockstore.simulation.oracle.history import History
+from blockstore.simulation.report import Section
+from blockstore.simulation.store import Changed
+from blockstore.simulation.violation import Violation
+
+if TYPE_CHECKING:
+    from blockstore.simulation.stage import Stage
+
+__all__ = ["Judge"]
+
+
+class Judge:
+    """The oracle of one run."""
+
+    def __init__(self, stage: Stage, *, indexed: bool) -> None:
+        self._stage = stage
+        self.directories = Directories(stage)
+        self.history = History(stage, self.directories) if indexed else None
+        self.waiting: set[int] = set()
+        """Acknowledged writes that no entry has named yet, and that nobody wants to be deleted."""
+        self._condemned: set[int] = set()
+        """Writes of blocks that a person marked, where the mark itself hides them."""
+
+    def changed(self, change: Changed) -> None:
+        """A request was applied."""
+        place = split_block_key(change.key)
+        if place is not None:
+            self._block_changed(*place, change)
+        elif self.history is None:
+            raise Violation(f"{change.key} was written, and the table has no index")
+        elif change.key == BOUNDARY:
+            self.history.boundary_changed(change)
+        elif parse_entry(change.key) is not None:
+            self.history.entry_changed(change)
+            if self.waiting:
+                self.waiting -= self._entered(self.waiting)
+        elif parse_checkpoint(change.key) is not None:
+            self.history.checkpoint_changed(change)
+
+    def acknowledge(self, write: Write, answer: AppendedBlock) -> None:
+        """The caller of a write was told that it succeeded."""
+        self._stage.report.count(
+            Section.EVENTS, "write acknowledged" if answer.published else "write left to its age"
+        )
+        if write.fate is Fate.OPEN:
+            write.fate = Fate.ACKNOWLEDGED
+            write.acknowledged_ms = self._stage.scheduler.now_ms
+            if write.number not in self._condemned:
+                self.waiting.add(write.number)
+        entered = self._entered({write.number})
+        self.waiting -= entered
+        if answer.published and not entered:
+            raise Violation(f"write {write.number} was answered as published, and no entry holds it")
+        if not entered and not self._is_stored(write.number) and not self._may_be_gone(write):
+            raise Violation(f"write {write.number} was acknowledged, and no complete block holds it")
+        if answer.published and answer.version is not None and not answer.already:
+            self._check_version(write, answer.version)
+
+    def acknowledge_rows(self, write: Write) -> None:
+        """The caller of an overwrite was told that it succeeded."""
+        if not self._entered({write.number}):
+            raise Violation(f"write {write.number} was answered, and no entry holds it")
+        write.fate = Fate.ACKNOWLEDGED
+
+    def _may_be_gone(self, write: Write) -> bool:
+        """Whether a person, or retention, may have had the write removed, where the mark itself decides."""
+        return write.number in self._condemned or (self.history is None and self._stage.expired(write.at_ms))
+
+    def refuse(self, write: Write, error: Exception) -> None:
+        """The caller of a write was told, for certain, that it is not there and never will be."""
+        if write.fate is Fate.ACKNOWLEDGED:
+            return
+        if self._entered({write.number}):
+            raise Violation(f"write {write.number} was refused ({error}), and it stands in the index")
+        write.fate = Fate.REFUSED
+
+    def condemn(self, ulid: str) -> None:
+        """A person is about to mark a block for deletion."""
+        self._stage.ledger.condemned.add(ulid)
+        if self.history is None:
+            sources = self.directories.content(ulid).meta.sources
+            self._condemned |= {self.directories.write_of[source] for source in sources}
+            self.waiting -= self._condemned
+
+    def _check_version(self, write: Write, version: int) -> None:
+        assert self.history is not None
+        entered = self.history.meaning.applied.get(write.number)
+        if entered is not None and entered > version:
+            raise Violation(
+                f"write {write.number} was answered as version {version}, and entered in {entered}"
+            )
+
+    def _entered(self, writes: set[int]) -> set[int]:
+        """Those of the writes of which the index has told."""
+        if self.history is None:
+            return set()
+        meaning = self.history.meaning
+        return {write for write in writes if write in meaning.applied or write in meaning.accounted}
+
+    def _is_stored(self, write: int) -> bool:
+        directories = self.directories
+        return any(
+            directories.holders.get(source) for source, one in directories.write_of.items() if one == write
+        )
+
+    def _block_changed(self, ulid: str, path: str, change: Changed) -> None:
+        before = self.directories.by_ulid.get(ulid)
+        was_complete = before is not None and before.complete
+        directory = self.directories.changed(ulid, path, change)
+        if change.after is not None or path in (DELETION_MARK, NO_COMPACT_MARK):
+            return
+        if self.history is not None:
+            self.history.directory_lost(directory, path)
+        if was_complete and not directory.complete:
+            self._check_rows_left(ulid, path)
+
+    def _check_rows_left(self, ulid: str, path: str) -> None:
+        """No acknowledged write was in that block alone."""
+        directories = self.directories
+        if ulid in self._stage.ledger.condemned:
+            return
+        for source in directories.content(ulid).meta.sources:
+            write = directories.write_of.get(source)
+            if write not in self.waiting or self._stage.expired(self._stage.ledger.writes[write].at_ms):
+                continue
+            if not directories.holders.get(source):
+                raise Violation(
+                    f"block {ulid} lost {path}, and it alone held write {write}, which was acknowledged and that no entry "
+                    "has named"
+                )

@@ -1,0 +1,193 @@
+"""One run of one seed: a table, its processes, so many steps of trouble, and then an end in peace.
+
+The end: no fault strikes any more, what is on its way arrives, everybody finishes what was begun; time passes and those who
+tend the table go on, until nothing is left for them to do. Then what must be left is compared with what is.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from blockstore.care.marking import Marker, MarkKind
+from blockstore.format.definition import Definition
+from blockstore.format.properties import Properties
+from blockstore.index import log as index_log
+from blockstore.simulation.disasters import strike
+from blockstore.simulation.draw import Draw
+from blockstore.simulation.oracle.end import check_end, leftovers, outsider, quarantined
+from blockstore.simulation.process import Process, Role
+from blockstore.simulation.report import Report
+from blockstore.simulation.rows import SCHEMA
+from blockstore.simulation.schedule import HOUR_MS, START_MS
+from blockstore.simulation.stage import Kind, Stage
+from blockstore.simulation.violation import Violation
+
+__all__ = ["Outcome", "run"]
+
+_PATIENCE = 4_000
+"""So many steps may pass until everybody has finished."""
+_ROUNDS = 60
+"""So many rounds of cleaning, three hours apart, must be enough."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a run."""
+
+    seed: int
+    kind: Kind
+    steps: int
+    simulated_ms: int
+    digest: str
+    report: Report = field(repr=False)
+    problem: str | None = None
+    tail: Sequence[str] = field(default=(), repr=False)
+
+
+def run(seed: int, steps: int, roles: Sequence[Role]) -> Outcome:
+    """Run one seed."""
+    stage = _stage(seed)
+    processes = [Process(stage, role, number) for role, number in _drawn(stage, roles)]
+    silenced = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        _create(stage, processes[0])
+        for process in processes:
+            process.start()
+        _play(stage, processes, steps)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
+        stage.scheduler.failure = stage.scheduler.failure or error
+    finally:
+        stage.scheduler.stop()
+        logging.disable(silenced)
+    failure = stage.scheduler.failure
+    return Outcome(
+        seed=seed,
+        kind=stage.kind,
+        steps=stage.scheduler.steps,
+        simulated_ms=stage.scheduler.now_ms - START_MS,
+        digest=stage.trace.digest,
+        report=stage.report,
+        problem=None if failure is None else _told(failure),
+        tail=() if failure is None else stage.trace.tail(START_MS),
+    )
+
+
+def _stage(seed: int) -> Stage:
+    """One run in four is about a table without an index, and every other of those is on an eventual store."""
+    draw = Draw(seed, "table")
+    kind = Kind.LISTED if draw.chance(0.25) else Kind.INDEXED
+    eventual = kind is Kind.LISTED and draw.chance(0.5)
+    properties = Properties.parse(
+        {
+            "consistency": "eventual" if eventual else "strong",
+            "sync_delay": draw.choice(["6m", "15m"]),
+            "delete_delay": draw.choice(["2h", "6h"]),
+            "partial_delay": "25h",
+            "history_retention": draw.choice(["1h", "5h"]),
+            "retention": draw.choice(["none", "none", "none", "4d"]),
+        }
+    )
+    return Stage.of(seed, kind, properties)
+
+
+def _drawn(stage: Stage, roles: Sequence[Role]) -> list[tuple[Role, int]]:
+    """Who plays: those who tend the table always, of the others some, and of each one or more."""
+    draw = Draw(stage.seed, "roles")
+    fit = [role for role in roles if stage.kind in role.kinds]
+    chosen = [role for role in fit if role.tends or draw.chance(role.share)]
+    if all(role.tends for role in chosen):
+        chosen = [*chosen, fit[0]]
+    return [(role, number) for role in chosen for number in range(1, draw.integer(1, role.count) + 1)]
+
+
+def _create(stage: Stage, first: Process) -> None:
+    """The table, before any trouble begins."""
+    definition = Definition.create(
+        SCHEMA, time_column="at", sort_by=["key", "at"], properties=stage.properties
+    )
+    stage.definition = definition
+    if stage.kind is Kind.INDEXED:
+        index_log.create(stage.store, first.world, definition)
+
+
+def _play(stage: Stage, processes: Sequence[Process], steps: int) -> None:
+    scheduler = stage.scheduler
+
+    def dawn() -> None:
+        for process in processes:
+            process.dawn()
+
+    scheduler.at_night = dawn
+    scheduler.run(lambda: scheduler.steps >= steps)
+    _peace(stage, processes)
+    others = [process for process in processes if not process.role.tends]
+    limit = scheduler.steps + _PATIENCE
+    scheduler.run(lambda: scheduler.steps >= limit or all(process.has_ended for process in others))
+    _check(stage)
+    late = [process.name for process in others if not process.has_ended]
+    if late:
+        raise Violation(f"{', '.join(late)} did not finish within {_PATIENCE} steps without faults")
+    while scheduler.on_their_way:
+        scheduler.pass_time(HOUR_MS)
+    _tidy(stage, [process for process in processes if process.role.tends])
+    check_end(stage)
+    strike(stage)
+
+
+def _peace(stage: Stage, processes: Sequence[Process]) -> None:
+    stage.finishing = True
+    stage.faults.on = False
+    for process in processes:
+        process.stalled_until = process.silent_until = 0
+
+
+def _tidy(stage: Stage, tenders: Sequence[Process]) -> None:
+    """Let those who tend the table go on until nothing is left to be done."""
+    scheduler = stage.scheduler
+    if not tenders:
+        return
+    for _ in range(_ROUNDS):
+        _mark_quarantined(stage)
+        left = leftovers(stage)
+        if not left:
+            return
+        done = {process.name: process.passes for process in tenders}
+        limit = scheduler.steps + _PATIENCE
+        scheduler.run(
+            lambda done=done, limit=limit: (  # type: ignore[misc]
+                scheduler.steps >= limit or all(process.passes > done[process.name] for process in tenders)
+            )
+        )
+        _check(stage)
+        scheduler.pass_time(3 * HOUR_MS)
+    raise Violation(f"after {_ROUNDS} rounds of cleaning there is still {'; '.join(left[:5])}")
+
+
+def _mark_quarantined(stage: Stage) -> None:
+    """What a person does with blocks that contradict themselves."""
+    table = outsider(stage)
+    marker = Marker(
+        bucket=stage.store, world=table.world, log=table.log_or_none, properties=table.definition.properties
+    )
+    for ulid in quarantined(stage):
+        stage.ledger.condemned.add(ulid)
+        marker.withdraw(ulid, MarkKind.DELETION)
+        marker.delete(ulid, "what is left of an upload")
+
+
+def _check(stage: Stage) -> None:
+    failure = stage.scheduler.failure
+    if failure is not None:
+        raise failure if isinstance(failure, Exception) else AssertionError(f"a thread ended by {failure!r}")
+
+
+def _told(failure: BaseException) -> str:
+    """A broken promise in its words; anything else with the place where it was raised."""
+    if isinstance(failure, Violation):
+        return str(failure)
+    lines = traceback.format_exception(failure)
+    return "".join(lines[-12:])

@@ -1,0 +1,9 @@
+"""What a run ends with when a promise was broken."""
+
+from __future__ import annotations
+
+__all__ = ["Violation"]
+
+
+class Violation(AssertionError):
+    """A promise of the protocol did not hold. Not an error of the product's tree: no handler of it may survive this."""

@@ -1,0 +1,136 @@
+"""The compactor's verbs of care on the command line: ``cleanup`` and ``retention``, found by entry point.
+
+This module imports no engine and no table: the command's overview loads it for its sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from cyclopts import Parameter
+
+from blockstore.cli.failure import FAILED
+from blockstore.cli.options import Json, Many
+from blockstore.cli.output import counted, iso, say, show_json, size
+
+if TYPE_CHECKING:
+    from blockstore.lifecycle.cleaning import Decision
+    from compactor.cleaned import Cleaned
+    from compactor.retention import Retained
+
+__all__ = ["LEAN", "cleanup", "retention"]
+
+Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
+Property: TypeAlias = Annotated[Many, Parameter(name="--property", negative="")]
+
+LEAN = frozenset({"cleanup", "retention"})
+"""The verbs of this module that use no pandas."""
+
+
+def cleanup(url: str, /, *, dry_run: Flag = False, property_: Property = (), json: Json = False) -> int:
+    """Publish aged blocks, mark what nobody needs, remove what was marked long enough ago.
+
+    Parameters
+    ----------
+    url
+        The table. With an index this takes the role of its compactor: one that runs is fenced, and claims it again.
+    dry_run
+        Change nothing; print what would be done, and why.
+    property_
+        For a table without an index, `name=value`: its delays, such as sync_delay=15m.
+    json
+        One JSON document on standard output.
+    """
+    from blockstore.cli.opening import open_with
+    from compactor.by_hand import clean_once
+    from compactor.clean import plan_cleaning
+
+    table = open_with(url, property_)
+    cleaned = plan_cleaning(table) if dry_run else clean_once(table).cleaned
+    if json:
+        show_json(cleaned.to_json())
+    else:
+        _show_cleaned(cleaned)
+    return FAILED if cleaned.failed else 0
+
+
+def retention(url: str, /, *, dry_run: Flag = False, property_: Property = (), json: Json = False) -> int:
+    """Take blocks out of the table whose rows are all older than its property retention.
+
+    Parameters
+    ----------
+    url
+        The table. With an index this takes the role of its compactor: one that runs is fenced, and claims it again.
+    dry_run
+        Change nothing; print what would leave the table.
+    property_
+        For a table without an index, `name=value`: retention=90d, and its delays.
+    json
+        One JSON document on standard output.
+    """
+    from blockstore.cli.opening import open_with
+    from compactor.by_hand import retain_once
+    from compactor.retention import plan_retention
+
+    table = open_with(url, property_)
+    retained = plan_retention(table) if dry_run else retain_once(table)
+    if json:
+        show_json(retained.to_json())
+    else:
+        _show_retained(retained)
+    return FAILED if retained.failed else 0
+
+
+def _show_cleaned(cleaned: Cleaned) -> None:
+    would = "would be " if cleaned.dry_run else ""
+    for ulid in cleaned.discovered:
+        say(f"{would}published: {ulid}")
+    if cleaned.horizon is not None:
+        say(f"horizon {would}raised to {cleaned.horizon}")
+    if cleaned.floor is not None:
+        say(f"floor {would}raised to {cleaned.floor}")
+    _show_decisions(f"{would}marked", cleaned.marked)
+    _show_decisions(f"{would}withdrawn", cleaned.withdrawn)
+    _show_decisions(f"{would}removed", cleaned.removed)
+    for title, named in (
+        ("quarantined", cleaned.quarantined),
+        ("waits", cleaned.waiting),
+        ("kept", cleaned.kept),
+        ("left to the next pass", cleaned.dropped),
+        ("failed", cleaned.failed),
+    ):
+        _show_named(title, named)
+    say(
+        f"{counted(len(cleaned.marked), 'block')} {would}marked, {counted(len(cleaned.removed), 'block')} {would}removed: "
+        f"{counted(cleaned.objects, 'object')}, {size(cleaned.bytes)}"
+        if cleaned.changed
+        else "nothing to clean"
+    )
+
+
+def _show_decisions(title: str, decisions: tuple[Decision, ...]) -> None:
+    for one in decisions:
+        say(f"{title}: {one.ulid} ({one.reason}): {one.why}")
+
+
+def _show_named(title: str, named: Mapping[str, str]) -> None:
+    for ulid, why in named.items():
+        say(f"{title}: {ulid}: {why}")
+
+
+def _show_retained(retained: Retained) -> None:
+    if retained.retention_s is None:
+        say("the table keeps everything: it has no retention")
+        return
+    would = "would leave" if retained.dry_run else "left"
+    for ulid in retained.blocks:
+        say(f"{would}: {ulid}")
+    _show_named("failed", retained.failed)
+    version = "" if retained.version is None else f"; version {retained.version}"
+    say(
+        f"{counted(len(retained.blocks), 'block')} {would}: {counted(retained.rows, 'row')}, {size(retained.bytes)}, all "
+        f"before {iso(retained.before_ms)}{version}"
+        if retained.blocks
+        else f"nothing is older than {iso(retained.before_ms)}"
+    )

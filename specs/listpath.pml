@@ -1,0 +1,366 @@
+/*
+ * Blocks on a table without an index (R5 to R8, and the exact cover of 3.2): compactors that know nothing of one another.
+ *
+ * Three writes lie in blocks of their own. With OVERLAPS there are four, in two blocks of one write and two merges that
+ * overlap, for their compactors saw different blocks; a third such merge is on its way. A compactor lists, decides, and acts some time later: it merges two blocks that
+ * the cover chose, marks what the cover left out, withdraws a mark, or removes. One that acts twice upon one listing is two
+ * of them. With PERSON somebody hides a chosen block, while nothing is being merged and every block is aged (whoever marks
+ * places a no-compact mark first, and waits).
+ *
+ * Time goes in ticks of a sync_delay; a delete_delay has four. What counts is how old something is, up to where it makes no
+ * difference any more, so time has no end here.
+ */
+#include "must.pml"
+
+#ifndef COMPACTORS
+#define COMPACTORS 2
+#endif
+#ifdef OVERLAPS
+#define BLOCKS 5
+#define NAMED 5                        /* names drawn at the start: all */
+#define ALL 15                         /* all sources */
+#else
+#ifndef MERGES
+#define MERGES 2                       /* merged blocks, whoever makes them */
+#endif
+#define NAMED 3
+#define BLOCKS (NAMED + MERGES)
+#define ALL 7
+#endif
+
+#define READY 1                        /* ticks after which a block counts: sync_delay */
+#define SETTLED 2                      /* and what replaced others has counted for as long */
+#define DUE 4                          /* a mark this old lets a block be removed: delete_delay */
+#define STALE 3                        /* a listing this old decides nothing any more: more than half a delete_delay */
+
+hidden byte no_source_is_lost;         /* a block holds each write that nobody has hidden */
+hidden byte hidden_stays_hidden;       /* what a person's mark hides is never read again */
+hidden byte each_source_counts_once;   /* the chosen blocks account for every source that is there, each once */
+
+byte sources[6];                       /* of each block, as a set of bits */
+byte age[6], mark_age[6], listing_age[4];
+byte made = NAMED;                     /* names drawn so far: a merge draws its own when it begins */
+byte there, superseded, manual;        /* sets of blocks: complete; marked superseded; marked by a person */
+byte hidden_sources;
+byte merging;
+
+#define ALL_BLOCKS (BIT(NAMED) - 1)
+#define SIZE(s) (HAS(s, 0) + HAS(s, 1) + HAS(s, 2) + HAS(s, 3))
+#define PART(parts, b) (((parts) >> (4 * (b))) & 15)
+
+hidden byte taken, size, one, look, chosen, held, ready, settled, due, first_gone;
+hidden int parts;                      /* what is read from each chosen block, four bits a block */
+
+/* The cover of `ready`: `chosen`, and what is read from each. The number of sources decides, then the name. */
+inline cover() {
+  taken = 0; chosen = 0; parts = 0; size = 4;
+  do
+  :: size > 0 ->
+     one = 0;
+     do
+     :: one < BLOCKS ->
+        if
+        :: HAS(ready, one) && SIZE(sources[one]) == size && !(sources[one] & taken) ->
+           chosen = chosen | BIT(one); parts = parts | (sources[one] << (4 * one)); taken = taken | sources[one]
+        :: else
+        fi;
+        one++
+     :: else -> break
+     od;
+     size--
+  :: else -> break
+  od;
+  one = 0;
+  size = 4;
+  do
+  :: size > 0 ->
+     one = 0;
+     do
+     :: one < BLOCKS ->
+        if
+        :: HAS(ready, one) && SIZE(sources[one]) == size && !HAS(chosen, one) && (sources[one] & ~taken) ->
+           chosen = chosen | BIT(one);
+           parts = parts | ((sources[one] & ~taken) << (4 * one));
+           taken = taken | sources[one]
+        :: else
+        fi;
+        one++
+     :: else -> break
+     od;
+     size--
+  :: else -> break
+  od;
+  one = 0
+}
+
+/* The sources that a set of blocks holds. */
+inline hold(set) {
+  held = 0; one = 0;
+  do
+  :: one < BLOCKS ->
+     if
+     :: HAS(set, one) -> held = held | sources[one]
+     :: else
+     fi;
+     one++
+  :: else -> break
+  od;
+  one = 0
+}
+
+/* A complete listing: what is ready, settled, marked for long; and the cover. */
+inline list() {
+  ready = 0; settled = 0; due = 0; one = 0;
+  do
+  :: one < BLOCKS ->
+     if
+     :: HAS(there, one) && age[one] >= READY -> ready = ready | BIT(one)
+     :: else
+     fi;
+     if
+     :: HAS(there, one) && age[one] >= SETTLED -> settled = settled | BIT(one)
+     :: else
+     fi;
+     if
+     :: HAS(superseded | manual, one) && mark_age[one] >= DUE -> due = due | BIT(one)
+     :: else
+     fi;
+     one++
+  :: else -> break
+  od;
+  cover()
+}
+
+/* What a reader sees from now on. */
+inline check() {
+  hold(there);
+  MUST(no_source_is_lost, ((held | hidden_sources) == ALL));
+  list();
+  hold(ready);
+  MUST(each_source_counts_once, taken == held);
+  one = 0;
+  do
+  :: one < BLOCKS ->
+     MUST(hidden_stays_hidden, !HAS(chosen, one) || HAS(manual, one) || !(PART(parts, one) & hidden_sources));
+     one++
+  :: else -> break
+  od;
+  one = 0
+}
+
+inline any_block(b) {
+  b = 0;
+  do
+  :: b + 1 < BLOCKS -> b++
+  :: break
+  od
+}
+
+proctype Compactor(byte me) {
+  unsigned b : 3, other : 3, made_here : 3;
+  byte joined;
+
+end_idle:
+  do
+  :: atomic {                          /* LIST, and decide about two blocks to merge ... */
+       made < BLOCKS ->
+       list();
+       any_block(b);
+       any_block(other);
+       if
+       :: b < other && HAS(chosen, b) && HAS(chosen, other) && !HAS(superseded | manual, b) && !HAS(superseded | manual, other) ->
+          joined = PART(parts, b) | PART(parts, other);
+          made_here = made; made++;
+          merging++;
+          goto merge
+       :: else -> b = 0; other = 0
+       fi
+     }
+  :: atomic {                          /* ... or about one that is left out, or was marked */
+       true ->
+       list();
+       listing_age[me] = 0;
+       any_block(b);
+       if
+       :: !HAS(there, b) -> goto forget
+       :: else
+       fi;
+       hold(chosen & settled & ~superseded);
+       if                              /* R6 */
+       :: HAS(ready, b) && !HAS(chosen, b) && !HAS(superseded | manual, b) && !(sources[b] & ~held) -> goto place_mark
+       :: else
+       fi;
+       if
+       :: !HAS(due, b) -> goto forget
+       :: else
+       fi;
+#ifdef BROKEN_COUNTS_MARKED
+       hold(ready & ~BIT(b));
+#else
+       hold(ready & ~superseded & ~BIT(b));
+#endif
+#ifndef BROKEN_NO_FRESH_LISTING
+       if                              /* R8 */
+       :: HAS(superseded, b) && (sources[b] & ~held) -> goto withdraw
+       :: else
+       fi;
+#endif
+       first_gone = 0;                 /* R7: what has to go before it */
+       one = 0;
+       do
+       :: one < BLOCKS ->
+          if
+          :: one != b && HAS(there, one) && HAS(superseded, b) && HAS(superseded | manual, one) &&
+             !(sources[one] & ~sources[b]) && (sources[one] != sources[b] || one < b) -> first_gone = 1
+          :: one != b && HAS(there, one) && HAS(manual, b) && (sources[one] & sources[b]) && !HAS(manual, one) ->
+             first_gone = 1
+          :: else
+          fi;
+          one++
+       :: else -> break
+       od;
+       one = 0;
+#ifdef BROKEN_HIDDEN_GOES_FIRST
+       if
+       :: first_gone && !HAS(manual, b) -> goto forget
+       :: else -> goto remove
+       fi
+#else
+       if
+       :: first_gone -> goto forget
+       :: else -> goto remove
+       fi
+#endif
+     }
+  od;
+
+merge:                                 /* both inputs were read by now, if they are still there; then the upload */
+  atomic {
+    if
+    :: HAS(there, b) && HAS(there, other) ->
+       sources[made_here] = joined; there = there | BIT(made_here);
+       printf("%d: block %d merges %d and %d\n", me, made_here, b, other);
+       check()
+    :: else                            /* an input is gone: nothing comes of it */
+    fi;
+    merging--;
+    goto forget
+  };
+
+place_mark:
+  atomic {
+    if
+    :: listing_age[me] < STALE && HAS(there, b) && !HAS(superseded | manual, b) ->
+       superseded = superseded | BIT(b); mark_age[b] = 0;
+       printf("%d: block %d is marked superseded\n", me, b)
+    :: else
+    fi;
+    goto forget
+  };
+
+withdraw:
+  atomic {
+    if
+    :: listing_age[me] < STALE && HAS(superseded, b) ->
+       superseded = superseded & ~BIT(b); mark_age[b] = 0;
+       printf("%d: the mark of block %d is withdrawn\n", me, b)
+    :: else
+    fi;
+    goto forget
+  };
+
+remove:
+  atomic {
+    if
+#ifndef BROKEN_STALE_DECISION
+    :: listing_age[me] >= STALE -> goto forget
+#endif
+    :: !HAS(there, b) -> goto forget
+    :: else
+    fi;
+    there = there & ~BIT(b); superseded = superseded & ~BIT(b); manual = manual & ~BIT(b);
+    age[b] = 0; mark_age[b] = 0;
+    printf("%d: block %d is removed\n", me, b);
+    check()
+  };
+
+forget:
+  atomic { b = 0; other = 0; made_here = 0; joined = 0; listing_age[me] = 0; goto end_idle }
+}
+
+proctype Person() {
+  unsigned b : 3;
+end_idle:
+  atomic {
+    !merging && superseded == 0 ->
+    list();
+    any_block(b);
+    if
+    :: ready == there && HAS(chosen, b) && PART(parts, b) == sources[b] ->
+       manual = BIT(b); mark_age[b] = 0; hidden_sources = sources[b];
+       printf("block %d is hidden\n", b)
+    :: else
+    fi;
+    b = 0
+  }
+}
+
+proctype Clock() {
+end_idle:
+  do
+  :: atomic {
+       true ->
+       look = 0;
+       do
+       :: look < 6 ->
+          if
+          :: HAS(there, look) && age[look] < SETTLED -> age[look]++
+          :: else
+          fi;
+          if
+          :: HAS(superseded | manual, look) && mark_age[look] < DUE -> mark_age[look]++
+          :: else
+          fi;
+          if
+          :: look < COMPACTORS && listing_age[look] < STALE -> listing_age[look]++
+          :: else
+          fi;
+          look++
+       :: else -> break
+       od;
+       look = 0;
+       check()
+     }
+  od
+}
+
+#ifdef OVERLAPS
+proctype Upload() {
+  atomic { there = there | BIT(2); printf("block 2 is there\n"); check() }
+}
+#endif
+
+init {
+  atomic {
+#ifdef OVERLAPS
+    sources[0] = 1; sources[1] = 8; sources[2] = 3; sources[3] = 6; sources[4] = 12;
+    age[0] = SETTLED; age[1] = SETTLED; age[3] = SETTLED; age[4] = SETTLED;
+    there = ALL_BLOCKS & ~BIT(2);
+    run Upload();
+#else
+    sources[0] = 1; sources[1] = 2; sources[2] = 4;
+    there = ALL_BLOCKS;
+#endif
+    run Clock();
+    run Compactor(0);
+#if COMPACTORS > 1
+    run Compactor(1);
+#endif
+#if COMPACTORS > 2
+    run Compactor(2);
+#endif
+#ifdef PERSON
+    run Person()
+#endif
+  }
+}

@@ -1,0 +1,139 @@
+"""Faults planted into the product: each leaves out one rule of the protocol. The simulation must find each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+import compactor.clean
+from blockstore.errors import AlreadyExists, BlockstoreError, Unanswered, Unavailable
+from blockstore.format.block import VisibleBy
+from blockstore.index import fold, rules
+from blockstore.index.boundary import Boundary
+from blockstore.index.checkpoint import write_checkpoint
+from blockstore.index.commit import Attempt, Committer
+from blockstore.index.commits import Commits
+from blockstore.index.entry import Entry, Operation
+from blockstore.index.state import State
+from blockstore.lifecycle import upload
+from blockstore.lifecycle.by_index import ByIndex
+from blockstore.lifecycle.cleaning import Action, Decision, Removals
+from blockstore.lifecycle.discoverable import Discoverable
+from blockstore.lifecycle.sight import Sight
+from blockstore.lifecycle.watermarks import highest_horizon
+from blockstore.names import entry_key
+
+Patch = pytest.MonkeyPatch
+
+
+def no_boundary_check(patch: Patch) -> None:
+    """Step 5 accepts every entry that was created."""
+    patch.setattr(Boundary, "check", lambda self, entry: True)
+
+
+def boundary_read_before_the_create(patch: Patch) -> None:
+    """Step 5 believes what was read before."""
+    patch.setattr(Boundary, "check", lambda self, entry: entry > self.seen)
+
+
+def moved_payload(patch: Patch) -> None:
+    """An operation whose payload is not answered forgets where it sent it, and begins anew at the next free id."""
+    send = Committer._send
+
+    def forgetful(self: Committer, attempt: Attempt, entry: int, deadline: float, **how: Any) -> bool:
+        try:
+            self._bucket.put_if_absent(entry_key(entry), attempt.sent[entry])
+        except Unanswered:
+            attempt.sent.clear()
+            self.state = None
+            return False
+        except (AlreadyExists, Unavailable):
+            pass
+        return send(self, attempt, entry, deadline, **how)
+
+    patch.setattr(Committer, "_send", forgetful)
+    patch.setattr(Commits, "find", lambda self, commit: None)
+
+
+def checkpoint_before_the_check(patch: Patch) -> None:
+    """The committer writes the checkpoint of its entry before step 5 has confirmed it."""
+    send = Committer._send
+
+    def hasty(self: Committer, attempt: Attempt, entry: int, deadline: float, **how: Any) -> Any:
+        state: State | None = how.get("after")
+        if state is not None and entry % 4 == 0:
+            try:
+                write_checkpoint(self._bucket, state)
+            except BlockstoreError:
+                pass
+        return send(self, attempt, entry, deadline, **how)
+
+    patch.setattr(Committer, "_send", hasty)
+
+
+def removal_without_a_fresh_look(patch: Patch) -> None:
+    """What is marked long enough is removed, whatever a new listing and the index say."""
+
+    def all_due(sight: Sight) -> Removals:
+        due = [
+            Decision(action=Action.REMOVE, ulid=ulid, reason=one.mark, why="its mark is due")
+            for ulid, one in sorted(sight.found.items())
+            if one.mark is not None and sight.is_due(one)
+        ]
+        return Removals(decisions=tuple(due), waiting={})
+
+    patch.setattr(compactor.clean, "decide_removals", all_due)
+
+
+def removal_before_the_horizon(patch: Patch) -> None:
+    """Debris is condemned by its age alone; nobody who comes late is told."""
+    judge = ByIndex.__init__
+
+    def by_age(self: ByIndex, sight: Sight, state: State, horizon: str | None = None) -> None:
+        judge(self, sight, state, highest_horizon(sight))
+
+    patch.setattr(ByIndex, "__init__", by_age)
+    patch.setattr(compactor.clean, "horizon_to_raise", lambda sight: None)
+
+
+def discovery_of_accounted_sources(patch: Patch) -> None:
+    """Discovery adds every aged block that it finds, also one that the index has accounted for."""
+    leave, check = rules._reason_to_leave, fold._check_new
+
+    def careless(state: State, meta: Any, taken: set[str], operation: Operation) -> Any:
+        return None if operation is Operation.DISCOVER else leave(state, meta, taken, operation)
+
+    def blind(state: State, entry: Entry, *rest: Any) -> None:
+        if entry.operation != Operation.DISCOVER:
+            check(state, entry, *rest)
+
+    def everything(sight: Sight, state: State) -> Discoverable:
+        ready = (one.meta for one in sight.found.values() if one.meta is not None and sight.is_ready(one))
+        found = [meta for meta in ready if meta.visible_by is VisibleBy.AGE and meta.ulid not in state.blocks]
+        return Discoverable(blocks=tuple(found))
+
+    patch.setattr(rules, "_reason_to_leave", careless)
+    patch.setattr(fold, "_check_new", blind)
+    patch.setattr(compactor.clean, "discoverable", everything)
+
+
+def upload_without_the_look_afterwards(patch: Patch) -> None:
+    """An uploader does not look for a deletion mark once its meta.json is there (R3)."""
+    patch.setattr(upload, "_look", lambda bucket, meta: None)
+
+
+PLANTS: Mapping[str, Callable[[Patch], None]] = {
+    plant.__name__: plant
+    for plant in (
+        no_boundary_check,
+        boundary_read_before_the_create,
+        moved_payload,
+        checkpoint_before_the_check,
+        removal_without_a_fresh_look,
+        removal_before_the_horizon,
+        discovery_of_accounted_sources,
+        upload_without_the_look_afterwards,
+    )
+}
