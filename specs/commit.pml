@@ -12,7 +12,7 @@
  *   CREATE     1 and 3 create the table; 2 and 4 are anything else.
  *
  * A writer's own reads are one step here, since the reader proves what a read may return: the history at a moment while
- * it ran. With WRITER_READS the writers go through the same steps as the reader. With OTHERS, anybody else writes entries
+ * it ran. With WRITER_READS the writers go through the same steps as the reader. With PATIENT they have no deadline. With OTHERS, anybody else writes entries
  * beside the writers, without the steps in between: that serves the readers, who see entries and nothing else.
  */
 #include "must.pml"
@@ -191,8 +191,11 @@ inline decide() {
   :: else -> number = CLAIMS(state) + 1
   fi;
 #endif
-  if                                   /* steps 2 and 3; or the deadline has passed, and nothing is under way */
-  :: refuse()
+  if                                   /* steps 2 and 3 */
+  :: REFUSES(state, op) -> refuse()
+#ifndef PATIENT
+  :: !REFUSES(state, op) -> refuse()   /* the deadline has passed, and nothing is under way */
+#endif
   :: !REFUSES(state, op)
   fi;
   if
