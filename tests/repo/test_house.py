@@ -50,6 +50,13 @@ def test_no_file_outgrows_one_concept() -> None:
     assert {name: lines for name, lines in long.items() if name not in LONG_FILES} == {}
 
 
+def test_the_repository_stays_small() -> None:
+    """What a script can make again is made again, not kept: benchmark data, bundles' source maps, traces."""
+    sizes = {str(path.relative_to(ROOT)): path.stat().st_size for path in tracked_files()}
+    assert {name: size for name, size in sizes.items() if size > 1_500_000} == {}
+    assert sum(sizes.values()) < 30_000_000
+
+
 def test_no_file_has_a_name_that_says_nothing() -> None:
     nothing = {"utils.py", "util.py", "common.py", "helpers.py", "core.py", "manager.py", "misc.py"}
     assert [str(path) for path in product_files() if path.name in nothing] == []
