@@ -11,4 +11,6 @@ export {
 export { HighlightStyle, bracketMatching, indentOnInput, syntaxHighlighting } from "@codemirror/language";
 export { PostgreSQL, SQLDialect, StandardSQL, keywordCompletionSource, schemaCompletionSource, sql } from "@codemirror/lang-sql";
 export { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
+export { forceLinting, lintGutter, linter, setDiagnostics } from "@codemirror/lint";
 export { tags } from "@lezer/highlight";
+export { basicSetup, minimalSetup } from "codemirror";
