@@ -1,0 +1,93 @@
+"""What one option's text says, checked: shared by reads, writes and streams.
+
+- Option names are case-insensitive, as everywhere in Spark; a name that nobody reads is an error that names the
+  nearest known one.
+- An error names the option, what was found and what was expected.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+
+from blockstore.errors import Invalid
+
+__all__ = ["checked_url", "flag", "known", "labels", "names", "size", "table_url", "whole"]
+
+_SIZES = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
+_YES_NO = {"true": True, "false": False}
+
+
+def known(options: Mapping[str, str], every: tuple[str, ...], verb: str) -> dict[str, str]:
+    """The options by their lower-case names. Raises Invalid for one that is not among ``every``."""
+    given = {name.lower(): value for name, value in options.items()}
+    for name in given:
+        if name not in every:
+            near = difflib.get_close_matches(name, every, n=1)
+            meant = f"did you mean {near[0]!r}?" if near else "drop it."
+            raise Invalid(
+                f"blockstore has no {verb} option {name!r}: expected one of {', '.join(every)}; {meant}"
+            )
+    return given
+
+
+def checked_url(url: str) -> str:
+    """The URL of a table that several processes can reach; raises Invalid for one that lives in one process."""
+    if url.startswith("memory://"):
+        raise Invalid(
+            f"{url} lives in the memory of one process and Spark's tasks run in others: use a folder or an s3:// URL."
+        )
+    return url
+
+
+def table_url(given: Mapping[str, str], method: str) -> str:
+    """The table that the options name; ``method`` is what the user calls. Raises Invalid for none."""
+    url = given.get("path", "")
+    if not url:
+        raise Invalid(f"no table is named: give its URL, as in .{method}('s3://lake/flights').")
+    return checked_url(url)
+
+
+def whole(text: str, name: str, *, least: int) -> int:
+    """A whole number of at least ``least``. Raises Invalid."""
+    if not (text.isascii() and text.isdigit()) or int(text) < least:
+        raise Invalid(f"option {name}={text!r}: expected a whole number of at least {least}.")
+    return int(text)
+
+
+def names(text: str, name: str) -> tuple[str, ...]:
+    """Names separated by commas, each once. Raises Invalid."""
+    parts = tuple(part.strip() for part in text.split(",")) if text.strip() else ()
+    if "" in parts or len(set(parts)) != len(parts):
+        raise Invalid(f"option {name}={text!r}: expected different column names separated by commas.")
+    return parts
+
+
+def labels(text: str) -> dict[str, str]:
+    """``key=value`` pairs separated by commas. Raises Invalid."""
+    pairs = [part.partition("=") for part in names(text, "labels")]
+    if any(not key.strip() or not equals for key, equals, _ in pairs):
+        raise Invalid(
+            f"option labels={text!r}: expected key=value pairs separated by commas, as in 'cluster=eu1'."
+        )
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def flag(given: Mapping[str, str], name: str) -> bool:
+    """True or false; false where it is not given. Raises Invalid."""
+    value = given.get(name, "false").lower()
+    if value not in _YES_NO:
+        raise Invalid(f"option {name}={given[name]!r}: expected true or false.")
+    return _YES_NO[value]
+
+
+def size(given: Mapping[str, str], name: str, default: int) -> int:
+    """A number of bytes such as ``64MiB``. Raises Invalid."""
+    text = given.get(name)
+    if text is None:
+        return default
+    digits = text.strip().rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
+    unit = text.strip()[len(digits) :].strip().lower()
+    if not (digits.isascii() and digits.isdigit()) or unit not in _SIZES or int(digits) == 0:
+        raise Invalid(f"option {name}={text!r}: expected a size such as '64MiB'.")
+    return int(digits) * _SIZES[unit]
