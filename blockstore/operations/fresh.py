@@ -37,7 +37,7 @@ from blockstore.operations.uploading import renewed
 from blockstore.predicate import Predicate
 from blockstore.scan.chunk import HIDDEN
 
-__all__ = ["FreshRows", "Judge"]
+__all__ = ["FreshRows", "Judge", "with_source"]
 
 _PIECE_ROWS = 131_072
 _ROW = "_blockstore_row"
@@ -100,6 +100,8 @@ class FreshRows:
         labels: Mapping[str, str] | None,
         job: Job | None,
         producer: str,
+        source: str | None = None,
+        written: WrittenChunks | None = None,
     ) -> None:
         self._access = access
         self._bucket = access.bucket
@@ -108,9 +110,9 @@ class FreshRows:
         self._labels = dict(definition.labels if labels is None else labels)
         self._job = job
         self._producer = producer
-        self.source = access.world.ids.ulid()
-        """The write that the rows come from."""
-        self._written: WrittenChunks | None = None
+        self.source = access.world.ids.ulid() if source is None else source
+        """The write that the rows come from; given where other processes have ``written`` them."""
+        self._written = written
         self._durable: BlockMeta | None = None
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> WrittenChunks:
@@ -125,7 +127,7 @@ class FreshRows:
             extra_columns=(SOURCE,),
         ) as writer:
             for batch in batches:
-                writer.write(self._with_source(batch))
+                writer.write(with_source(batch, self._definition, self.source))
             self._written = writer.finish()
         return self._written
 
@@ -179,8 +181,10 @@ class FreshRows:
         meta = replace(copied, sources=sources, parents=parents, files=files)
         return finish_upload(self._bucket, self._world, meta)
 
-    def _with_source(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        places = pa.array(np.zeros(batch.num_rows, dtype=np.int32))
-        column = pa.DictionaryArray.from_arrays(places, pa.array([self.source], pa.string()))
-        schema = with_reserved(self._definition.schema, (SOURCE,))
-        return pa.RecordBatch.from_arrays([*batch.columns, column], schema=schema)
+
+def with_source(batch: pa.RecordBatch, definition: Definition, source: str) -> pa.RecordBatch:
+    """Rows under the table's schema, each with the write that it comes from."""
+    places = pa.array(np.zeros(batch.num_rows, dtype=np.int32))
+    column = pa.DictionaryArray.from_arrays(places, pa.array([source], pa.string()))
+    schema = with_reserved(definition.schema, (SOURCE,))
+    return pa.RecordBatch.from_arrays([*batch.columns, column], schema=schema)

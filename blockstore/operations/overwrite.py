@@ -26,7 +26,7 @@ from blockstore.operations.replacing import Replacing
 from blockstore.operations.view import look_first
 from blockstore.predicate import Condition
 
-__all__ = ["overwrite"]
+__all__ = ["done_before", "overwrite"]
 
 
 def overwrite(
@@ -50,7 +50,7 @@ def overwrite(
     check_labels(labels or {})
     batches = batches_of(data)
     view = look_first(access)
-    done = _done_before(view.state, job)
+    done = done_before(view.state, job)
     if done is not None:
         return done
     definition = view.state.definition
@@ -74,7 +74,7 @@ def overwrite(
     return replacing.run()
 
 
-def _done_before(state: State, job: Job | None) -> Changed | None:
+def done_before(state: State, job: Job | None) -> Changed | None:
     """The answer to a job that is committed already."""
     app = None if job is None else state.batches.get(job.app)
     if job is None or app is None or job.batch not in app:

@@ -9,6 +9,7 @@ Rules (protocol 3.3):
 - Clashes are judged from the first view on, however often the plan is made again.
 - A write that the index does not know: replaced whole, its sources stand in ``account``; in part, it is published first.
 - A condemned block is uploaded again under a new ULID that keeps its sources.
+- An operation that was begun earlier (``since``) is about what was there then: what came later stands after it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from blockstore.operations.matching import Touched, matching
 from blockstore.operations.publishing import publish_first
 from blockstore.operations.rewriting import Rewriter
 from blockstore.operations.scope import Scope
+from blockstore.operations.since import Since
 from blockstore.operations.uploading import RENEWALS, renewed, uploading
 from blockstore.operations.view import View, look_first
 
@@ -83,6 +85,8 @@ class Replacing:
     job: Job | None = None
     parameters: Mapping[str, object]
     message: str = ""
+    since: Since | None = None
+    """Where it was begun, if that was before ``view`` was taken."""
     _rewrites: dict[tuple[str, frozenset[str]], BlockMeta | None] = field(default_factory=dict)
     """What was written for a block and its exceptions; None: no row of it is left."""
     _seen: set[str] = field(default_factory=set)
@@ -97,6 +101,10 @@ class Replacing:
         commit; then nothing of it is visible, or, for Indeterminate, all of it may be."""
         commit = self.access.world.ids.ulid()
         first = judged = self.view.state.version
+        if self.since is not None:
+            first = self.since.state.version
+            self._seen.update(self.since.seen)
+            judged = self._judge(first, first)
         problem: Conflict | None = None
         renewals = 0
         for _ in range(_PLANS):
@@ -141,8 +149,9 @@ class Replacing:
             raise problem
 
     def _touched(self) -> tuple[Touched, ...]:
-        self._seen.update(block.meta.ulid for block in self.view.unpublished)
-        return matching(self.access, self.view, self.scope.predicate, self.scope.labels)
+        view = self.view if self.since is None else self.since.before(self.view, self.scope)
+        self._seen.update(block.meta.ulid for block in view.unpublished)
+        return matching(self.access, view, self.scope.predicate, self.scope.labels)
 
     def _judge(self, first: int, judged: int) -> int:
         """Look at the entries since ``judged`` for a clash; answers up to which version there is none."""
