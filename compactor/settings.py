@@ -1,33 +1,27 @@
-"""What an operator decides about compaction: ``configs/compactor.toml``, its ``[compactor]`` table, and the environment.
+"""What an operator decides about compaction: ``configs/compactor.toml`` and the environment.
 
 Rules:
-- Every key has a default; the file under ``configs/`` shows each at its default, with a sentence (a test holds it).
-- ``BLOCKSTORE_COMPACTOR_<KEY>`` in the environment overrides the file; a list is separated by commas.
-- Durations read as ``15m``, sizes as ``512MiB``. An unknown key is refused, with the nearest known one; all problems
-  are told at once.
 - What the table itself promises (delays, retention) is a property of the table and stands in no file.
+- A table of a lake may differ in what ``[tables."name"]`` says; everything else is the process's.
+- Planning and merging take the same defaults from here as by themselves (a test holds it).
 """
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import os
 import tempfile
-import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from blockstore.errors import Invalid
-from blockstore.format.durations import parse_duration
-from compactor.sizes import format_size, parse_size
+from blockstore.service import kinds
+from blockstore.service.config import Key, Section
+from blockstore.service.sizes import format_size
 
-__all__ = ["SECTION", "Settings", "load_settings"]
+__all__ = ["COMPACTION", "TABLE_KEYS", "Settings", "overridden"]
 
-SECTION = "compactor"
-_ENVIRONMENT = "BLOCKSTORE_COMPACTOR_"
 _MIB = 1 << 20
 _LARGEST_CHUNK = 512 * _MIB
 _LEAST_MEMORY = 64 * _MIB
@@ -35,7 +29,7 @@ _LEAST_MEMORY = 64 * _MIB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The settings of one compactor; a field is a key of the file, in units of the program."""
+    """How one table is planned and merged; a field is a key of the file, in units of the program."""
 
     ranges_ms: tuple[int, ...] = (7_200_000, 28_800_000, 172_800_000, 1_209_600_000)
     tier_blocks: int = 8
@@ -52,67 +46,79 @@ class Settings:
             raise Invalid("the compactor's settings do not agree: " + "; ".join(problems))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Key:
-    """One key of the file: the field that it sets, and how its value is read."""
+TABLE_KEYS = (
+    Key(
+        name="ranges",
+        sets="ranges_ms",
+        default=("2h", "8h", "2d", "14d"),
+        read=kinds.items(kinds.duration_ms),
+        sentence="Time windows, aligned to the epoch: once a window is closed, its blocks are merged into one. "
+        "Ascending, each a multiple of the one before.",
+    ),
+    Key(
+        name="tier_blocks",
+        default=8,
+        read=kinds.count,
+        sentence="Blocks that no closed window holds are merged as soon as there are this many of about the same size.",
+    ),
+    Key(
+        name="max_block_size",
+        sets="max_block_bytes",
+        default="64GiB",
+        read=kinds.size,
+        sentence="No merge makes a larger block than this.",
+    ),
+    Key(
+        name="skip",
+        default=(),
+        read=kinds.labels,
+        sentence='Streams to leave alone, by label, while someone repairs them: ["cluster=eu1"] skips every block with '
+        "this label.",
+    ),
+    Key(
+        name="chunk_size",
+        sets="chunk_bytes",
+        default="256MiB",
+        read=kinds.size,
+        sentence="The size at which a merged block starts its next Parquet file; at most 512MiB.",
+    ),
+)
+"""What a table of a lake may override."""
 
-    field: str
-    read: Callable[[Any, str], Any]
+COMPACTION = Section(
+    name="compactor",
+    sentence="What is merged, and with how much of the machine.",
+    build=Settings,
+    keys=(
+        *TABLE_KEYS,
+        Key(
+            name="memory",
+            sets="memory_bytes",
+            default="1GiB",
+            read=kinds.size,
+            sentence="The memory that one merge may take; inputs that need more are merged in passes over work_dir.",
+        ),
+        Key(
+            name="concurrency",
+            default="cores",
+            read=kinds.cores,
+            sentence="How many threads read and decode inputs, next to one that sorts and one that encodes: a number, "
+            'or "cores".',
+        ),
+        Key(
+            name="work_dir",
+            default="",
+            read=kinds.folder,
+            sentence="Where a merge puts what does not fit into memory; empty for the system's folder for temporary "
+            "files.",
+        ),
+    ),
+)
 
 
-def load_settings(path: Path | None = None, environment: Mapping[str, str] | None = None) -> Settings:
-    """The settings of a file (or none) under the environment. Raises Invalid, naming every problem."""
-    given = {} if path is None else _file(path)
-    variables = os.environ if environment is None else environment
-    problems: list[str] = []
-    values: dict[str, Any] = {}
-    for name, (value, where) in {**given, **_overrides(variables)}.items():
-        key = _KEYS.get(name)
-        if key is None:
-            problems.append(_unknown(name, where))
-            continue
-        try:
-            values[key.field] = key.read(value, f"{name} in {where}")
-        except Invalid as error:
-            problems.append(str(error))
-    settings = Settings()
-    try:
-        settings = replace(settings, **values)
-    except Invalid as error:
-        problems.append(str(error))
-    if problems:
-        raise Invalid("; ".join(problems))
-    return settings
-
-
-def _file(path: Path) -> dict[str, tuple[Any, str]]:
-    try:
-        document = tomllib.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        raise Invalid(f"there is no configuration file {path}: check --config") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Invalid(f"{path} is not TOML ({error}): correct it") from None
-    section = document.pop(SECTION, {})
-    if document or not isinstance(section, dict):
-        found = ", ".join(sorted(document)) or SECTION
-        raise Invalid(
-            f"{path} has {found} at its top level, expected one table [{SECTION}] with all keys in it"
-        )
-    return {name: (value, str(path)) for name, value in section.items()}
-
-
-def _overrides(variables: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
-    return {
-        name.removeprefix(_ENVIRONMENT).lower(): (text, f"the environment variable {name}")
-        for name, text in variables.items()
-        if name.startswith(_ENVIRONMENT)
-    }
-
-
-def _unknown(name: str, where: str) -> str:
-    near = difflib.get_close_matches(name, _KEYS, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"the keys are {', '.join(_KEYS)}"
-    return f"unknown key {name} in {where}: {hint}"
+def overridden(settings: Settings, fields: Mapping[str, object]) -> Settings:
+    """The settings of a table that differs in these fields. Raises Invalid where they do not agree."""
+    return replace(settings, **fields)  # type: ignore[arg-type]
 
 
 def _problems(settings: Settings) -> list[str]:
@@ -121,7 +127,7 @@ def _problems(settings: Settings) -> list[str]:
     if (
         not ranges
         or ranges[0] <= 0
-        or any(after % before or after == before for before, after in _pairs(ranges))
+        or any(after % before or after == before for before, after in itertools.pairwise(ranges))
     ):
         problems.append("ranges must be one duration or more, ascending, each a multiple of the one before")
     if settings.tier_blocks < 2:
@@ -140,61 +146,3 @@ def _problems(settings: Settings) -> list[str]:
     if settings.concurrency < 1:
         problems.append(f"concurrency is {settings.concurrency}, expected at least 1")
     return problems
-
-
-def _pairs(values: tuple[int, ...]) -> list[tuple[int, int]]:
-    return list(itertools.pairwise(values))
-
-
-def _items(value: Any, name: str) -> list[Any]:
-    if isinstance(value, str):
-        return [part.strip() for part in value.split(",") if part.strip()]
-    if not isinstance(value, list):
-        raise Invalid(f"{name} is {value!r}, expected a list")
-    return value
-
-
-def _ranges(value: Any, name: str) -> tuple[int, ...]:
-    return tuple(round(parse_duration(item, name) * 1000) for item in _items(value, name))
-
-
-def _labels(value: Any, name: str) -> tuple[tuple[str, str], ...]:
-    labels = []
-    for item in _items(value, name):
-        label, equals, text = item.partition("=") if isinstance(item, str) else ("", "", "")
-        if not label or not equals:
-            raise Invalid(f'{name} has {item!r}, expected labels such as "cluster=eu1"')
-        labels.append((label, text))
-    return tuple(labels)
-
-
-def _count(value: Any, name: str) -> int:
-    try:
-        if isinstance(value, (bool, float)):
-            raise ValueError
-        return int(value)
-    except (TypeError, ValueError):
-        raise Invalid(f"{name} is {value!r}, expected a whole number") from None
-
-
-def _cores(value: Any, name: str) -> int:
-    return (os.cpu_count() or 1) if value == "cores" else _count(value, name)
-
-
-def _directory(value: Any, name: str) -> Path:
-    if not isinstance(value, str):
-        raise Invalid(f"{name} is {value!r}, expected a folder")
-    return Path(value or tempfile.gettempdir())
-
-
-_KEYS = {
-    "ranges": _Key(field="ranges_ms", read=_ranges),
-    "tier_blocks": _Key(field="tier_blocks", read=_count),
-    "max_block_size": _Key(field="max_block_bytes", read=parse_size),
-    "skip": _Key(field="skip", read=_labels),
-    "memory": _Key(field="memory_bytes", read=parse_size),
-    "chunk_size": _Key(field="chunk_bytes", read=parse_size),
-    "concurrency": _Key(field="concurrency", read=_cores),
-    "work_dir": _Key(field="work_dir", read=_directory),
-}
-assert {key.field for key in _KEYS.values()} == {one.name for one in fields(Settings)}

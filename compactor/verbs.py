@@ -59,10 +59,10 @@ def compact(
             "compact takes --plan (print what would be merged) or --once (merge it), expected one of them"
         )
     from blockstore.table import open_any
+    from compactor.config import load_config
     from compactor.once import compact_once, plan_table
-    from compactor.settings import load_settings
 
-    settings = load_settings(config)
+    settings = load_config(config).settings
     table = open_any(url)
     if plan:
         _show_plan(plan_table(table, settings), json=json)

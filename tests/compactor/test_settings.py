@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from blockstore.errors import Invalid
+from compactor.config import ProcessConfig, load_config
 from compactor.plan import PlanSettings
-from compactor.settings import Settings, load_settings
-from compactor.sizes import format_size, parse_size
+from compactor.settings import Settings
 
 SHIPPED = Path(__file__).parents[2] / "configs" / "compactor.toml"
 
@@ -23,19 +21,8 @@ def written(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_the_shipped_file_says_the_defaults_and_every_key() -> None:
-    assert load_settings(SHIPPED, {}) == Settings()
-    keys = tomllib.loads(SHIPPED.read_text())["compactor"].keys()
-    with pytest.raises(Invalid) as found:
-        load_settings(None, {"BLOCKSTORE_COMPACTOR_ZZZ": "1"})
-    assert str(found.value).partition("the keys are ")[2].split(", ") == list(keys)
-
-
-def test_every_key_of_the_shipped_file_has_its_sentence() -> None:
-    lines = SHIPPED.read_text().splitlines()
-    for number, line in enumerate(lines):
-        if " = " in line and not line.startswith("#"):
-            assert lines[number - 1].startswith("# "), line
+def test_the_values_of_the_program_are_those_of_the_shipped_file() -> None:
+    assert load_config(SHIPPED, {}) == load_config(None, {}) == ProcessConfig()
 
 
 def test_planning_and_settings_have_the_same_defaults() -> None:
@@ -49,9 +36,9 @@ def test_planning_and_settings_have_the_same_defaults() -> None:
 
 def test_a_file_and_the_environment_over_it(tmp_path: Path) -> None:
     path = written(tmp_path, '[compactor]\nmemory = "2GiB"\ntier_blocks = 4\nskip = ["cluster=eu1"]\n')
-    settings = load_settings(
+    settings = load_config(
         path, {"BLOCKSTORE_COMPACTOR_TIER_BLOCKS": "5", "BLOCKSTORE_COMPACTOR_RANGES": "1h, 1d"}
-    )
+    ).settings
     assert settings.memory_bytes == 2 << 30
     assert settings.tier_blocks == 5
     assert settings.ranges_ms == (3_600_000, 86_400_000)
@@ -64,7 +51,7 @@ def test_all_problems_are_told_at_once_with_the_nearest_key(tmp_path: Path) -> N
         '[compactor]\nmemroy = "1GiB"\ntier_blocks = "many"\nchunk_size = "1 furlong"\nranges = []\n',
     )
     with pytest.raises(Invalid) as found:
-        load_settings(path, {})
+        load_config(path, {})
     message = str(found.value)
     for part in ("did you mean memory?", "'many'", "1 furlong", "ranges must be"):
         assert part in message
@@ -81,34 +68,32 @@ def test_all_problems_are_told_at_once_with_the_nearest_key(tmp_path: Path) -> N
         ("[compactor]\nconcurrency = 0", "at least 1"),
         ("[compactor]\nskip = ['eu1']", "cluster=eu1"),
         ("[compactor]\nskip = 7", "expected a list"),
-        ("[compactor]\nwork_dir = 7", "expected a folder"),
-        ("memory = '1GiB'", "at its top level"),
+        ("[compactor]\nwork_dir = 7", "expected a path"),
+        ("memory = '1GiB'", "unknown table"),
         ("[compactor", "is not TOML"),
     ],
 )
 def test_a_wrong_file_is_refused_with_the_reason(tmp_path: Path, text: str, part: str) -> None:
     with pytest.raises(Invalid, match=part):
-        load_settings(written(tmp_path, text), {})
+        load_config(written(tmp_path, text), {})
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match=r"nothing\.toml"):
-        load_settings(tmp_path / "nothing.toml", {})
+        load_config(tmp_path / "nothing.toml", {})
 
 
-@given(st.integers(0, 1 << 50))
-def test_a_size_that_was_written_reads_the_same(size: int) -> None:
-    assert parse_size(format_size(size), "size") == size
+def test_a_table_of_a_lake_differs_in_what_the_file_says_of_it(tmp_path: Path) -> None:
+    path = written(tmp_path, '[compactor]\ntier_blocks = 4\n[tables."eu/sensors"]\nmax_block_size = "1GiB"\n')
+    config = load_config(path, {})
+    assert config.of_table("eu/sensors") == replace(config.settings, max_block_bytes=1 << 30)
+    assert config.of_table("others") == config.settings
 
 
-@pytest.mark.parametrize(
-    ("text", "size"), [("512MiB", 512 << 20), ("1.5 GiB", 3 << 29), ("2GB", 2 * 10**9), (7, 7)]
-)
-def test_sizes_read_as_people_write_them(text: str, size: int) -> None:
-    assert parse_size(text, "size") == size
-
-
-@pytest.mark.parametrize("text", ["", "MiB", "-1", "1 mile", True, None, 1.5])
-def test_what_is_no_size_is_refused(text: object) -> None:
-    with pytest.raises(Invalid, match="expected a size"):
-        parse_size(text, "size")
+def test_overrides_of_a_table_must_agree_with_the_rest(tmp_path: Path) -> None:
+    path = written(tmp_path, '[tables.sensors]\nmax_block_size = "16MiB"\n[tables.logs]\nmemory = "1GiB"\n')
+    with pytest.raises(Invalid, match="unknown key memory"):
+        load_config(path, {})
+    path = written(tmp_path, '[tables.sensors]\nmax_block_size = "16MiB"\n')
+    with pytest.raises(Invalid, match=r'\[tables."sensors"\].*max_block_size'):
+        load_config(path, {})

@@ -1,0 +1,144 @@
+"""Prometheus metrics of a process: into a registry that is handed in, every series there from the start.
+
+Rules:
+- No metric lives in prometheus-client's global registry, so two processes' worth of metrics fit into one test.
+- A series whose labels are known exists with zero before anything has happened: an alert on an increase then sees the
+  first one, and a dashboard shows 0 instead of a gap.
+- Values that live elsewhere are read when they are scraped (``Source``); they are not kept twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import product
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from blockstore.clock import Clock
+from blockstore.service.prices import CLASS_OF, MonthlyCost, Prices
+from blockstore.service.requests import Billed
+
+__all__ = ["BucketRequests", "Source", "counter", "gauge", "histogram", "metrics_route", "total"]
+
+Labels = Mapping[str, Sequence[str]]
+"""The values that each label may take, as far as they are known beforehand."""
+
+
+def counter(registry: CollectorRegistry, name: str, text: str, labels: Labels | None = None) -> Counter:
+    """A counter; each combination of the labels' known values exists with zero."""
+    made = Counter(name, text, tuple(labels or {}), registry=registry)
+    for values in product(*(labels or {}).values()):
+        if values:
+            made.labels(*values)
+    return made
+
+
+def histogram(
+    registry: CollectorRegistry, name: str, text: str, buckets: Sequence[float], labels: Labels | None = None
+) -> Histogram:
+    """A histogram; each combination of the labels' known values exists with zero."""
+    made = Histogram(name, text, tuple(labels or {}), buckets=buckets, registry=registry)
+    for values in product(*(labels or {}).values()):
+        if values:
+            made.labels(*values)
+    return made
+
+
+Values = Iterable[tuple[Sequence[str], float]]
+"""Label values and the value, one a series."""
+
+
+def gauge(name: str, text: str, labels: Sequence[str], values: Values) -> Metric:
+    """A gauge as it is now: for a ``Source``."""
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for of, value in values:
+        family.add_metric(list(of), value)
+    return family
+
+
+def total(name: str, text: str, labels: Sequence[str], values: Values) -> Metric:
+    """A counter that is kept elsewhere, as it is now: for a ``Source``. ``name`` ends without ``_total``."""
+    family = CounterMetricFamily(name, text, labels=labels)
+    for of, value in values:
+        family.add_metric(list(of), value)
+    return family
+
+
+class Source(Collector):
+    """Metrics made when they are scraped."""
+
+    def __init__(self, registry: CollectorRegistry, metrics: Callable[[], Iterable[Metric]]) -> None:
+        self._metrics = metrics
+        registry.register(self)
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: what is registered is not asked for its values."""
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics()
+
+
+class BucketRequests:
+    """Requests and bytes by verb, requests by price class, and what a month like this would cost."""
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        meters: Callable[[], Iterable[Billed]],
+        *,
+        prices: Prices,
+        clock: Clock,
+    ) -> None:
+        self._meters = meters
+        self._cost = MonthlyCost(prices, clock)
+        Source(registry, self._metrics)
+
+    def _metrics(self) -> Iterator[Metric]:
+        requests, sizes = dict.fromkeys(CLASS_OF, 0), dict.fromkeys(CLASS_OF, 0)
+        for meter in self._meters():
+            for method, (count, size) in meter.totals().items():
+                requests[method] += count
+                sizes[method] += size
+        classes = dict.fromkeys(sorted(set(CLASS_OF.values())), 0)
+        for method, count in requests.items():
+            classes[CLASS_OF[method]] += count
+        yield total(
+            "blockstore_bucket_requests",
+            "Requests sent to the bucket, by the verb of the bucket's interface.",
+            ("verb",),
+            (((verb,), value) for verb, value in requests.items()),
+        )
+        yield total(
+            "blockstore_bucket_bytes",
+            "Bytes read from and written to the bucket, by verb.",
+            ("verb",),
+            (((verb,), value) for verb, value in sizes.items()),
+        )
+        yield total(
+            "blockstore_bucket_price_class_requests",
+            "Requests by the class in which stores bill them: write, read, delete.",
+            ("price_class",),
+            (((name,), value) for name, value in classes.items()),
+        )
+        yield gauge(
+            "blockstore_bucket_month_cost_estimate",
+            "What a month of requests costs at the pace of the last day, by price class, at the configured prices.",
+            ("price_class",),
+            (((name,), value) for name, value in self._cost.estimate(classes).items()),
+        )
+
+
+def metrics_route(registry: CollectorRegistry, path: str = "/metrics") -> Route:
+    """The endpoint that Prometheus scrapes."""
+
+    def answer(_: Request) -> Response:
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    return Route(path, answer, methods=["GET"])

@@ -1,0 +1,201 @@
+"""The configuration of the compactor's process: ``configs/compactor.toml``, every section of it.
+
+Rules:
+- One file serves the verbs that run once and the process that runs for months.
+- Settings of a table of a lake are those of the process with what ``[tables."name"]`` overrides; they must agree as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from blockstore.errors import Invalid
+from blockstore.service import kinds
+from blockstore.service.config import Config, ConfigFile, Key, Named, Section
+from blockstore.service.listening import Listening, http_keys, listening
+from blockstore.service.logs import LOG, LogSettings
+from blockstore.service.prices import PRICES, Prices
+from compactor.settings import COMPACTION, TABLE_KEYS, Settings, overridden
+
+__all__ = ["FILE", "LOOPS", "ProcessConfig", "Schedule", "load_config"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """How often each loop of the process runs, and how it behaves when something fails."""
+
+    tables_s: float = 60.0
+    compact_s: float = 300.0
+    clean_s: float = 300.0
+    retention_s: float = 3600.0
+    index_s: float = 900.0
+    backlog_s: float = 60.0
+    retry_s: float = 5.0
+    retry_most_s: float = 900.0
+    grace_s: float = 30.0
+    ready_age_s: float = 1800.0
+    objects_per_s: float = 500.0
+    history: int = 200
+
+    def __post_init__(self) -> None:
+        if self.retry_most_s < self.retry_s:
+            raise Invalid("retry_most of [loops] is shorter than retry, expected at least as long")
+
+
+LOOPS = Section(
+    name="loops",
+    sentence="How often the process looks at each table, and how it behaves when something fails.",
+    build=Schedule,
+    keys=(
+        Key(
+            name="tables",
+            sets="tables_s",
+            default="1m",
+            read=kinds.between(kinds.duration_s, 0.05),
+            sentence="How often a lake is listed for tables that are new or gone.",
+        ),
+        Key(
+            name="interval",
+            sets="compact_s",
+            default="5m",
+            read=kinds.between(kinds.duration_s, 0.05),
+            sentence="How often each table is planned and merged.",
+        ),
+        Key(
+            name="clean",
+            sets="clean_s",
+            default="5m",
+            read=kinds.between(kinds.duration_s, 0.05),
+            sentence="How often aged blocks are published, and blocks that nobody needs are marked and removed.",
+        ),
+        Key(
+            name="retention",
+            sets="retention_s",
+            default="1h",
+            read=kinds.between(kinds.duration_s, 0.05),
+            sentence="How often blocks older than their table's retention are taken out of it.",
+        ),
+        Key(
+            name="index",
+            sets="index_s",
+            default="15m",
+            read=kinds.between(kinds.duration_s, 0.05),
+            sentence="How often old entries and checkpoints of the index are collected.",
+        ),
+        Key(
+            name="backlog",
+            sets="backlog_s",
+            default="1m",
+            read=kinds.between(kinds.duration_s, 0.05),
+            sentence="How often the backlog that the page and the metrics show is counted.",
+        ),
+        Key(
+            name="retry",
+            sets="retry_s",
+            default="5s",
+            read=kinds.between(kinds.duration_s, 0.01),
+            sentence="The wait after the first failure of a loop; it doubles with each further one, with jitter.",
+        ),
+        Key(
+            name="retry_most",
+            sets="retry_most_s",
+            default="15m",
+            read=kinds.between(kinds.duration_s, 0.01),
+            sentence="The longest wait between two tries of a loop that fails.",
+        ),
+        Key(
+            name="grace",
+            sets="grace_s",
+            default="30s",
+            read=kinds.duration_s,
+            sentence="How long a running merge may go on after SIGTERM before it is abandoned, which loses its work and "
+            "nothing else. Keep it below the time after which your system sends SIGKILL.",
+        ),
+        Key(
+            name="ready_age",
+            sets="ready_age_s",
+            default="30m",
+            read=kinds.between(kinds.duration_s, 0.1),
+            sentence="The process says that it is not ready once a table has not been merged or cleaned with success "
+            "for so long.",
+        ),
+        Key(
+            name="objects_per_s",
+            default=500,
+            read=kinds.between(kinds.number, 1),
+            sentence="How many requests a second cleaning may send, and objects it may delete in batches.",
+        ),
+        Key(
+            name="history",
+            default=200,
+            read=kinds.between(kinds.count, 0, 10_000),
+            sentence="How many finished jobs of each table are remembered for the page.",
+        ),
+    ),
+)
+
+HTTP = Section(
+    name="http",
+    sentence="Where the process answers: its page, /metrics, /-/healthy and /-/ready. It shows names, sizes and times of "
+    "blocks, no rows, and changes nothing; who may reach the address is up to your network.",
+    build=listening,
+    keys=http_keys("127.0.0.1:8081"),
+)
+
+TABLES = Named(
+    name="tables",
+    sentence="Tables of a lake that differ: their name below the lake's URL, and any of these keys.",
+    keys=TABLE_KEYS,
+    example="sensors",
+)
+
+
+def _disagreements(config: Config) -> Iterable[str]:
+    settings = config.of(COMPACTION)
+    for name, fields in config.overrides(TABLES).items():
+        try:
+            overridden(settings, fields)
+        except Invalid as error:
+            yield f'[tables."{name}"]: {error}'
+
+
+FILE = ConfigFile(
+    name="compactor.toml",
+    about="The compactor's configuration, every key at its default. Any of them may be left out. An environment variable "
+    "overrides a key: BLOCKSTORE_COMPACTOR_MEMORY=4GiB. Delays and retention are properties of each table, not of a process: "
+    "see `blockstore alter`.",
+    sections=(COMPACTION, LOOPS, HTTP, LOG, PRICES),
+    named=(TABLES,),
+    check=_disagreements,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessConfig:
+    """Everything that the process is told."""
+
+    settings: Settings = field(default_factory=Settings)
+    tables: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    loops: Schedule = field(default_factory=Schedule)
+    http: Listening = field(default_factory=lambda: Listening(host="127.0.0.1", port=8081))
+    log: LogSettings = field(default_factory=LogSettings)
+    prices: Prices = field(default_factory=Prices)
+
+    def of_table(self, name: str) -> Settings:
+        """The settings of one table."""
+        return overridden(self.settings, self.tables.get(name, {}))
+
+
+def load_config(path: Path | None = None, environment: Mapping[str, str] | None = None) -> ProcessConfig:
+    """The configuration of a file (or none) under the environment. Raises Invalid, naming every problem."""
+    config = FILE.load(path, environment)
+    return ProcessConfig(
+        settings=config.of(COMPACTION),
+        tables=config.overrides(TABLES),
+        loops=config.of(LOOPS),
+        http=config.of(HTTP),
+        log=config.of(LOG),
+        prices=config.of(PRICES),
+    )
