@@ -1,0 +1,108 @@
+"""Timelines of tables that a process holds open: looked at when a page asks, and not more often than is useful.
+
+Rules:
+- One look is one LIST, then the index, then a GET for each object that the table's catalog has not read: the catalog is
+  the process's own, so what its loops have read costs nothing here.
+- A look is good for ``refresh_s``; who asks meanwhile, or while another looks at the same table, gets that one.
+- A look changes nothing in the bucket.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from blockstore.errors import Corrupt, NotFound, ObjectMissing
+from blockstore.format.loading import load_meta
+from blockstore.names import DELETION_MARK
+from blockstore.service.pages.detail import BlockDetail
+from blockstore.service.pages.timeline import Sighting, Timeline, timeline_of
+from blockstore.table import Table
+from blockstore.world import World
+
+__all__ = ["LiveTimelines", "detail_of", "look"]
+
+
+def look(table: Table, quarantined: Mapping[str, str] | None = None) -> Timeline:
+    """The table's timeline as of now."""
+    listing = table.catalog.listing()
+    state = table.log.poll() if table.indexed else None
+
+    def answered_by_index(ulid: str) -> bool:
+        marked = DELETION_MARK in listing.directories[ulid].objects
+        return state is not None and ulid in state.blocks and not marked
+
+    found = table.catalog.look(listing, skip=answered_by_index).found
+    definition = table.definition
+    return timeline_of(
+        table.name,
+        state=state,
+        sighting=Sighting(listing=listing, found=found),
+        now_ms=listing.now_ms,
+        properties=definition.properties,
+        boundary=table.log.boundary.seen if table.indexed else None,
+        quarantined=quarantined,
+        time_column=definition.time_column,
+    )
+
+
+def detail_of(table: Table, ulid: str) -> BlockDetail:
+    """What the index, or else the block's own meta.json, says of it; without a meta where that cannot be read. Raises
+    NotFound if it has none."""
+    block = table.log.state.blocks.get(ulid) if table.indexed else None
+    if block is not None:
+        hidden = tuple(sorted(block.excepted))
+        return BlockDetail(ulid=ulid, url=table.url, meta=block.meta, version=block.version, excepted=hidden)
+    try:
+        return BlockDetail(ulid=ulid, url=table.url, meta=load_meta(table.bucket, ulid))
+    except ObjectMissing as error:
+        raise NotFound(
+            f"{table.url} has no block {ulid} with a meta.json: it is being uploaded, was aborted, or has been removed"
+        ) from error
+    except Corrupt:
+        return BlockDetail(ulid=ulid, url=table.url, meta=None)
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The last look at one table."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    timeline: Timeline | None = None
+    taken_s: float = 0.0
+
+
+class LiveTimelines:
+    """A ``TimelineSource`` over tables that ``open_table`` answers by name; it raises NotFound for others."""
+
+    def __init__(
+        self,
+        open_table: Callable[[str], Table],
+        world: World,
+        *,
+        quarantined: Callable[[str], Mapping[str, str]] = lambda table: {},
+        refresh_s: float = 10.0,
+    ) -> None:
+        self._open = open_table
+        self._clock = world.clock
+        self._quarantined = quarantined
+        self._refresh_s = refresh_s
+        self._kept: dict[str, _Kept] = {}
+        self._lock = threading.Lock()
+
+    def timeline(self, table: str) -> Timeline:
+        """The table's blocks as of at most ``refresh_s`` ago."""
+        handle = self._open(table)
+        with self._lock:
+            kept = self._kept.setdefault(table, _Kept())
+        with kept.lock:
+            now_s = self._clock.monotonic_s()
+            if kept.timeline is None or now_s - kept.taken_s >= self._refresh_s:
+                kept.timeline = look(handle, self._quarantined(table))
+                kept.taken_s = self._clock.monotonic_s()
+            return kept.timeline
+
+    def detail(self, table: str, ulid: str) -> BlockDetail:
+        """One block of the table."""
+        return detail_of(self._open(table), ulid)
