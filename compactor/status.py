@@ -1,0 +1,249 @@
+"""What the process tells of itself at one moment: a frozen value for its page, its metrics and its probes.
+
+Rules:
+- A status is made at once from the ledger, under its lock: what it says of one table belongs together.
+- Times are milliseconds of this machine's clock; None is "never". Nothing here is a promise, only an observation.
+- Every problem comes with what to do: a sentence, or the whole command line that fixes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+__all__ = [
+    "Backlog",
+    "JobState",
+    "JobStatus",
+    "LoopStatus",
+    "Phase",
+    "Quarantined",
+    "Status",
+    "TableHealth",
+    "TableStatus",
+    "Totals",
+]
+
+
+class TableHealth(StrEnum):
+    """How a table is doing."""
+
+    STARTING = "starting"
+    """It was found, and not every loop has ended once."""
+    OK = "ok"
+    FAILING = "failing"
+    """A loop fails and is tried again: the store does not answer, the disk is full."""
+    DEGRADED = "degraded"
+    """A loop fails in a way that does not mend itself: a person must look."""
+    LEFT = "left"
+    """The configuration leaves it alone."""
+
+
+class JobState(StrEnum):
+    """Where a job is, or how it ended."""
+
+    PLANNED = "planned"
+    RUNNING = "running"
+    COMMITTED = "committed"
+    UPLOADED = "uploaded"
+    """Without an index: it replaces its inputs once it has aged."""
+    CONFLICT = "conflict"
+    """Another operation changed an input: planned again."""
+    DAMAGED = "damaged"
+    """An input is not what its meta.json says: quarantined, and the others are planned again."""
+    FAILED = "failed"
+    """The store or the disk failed: tried again later."""
+    ABANDONED = "abandoned"
+    """The process was told to stop."""
+
+
+class Phase(StrEnum):
+    """What a running job does."""
+
+    MERGING = "merging"
+    UPLOADING = "uploading"
+    COMMITTING = "committing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStatus:
+    """One merge: planned, running or finished."""
+
+    number: int
+    """Counts from 1 in this process; 0 for one that is only planned."""
+    table: str
+    state: JobState
+    reason: str
+    details: str
+    labels: Mapping[str, str]
+    resolution: int
+    level: int
+    """The level of the result."""
+    inputs: tuple[str, ...]
+    rows: int
+    bytes: int
+    """Of the inputs together; as many, at most, are expected to be written."""
+    min_time_ms: int
+    max_time_ms: int
+    memory_bytes: int
+    """The bound that the merge keeps."""
+    disk_bytes: int
+    """What it may put into the work directory."""
+    started_ms: int | None = None
+    ended_ms: int | None = None
+    phase: Phase | None = None
+    progress: float = 0.0
+    """From 0 to 1: bytes written of those expected."""
+    seconds: float = 0.0
+    rows_per_s: float = 0.0
+    block: str | None = None
+    """The merged block."""
+    version: int | None = None
+    rows_out: int = 0
+    bytes_out: int = 0
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantined:
+    """A block that is kept from merges or from the table, until a person has decided."""
+
+    ulid: str
+    reason: str
+    since_ms: int
+    """When this process first saw it."""
+    command: str
+    """The command line that tells more, or mends it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopStatus:
+    """One loop over one table; ``tables`` over the lake."""
+
+    name: str
+    interval_s: float
+    running: bool = False
+    last_start_ms: int | None = None
+    last_success_ms: int | None = None
+    last_failure_ms: int | None = None
+    next_ms: int | None = None
+    failures: int = 0
+    """In a row, until now; 0 after a success."""
+    runs: int = 0
+    failed_runs: int = 0
+    """In this process's life."""
+    problem: str = ""
+    """Of the last failure; empty after a success."""
+    seconds: float = 0.0
+    """How long the last run took."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """What waits to be merged into blocks of one level."""
+
+    level: int
+    jobs: int
+    blocks: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """What this process has done to a table since it started."""
+
+    jobs: Mapping[str, int] = field(default_factory=dict)
+    """By how they ended (``JobState``)."""
+    merged_rows: int = 0
+    merged_bytes: int = 0
+    merge_seconds: float = 0.0
+    discovered: int = 0
+    marked: int = 0
+    withdrawn: int = 0
+    removed: int = 0
+    removed_objects: int = 0
+    removed_bytes: int = 0
+    retired: int = 0
+    """Blocks that retention took out."""
+    collected_entries: int = 0
+    collected_checkpoints: int = 0
+    written_checkpoints: int = 0
+    resumed: int = 0
+    """Uploaded merges of an earlier process that were committed instead of done again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableStatus:
+    """One table."""
+
+    name: str
+    url: str
+    health: TableHealth
+    problem: str = ""
+    """Why it is failing or degraded."""
+    fix: str = ""
+    """What to do about it."""
+    since_ms: int | None = None
+    """Since when it is as it is."""
+    indexed: bool = True
+    version: int | None = None
+    boundary: int | None = None
+    horizon: str | None = None
+    floor: str | None = None
+    blocks: int = 0
+    rows: int = 0
+    bytes: int = 0
+    seen_ms: int | None = None
+    """When these numbers were counted."""
+    backlog: tuple[Backlog, ...] = ()
+    planned: tuple[JobStatus, ...] = ()
+    running: tuple[JobStatus, ...] = ()
+    finished: tuple[JobStatus, ...] = ()
+    """The newest first."""
+    quarantined: tuple[Quarantined, ...] = ()
+    loops: tuple[LoopStatus, ...] = ()
+    waiting: int = 0
+    """Marked blocks that are due and held back by a rule."""
+    kept: int = 0
+    kept_bytes: int = 0
+    """Blocks that are not live, and that a version or a tag names."""
+    totals: Totals = field(default_factory=Totals)
+
+    @property
+    def backlog_jobs(self) -> int:
+        return sum(one.jobs for one in self.backlog)
+
+    @property
+    def backlog_bytes(self) -> int:
+        return sum(one.bytes for one in self.backlog)
+
+    @property
+    def last_success_ms(self) -> int | None:
+        """When every loop had ended well for the last time: the oldest of their last successes."""
+        ended = [one.last_success_ms for one in self.loops]
+        return None if not ended or None in ended else min(one for one in ended if one is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """The whole process."""
+
+    url: str
+    program: str
+    started_ms: int
+    now_ms: int
+    role: str
+    """``compactor``, or ``compactor/3`` for a shard."""
+    shard: tuple[int, int] | None = None
+    merges: bool = True
+    stopping: bool = False
+    not_ready: tuple[str, ...] = ()
+    """Why it is not ready; empty if it is."""
+    unhealthy: tuple[str, ...] = ()
+    """Why it must be restarted; empty if it need not."""
+    loops: tuple[LoopStatus, ...] = ()
+    """Those over the lake."""
+    tables: tuple[TableStatus, ...] = ()
+    month_cost: Mapping[str, float] = field(default_factory=dict)
+    """What a month of requests would cost, by price class."""
