@@ -1,8 +1,8 @@
 """Blockstore on Spark: the data source, and the faster ways in and out of a DataFrame.
 
 ``df.write.format("blockstore").mode("append").save(url)`` and ``spark.read.format("blockstore").load(url)`` work
-without this import. ``append`` and ``read`` do the same with less overhead; ``register`` makes the format known to a
-session whose lookup of ``pyspark_*`` modules is disabled by a broken one.
+without this import. ``append``, ``overwrite`` and ``read`` do the same with less overhead, and answer; ``register`` makes
+the format known to a session whose lookup of ``pyspark_*`` modules is disabled by a broken one.
 
 The only package of the project that imports pyspark. What it exports is imported at first use: every Python worker of
 Spark imports this package, and a task needs little of it.
@@ -15,12 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spark.appending import append
+    from spark.overwriting import overwrite
     from spark.reading import read
     from spark.registering import register
+    from spark.streaming.batch import foreach_batch
 
-__all__ = ["append", "read", "register"]
+__all__ = ["append", "foreach_batch", "read", "register"]
 
-_HOMES = {"append": "spark.appending", "read": "spark.reading", "register": "spark.registering"}
+_HOMES = {
+    "append": "spark.appending",
+    "foreach_batch": "spark.streaming.batch",
+    "read": "spark.reading",
+    "register": "spark.registering",
+}
 
 
 def __getattr__(name: str) -> Any:

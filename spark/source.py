@@ -9,14 +9,20 @@ it, and always have its schema.
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+)
 from pyspark.sql.types import StructType
 
-from blockstore.errors import Invalid
 from blockstore.world import World
 from spark.options import read_options, write_options
 from spark.planning import plan_write
 from spark.reader import FilteringReader, SnapshotReader
+from spark.streaming.options import asks_for_a_stream, sink_options, source_options
 from spark.target import Target, resolved
 from spark.writer import TasksWriter
 
@@ -33,6 +39,10 @@ class BlockstoreSource(DataSource):
         return "blockstore"
 
     def schema(self) -> StructType:
+        if asks_for_a_stream(self.options):
+            from spark.streaming.source import stream_schema
+
+            return stream_schema(source_options(self.options), World.real())
         self._target, _ = resolved(read_options(self.options), World.real())
         return self._target.spark_schema
 
@@ -42,10 +52,21 @@ class BlockstoreSource(DataSource):
         return (FilteringReader if options.filters else SnapshotReader)(snapshot, options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        options = write_options(self.options)
+        options = write_options(self.options, overwrite=overwrite)
+        return TasksWriter(plan_write(schema, options, World.real()))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        from spark.streaming.source import TableStreamReader
+
+        return TableStreamReader(source_options(self.options), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
+        from spark.streaming.sink import BatchWriter
+
+        options = sink_options(self.options)
         if overwrite:
             raise Invalid(
-                f"mode('overwrite') cannot replace the rows of {options.url}: use mode('append'), or write the rows "
-                "to a table of another name."
+                f"outputMode('complete') replaces all rows of {options.url} at every micro-batch, which a stream cannot: use "
+                "outputMode('append'), or foreachBatch with an overwrite of your own."
             )
-        return TasksWriter(plan_write(schema, options, World.real()))
+        return BatchWriter(plan_write(schema, options, World.real()))

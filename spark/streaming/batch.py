@@ -1,0 +1,110 @@
+"""A micro-batch as a job that counts once: its name, its commit, and the recipe for ``foreachBatch``.
+
+- A batch that was committed is done, and nothing of it is written again.
+- Spark runs only its last batch again. An earlier one that comes after a later one was committed is not the same
+  batch any more: its checkpoint was set back, or the name serves another stream. Taken for done, its rows would be
+  lost without a word; so it is a Conflict.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from blockstore.errors import Conflict, Invalid, NotFound
+from blockstore.format import Job, WrittenChunks
+from blockstore.index.batches import STREAM
+from blockstore.table import open_any
+from blockstore.world import World
+from spark.appending import append
+from spark.commit import commit
+from spark.options import DEFAULT_BUFFER_BYTES, DEFAULT_CHUNK_BYTES, checked_url
+from spark.plan import WritePlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["check_not_set_back", "commit_batch", "foreach_batch", "stream_job"]
+
+_QUERY = "sql.streaming.queryId"
+_log = logging.getLogger("blockstore.spark")
+
+
+def stream_job(stream: str, batch: int) -> Job:
+    """The job of one micro-batch."""
+    return Job(app=f"{STREAM}{stream}", batch=batch)
+
+
+def commit_batch(plan: WritePlan, written: Sequence[WrittenChunks], world: World) -> None:
+    """Make one visible block of what the tasks of a micro-batch wrote, unless it is there already."""
+    assert plan.job is not None, "a micro-batch is a job"
+    check_not_set_back(plan.url, plan.job, world)
+    block = commit(plan, written, world)
+    if block.already:
+        check_not_set_back(plan.url, plan.job, world)
+        _log.info("%s: batch %d was committed before, by block %s", plan.url, plan.job.batch, block.ulid)
+
+
+def check_not_set_back(url: str, job: Job, world: World) -> None:
+    """Raise Conflict if a later batch of the stream was committed."""
+    try:
+        table = open_any(url, world=world)
+    except NotFound:
+        return
+    app = table.log.state.batches.get(job.app)
+    if app is not None and job.batch < app.last:
+        raise Conflict(
+            f"batch {job.batch} of {job.app!r} comes to {url}, which has its batch {app.last} already: the stream's checkpoint "
+            "was set back or made anew, or another run of it is ahead, and nothing was written; start with a new checkpoint "
+            "location (and, with foreach_batch, another name), or stop the other run"
+        )
+
+
+def foreach_batch(
+    url: str,
+    *,
+    stream: str | None = None,
+    time_column: str | None = None,
+    sort_by: Iterable[str] = (),
+    labels: Mapping[str, str] | None = None,
+    buffer_bytes: int = DEFAULT_BUFFER_BYTES,
+    chunk_bytes: int = DEFAULT_CHUNK_BYTES,
+    tune: bool = True,
+) -> Callable[[DataFrame, int], None]:
+    """A function for ``writeStream.foreachBatch`` that appends each micro-batch to the table at ``url`` exactly once.
+
+    ``stream`` names the stream in the index; by default it is the query's id. Across Spark Connect, where the function runs
+    away from the query, it must be given. The other arguments are those of ``append``.
+    """
+    target = checked_url(url)
+    keys = (sort_by,) if isinstance(sort_by, str) else tuple(sort_by)
+
+    def write(batch: DataFrame, number: int) -> None:
+        job = stream_job(stream or _query(batch), number)
+        check_not_set_back(target, job, World.real())
+        append(
+            batch,
+            target,
+            job=job,
+            time_column=time_column,
+            sort_by=keys,
+            labels=labels,
+            buffer_bytes=buffer_bytes,
+            chunk_bytes=chunk_bytes,
+            tune=tune,
+        )
+
+    return write
+
+
+def _query(batch: DataFrame) -> str:
+    """The id of the query that a batch is of."""
+    context = getattr(batch.sparkSession, "_sc", None)
+    query = None if context is None else context.getLocalProperty(_QUERY)
+    if not query:
+        raise Invalid(
+            "Spark does not say here which query a batch is of, and without a name it could count twice: give one, "
+            "foreach_batch(url, stream='a name of its own')"
+        )
+    return str(query)

@@ -1,0 +1,123 @@
+"""What a user may say in ``option(…)`` of a stream, checked at once and turned into values.
+
+- ``start`` says where a new stream begins; Spark's checkpoint says it from then on.
+- A stream is named by its query, not by ``app`` and ``batch``: those are refused.
+- ``labels`` of a source are names of label columns that the stream has from its start, whether a block bears them yet
+  or not; ``labels`` of a sink are ``key=value`` pairs, as for every write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from blockstore.errors import Invalid
+from blockstore.operations.instants import to_ms
+from spark.option_texts import known, names, size, table_url, whole
+from spark.options import DEFAULT_PARTITION_BYTES, WriteOptions, write_options
+
+__all__ = ["Start", "StreamReadOptions", "StreamStart", "asks_for_a_stream", "sink_options", "source_options"]
+
+_STREAM_ONLY = ("start", "on_removal", "max_blocks", "max_bytes", "labels")
+_SOURCE = ("path", "columns", "where", "partition_size", *_STREAM_ONLY)
+_OF_SPARK = ("checkpointlocation", "queryname")
+"""Options of the query that Spark hands on to its sink."""
+
+
+class Start(StrEnum):
+    """Where a new stream begins."""
+
+    SNAPSHOT = "snapshot"
+    """With every row that the table has now, and then every new one."""
+    EARLIEST = "earliest"
+    """With every row of the oldest version left, and then what came after it."""
+    LATEST = "latest"
+    """With the next new row."""
+    VERSION = "version"
+    """With what a version added."""
+    TIME = "time"
+    """With what was added at or after a time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamStart:
+    """A start, and the version or the time (milliseconds since the epoch) that goes with it."""
+
+    kind: Start = Start.SNAPSHOT
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamReadOptions:
+    """Which rows a stream delivers, and how many at a time. None means all columns, every row, no limit."""
+
+    url: str
+    start: StreamStart = StreamStart()
+    ignores_removal: bool = False
+    """Whether removed and changed rows are passed over; else they stop the stream."""
+    columns: tuple[str, ...] | None = None
+    where: str | None = None
+    labels: tuple[str, ...] = ()
+    max_blocks: int | None = None
+    max_bytes: int | None = None
+    partition_bytes: int = DEFAULT_PARTITION_BYTES
+
+
+def asks_for_a_stream(options: Mapping[str, str]) -> bool:
+    """Whether an option is there that only ``spark.readStream`` has."""
+    return any(name.lower() in _STREAM_ONLY for name in options)
+
+
+def source_options(options: Mapping[str, str]) -> StreamReadOptions:
+    """The options of ``spark.readStream``; raises Invalid naming the one that is wrong."""
+    for name in options:
+        if name.lower() in ("version", "as_of", "tag"):
+            raise Invalid(
+                f"option {name!r} names one snapshot, and a stream follows the table: option('start', …) says where it begins."
+            )
+    given = known(options, _SOURCE, "stream")
+    columns, blocks, limit = given.get("columns"), given.get("max_blocks"), given.get("max_bytes")
+    return StreamReadOptions(
+        url=table_url(given, "load"),
+        start=_start(given.get("start", Start.SNAPSHOT).strip()),
+        ignores_removal=_ignores(given.get("on_removal", "stop")),
+        columns=None if columns is None else names(columns, "columns"),
+        where=given.get("where"),
+        labels=names(given.get("labels", ""), "labels"),
+        max_blocks=None if blocks is None else whole(blocks, "max_blocks", least=1),
+        max_bytes=None if limit is None else size(given, "max_bytes", 0),
+        partition_bytes=size(given, "partition_size", DEFAULT_PARTITION_BYTES),
+    )
+
+
+def sink_options(options: Mapping[str, str]) -> WriteOptions:
+    """The options of ``writeStream``; raises Invalid naming the one that is wrong."""
+    given = {name.lower(): value for name, value in options.items() if name.lower() not in _OF_SPARK}
+    for name in ("app", "batch"):
+        if name in given:
+            raise Invalid(
+                f"option {name!r} is not for streams: a stream's job is its query and the number of the micro-batch, both "
+                "kept in its checkpoint."
+            )
+    return write_options(given)
+
+
+def _start(text: str) -> StreamStart:
+    if text.lower() in (Start.SNAPSHOT, Start.EARLIEST, Start.LATEST):
+        return StreamStart(kind=Start(text.lower()))
+    if text.isascii() and text.isdigit():
+        return StreamStart(kind=Start.VERSION, at=whole(text, "start", least=1))
+    try:
+        return StreamStart(kind=Start.TIME, at=to_ms(text))
+    except Invalid:
+        raise Invalid(
+            f"option start={text!r}: expected snapshot, earliest, latest, the number of a version, or a time such as "
+            "'2024-01-31T12:00:00Z'."
+        ) from None
+
+
+def _ignores(text: str) -> bool:
+    if text.lower() not in ("stop", "ignore"):
+        raise Invalid(f"option on_removal={text!r}: expected stop or ignore.")
+    return text.lower() == "ignore"

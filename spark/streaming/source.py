@@ -1,0 +1,178 @@
+"""The streaming source: what ``spark.readStream.format("blockstore")`` asks for, answered from the table's index.
+
+- An offset is a ``Position``. Spark asks for the next one, plans the rows between two of them, and keeps both in its
+  checkpoint; a batch that was planned is planned again from the same two after a restart, and has the same rows.
+- The schema is fixed when the query starts. Columns that the table gets later are seen after a restart, and so are
+  labels that nobody named; a block without a label has null there.
+- One process answers for a query as long as it runs; tasks are handed whole plans, and open their own bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+import blockstore as bs
+from blockstore.bucket import open_bucket
+from blockstore.errors import Invalid
+from blockstore.format.definition import Definition
+from blockstore.index.blocks import Blocks
+from blockstore.scan.candidates import streams_of
+from blockstore.scan.execute import read_plan
+from blockstore.scan.plan import ScanPlan, plan_scan
+from blockstore.scan.snapshot import Snapshot
+from blockstore.table import Table
+from blockstore.world import World
+from spark.batches import conform
+from spark.reader import gathered
+from spark.streaming.following import NO_LIMIT, Follower, Limit, Window
+from spark.streaming.options import StreamReadOptions
+from spark.streaming.position import Position
+from spark.types import batch_schema, spark_schema
+
+__all__ = ["PlanPartition", "TableStreamReader", "stream_schema"]
+
+
+def stream_schema(options: StreamReadOptions, world: World) -> StructType:
+    """The columns of a stream. Raises Invalid for a column or a condition that the table does not know."""
+    table = _opened(options, world)
+    nothing = Snapshot(definition=table.definition, version=table.log.state.version)
+    try:
+        plan = plan_scan(
+            nothing, columns=options.columns, where=options.where, labels=_labels(table, options)
+        )
+    except Invalid as error:
+        raise Invalid(
+            f"{error}; a label that no block bears now is named in option('labels', 'a,b')"
+        ) from error
+    return spark_schema(plan.output_schema)
+
+
+class PlanPartition(InputPartition):
+    """What one task reads: a plan with its own chunks."""
+
+    def __init__(self, plan: ScanPlan) -> None:
+        super().__init__(None)
+        self.plan = plan
+
+
+@dataclass(slots=True)
+class _Following:
+    """What only the process that follows the table holds."""
+
+    table: Table
+    follower: Follower
+    labels: tuple[str, ...]
+    last: Window | None = None
+    """What the last answer was based on: Spark asks for its partitions next."""
+    target: int | None = None
+    """The version at which a query with Trigger.AvailableNow ends."""
+
+
+class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Follows one table for one query."""
+
+    def __init__(self, options: StreamReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._following: _Following | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_following": None}
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        return self._here.follower.begin(self._options.start, self._latest()).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        if self._options.max_blocks is not None:
+            return ReadMaxFiles(self._options.max_blocks)
+        if self._options.max_bytes is not None:
+            return ReadMaxBytes(self._options.max_bytes)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        here = self._here
+        window = here.follower.window(Position.from_json(start), self._latest(), self._limit(limit))
+        if window.end == window.start:
+            return start
+        here.last = window
+        return window.end.to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        return Position(version=self._here.table.log.state.version).to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._here.target = self._here.table.log.poll().version
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        here = self._here
+        first, last = Position.from_json(start), Position.from_json(end)
+        window = here.last
+        if window is None or (window.start, window.end) != (first, last):
+            here.table.log.poll()
+            window = here.follower.between(first, last)
+        plan = self._plan(here.table.definition, here.labels, window)
+        pieces = gathered(plan.chunks, self._options.partition_bytes) if plan.chunks else []
+        return [PlanPartition(replace(plan, chunks=chunks)) for chunks in pieces]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, PlanPartition)
+        pa.set_cpu_count(1)
+        world = World.real()
+        wanted = batch_schema(self._schema)
+        for batch in read_plan(open_bucket(self._options.url, world), partition.plan, world):
+            yield conform(batch, wanted)
+
+    def _plan(self, definition: Definition, labels: tuple[str, ...], window: Window) -> ScanPlan:
+        snapshot = Snapshot(
+            definition=definition, version=window.end.version, blocks=Blocks.of(window.blocks)
+        )
+        return plan_scan(snapshot, columns=self._schema.names, where=self._options.where, labels=labels)
+
+    def _limit(self, limit: ReadLimit) -> Limit:
+        """Ours, where Spark asks for what ``getDefaultReadLimit`` said: it can say one of the two only."""
+        if isinstance(limit, ReadAllAvailable):
+            return NO_LIMIT
+        return Limit(blocks=self._options.max_blocks, bytes=self._options.max_bytes)
+
+    def _latest(self) -> int:
+        """The newest version, as far as the query may go."""
+        here = self._here
+        newest = here.table.log.poll().version
+        return newest if here.target is None else min(newest, here.target)
+
+    @property
+    def _here(self) -> _Following:
+        if self._following is None:
+            table = _opened(self._options, World.real())
+            self._following = _Following(
+                table=table,
+                follower=Follower(table.log, ignores_removal=self._options.ignores_removal),
+                labels=_labels(table, self._options),
+            )
+        return self._following
+
+
+def _opened(options: StreamReadOptions, world: World) -> Table:
+    """The table. Raises Invalid where it has no versions to follow."""
+    table = bs.open(options.url, world=world)
+    table.log  # noqa: B018 - raises Invalid for a table without an index
+    return table
+
+
+def _labels(table: Table, options: StreamReadOptions) -> tuple[str, ...]:
+    """Every label column that the stream may name: those that blocks bear, the table's own, and those that were named."""
+    borne = {name for stream in streams_of(Snapshot.of(table.log.state)) for name in stream}
+    return tuple(sorted({*borne, *table.definition.labels, *options.labels}))
