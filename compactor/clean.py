@@ -21,6 +21,7 @@ import logging
 from dataclasses import dataclass, replace
 
 from blockstore.errors import Invalid
+from blockstore.format.properties import Consistency
 from blockstore.index.change import RaiseWatermarks
 from blockstore.index.epochs import Held, check_held
 from blockstore.index.kept import Kept
@@ -150,7 +151,14 @@ class Cleaner:
     def _remove(self, look: _Look, decisions: list[Decision]) -> Removed:
         table = self._table
         directories = _directories(look.sight)
-        remover = Remover(table.bucket, table.world, directories, rate=self._rate, fresh=look.fresh)
+        remover = Remover(
+            table.bucket,
+            table.world,
+            directories,
+            rate=self._rate,
+            fresh=look.fresh,
+            listings_lag=look.sight.properties.consistency is Consistency.EVENTUAL,
+        )
         return remover.remove(decisions)
 
     def _tell(self, cleaned: Cleaned) -> None:

@@ -220,7 +220,8 @@ def look_at(bucket: ReadBucket, directory: Directory, before: Seen | None) -> tu
     if meta is None and META in directory.objects:
         directory = _without(directory, META)
     found = _found(bucket, directory, meta, mark)
-    settled = found.directory.objects.keys() == listed.objects.keys()
+    # A second look may lag behind the first: what it showed holds for this time only.
+    settled = found.directory == listed
     return found, Seen(listed, found if settled else None, meta, mark)
 
 

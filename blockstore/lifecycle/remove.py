@@ -4,6 +4,9 @@ Rules:
 - R7: meta.json is deleted, and that is answered, before anything else of a block is sent; deletion-mark.json goes last, after
   everything else was answered. A process that dies anywhere leaves a directory without a meta.json and with its mark,
   which the next pass finds and finishes.
+- Where listings lag (``consistency = eventual``) each key lags by itself, and one that shows meta.json still and the mark
+  no more would bring back a block that a person took away. There the mark is written anew before meta.json goes, and stays
+  until a later pass finds it alone and ``delete_delay`` old.
 - R7 between blocks: a block is begun once all that its decision puts before it are gone.
 - R8: before each DELETE a decision is dropped whose listing is older than ``delete_delay``/2 (``Freshness``). By then another
   process may have seen what this one did not.
@@ -95,12 +98,14 @@ class Remover:
         *,
         rate: Rate,
         fresh: Freshness,
+        listings_lag: bool = False,
     ) -> None:
         self._bucket = bucket
         self._world = world
         self._directories = directories
         self._rate = rate
         self._fresh = fresh
+        self._listings_lag = listings_lag
         self._silent = 0
 
     def remove(self, decisions: Sequence[Decision]) -> Removed:
@@ -170,9 +175,7 @@ class Remover:
         changed = dict(zip(ulids, looked, strict=True))
         result.dropped.update({ulid: why for ulid, why in changed.items() if why is not None})
         going = [ulid for ulid, why in changed.items() if why is None]
-        for step in zip(
-            *(removal_steps(ulid, self._directories[ulid].objects) for ulid in going), strict=True
-        ):
+        for step in zip(*(self._steps(ulid) for ulid in going), strict=True):
             keys = [key for keys in step for key in keys]
             for start in range(0, len(keys), _BATCH):
                 batch = keys[start : start + _BATCH]
@@ -180,6 +183,14 @@ class Remover:
                     return []
                 self._bucket.delete(batch)
         return going
+
+    def _steps(self, ulid: str) -> tuple[list[str], list[str], list[str]]:
+        """What is deleted of a block, and in which order; where listings lag its mark is renewed, and stays."""
+        meta, rest, mark = removal_steps(ulid, self._directories[ulid].objects)
+        if self._listings_lag and mark and (meta or rest):
+            self._bucket.put(deletion_mark_key(ulid), self._bucket.get(deletion_mark_key(ulid)).data)
+            mark = []
+        return meta, rest, mark
 
     def _may_send(self, requests: int, ulids: list[str], result: Removed) -> bool:
         """Wait for our turn, and then see whether the decisions still hold."""

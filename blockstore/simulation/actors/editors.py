@@ -150,4 +150,4 @@ def _history(process: Process) -> History:
     return history
 
 
-EDITOR = Role(name="editor", act=edit, count=2, sleep=0.1, share=0.8, kinds=(Kind.INDEXED,))
+EDITOR = Role(name="editor", act=edit, count=2, sleep=0.2, share=1.0, kinds=(Kind.INDEXED,))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from blockstore.care.marking import Marker, MarkKind
-from blockstore.errors import BlockstoreError, VersionExpired
+from blockstore.errors import BlockstoreError, Conflict, VersionExpired
 from blockstore.operations.restore import TEMPORARY
 from blockstore.simulation.actors.doors import met, open_table
 from blockstore.simulation.process import Process, Role
@@ -25,7 +25,7 @@ def keep_order(process: Process, thread: int) -> None:
     table = open_table(process)
     deeds: list[Callable[[Process, Table], None]] = [_mark, _keep_from_merges]
     if table.indexed:
-        deeds += [_tag, _tag, _untag, _untag, _alter, _clear]
+        deeds += [_tag, _tag, _untag, _untag, _contest, _alter, _clear]
     while not process.finishing:
         try:
             process.draw.choice(deeds)(process, table)
@@ -59,6 +59,27 @@ def _tag(process: Process, table: Table) -> None:
         return
     del doubts[name]
     history.keep(name, version)
+
+
+def _contest(process: Process, table: Table) -> None:
+    """Ask for a name that stands for another version: a conflict, whatever the store does meanwhile."""
+    tags = {
+        name: version for name, version in table.log.poll().tags.items() if not name.startswith(TEMPORARY)
+    }
+    if not tags:
+        return
+    name = process.draw.choice(sorted(tags))
+    history = process.stage.judge.history
+    assert history is not None
+    if tags[name] == history.latest.state.version:
+        return
+    try:
+        table.tag(name)
+    except Conflict as error:
+        met(process, error)
+        return
+    if tags[name] == history.kept.get(name):
+        raise Violation(f"tag {name!r} keeps version {tags[name]}, and was given to another version as well")
 
 
 def _untag(process: Process, table: Table) -> None:
@@ -130,4 +151,4 @@ def _marker(table: Table) -> Marker:
     )
 
 
-LIBRARIAN = Role(name="librarian", act=keep_order, kinds=(Kind.INDEXED, Kind.LISTED))
+LIBRARIAN = Role(name="librarian", act=keep_order, kinds=(Kind.INDEXED, Kind.LISTED), share=0.9)

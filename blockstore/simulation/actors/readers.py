@@ -108,4 +108,4 @@ def _read_later(
 
 READER = Role(name="reader", act=read, count=2, kinds=(Kind.INDEXED,))
 LISTER = Role(name="lister", act=read_by_listing, count=2)
-HISTORIAN = Role(name="historian", act=read_the_past, kinds=(Kind.INDEXED,))
+HISTORIAN = Role(name="historian", act=read_the_past, share=0.9, kinds=(Kind.INDEXED,))

@@ -110,9 +110,9 @@ def _next_job(process: Process) -> Job:
     """The next batch; now and then one that was left out before, which is too low by now."""
     last: int = process.notes.get("batch", -1)
     left_out: list[int] = process.notes.setdefault("left out", [])
-    if left_out and process.draw.chance(0.3):
+    if left_out and process.draw.chance(0.5):
         return Job(process.name, left_out.pop())
-    if process.draw.chance(0.15):
+    if process.draw.chance(0.3):
         last += 1
         left_out.append(last)
     process.notes["batch"] = last + 1

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from blockstore.bucket.api import ObjectInfo
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.metered import Metered
+from blockstore.bucket.wrapper import Wrapper
 from blockstore.errors import Unavailable
 from blockstore.format.block import BlockMeta, ChunkFile
 from blockstore.format.marks import DeletionMark, MarkReason, encode_mark
@@ -22,7 +23,7 @@ from blockstore.format.meta import encode
 from blockstore.format.sources import write_sources
 from blockstore.lifecycle.catalog import Catalog, Synced
 from blockstore.lifecycle.listing import Damage
-from blockstore.names import deletion_mark_key, meta_key, object_key, sources_path
+from blockstore.names import DELETION_MARK, deletion_mark_key, meta_key, object_key, sources_path
 from blockstore.world import World
 from tests.blockstore.lifecycle.blocks import START_MS, block, ulid
 
@@ -158,6 +159,31 @@ class TestTrust:
         assert catalog.sync().found[ulid(1)].meta is None
         memory.delete([object_key(ulid(1), CHUNK.path)])
         assert catalog.sync().found == {}
+
+    def test_what_a_second_look_showed_is_not_taken_for_what_the_listing_shows(
+        self, memory: MemoryBucket, world: World
+    ) -> None:
+        """Where listings lag, the second look may show what has been replaced since."""
+        meta = store(memory, block(1))
+        mark(memory, meta.ulid, MarkReason.MANUAL)
+        memory.delete([object_key(meta.ulid, CHUNK.path)])
+        lagging = list(memory.list())
+        world.clock.sleep(60)
+        mark(memory, meta.ulid, MarkReason.MANUAL)
+
+        class SecondLookLags(Wrapper):
+            def list(
+                self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+            ) -> Iterator[ObjectInfo]:
+                if prefix:
+                    return iter([info for info in lagging if info.key.startswith(prefix)])
+                return super().list(prefix, start_after=start_after, recursive=recursive)
+
+        catalog = Catalog(SecondLookLags(memory), world)
+        assert catalog.sync().found[meta.ulid].damage is not None
+        catalog.bucket = memory
+        found = catalog.sync().found[meta.ulid]
+        assert found.directory.objects[DELETION_MARK].modified_ms == START_MS + 60_000
 
     def test_a_list_of_sources_that_was_missing_and_came_back_is_seen(
         self, memory: MemoryBucket, world: World

@@ -71,10 +71,13 @@ def remove(
     *decisions: Decision,
     per_s: float = 1e6,
     fresh: Freshness | None = None,
+    listings_lag: bool = False,
 ) -> Removed:
     listed = list_directories(bucket).directories
     fresh = fresh or Freshness(world.clock, HALF_S)
-    return Remover(bucket, world, listed, rate=Rate(world.clock, per_s), fresh=fresh).remove(decisions)
+    rate = Rate(world.clock, per_s)
+    remover = Remover(bucket, world, listed, rate=rate, fresh=fresh, listings_lag=listings_lag)
+    return remover.remove(decisions)
 
 
 def deleted(faulty: FaultyBucket) -> list[tuple[int, str]]:
@@ -108,6 +111,23 @@ def test_a_step_is_sent_once_the_one_before_is_answered(bucket: MemoryBucket, wo
     ]
     assert (found.blocks, found.objects, found.bytes) == ([ulid(1), ulid(2), ulid(3)], 15, 75)
     assert list(bucket.list()) == []
+
+
+def test_where_listings_lag_the_mark_is_renewed_and_outlives_what_a_listing_may_still_show(
+    bucket: MemoryBucket, world: World
+) -> None:
+    """R7: key by key a listing may show the meta.json of a block, and no mark on it any more."""
+    marked_ms = bucket.head(deletion_mark_key(ulid(1))).modified_ms
+    world.clock.sleep(3_600)
+    faulty = FaultyBucket(bucket)
+    assert remove(faulty, world, decision(1), listings_lag=True).blocks == [ulid(1)]
+    begun = [call.method for call in faulty.calls if call.method in ("put", "delete")]
+    assert begun[0] == "put", "the mark is renewed before meta.json goes"
+    assert list(list_directories(bucket).directories[ulid(1)].objects) == [DELETION_MARK]
+    assert bucket.head(deletion_mark_key(ulid(1))).modified_ms == marked_ms + 3_600_000
+    assert bucket.get(deletion_mark_key(ulid(1))).data == b"12345"
+    remove(bucket, world, decision(1), listings_lag=True)
+    assert ulid(1) not in list_directories(bucket).directories
 
 
 def test_a_block_is_begun_after_all_that_must_go_before_it(bucket: MemoryBucket, world: World) -> None:

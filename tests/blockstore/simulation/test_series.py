@@ -9,15 +9,19 @@ import sys
 import pytest
 
 from blockstore.simulation.actors.cast import cast
+from blockstore.simulation.report import Section
 from blockstore.simulation.run import run
 from blockstore.simulation.series import run_series
 from tests.blockstore.simulation.plants import PLANTS
 from tests.support.tally import tally
 
 STEPS = 2_000
-SEEDS = 60
-LEAST = 20
-"""How often each fault, answer and event happens in all runs together, or the series proves too little."""
+SEEDS = 80
+LEAST = 100
+"""How often each fault, answer and error happens in all runs together, or the series proves too little."""
+RARELY = 25
+"""The same for each refusal of the index, which needs two to meet."""
+REFUSALS = ("BlockCondemned", "Conflict", "Fenced", "Invalid", "Moved", "block left out: accounted")
 
 PLANTED_SEEDS = 50
 
@@ -53,6 +57,8 @@ def test_no_seed_breaks_a_promise_and_everything_happens_often_enough() -> None:
         f"--steps {STEPS}"
     )
     assert series.report.missing(LEAST) == []
+    refused = series.report.of(Section.REFUSALS)
+    assert {name: refused.get(name, 0) for name in REFUSALS if refused.get(name, 0) < RARELY} == {}
     tally("simulated steps", series.steps)
 
 
