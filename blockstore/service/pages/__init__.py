@@ -2,6 +2,6 @@
 
 Rules:
 - A page loads nothing from another host: its libraries are package data (``static/vendor``, made by ``scripts/assets``).
-- The content security policy admits no inline script and no inline style (``security.py``).
+- The content security policy admits no inline script and no inline style (``blockstore.service.serving``).
 - Names, labels and reasons come from the bucket: they reach a page as JSON and stand in it as text, never as markup.
 """

@@ -24,8 +24,8 @@ from blockstore.world import World
 __all__ = ["LiveTimelines", "detail_of", "look"]
 
 
-def look(table: Table, quarantined: Mapping[str, str] | None = None) -> Timeline:
-    """The table's timeline as of now."""
+def look(table: Table, quarantined: Mapping[str, str] | None = None, *, name: str | None = None) -> Timeline:
+    """The table's timeline as of now, under ``name`` or the table's own."""
     listing = table.catalog.listing()
     state = table.log.poll() if table.indexed else None
 
@@ -36,7 +36,7 @@ def look(table: Table, quarantined: Mapping[str, str] | None = None) -> Timeline
     found = table.catalog.look(listing, skip=answered_by_index).found
     definition = table.definition
     return timeline_of(
-        table.name,
+        name or table.name,
         state=state,
         sighting=Sighting(listing=listing, found=found),
         now_ms=listing.now_ms,
@@ -99,7 +99,7 @@ class LiveTimelines:
         with kept.lock:
             now_s = self._clock.monotonic_s()
             if kept.timeline is None or now_s - kept.taken_s >= self._refresh_s:
-                kept.timeline = look(handle, self._quarantined(table))
+                kept.timeline = look(handle, self._quarantined(table), name=table)
                 kept.taken_s = self._clock.monotonic_s()
             return kept.timeline
 

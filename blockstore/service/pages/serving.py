@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from blockstore.service.pages.security import SecurityHeaders
+from blockstore.service.serving import SecurityHeaders
 
 __all__ = ["MIDDLEWARE", "STATIC", "json_answer", "page_route", "static_route"]
 

@@ -1,0 +1,44 @@
+"""The addresses of the compactor's page.
+
+``/`` is the page, ``/page`` its files, ``/static`` what it shares with the gateway's, ``/api/status`` and
+``/api/timeline`` what it shows. All of it is read only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.routing import BaseRoute, Route
+
+from blockstore.service.pages.live import LiveTimelines
+from blockstore.service.pages.routes import answering, timeline_routes
+from blockstore.service.pages.serving import MIDDLEWARE, page_route, static_route
+from compactor.web.encode import encode_status
+from compactor.web.source import PageSource
+
+__all__ = ["routes"]
+
+_FILES = Path(__file__).parent / "static"
+
+
+def routes(source: PageSource, *, refresh_s: float = 10.0) -> list[BaseRoute]:
+    """The page's routes. A table's timeline is looked at anew at most every ``refresh_s``."""
+
+    def quarantined(table: str) -> Mapping[str, str]:
+        found = (one for one in source.status().tables if one.name == table)
+        return {one.ulid: one.reason for status in found for one in status.quarantined}
+
+    timelines = LiveTimelines(source.open, source.world, quarantined=quarantined, refresh_s=refresh_s)
+
+    def status(_: Request) -> bytes:
+        return encode_status(source.status())
+
+    return [
+        page_route("/", _FILES / "index.html"),
+        static_route("/page", _FILES),
+        static_route(),
+        Route("/api/status", answering(status), methods=["GET"], middleware=MIDDLEWARE),
+        *timeline_routes(timelines, "/api/timeline"),
+    ]
