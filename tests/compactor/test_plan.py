@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blockstore.format.block import StreamKey
+from blockstore.ids import ulid_at
 from compactor.plan import Candidate, PlannedJob, PlanSettings, Reason, plan
 
 HOUR = 3_600_000
@@ -19,9 +20,17 @@ EU = StreamKey((("cluster", "eu1"),), 0)
 LATER = 10_000 * DAY
 
 
-def block(number: int, start: int, end: int, *, size: int = MIB, **more: object) -> Candidate:
+def ulid_of(number: int, created: int = LATER) -> str:
+    """Blocks are new unless a test says when they were made."""
+    return f"{ulid_at(created)[:10]}{number:016d}"
+
+
+def block(
+    number: int, start: int, end: int, *, size: int = MIB, created: int = LATER, **more: object
+) -> Candidate:
     values = {"stream": STREAM, "rows": 100, "level": 1, **more}
-    return Candidate(ulid=f"{number:026d}", min_time=start, max_time=end, bytes=size, **values)  # type: ignore[arg-type]
+    ulid = ulid_of(number, created)
+    return Candidate(ulid=ulid, min_time=start, max_time=end, bytes=size, **values)  # type: ignore[arg-type]
 
 
 def hourly(count: int, *, first: int = 0, **more: object) -> list[Candidate]:
@@ -34,7 +43,7 @@ def only(jobs: tuple[PlannedJob, ...]) -> PlannedJob:
 
 
 def ulids(job: PlannedJob) -> list[int]:
-    return [int(one.ulid) for one in job.inputs]
+    return [int(one.ulid[10:]) for one in job.inputs]
 
 
 @st.composite
@@ -48,6 +57,8 @@ def candidates(draw: st.DrawFn) -> list[Candidate]:
                 start,
                 start + draw(st.sampled_from([1, HOUR, 3 * HOUR, DAY, 20 * DAY])),
                 size=draw(st.sampled_from([0, 1, MIB, 5 * MIB, 40 * MIB, 900 * MIB])),
+                created=draw(st.sampled_from([0, 39 * DAY, LATER])),
+                level=draw(st.integers(1, 3)),
                 stream=draw(st.sampled_from([STREAM, EU])),
                 timed=draw(st.booleans()),
                 no_compact=draw(st.integers(0, 9)) == 0,
@@ -66,13 +77,15 @@ SETTINGS = st.builds(
 NOW = st.sampled_from([0, 20 * DAY, 41 * DAY, LATER])
 
 
-def applied(blocks: list[Candidate], jobs: tuple[PlannedJob, ...], first: int) -> list[Candidate]:
+def applied(
+    blocks: list[Candidate], jobs: tuple[PlannedJob, ...], first: int, now: int = LATER
+) -> list[Candidate]:
     """The blocks after the jobs: each job's inputs are one block."""
     gone = {one.ulid for job in jobs for one in job.inputs}
     merged = [
         replace(
             job.inputs[0],
-            ulid=f"{first + place:026d}",
+            ulid=ulid_of(first + place, now),
             min_time=job.min_time,
             max_time=job.max_time,
             rows=job.rows,
@@ -118,7 +131,7 @@ def test_planning_and_merging_in_turn_come_to_an_end_and_keep_every_row(
         jobs = plan(blocks, settings, now)
         if not jobs:
             break
-        blocks = applied(blocks, jobs, first)
+        blocks = applied(blocks, jobs, first, now)
         first += 1000
     assert plan(blocks, settings, now) == ()
     assert sum(one.rows for one in blocks) == rows
@@ -130,7 +143,8 @@ def test_a_block_is_never_rewritten_for_less_than_its_share(
 ) -> None:
     for job in plan(blocks, settings, LATER):
         largest = max(one.bytes for one in job.inputs)
-        if largest > 4 * MIB and job.reason is not Reason.SIZE:
+        waited = any(LATER - one.created_ms >= 2 * HOUR for one in job.inputs)
+        if largest > 4 * MIB and job.reason is not Reason.SIZE and not waited:
             assert (job.bytes - largest) * settings.tier_blocks >= largest
 
 
@@ -208,13 +222,102 @@ def test_a_job_is_at_most_as_large_as_a_block_may_be() -> None:
 def test_overlapping_blocks_come_first_then_the_oldest() -> None:
     calm = [block(0, 0, HOUR), block(1, HOUR, 2 * HOUR)]
     overlapping = [block(2, 20 * DAY, 20 * DAY + HOUR), block(3, 20 * DAY, 20 * DAY + 2 * HOUR)]
-    older = [replace(one, ulid=f"{number:026d}", stream=EU) for number, one in enumerate(calm, 4)]
-    jobs = plan([*calm, *overlapping, *older], PlanSettings(), LATER)
+    older = [block(4, 14 * DAY, 14 * DAY + HOUR), block(5, 14 * DAY + HOUR, 14 * DAY + 2 * HOUR)]
+    jobs = plan([*older, *calm, *overlapping], PlanSettings(ranges_ms=(2 * HOUR,)), LATER)
     assert [(job.reason, ulids(job)) for job in jobs] == [
         (Reason.OVERLAP, [2, 3]),
         (Reason.WINDOW, [0, 1]),
         (Reason.WINDOW, [4, 5]),
     ]
+
+
+def test_streams_take_turns_so_that_none_waits_for_the_backlog_of_another() -> None:
+    busy = [
+        block(2 * number + half, number * 14 * DAY, number * 14 * DAY + HOUR)
+        for number in range(50)
+        for half in range(2)
+    ]
+    quiet = [block(200 + half, 49 * 14 * DAY, 49 * 14 * DAY + HOUR, stream=EU) for half in range(2)]
+    jobs = plan([*busy, *quiet], PlanSettings(), LATER)
+    assert len(jobs) == 51
+    assert {job.stream for job in jobs[:2]} == {STREAM, EU}
+    assert [job.min_time for job in jobs if job.stream == STREAM] == [n * 14 * DAY for n in range(50)]
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_the_wait_of_the_first_level_ends_after_the_first_range(timed: bool) -> None:
+    start = LATER  # of a window that is still open; or of none
+    few = [block(number, start, start + 9 * HOUR, created=LATER, timed=timed) for number in range(3)]
+    assert plan(few, PlanSettings(), LATER + 2 * HOUR - 1) == ()
+    job = only(plan(few, PlanSettings(), LATER + 2 * HOUR))
+    assert (job.reason, ulids(job)) == (Reason.WAIT, [0, 1, 2])
+
+
+def test_one_block_alone_waits_for_ever_since_there_is_nothing_to_merge_it_with() -> None:
+    assert plan([block(0, 0, 1, created=0, timed=False)], PlanSettings(), LATER) == ()
+
+
+def test_a_wait_that_ended_rewrites_no_large_block_of_a_higher_level() -> None:
+    large = [block(number, 0, 1, size=900 * MIB, level=2, timed=False, created=0) for number in range(3)]
+    fresh = [block(number, 0, 1, size=900 * MIB, timed=False, created=0) for number in range(3, 5)]
+    assert ulids(only(plan([*large, *fresh], PlanSettings(), LATER))) == [3, 4]
+    assert plan([*large, fresh[0]], PlanSettings(), LATER) == ()
+
+
+def trickle(every_ms: int, count: int, **more: object) -> tuple[int, int, int]:
+    """One tiny block after the other: the most blocks there ever were, bytes come in, bytes rewritten."""
+    blocks: list[Candidate] = []
+    most, written = 0, 0
+    for number in range(count):
+        now = LATER + number * every_ms
+        blocks.append(block(number, now, now + 1, size=1_000, created=now, **more))
+        for turn in range(10):
+            jobs = plan(blocks, PlanSettings(), now)
+            if not jobs:
+                break
+            written += sum(job.bytes for job in jobs)
+            blocks = applied(blocks, jobs, 100_000 + 100 * number + 10 * turn, now)
+        most = max(most, len(blocks))
+    return most, 1_000 * count, written
+
+
+@pytest.mark.parametrize("every_ms", [60_000, HOUR, 3 * HOUR])
+def test_a_stream_of_tiny_blocks_stays_few_blocks_at_a_bounded_price(every_ms: int) -> None:
+    most, _, written = trickle(every_ms, 600, timed=False)
+    assert most <= 8
+    # Each two hours, or each tier of blocks, one small block is rewritten.
+    rewritings = max(600 * every_ms / (2 * HOUR), 600 / 8)
+    assert written <= min(rewritings, 600) * 600_000
+
+
+def test_a_late_block_beside_a_large_one_joins_it_once_it_has_waited_for_the_windows_length() -> None:
+    large = block(0, 0, 14 * DAY, size=50_000 * MIB, created=LATER, level=2)
+    late = block(1, HOUR, 2 * HOUR, created=LATER)
+    assert plan([large, late], PlanSettings(), LATER + 14 * DAY - 1) == ()
+    assert ulids(only(plan([large, late], PlanSettings(), LATER + 14 * DAY))) == [0, 1]
+    assert plan([large, late], PlanSettings(max_block_bytes=50_000 * MIB), LATER + 14 * DAY) == ()
+
+
+def test_a_job_says_what_it_reads_writes_and_needs() -> None:
+    job = only(plan(hourly(4, size=30 * MIB), PlanSettings(memory_bytes=256 * MIB), LATER))
+    assert (job.rows, job.bytes, job.level) == (400, 120 * MIB, 2)
+    assert job.memory_bytes == 256 * MIB
+    assert job.work_bytes >= job.bytes
+    tiny = only(plan(hourly(4, size=10), PlanSettings(), LATER))
+    assert tiny.memory_bytes < 256 * MIB
+
+
+@given(candidates(), SETTINGS)
+def test_each_byte_is_rewritten_a_bounded_number_of_times(
+    blocks: list[Candidate], settings: PlanSettings
+) -> None:
+    """A settled backlog costs one rewriting a window, and one a tier."""
+    there, written, first = sum(one.bytes for one in blocks), 0, 1000
+    while jobs := plan(blocks, settings, LATER):
+        written += sum(job.bytes for job in jobs)
+        blocks = applied(blocks, jobs, first)
+        first += 1000
+    assert written <= there * (len(settings.ranges_ms) + 6)
 
 
 def test_blocks_about_to_expire_are_left_alone() -> None:
