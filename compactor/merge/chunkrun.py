@@ -23,6 +23,7 @@ from blockstore.format.block import ChunkFile
 from blockstore.format.schema import adapt
 from compactor.merge.engine import DamagedInput
 from compactor.merge.order import KeyPart
+from compactor.merge.ranges import KeyRange
 from compactor.merge.stage import Stage, Staged
 
 __all__ = ["SOURCE", "ChunkRun", "ChunkSpec", "Sources"]
@@ -81,6 +82,8 @@ class ChunkSpec:
     excepted: frozenset[int] = frozenset()
     floor: KeyPart | None = None
     ceiling: KeyPart | None = None
+    within: KeyRange | None = None
+    """The only rows that are read, or None for all."""
 
 
 class ChunkRun:
@@ -93,6 +96,7 @@ class ChunkRun:
         self.bytes = max(spec.file.bytes * _INFLATION, spec.file.rows * _least_width(schema))
         self.read_rows = 0
         self.dropped_rows = 0
+        self._looked_at = 0
         self._schema = schema
         self._sources = sources
         self._stage = stage
@@ -102,17 +106,21 @@ class ChunkRun:
     @property
     def exhausted(self) -> bool:
         """Whether every row was read; the declared number of rows was compared with the file's when it was opened."""
-        return self.read_rows == self.spec.file.rows
+        return self._looked_at == self.spec.file.rows
 
     def read(self, goal_bytes: int) -> pa.Table | None:
         """The next rows that are not excepted. Raises DamagedInput."""
         if self._batches is None:
             self._batches = self._open(goal_bytes)
         for table in self._batches:
-            self.read_rows += table.num_rows
-            kept = self._kept(table)
+            self._looked_at += table.num_rows
+            mine = self._within(table)
+            self.read_rows += mine.num_rows
+            kept = self._kept(mine)
             if kept.num_rows:
                 return kept
+            if self.exhausted:
+                break
         return None
 
     def close(self) -> None:
@@ -148,18 +156,34 @@ class ChunkRun:
             )
         if self.bytes <= max(goal_bytes, _WHOLE_BYTES):
             return self._tables(lambda: [parquet.read(use_threads=False)])
-        return self._tables(lambda: self._read_batches(parquet, goal_bytes))
+        groups = self._groups(parquet)
+        return self._tables(lambda: self._read_batches(parquet, goal_bytes, groups)) if groups else iter(())
 
-    def _read_batches(self, parquet: pq.ParquetFile, goal_bytes: int) -> Iterator[pa.Table]:
+    def _groups(self, parquet: pq.ParquetFile) -> list[int]:
+        """The row groups to be read: those that can hold rows of the range, or all."""
+        groups = list(range(parquet.num_row_groups))
+        within = self.spec.within
+        if within is None:
+            return groups
+        kind = self._schema.field(within.column).type
+        held = [group for group in groups if within.may_hold(parquet.metadata.row_group(group), kind)]
+        left_out = set(groups) - set(held)
+        self._looked_at += sum(parquet.metadata.row_group(group).num_rows for group in left_out)
+        return held
+
+    def _read_batches(
+        self, parquet: pq.ParquetFile, goal_bytes: int, groups: list[int]
+    ) -> Iterator[pa.Table]:
         """Tables of about half the goal, so that a buffer can be kept nearly full.
 
         How wide rows are is measured on the first few: encodings hide it, a hundredfold where long texts repeat.
         """
-        probe = next(parquet.iter_batches(_PROBE_ROWS, use_threads=False))
+        probe = next(parquet.iter_batches(_PROBE_ROWS, row_groups=groups, use_threads=False))
         width = max(1, probe.nbytes // probe.num_rows)
         least, most = _BATCH_ROWS
         rows = max(least, min(most, goal_bytes // (2 * width)))
-        return (pa.Table.from_batches([batch]) for batch in parquet.iter_batches(rows, use_threads=False))
+        batches = parquet.iter_batches(rows, row_groups=groups, use_threads=False)
+        return (pa.Table.from_batches([batch]) for batch in batches)
 
     def _tables(self, read: Callable[[], Iterable[pa.Table]]) -> Iterator[pa.Table]:
         try:
@@ -176,6 +200,17 @@ class ChunkRun:
             numbers = self._sources.numbers(_whole(table.column(position)), self.spec.ulid)
             table = table.remove_column(position)
         return adapt(table, self._schema).append_column(SOURCE, numbers)
+
+    def _within(self, table: pa.Table) -> pa.Table:
+        """The rows of the range. Behind its end nothing more is read: a chunk that is sorted holds no row of it there, and
+        of one that is not the rows missed are missing in the sum of all ranges, which is compared."""
+        within = self.spec.within
+        if within is None or not table.num_rows:
+            return table
+        if within.is_past(table):
+            self._looked_at = self.spec.file.rows
+            self._batches = iter(())
+        return within.within(table)
 
     def _kept(self, table: pa.Table) -> pa.Table:
         if not self.spec.excepted:

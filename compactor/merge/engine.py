@@ -23,6 +23,7 @@ from blockstore.format.block import BlockMeta
 from blockstore.format.definition import Definition
 from blockstore.format.written import WrittenChunks
 from blockstore.world import World
+from compactor.merge.ranges import KeyRange
 
 __all__ = ["DamagedInput", "MergeEngine", "MergeInput", "MergeOptions", "MergeTask", "Merged"]
 
@@ -62,6 +63,8 @@ class MergeTask:
     ulid: str
     inputs: tuple[MergeInput, ...]
     definition: Definition
+    within: KeyRange | None = None
+    """The only rows that are merged: one part of a merge that several workers do. None = all."""
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -84,6 +87,8 @@ class MergeOptions:
     """How many threads decode inputs, besides one that sorts and one that encodes."""
     work_dir: Path
     """Where a merge may make a directory of its own for what does not fit in memory."""
+    one_attempt: bool = True
+    """False where another attempt at the same block may be under way: then no two write the same object or directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

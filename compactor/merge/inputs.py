@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 
 from blockstore.format.block import ChunkFile, ColumnStats
@@ -9,6 +11,7 @@ from blockstore.format.statistics import decode
 from compactor.merge.chunkrun import ChunkSpec, Sources
 from compactor.merge.engine import MergeInput, MergeTask
 from compactor.merge.order import KeyPart
+from compactor.merge.ranges import KeyRange
 
 __all__ = ["chunk_specs"]
 
@@ -20,8 +23,13 @@ def chunk_specs(task: MergeTask, sources: Sources) -> list[ChunkSpec]:
     """The chunks of all inputs, in the order of the inputs and of their files: the places of the stable order.
 
     A chunk of a block that shows none of its rows any more is still read, so that its rows are counted as dropped.
+    Of a merge within a range only chunks that can hold rows of it are.
     """
-    return [_spec(item, file, task, sources) for item in task.inputs for file in item.meta.chunks]
+    specs = [_spec(item, file, task, sources) for item in task.inputs for file in item.meta.chunks]
+    within = task.within
+    if within is None:
+        return specs
+    return [_cut(spec, within) for spec in specs if within.meets(spec.floor, spec.ceiling)]
 
 
 def _spec(item: MergeInput, file: ChunkFile, task: MergeTask, sources: Sources) -> ChunkSpec:
@@ -36,6 +44,11 @@ def _spec(item: MergeInput, file: ChunkFile, task: MergeTask, sources: Sources) 
         floor=floor,
         ceiling=ceiling,
     )
+
+
+def _cut(spec: ChunkSpec, within: KeyRange) -> ChunkSpec:
+    floor, ceiling = within.clamped(spec.floor, spec.ceiling)
+    return replace(spec, floor=floor, ceiling=ceiling, within=within)
 
 
 def _range(file: ChunkFile, task: MergeTask) -> tuple[KeyPart | None, KeyPart | None]:

@@ -120,7 +120,7 @@ class _Attempt:
             labels=dict(self._task.inputs[0].meta.labels),
             producer=PRODUCER,
             chunk_size=self._options.chunk_bytes,
-            token=self._world.ids.token() if self._unsorted else "",
+            token=self._world.ids.token() if self._unsorted or not self._options.one_attempt else "",
             row_group_bytes=min(
                 _ROW_GROUP_BYTES, max(_LEAST_GROUP_BYTES, self._options.memory_bytes // _ROW_GROUP)
             ),
