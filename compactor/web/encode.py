@@ -96,7 +96,7 @@ def _job(job: JobStatus) -> dict[str, object]:
         "stream": {"labels": dict(job.labels), "resolution": job.resolution},
         "level": job.level,
         "inputs": list(job.inputs[:_INPUTS]),
-        "input_count": len(job.inputs),
+        "input_count": job.blocks,
         "rows": job.rows,
         "bytes": job.bytes,
         "min": job.min_time_ms,

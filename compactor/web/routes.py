@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.routing import BaseRoute, Route
 
 from blockstore.service.pages.live import LiveTimelines
-from blockstore.service.pages.routes import answering, timeline_routes
+from blockstore.service.pages.routes import TimelineSource, answering, timeline_routes
 from blockstore.service.pages.serving import MIDDLEWARE, page_route, static_route
 from compactor.web.encode import encode_status
 from compactor.web.source import PageSource
@@ -23,14 +23,15 @@ __all__ = ["routes"]
 _FILES = Path(__file__).parent / "static"
 
 
-def routes(source: PageSource, *, refresh_s: float = 10.0) -> list[BaseRoute]:
-    """The page's routes. A table's timeline is looked at anew at most every ``refresh_s``."""
+def routes(source: PageSource, *, timelines: TimelineSource | None = None) -> list[BaseRoute]:
+    """The page's routes. ``timelines`` are by default those of the process's own tables."""
 
     def quarantined(table: str) -> Mapping[str, str]:
         found = (one for one in source.status().tables if one.name == table)
         return {one.ulid: one.reason for status in found for one in status.quarantined}
 
-    timelines = LiveTimelines(source.open, source.world, quarantined=quarantined, refresh_s=refresh_s)
+    if timelines is None:
+        timelines = LiveTimelines(source.open, source.world, quarantined=quarantined)
 
     def status(_: Request) -> bytes:
         return encode_status(source.status())

@@ -5,6 +5,11 @@ const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
 export const count = (value) => whole.format(value);
 
+const short = new Intl.NumberFormat("en-GB", { notation: "compact", maximumSignificantDigits: 3 });
+
+/** Large numbers with few digits: 2.74bn. */
+export const compact = (value) => (value < 100_000 ? count(value) : short.format(value));
+
 export function counted(value, one, many = `${one}s`) {
   return `${count(value)} ${value === 1 ? one : many}`;
 }

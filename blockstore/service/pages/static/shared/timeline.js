@@ -1,7 +1,7 @@
 // Blocks on a timeline: x = their time range, rows = stream and level, colour = state. uPlot owns the axes, the scales and
 // the zoom by dragging; this draws the blocks on its canvas, finds them under the pointer, and moves among them by keys.
 //
-// new Timeline(host, { onselect: (block | null) => … }); then show(answer), filter({hidden, labels, text}), select(ulid).
+// new Timeline(host, { onselect: (block | null) => …, tools: where the zoom's buttons stand }); then show(answer), filter({hidden, labels, text}), select(ulid).
 
 import { uPlot } from "../vendor/chart.js";
 import { UNKNOWN_LEVEL, blockAt, decode, matching, rangeOf, rowsOf } from "./blocks.js";
@@ -10,17 +10,30 @@ import { bytes, count, counted, span, streamName } from "./format.js";
 import { Gestures } from "./gestures.js";
 import { paint } from "./painting.js";
 
-const AXIS = 30;
+const AXIS = 42;
 const GUTTER = 34;
 const HEADING = 20;
 const GAP = 6;
 const LEAST_SPAN_MS = 1;
 
+// What a tick says, by the distance between two: the time, and below it the day where it changes.
+const [S, D, YEAR] = [1_000, 86_400_000, 365 * 86_400_000];
+const below = (text) => `\n${text}`;
+const TICKS = [
+  [YEAR, "{YYYY}", null, null, null, null, null, null, 1],
+  [28 * D, "{MMM}", below("{YYYY}"), null, null, null, null, null, 1],
+  [D, "{D} {MMM}", below("{YYYY}"), null, null, null, null, null, 1],
+  [60 * S, "{HH}:{mm}", below("{D} {MMM} {YYYY}"), null, below("{D} {MMM}"), null, null, null, 1],
+  [S, "{HH}:{mm}:{ss}", below("{D} {MMM} {YYYY}"), null, below("{D} {MMM}"), null, null, null, 1],
+  [1, "{HH}:{mm}:{ss}.{fff}", below("{D} {MMM} {YYYY}"), null, below("{D} {MMM}"), null, null, null, 1],
+];
+
 const KEYS = "Left and right go to the block before and after, up and down to another row, Enter shows the block, plus and minus zoom, zero shows all.";
 
 export class Timeline {
-  constructor(host, { onselect = () => {} } = {}) {
+  constructor(host, { onselect = () => {}, tools = null } = {}) {
     this.host = host;
+    this.toolsHost = tools;
     this.onselect = onselect;
     this.data = null;
     this.wanted = {};
@@ -43,7 +56,8 @@ export class Timeline {
       act("−", "Zoom out", () => this.zoomBy(2)), act("+", "Zoom in", () => this.zoomBy(0.5)),
       act("◂", "Earlier", () => this.pan(-0.5)), act("▸", "Later", () => this.pan(0.5)), act("All", "Show all times", () => this.zoomTo(null)));
     this.host.classList.add("timeline");
-    this.host.replaceChildren(this.tools, this.canvasHost, this.note, this.said, this.tip);
+    this.host.replaceChildren(...(this.toolsHost ? [] : [this.tools]), this.canvasHost, this.note, this.said, this.tip);
+    this.toolsHost?.replaceChildren(this.tools);
     this.canvasHost.addEventListener("keydown", (event) => this.onkey(event));
     this.canvasHost.addEventListener("blur", () => this.mark(this.focusMark, -1));
     this.canvasHost.addEventListener("focus", () => this.canvasHost.matches(":focus-visible") && this.goTo(this.current < 0 ? this.first() : this.current));
@@ -121,7 +135,7 @@ export class Timeline {
       select: { show: true, left: 0, top: 0, width: 0, height: 0 },
       scales: { x: { time: true, auto: false, range: () => this.shown() }, y: { auto: false, range: () => [0, this.total], dir: -1 } },
       axes: [
-        { ...axis, size: AXIS, space: 84, font: "12px system-ui, sans-serif" },
+        { ...axis, size: AXIS, space: 84, font: "12px system-ui, sans-serif", values: TICKS },
         {
           ...axis, size: GUTTER, grid: { show: false }, ticks: { show: false }, font: "11px system-ui, sans-serif", gap: 4,
           splits: () => this.rows.map((row) => row.top + row.height / 2),

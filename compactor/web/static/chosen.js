@@ -1,0 +1,150 @@
+// The table chosen: its versions, the filters, the timeline, and the block that was clicked.
+
+import { fill, h } from "/static/shared/elements.js";
+import { bytes, count, counted, time } from "/static/shared/format.js";
+import { Timeline } from "/static/shared/timeline.js";
+import { showBlock, showHint } from "./inspector.js";
+
+const MEANING = {
+  live: "readers read them", fresh: "being uploaded, or too young", superseded: "others hold their rows", marked: "wait to be removed",
+  deleting: "being removed", partial: "aborted uploads", quarantined: "damaged: a person decides",
+};
+const find = (id) => document.getElementById(id);
+
+export class Chosen {
+  constructor({ onblock }) {
+    this.onblock = onblock;
+    this.table = null;
+    this.answer = null;
+    this.hidden = new Set();
+    this.labels = {};
+    this.timeline = new Timeline(find("timeline"), { onselect: (block) => this.inspect(block), tools: find("zoom") });
+    find("search").addEventListener("input", (event) => this.search(event.target.value));
+    showHint();
+  }
+
+  /** What the status says of the table. */
+  showTable(table) {
+    const before = this.table;
+    this.table = table;
+    find("table-title").textContent = table ? `Blocks of ${table.name}` : "Blocks";
+    find("only-name").textContent = table ? table.name : "this table";
+    if (before?.name !== table?.name) {
+      this.labels = {};
+      showHint();
+    }
+    this.facts();
+  }
+
+  /** Versions and boundary; what the process has not looked at yet the timeline may know. */
+  facts() {
+    const { table, answer } = this;
+    const fact = (name, ...value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
+    const version = answer?.version ?? table?.version;
+    const boundary = answer?.boundary ?? table?.boundary;
+    const tags = Object.entries(answer?.tags ?? {});
+    const versions = table?.indexed === false
+      ? [fact("Versions", "none: the table has no index")]
+      : [
+        fact("Version", count(version ?? 0)),
+        fact("Boundary", count(boundary ?? 0)),
+        fact("Versions that can be read", version === null || version === undefined ? "…" : `${count(Math.max(boundary ?? 0, 0) + 1)} to ${count(version)}`),
+        tags.length ? fact("Tags", tags.map(([name, at]) => `${name} = ${at}`).join(", ")) : null,
+      ];
+    fill(find("facts"), table ? [
+      ...versions,
+      table.horizon ? fact("Horizon", h("span", { class: "mono small" }, table.horizon)) : null,
+      table.floor ? fact("Floor", h("span", { class: "mono small" }, table.floor)) : null,
+      fact("Kept for old versions", table.kept ? `${counted(table.kept, "block")}, ${bytes(table.kept_bytes)}` : "none"),
+      fact("Held back from removal", count(table.waiting)),
+      fact("Where", h("span", { class: "mono small" }, table.url)),
+    ] : fact("Table", "none yet"));
+  }
+
+  showBlocks(answer, ulid) {
+    const other = this.answer?.table !== answer.table;
+    this.answer = answer;
+    find("table-note").textContent = `as of ${time(answer.now)} UTC`;
+    this.timeline.show(answer);
+    this.states();
+    this.labelFilters(other);
+    this.filter();
+    this.facts();
+    if (ulid) this.select(ulid);
+  }
+
+  showFailure(message) {
+    find("table-note").textContent = `the blocks could not be read: ${message}`;
+  }
+
+  zoomTo(range) {
+    if (this.answer?.table === this.table?.name) this.timeline.zoomTo(range);
+  }
+
+  /** Choose a block, whatever filter hides it. */
+  select(ulid) {
+    const i = this.timeline.data?.place.get(ulid);
+    if (i === undefined) {
+      fill(find("inspector"), h("p", {}, "Block "), h("p", { class: "mono" }, ulid), h("p", {}, " is not among the blocks shown: it may have been merged and removed."));
+      return;
+    }
+    this.hidden.delete(this.answer.states[this.timeline.data.state[i]]);
+    this.states();
+    this.filter();
+    this.timeline.current = i;
+    this.timeline.choose(i);
+  }
+
+  search(text) {
+    this.text = text;
+    this.filter();
+  }
+
+  filter() {
+    this.timeline.filter({ hidden: this.hidden, labels: this.labels, text: this.text });
+  }
+
+  states() {
+    const held = new Map();
+    for (const number of this.answer.blocks.state) held.set(number, (held.get(number) ?? 0) + 1);
+    const chips = this.answer.states.map((name, number) => {
+      const pressed = !this.hidden.has(name);
+      return h("button", { type: "button", class: "chip", "aria-pressed": String(pressed), "data-key": `state ${name}`, title: MEANING[name] ?? name, onclick: () => this.toggle(name) },
+        h("span", { class: `swatch ${name}` }), h("span", { class: "chip-name" }, name), h("b", {}, count(held.get(number) ?? 0)));
+    });
+    fill(find("states"), chips);
+  }
+
+  toggle(name) {
+    if (this.hidden.has(name)) this.hidden.delete(name);
+    else this.hidden.add(name);
+    this.states();
+    this.filter();
+  }
+
+  labelFilters(other) {
+    const values = new Map();
+    for (const { labels } of this.answer.streams) {
+      for (const [name, value] of Object.entries(labels)) values.set(name, (values.get(name) ?? new Set()).add(value));
+    }
+    const shape = JSON.stringify([...values].map(([name, found]) => [name, ...found]));
+    if (!other && shape === this.shape) return;
+    this.shape = shape;
+    const choices = [...values].map(([name, found]) => {
+      const options = ["", ...[...found].sort()].map((value) => h("option", { value, selected: this.labels[name] === value }, value === "" ? "any" : value));
+      const select = h("select", { class: "field", "data-key": `label ${name}` }, options);
+      select.addEventListener("change", () => {
+        this.labels[name] = select.value;
+        this.filter();
+      });
+      return h("label", {}, h("span", {}, name), select);
+    });
+    fill(find("labels"), choices);
+  }
+
+  async inspect(block) {
+    this.onblock(block?.ulid ?? null);
+    if (!block) return showHint();
+    return showBlock(this.table, block);
+  }
+}

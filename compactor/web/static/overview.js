@@ -1,0 +1,99 @@
+// What matters first: is it well, how much is behind, and which table needs a person.
+
+import { fill, h } from "/static/shared/elements.js";
+import { ago, bytes, compact, count, counted, duration } from "/static/shared/format.js";
+import { table } from "./tables.js";
+
+const BADGES = { ok: "good", starting: "", failing: "warn", degraded: "bad", left: "" };
+const find = (id) => document.getElementById(id);
+
+const sum = (list, value) => list.reduce((total, one) => total + value(one), 0);
+
+export function showHead(status, failed) {
+  const health = find("health");
+  const [kind, text] = failed
+    ? ["bad", "not reachable"]
+    : status.unhealthy.length ? ["bad", "must be restarted"]
+      : status.stopping ? ["warn", "stopping"]
+        : status.not_ready.length ? ["warn", "not ready"]
+          : status.tables.some((one) => one.health === "degraded") ? ["bad", "a table is degraded"]
+            : status.tables.some((one) => one.health === "failing") ? ["warn", "a table is failing"]
+              : ["good", "all is well"];
+  health.className = `badge ${kind}`;
+  if (health.textContent !== text) health.textContent = text;
+  if (!status) return;
+  find("where").textContent = status.url;
+  find("where").title = status.url;
+  const shard = status.shard ? `, shard ${status.shard[0]} of ${status.shard[1]}` : "";
+  find("program").textContent = `${status.program}, ${status.role}${shard}, up for ${duration(status.now - status.started)}`;
+}
+
+export function showAlerts(status, failed, choose) {
+  const alerts = [];
+  const alert = (kind, title, ...rest) => alerts.push(h("div", { class: `alert ${kind}` }, h("strong", {}, title), rest));
+  if (failed) alert("bad", "The process does not answer; what is shown is what it said last.", h("span", {}, failed));
+  for (const reason of status.unhealthy) alert("bad", "The process must be restarted.", h("span", {}, reason));
+  for (const one of status.tables.filter((one) => one.health === "degraded")) {
+    alert("bad", h("button", { class: "link", type: "button", "data-key": `alert ${one.name}`, onclick: () => choose(one.name) }, `${one.name} is degraded`), h("span", {}, one.problem), one.fix ? h("span", {}, `→ ${one.fix}`) : null);
+  }
+  for (const reason of status.unhealthy.length ? [] : status.not_ready) alert("warn", "Not ready.", h("span", {}, reason));
+  const place = find("alerts");
+  const said = alerts.map((one) => one.textContent).join("\n");
+  if (place.dataset.said === said) return; // nothing new to announce
+  place.dataset.said = said;
+  fill(place, alerts);
+}
+
+export function showFigures(status) {
+  const { tables } = status;
+  const running = tables.flatMap((one) => one.running);
+  const jobs = sum(tables, (one) => one.backlog_jobs);
+  const bad = sum(tables, (one) => one.quarantined_count);
+  const ended = sum(tables, (one) => (one.totals.jobs.committed ?? 0) + (one.totals.jobs.uploaded ?? 0));
+  const ill = tables.filter((one) => one.health === "degraded" || one.health === "failing").length;
+  const cost = sum(Object.values(status.month_cost), (one) => one);
+  const speed = sum(running, (one) => one.rows_per_s);
+  const figure = (name, value, note, kind = "") => h("div", { class: `card figure ${kind}` }, h("h3", {}, name), h("p", {}, value), h("p", { class: "small muted", title: note }, note));
+  fill(find("figures"),
+    figure("Backlog", jobs ? counted(jobs, "job") : "none", jobs ? `${bytes(sum(tables, (one) => one.backlog_bytes))} to merge` : "merged as planned"),
+    figure("Running", count(running.length), running.length ? `${compact(speed)} rows/s` : status.merges ? "no merge runs now" : "this process does not merge"),
+    figure("Merged", counted(ended, "job"), `${compact(sum(tables, (one) => one.totals.merged_rows))} rows since the start`),
+    figure("Blocks", count(sum(tables, (one) => one.blocks)), `${compact(sum(tables, (one) => one.rows))} rows, ${bytes(sum(tables, (one) => one.bytes))}`),
+    figure("Quarantined", count(bad), bad ? "a person must decide" : "no block is damaged", bad ? "bad" : ""),
+    figure("Tables", count(tables.length), ill ? `${count(ill)} not well` : "all well", ill ? "bad" : ""),
+    cost ? figure("Requests", `$${cost.toFixed(2)}`, "a month at this rate") : null,
+  );
+}
+
+export function showTables(status, current, choose) {
+  find("tables-body").classList.remove("waiting");
+  find("tables-note").textContent = status.tables.length ? `${counted(status.tables.length, "table")} in this lake` : "";
+  if (!status.tables.length) {
+    fill(find("tables-body"), h("p", { class: "empty" }, "No table was found yet. One that appears under the URL is found by itself."));
+    return;
+  }
+  const columns = [
+    { name: "Table", cell: (one) => h("button", { type: "button", class: "link", "aria-current": one.name === current ? "true" : null, "data-key": `table ${one.name}`, onclick: () => choose(one.name) }, one.name) },
+    {
+      name: "Health", wide: true,
+      cell: (one) => [
+        h("span", { class: `badge ${BADGES[one.health] ?? ""}` }, one.health), one.since ? h("span", { class: "small muted" }, ` since ${ago(one.since, status.now).replace(" ago", "")}`) : null,
+        one.problem ? h("div", { class: "small row-problem" }, one.problem) : null, one.fix ? h("div", { class: "small" }, `→ ${one.fix}`) : null,
+      ],
+    },
+    { name: "Version", number: true, cell: (one) => (one.indexed ? count(one.version ?? 0) : h("span", { class: "muted" }, "no index")) },
+    { name: "Blocks", number: true, cell: (one) => count(one.blocks) },
+    { name: "Rows", number: true, cell: (one) => count(one.rows) },
+    { name: "Size", number: true, cell: (one) => bytes(one.bytes) },
+    { name: "Backlog", number: true, cell: (one) => (one.backlog_jobs ? `${counted(one.backlog_jobs, "job")}, ${bytes(one.backlog_bytes)}` : h("span", { class: "muted" }, "none")) },
+    { name: "Quarantined", number: true, cell: (one) => (one.quarantined_count ? h("a", { href: "#quarantine", onclick: jump }, count(one.quarantined_count)) : h("span", { class: "muted" }, "0")) },
+    { name: "All loops well", number: true, cell: (one) => ago(one.last_success, status.now) },
+  ];
+  const attributes = (one) => ({ "data-current": String(one.name === current), class: one.health });
+  fill(find("tables-body"), table("Tables of the lake", columns, status.tables, attributes));
+}
+
+function jump(event) {
+  event.preventDefault();
+  find("quarantine").scrollIntoView({ block: "start" });
+}

@@ -1,0 +1,107 @@
+// The page: asks for the status every few seconds and for the timeline of one table less often, and hands both to the parts.
+
+import { Chosen } from "./chosen.js";
+import { Jobs } from "./jobs.js";
+import { showLoops } from "./loops.js";
+import { showAlerts, showFigures, showHead, showTables } from "./overview.js";
+import { showQuarantine } from "./quarantine.js";
+
+const STATUS_MS = 2_000;
+const TIMELINE_MS = 12_000;
+
+const state = { status: null, table: null, failed: null };
+const address = new URLSearchParams(location.hash.slice(1));
+const chosen = new Chosen({ onblock: (ulid) => remember({ block: ulid }) });
+const jobs = new Jobs({ onshow: (table, range) => choose(table, { range }) });
+
+function remember(changes) {
+  for (const [key, value] of Object.entries(changes)) {
+    if (value) address.set(key, value);
+    else address.delete(key);
+  }
+  history.replaceState(null, "", `#${address}`);
+}
+
+async function ask(path) {
+  const answer = await fetch(path, { headers: { Accept: "application/json" } });
+  const body = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Error(body.error || body.detail || `${path} answered ${answer.status}`);
+  return body;
+}
+
+/** Choose a table: its blocks, and from now on the jobs that are "only of this table". */
+async function choose(name, { range = null, block = null } = {}) {
+  const other = name !== state.table;
+  state.table = name;
+  remember({ table: name, ...(other ? { block } : {}) });
+  render();
+  if (other) await timeline({ block });
+  if (range) {
+    chosen.zoomTo(range);
+    document.getElementById("table").scrollIntoView({ block: "start" });
+  }
+}
+
+function render() {
+  if (!state.status) return;
+  const { status } = state;
+  const table = status.tables.find((one) => one.name === state.table) ?? null;
+  showHead(status, state.failed);
+  showAlerts(status, state.failed, choose);
+  showFigures(status);
+  showTables(status, state.table, choose);
+  chosen.showTable(table);
+  jobs.show(status, state.table);
+  showQuarantine(status, show);
+  showLoops(status, table);
+}
+
+/** Show one block of some table on the timeline. */
+async function show(name, ulid) {
+  if (name === state.table) chosen.select(ulid);
+  else await choose(name, { block: ulid });
+  document.getElementById("table").scrollIntoView({ block: "start" });
+}
+
+async function refresh() {
+  try {
+    state.status = await ask("/api/status");
+    state.failed = null;
+    const names = state.status.tables.map((table) => table.name);
+    if (!names.includes(state.table)) {
+      const wanted = names.includes(address.get("table")) ? address.get("table") : (names[0] ?? null);
+      state.table = wanted;
+      render();
+      if (wanted) await timeline({ block: wanted === address.get("table") ? address.get("block") : null });
+    }
+  } catch (error) {
+    state.failed = String(error.message ?? error);
+    if (!state.status) showHead(null, state.failed);
+  }
+  render();
+}
+
+async function timeline({ block = null } = {}) {
+  const name = state.table;
+  if (!name) return;
+  try {
+    const answer = await ask(`/api/timeline?table=${encodeURIComponent(name)}`);
+    if (name === state.table) chosen.showBlocks(answer, block);
+  } catch (error) {
+    if (name === state.table) chosen.showFailure(String(error.message ?? error));
+  }
+}
+
+/** Again and again, but not while nobody looks. */
+function repeat(work, wait) {
+  const turn = async () => {
+    if (!document.hidden) await work();
+    setTimeout(turn, wait);
+  };
+  setTimeout(turn, wait);
+}
+
+await refresh();
+document.documentElement.dataset.ready = "true";
+repeat(refresh, STATUS_MS);
+repeat(timeline, TIMELINE_MS);

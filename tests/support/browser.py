@@ -1,0 +1,131 @@
+"""Debian's Chromium, driven through playwright, for the tests of the pages.
+
+- One browser a module: playwright keeps an event loop running in the thread that started it, and whatever else runs in
+  this thread afterwards (``asyncio.run``) must not meet it. A start takes a second.
+- A page that was opened through ``visit`` fails its test at the end if it wrote an error to the console, threw, asked
+  another host for anything, or was refused something by its content security policy.
+- Without Chromium these tests are skipped, with the command that brings it; in CI that is a failure.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars", "--force-color-profile=srgb"]
+PATIENCE_MS = 60_000
+
+_WATCH = """
+window.refused = [];
+document.addEventListener("securitypolicyviolation", (event) => {
+  window.refused.push(`${event.violatedDirective} refused ${event.blockedURI || event.sourceFile}`);
+});
+"""
+
+
+@dataclass(slots=True)
+class Visit:
+    """One page, and what went wrong on it."""
+
+    page: Page
+    origin: str
+    errors: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def refused(self) -> list[str]:
+        """What the content security policy kept the page from doing."""
+        found: list[str] = self.page.evaluate("window.refused")
+        return found
+
+    def overflow_px(self) -> int:
+        """By how much the page is wider than its window."""
+        width: int = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        return width
+
+    def check(self) -> None:
+        """Nothing went wrong."""
+        assert self.errors == []
+        assert self.foreign == []
+        assert self.refused() == []
+
+
+Visiting = Callable[..., Visit]
+
+
+def chromium() -> Path | None:
+    """Where Chromium is."""
+    found = next((path for name in NAMES if (path := shutil.which(name))), None)
+    return None if found is None else Path(found)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A headless Chromium."""
+    path = chromium()
+    if path is None:
+        pytest.skip("no Chromium: 'scripts/setup --browser' installs it, as does 'sudo apt-get install chromium'")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=ARGUMENTS, timeout=PATIENCE_MS * 2)
+        try:
+            yield started
+        finally:
+            started.close()
+
+
+@pytest.fixture()
+def visit(browser: Browser) -> Iterator[Visiting]:
+    """``visit(url, dark=…, width=…, height=…, touch=…)`` opens a page of its own; ``errors=True`` where a test expects
+    some. All are checked, and closed, at the end."""
+    opened: list[tuple[Visit, bool]] = []
+
+    def open_page(
+        url: str, *, dark: bool = False, width: int = 1280, height: int = 900, touch: bool = False, errors: bool = False,
+        **options: Any,
+    ) -> Visit:  # fmt: skip
+        context = browser.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme="dark" if dark else "light",
+            has_touch=touch,
+            reduced_motion="reduce",
+            **options,
+        )
+        context.set_default_timeout(PATIENCE_MS)
+        context.add_init_script(_WATCH)
+        page = context.new_page()
+        parts = urlsplit(url)
+        made = Visit(page=page, origin=f"{parts.scheme}://{parts.netloc}")
+        _watch(made)
+        opened.append((made, errors))
+        page.goto(url)
+        return made
+
+    try:
+        yield open_page
+        for made, expected in opened:
+            if not expected:
+                made.check()
+    finally:
+        for made, _ in opened:
+            made.page.context.close()
+
+
+def _watch(made: Visit) -> None:
+    page = made.page
+
+    def request(url: str) -> None:
+        made.requests.append(url)
+        if not url.startswith((f"{made.origin}/", "data:", "blob:")):
+            made.foreign.append(url)
+
+    page.on("request", lambda sent: request(sent.url))
+    page.on("console", lambda said: made.errors.append(said.text) if said.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: made.errors.append(str(error)))
