@@ -14,6 +14,7 @@ __all__ = [
     "FOLDER_TABLE",
     "HINT",
     "INDEX",
+    "JOBS",
     "META",
     "SHIPPER_STATE",
     "checkpoint_key",
@@ -21,13 +22,22 @@ __all__ = [
     "deletion_mark_key",
     "entry_key",
     "is_ulid",
+    "job_cancel_key",
+    "job_claim_key",
+    "job_input_key",
+    "job_outcome_key",
+    "job_prefix",
+    "job_request_key",
+    "job_result_key",
     "meta_key",
     "no_compact_mark_key",
     "object_key",
     "parse_checkpoint",
     "parse_entry",
+    "parse_job_claim",
     "sources_path",
     "split_block_key",
+    "split_job_key",
 ]
 
 INDEX = "index/"
@@ -35,6 +45,8 @@ CHECKPOINTS = "index/checkpoints/"
 HINT = "index/hint.json"
 BOUNDARY = "gc/index.boundary"
 META = "meta.json"
+JOBS = "jobs/"
+"""Reserved for the records of a gateway's jobs, in a lake or in a table; no reader of tables looks there."""
 DELETION_MARK = "deletion-mark.json"
 NO_COMPACT_MARK = "no-compact-mark.json"
 SOURCES = "sources.parquet"
@@ -47,6 +59,7 @@ FOLDER_TABLE = "blockstore.table.json"
 _ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 _ENTRY = re.compile(r"index/([0-9]{20})\.json")
 _CHECKPOINT = re.compile(r"index/checkpoints/([0-9]{20})\.parquet")
+_CLAIM = re.compile(r"claims/([0-9]{6})\.json")
 _CHUNK = re.compile(r"chunks/[0-9A-Za-z][0-9A-Za-z_-]{0,99}\.parquet")
 
 
@@ -117,3 +130,50 @@ def split_block_key(key: str) -> tuple[str, str] | None:
     """``(ulid, path inside the block)`` of a key in a block's directory, or None if it is no such key."""
     head, slash, path = key.partition("/")
     return (head, path) if slash and path and is_ulid(head) else None
+
+
+def job_prefix(job: str) -> str:
+    """Everything of one job of a gateway."""
+    return f"{JOBS}{job}/"
+
+
+def job_request_key(job: str) -> str:
+    """What was asked for: written last of what the asker writes, and never changed."""
+    return f"{job_prefix(job)}request.json"
+
+
+def job_input_key(job: str, token: str) -> str:
+    """The file that an upload brought, under a token of the attempt to bring it."""
+    return f"{job_prefix(job)}input-{token}"
+
+
+def job_claim_key(job: str, attempt: int) -> str:
+    """The lease of one attempt: ``claims/<6 digits>.json``, created if absent."""
+    return f"{job_prefix(job)}claims/{attempt:06d}.json"
+
+
+def parse_job_claim(path: str) -> int | None:
+    """The attempt of a claim's path inside its job, or None if it is no such path."""
+    match = _CLAIM.fullmatch(path)
+    return int(match[1]) if match else None
+
+
+def job_cancel_key(job: str) -> str:
+    """The wish that the job should end."""
+    return f"{job_prefix(job)}cancel.json"
+
+
+def job_outcome_key(job: str) -> str:
+    """How the job ended: created if absent, so a job ends once."""
+    return f"{job_prefix(job)}outcome.json"
+
+
+def job_result_key(job: str, attempt: int) -> str:
+    """The rows that an attempt wrote; the outcome names those that count."""
+    return f"{job_prefix(job)}results/{attempt:06d}"
+
+
+def split_job_key(key: str) -> tuple[str, str] | None:
+    """``(job, path inside the job)`` of a key below ``jobs/``, or None if it is no such key."""
+    head, slash, path = key.removeprefix(JOBS).partition("/")
+    return (head, path) if key.startswith(JOBS) and slash and path and is_ulid(head) else None

@@ -22,12 +22,25 @@ from blockstore.cli.schema_text import type_name
 from blockstore.errors import Invalid
 from blockstore.format.fields import required
 
-__all__ = ["read", "schema_of"]
+__all__ = ["BadRow", "read", "schema_of"]
 
 _BLOCK = 4 << 20
 _SAMPLE = 16 << 20
 _ROWS = 4_096
 _SHOWN = 60
+
+
+class BadRow(Invalid):
+    """A line that is wrong, also in parts, for a program: ``column`` and ``value`` are None where the line as a whole is."""
+
+    def __init__(
+        self, message: str, *, line: int, rule: str, column: str | None = None, value: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.line = line
+        self.column = column
+        self.value = value
+        self.rule = rule
 
 
 def read(
@@ -141,9 +154,11 @@ def _check_header(header: list[str], name: str, schema: pa.Schema) -> None:
         remedy = "rename or drop columns of the file, or add them to the table with alter"
     else:
         return
-    raise Invalid(
+    raise BadRow(
         f"{name}, line 1: the header {problem}, expected the table's columns ({_list(schema.names)}) in any order: "
-        f"{remedy}; nothing was written"
+        f"{remedy}; nothing was written",
+        line=1,
+        rule=f"the header names the table's columns ({_list(schema.names)}) in any order, and {problem}",
     )
 
 
@@ -170,7 +185,11 @@ def _explain(path: str, name: str, schema: pa.Schema, delimiter: str, nulls: tup
                 f"{name}, after line {reader.line_num}: {error.reason}, expected UTF-8: convert the file"
             ) from None
         except csv.Error as error:
-            raise Invalid(f"{name}, line {reader.line_num}: {error}, expected CSV: mend the line") from None
+            raise BadRow(
+                f"{name}, line {reader.line_num}: {error}, expected CSV: mend the line",
+                line=reader.line_num,
+                rule=str(error),
+            ) from None
 
 
 def _check_rows(
@@ -198,17 +217,23 @@ def _check_rows(
         at, field = bad
         _refuse(name, lines[at], field, rows[at][header.index(field.name)])
     if whole < len(rows):
-        raise Invalid(
+        raise BadRow(
             f"{name}, line {lines[whole]}: {len(rows[whole])} fields, expected {len(header)} as in the header: "
-            "mend the line; nothing was written"
+            "mend the line; nothing was written",
+            line=lines[whole],
+            rule=f"{len(header)} fields as in the header, found {len(rows[whole])}",
         )
 
 
 def _refuse(name: str, line: int, field: pa.Field, value: str) -> NoReturn:
     shown = value if len(value) <= _SHOWN else value[:_SHOWN] + "…"
-    raise Invalid(
+    raise BadRow(
         f"{name}, line {line}: column {field.name!r} is {shown!r}, expected {type_name(field.type)}: "
-        "mend the value; nothing was written"
+        "mend the value; nothing was written",
+        line=line,
+        column=field.name,
+        value=shown,
+        rule=type_name(field.type),
     )
 
 

@@ -1,0 +1,138 @@
+"""Rows into a file of the bucket: queries and downloads.
+
+Rules:
+- What is read is what the asker may read, whoever runs the job: the tables of the request, no others.
+- Each attempt writes a file of its own name; the outcome names the one that counts, so a stalled attempt disturbs nothing.
+- The file grows as the rows come, in bounded memory, and is visible only when it is whole.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol
+
+import pyarrow as pa
+
+from blockstore.bucket import Bucket, ObjectWriter
+from blockstore.names import job_result_key
+from reader.answer import FORMS
+from reader.jobs.meter import Meter
+from reader.jobs.record import Failure, Request, Result
+from reader.jobs.work import Ended, Failed, Work
+
+__all__ = ["Ask", "Extracts", "Rows"]
+
+_PIECE = 1 << 20
+
+
+class Rows(Protocol):
+    """An answer under way."""
+
+    @property
+    def reader(self) -> pa.RecordBatchReader: ...
+
+    @property
+    def versions(self) -> Mapping[str, int]:
+        """The version of each table that was read."""
+        ...
+
+    def cancel(self) -> None:
+        """Stop it, from any thread; its reader raises."""
+        ...
+
+
+Ask = Callable[[Request, float], Rows]
+"""From a request, and the seconds that it may take, to its rows."""
+
+
+class Extracts(Work):
+    """Runs queries and downloads."""
+
+    def __init__(self, bucket: Bucket, ask: Ask, *, time_limit_s: float, result_bytes: int) -> None:
+        self._bucket = bucket
+        self._ask = ask
+        self._time_limit_s = time_limit_s
+        self._result_bytes = result_bytes
+
+    def run(self, job: str, attempt: int, request: Request, meter: Meter) -> Ended:
+        rows = self._ask(request, self._time_limit_s)
+        meter.interruptible(rows.cancel)
+        key = job_result_key(job, attempt)
+        out = _Counted(self._bucket.writer(key), meter, self._result_bytes)
+        reader = rows.reader
+        try:
+            counted = pa.RecordBatchReader.from_batches(reader.schema, _counted(reader, meter))
+            FORMS[request.form](counted, out)  # type: ignore[arg-type]
+            out.close_object()
+        except BaseException as error:
+            out.abort()
+            meter.check()
+            if isinstance(error, pa.ArrowException):
+                raise Failed(
+                    Failure(
+                        error="invalid",
+                        message=f"the answer cannot be written as {request.form}: {' '.join(str(error).split())}",
+                    )
+                ) from error
+            raise
+        finally:
+            reader.close()
+        return Ended(
+            result=Result(key=key, bytes=out.size, rows=meter.progress.rows, versions=dict(rows.versions))
+        )
+
+
+def _counted(reader: pa.RecordBatchReader, meter: Meter) -> Iterator[pa.RecordBatch]:
+    for batch in reader:
+        meter.check()
+        meter.advance(rows=batch.num_rows)
+        yield batch
+
+
+class _Counted(io.RawIOBase):
+    """A new object as a file that can be written, and only that."""
+
+    def __init__(self, inner: ObjectWriter, meter: Meter, limit: int) -> None:
+        self._inner = inner
+        self._meter = meter
+        self._limit = limit
+        self._pending = bytearray()
+        self.size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self.size
+
+    def write(self, data: object, /) -> int:
+        view = memoryview(data).cast("B")  # type: ignore[arg-type]
+        self.size += len(view)
+        if self.size > self._limit:
+            raise Failed(
+                Failure(
+                    error="too_large",
+                    message=f"the result has more than {self._limit:,} bytes, which is the limit: select less, or raise "
+                    "max_result",
+                )
+            )
+        self._meter.advance(size=len(view))
+        self._pending += view
+        if len(self._pending) >= _PIECE:
+            self._flush()
+        return len(view)
+
+    def close_object(self) -> None:
+        """Make the object visible."""
+        self._flush()
+        self._inner.close()
+
+    def abort(self) -> None:
+        """Forget what was written."""
+        self._inner.abort()
+
+    def _flush(self) -> None:
+        if self._pending:
+            self._inner.write(bytes(self._pending))
+            self._pending.clear()

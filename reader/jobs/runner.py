@@ -1,0 +1,383 @@
+"""One gateway's part in the jobs of a bucket: find open ones, claim, run, keep the lease, end.
+
+Rules:
+- A job without a claim is claimed by whoever creates attempt 1; one with a claim only after ``LeaseWatch`` saw it unchanged
+  for a whole lease, and then by whoever creates the next attempt.
+- While a job runs its lease is renewed three times a lease. Who finds a later attempt, or an outcome, drops the work.
+- A job ends by its outcome alone, created if absent. Before failure or cancellation is told by a second or later attempt,
+  the work settles: earlier attempts can have no effect after that.
+- A job that ``MAX_ATTEMPTS`` gateways did not end fails, so that one which kills its gateway does not kill all.
+- Kinds have places of their own: long queries do not hold up uploads.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from blockstore.errors import (
+    BlockstoreError,
+    Conflict,
+    Corrupt,
+    Indeterminate,
+    Invalid,
+    NotFound,
+    Unavailable,
+)
+from blockstore.world import World
+from reader.jobs.meter import Meter, Stop, Stopped
+from reader.jobs.record import Failure, Kind, Lease, Outcome, Request, State
+from reader.jobs.store import JobStore, Sketch
+from reader.jobs.watch import LeaseWatch
+from reader.jobs.work import Ended, Failed, Work
+
+__all__ = ["MAX_ATTEMPTS", "Claimed", "Runner", "Terms"]
+
+_logger = logging.getLogger(__name__)
+
+MAX_ATTEMPTS = 5
+_BEATS = 3
+"""Renewals a lease."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """How jobs are run here."""
+
+    lease_s: float = 30.0
+    poll_s: float = 5.0
+    time_limit_s: float = 3600.0
+    keep_s: float = 7 * 86_400.0
+    """How long a job is kept after it ended."""
+    places: int = 2
+    """How many jobs of one kind run at once: as many uploads, as many queries and downloads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """An attempt that this gateway holds."""
+
+    job: str
+    request: Request
+    lease: Lease
+
+    @property
+    def attempt(self) -> int:
+        return self.lease.attempt
+
+
+class Runner:
+    """Runs jobs of one bucket in this process."""
+
+    def __init__(
+        self,
+        store: JobStore,
+        world: World,
+        works: Mapping[Kind, Work],
+        terms: Terms,
+        tell: Callable[[str, str], None] = lambda kind, event: None,
+    ) -> None:
+        self._store = store
+        self._world = world
+        self._works = dict(works)
+        self._terms = terms
+        self._tell = tell
+        """Told of each event, ``(kind, event)``: for metrics."""
+        self.holder = world.ids.ulid()
+        self._watch = LeaseWatch(world.clock, terms.lease_s)
+        self._requests: dict[str, Request] = {}
+        self._lock = threading.Lock()
+        self._running: dict[str, tuple[Kind, Meter]] = {}
+        self._closing = threading.Event()
+        self._wake = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._next_sweep_s = 0.0
+
+    # What one pass does
+
+    def look(self) -> list[Claimed]:
+        """One pass: claim what may be claimed and has a place. Raises what the store raises."""
+        sketches = self._store.sketches()
+        open_jobs = {one.job for one in sketches if one.open}
+        self._watch.keep(open_jobs)
+        self._requests = {job: one for job, one in self._requests.items() if job in open_jobs}
+        claimed = []
+        for sketch in sketches:
+            if sketch.open and not self._closing.is_set():
+                with suppress(NotFound):
+                    one = self._try(sketch)
+                    if one is not None:
+                        claimed.append(one)
+        self._sweep(sketches)
+        return claimed
+
+    def offer(self, job: str) -> Claimed | None:
+        """Claim a job that was asked for here, if there is a place: it need not wait for the next pass."""
+        return None if self._closing.is_set() else self._try(self._store.sketch(job))
+
+    def run(self, claimed: Claimed) -> Outcome | None:
+        """Run an attempt to its end; None if there is nothing to tell: it was lost, or somebody shall try again."""
+        meter = self._meter(claimed)
+        keeper = threading.Thread(
+            target=self._keep, args=(claimed, meter, done := threading.Event()), name="job-lease", daemon=True
+        )
+        keeper.start()
+        try:
+            return self._run(claimed, meter)
+        finally:
+            done.set()
+            keeper.join()
+            with self._lock:
+                self._running.pop(claimed.job, None)
+            self._wake.set()
+
+    def beat(self, claimed: Claimed, meter: Meter, beat: int) -> None:
+        """Renew the lease, and learn whether to stop."""
+        lease = Lease(attempt=claimed.attempt, holder=self.holder, beat=beat, progress=meter.progress)
+        sketch = self._store.sketch(claimed.job)
+        if sketch.attempt != claimed.attempt or sketch.ended or not sketch.asked:
+            meter.stop(Stop.LOST)
+            return
+        self._store.renew(claimed.job, lease)
+        if sketch.cancelled:
+            meter.stop(Stop.CANCELLED)
+        meter.reason()
+
+    # The service
+
+    def start(self) -> None:
+        """Look for jobs, and run them, in threads, until ``close``."""
+        thread = threading.Thread(target=self._serve, name="jobs", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def close(self, grace_s: float = 10.0) -> None:
+        """Stop what runs, release its leases so that others take it at once, and end."""
+        self._closing.set()
+        self._wake.set()
+        with self._lock:
+            meters = [meter for _, meter in self._running.values()]
+        for meter in meters:
+            meter.stop(Stop.CLOSING)
+        until = self._world.clock.monotonic_s() + grace_s
+        for thread in list(self._threads):
+            thread.join(max(0.1, until - self._world.clock.monotonic_s()))
+
+    def wake(self) -> None:
+        """Look again now."""
+        self._wake.set()
+
+    def stop_here(self, job: str) -> None:
+        """Stop a cancelled job at once if it runs here."""
+        with self._lock:
+            found = self._running.get(job)
+        if found is not None:
+            found[1].stop(Stop.CANCELLED)
+
+    @property
+    def running(self) -> int:
+        """How many jobs run here."""
+        with self._lock:
+            return len(self._running)
+
+    def begin(self, claimed: Claimed) -> None:
+        """Run an attempt in a thread of its own."""
+        thread = threading.Thread(target=self._run_safely, args=(claimed,), name="job", daemon=True)
+        with self._lock:
+            self._threads = [one for one in self._threads if one.is_alive()] + [thread]
+        thread.start()
+
+    def _serve(self) -> None:
+        while not self._closing.is_set():
+            self._wake.clear()
+            try:
+                for claimed in self.look():
+                    self.begin(claimed)
+            except BlockstoreError as error:
+                _logger.warning("the jobs cannot be looked at: %s", error)
+            except Exception:
+                _logger.exception("a pass over the jobs failed")
+            jitter = self._world.ids.uniform(0.8, 1.2)
+            self._wake.wait(self._terms.poll_s * jitter)
+
+    def _run_safely(self, claimed: Claimed) -> None:
+        try:
+            self.run(claimed)
+        except BlockstoreError as error:
+            _logger.warning("job %s cannot be ended now, it will be tried again: %s", claimed.job, error)
+        except Exception:
+            _logger.exception("job %s failed", claimed.job)
+
+    # Claiming
+
+    def _try(self, sketch: Sketch) -> Claimed | None:
+        request = self._requests.get(sketch.job) or self._store.request(sketch.job)
+        self._requests[sketch.job] = request
+        if sketch.attempt:
+            held = self._store.lease(sketch.job, sketch.attempt)
+            if held is None or not self._watch.over(sketch.job, held):
+                return None
+        if not self._take_place(sketch.job, request.kind):
+            return None
+        lease = Lease(attempt=sketch.attempt + 1, holder=self.holder, beat=0)
+        try:
+            mine = self._store.claim(sketch.job, lease)
+        except BaseException:
+            self._give_place(sketch.job)
+            raise
+        if not mine:
+            self._give_place(sketch.job)
+            return None
+        self._tell(request.kind, "taken_over" if sketch.attempt else "claimed")
+        return Claimed(job=sketch.job, request=request, lease=lease)
+
+    def _take_place(self, job: str, kind: Kind) -> bool:
+        upload = kind is Kind.UPLOAD
+        with self._lock:
+            taken = sum((one is Kind.UPLOAD) == upload for one, _ in self._running.values())
+            if job in self._running or taken >= self._terms.places:
+                return False
+            self._running[job] = (kind, Meter(self._world.clock, self._terms.time_limit_s))
+            return True
+
+    def _give_place(self, job: str) -> None:
+        with self._lock:
+            self._running.pop(job, None)
+
+    # Running
+
+    def _meter(self, claimed: Claimed) -> Meter:
+        meter = Meter(self._world.clock, self._terms.time_limit_s, claimed.request.input_bytes)
+        with self._lock:
+            self._running[claimed.job] = (claimed.request.kind, meter)
+        if self._closing.is_set():
+            meter.stop(Stop.CLOSING)
+        return meter
+
+    def _keep(self, claimed: Claimed, meter: Meter, done: threading.Event) -> None:
+        beat = 0
+        while not done.wait(self._terms.lease_s / _BEATS):
+            beat += 1
+            try:
+                self.beat(claimed, meter, beat)
+            except BlockstoreError as error:
+                _logger.warning("the lease of job %s was not renewed: %s", claimed.job, error)
+
+    def _run(self, claimed: Claimed, meter: Meter) -> Outcome | None:
+        work = self._works[claimed.request.kind]
+        try:
+            if self._store.sketch(claimed.job).cancelled:
+                meter.stop(Stop.CANCELLED)
+            if claimed.attempt > MAX_ATTEMPTS:
+                raise Failed(_given_up(claimed))
+            meter.check()
+            ended = work.run(claimed.job, claimed.attempt, claimed.request, meter)
+        except Stopped as stopped:
+            return self._stopped(claimed, meter, stopped.reason)
+        except Failed as failed:
+            return self._end(claimed, meter, State.FAILED, failure=failed.failure, clean=True)
+        except (Unavailable, Conflict, Indeterminate) as error:
+            if work.repeats:
+                _logger.warning("job %s will be tried again: %s", claimed.job, error)
+                return self._release(claimed, meter)
+            return self._end(claimed, meter, State.FAILED, failure=_failure(error))
+        except BlockstoreError as error:
+            return self._end(claimed, meter, State.FAILED, failure=_failure(error))
+        except Exception as error:
+            _logger.exception("job %s failed by a fault of ours", claimed.job)
+            fault = Failure(
+                error="internal", message=f"an internal error ({type(error).__name__}): see the gateway's log"
+            )
+            return self._end(claimed, meter, State.FAILED, failure=fault)
+        return self._end(claimed, meter, State.DONE, ended=ended)
+
+    def _stopped(self, claimed: Claimed, meter: Meter, reason: Stop) -> Outcome | None:
+        if reason is Stop.CANCELLED:
+            return self._end(claimed, meter, State.CANCELLED, clean=True)
+        if reason is Stop.OVERTIME:
+            limit = Failure(
+                error="overtime",
+                message=f"the job took more than {self._terms.time_limit_s:g} s, which is the limit: ask for less at a time",
+            )
+            return self._end(claimed, meter, State.FAILED, failure=limit, clean=True)
+        return self._release(claimed, meter) if reason is Stop.CLOSING else None
+
+    def _release(self, claimed: Claimed, meter: Meter) -> None:
+        """Let go: nothing of this attempt runs any more."""
+        if self._store.sketch(claimed.job).attempt == claimed.attempt:
+            lease = Lease(
+                attempt=claimed.attempt,
+                holder=self.holder,
+                beat=claimed.lease.beat,
+                progress=meter.progress,
+                released=self._closing.is_set(),
+            )
+            self._store.renew(claimed.job, lease)
+
+    def _end(
+        self,
+        claimed: Claimed,
+        meter: Meter,
+        state: State,
+        *,
+        failure: Failure | None = None,
+        ended: Ended | None = None,
+        clean: bool = False,
+    ) -> Outcome:
+        """Tell how it ended; ``clean`` says that this attempt itself had no effect."""
+        if state is not State.DONE and not (clean and claimed.attempt == 1):
+            try:
+                late = self._works[claimed.request.kind].settle(claimed.job, claimed.request)
+            except (Corrupt, Invalid, NotFound) as error:
+                state, failure = State.FAILED, _unsettled(failure, error)
+            else:
+                if late is not None:
+                    state, failure, ended = State.DONE, None, late
+        outcome = Outcome(
+            state=state,
+            attempt=claimed.attempt,
+            ended_ms=self._world.clock.now_ms(),
+            progress=meter.progress,
+            failure=failure,
+            result=None if ended is None else ended.result,
+            written=None if ended is None else ended.written,
+        )
+        standing = self._store.finish(claimed.job, outcome)
+        self._tell(claimed.request.kind, standing.state)
+        return standing
+
+    # Removing what is over
+
+    def _sweep(self, sketches: list[Sketch]) -> None:
+        """Now and then, forget jobs that ended (or never began) long ago by the store's own clock."""
+        now_s = self._world.clock.monotonic_s()
+        if now_s < self._next_sweep_s or not sketches:
+            return
+        self._next_sweep_s = now_s + max(self._terms.poll_s, min(3600.0, self._terms.keep_s / 4))
+        limit_ms = self._store.bucket.now_ms() - round(self._terms.keep_s * 1000)
+        for sketch in sketches:
+            if not sketch.open and sketch.modified_ms < limit_ms:
+                self._store.forget(sketch)
+
+
+def _given_up(claimed: Claimed) -> Failure:
+    return Failure(
+        error="given_up",
+        message=f"{MAX_ATTEMPTS} gateways began this job and none ended it: look into their logs, ask for less at a time, and "
+        "ask again",
+    )
+
+
+def _unsettled(failure: Failure | None, error: BlockstoreError) -> Failure:
+    why = "it was cancelled" if failure is None else failure.message
+    return Failure(
+        error="unsettled",
+        message=f"{why}; and whether an earlier attempt wrote its rows cannot be made sure of: {' '.join(str(error).split())}",
+    )
+
+
+def _failure(error: BlockstoreError) -> Failure:
+    return Failure(error=type(error).__name__, message=" ".join(str(error).split()))

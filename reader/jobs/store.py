@@ -1,0 +1,198 @@
+"""The records of jobs in a bucket: who may write which, and in what order.
+
+Rules:
+- The input comes first, the request after it and by create-if-absent: a job exists once its request does.
+- Attempt N is held by whoever created its claim. A claim is taken only where none stands (N = 1), or where the newest one
+  was seen unchanged for a whole lease by the claimer's own clock (``watch.py``).
+- An outcome is created if absent: the first one stands, whoever writes another reads it.
+- Only records below ``jobs/`` are removed here, and only those of jobs that ended, or never began, a retention ago by
+  the store's clock; the outcome goes last, after the request, so that no half-removed job runs again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from blockstore.bucket import Bucket
+from blockstore.bucket.api import ObjectInfo
+from blockstore.errors import AlreadyExists, Contended, NotFound, ObjectMissing, Unanswered
+from blockstore.names import (
+    JOBS,
+    job_cancel_key,
+    job_claim_key,
+    job_outcome_key,
+    job_prefix,
+    job_request_key,
+    parse_job_claim,
+    split_job_key,
+)
+from reader.jobs.record import Lease, Outcome, Request, State
+
+__all__ = ["Job", "JobStore", "Sketch"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sketch:
+    """What a listing tells of a job: which records there are, and when the newest was written by the store's clock."""
+
+    job: str
+    asked: bool
+    attempt: int
+    """The newest claim; 0 for none."""
+    cancelled: bool
+    ended: bool
+    modified_ms: int
+    claim_etag: str | None = None
+    keys: tuple[str, ...] = ()
+
+    @property
+    def open(self) -> bool:
+        """Whether somebody still has to do something."""
+        return self.asked and not self.ended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A job as its records tell it."""
+
+    id: str
+    request: Request
+    lease: Lease | None = None
+    outcome: Outcome | None = None
+    cancelled: bool = field(default=False)
+
+    @property
+    def state(self) -> State:
+        """How far it is."""
+        if self.outcome is not None:
+            return self.outcome.state
+        if self.cancelled:
+            return State.CANCELLING
+        return State.QUEUED if self.lease is None else State.RUNNING
+
+
+class JobStore:
+    """The jobs of one bucket; safe to share between threads, and between gateways."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self.bucket = bucket
+
+    def submit(self, job: str, request: Request) -> bool:
+        """Make the job exist; False if it existed. Raises Unavailable if that is not known: asking again is safe."""
+        return self._create(job_request_key(job), request.dump())
+
+    def load(self, job: str) -> Job:
+        """The job. Raises NotFound."""
+        try:
+            request = Request.load(self.bucket.get(job_request_key(job)).data, job_request_key(job))
+        except ObjectMissing:
+            raise NotFound(f"there is no job {job}: it never was, or it expired") from None
+        sketch = self.sketch(job)
+        outcome = self.outcome(job) if sketch.ended else None
+        lease = self.lease(job, sketch.attempt) if sketch.attempt else None
+        return Job(id=job, request=request, lease=lease, outcome=outcome, cancelled=sketch.cancelled)
+
+    def request(self, job: str) -> Request:
+        """What was asked for. Raises NotFound."""
+        try:
+            return Request.load(self.bucket.get(job_request_key(job)).data, job_request_key(job))
+        except ObjectMissing:
+            raise NotFound(f"there is no job {job}: it never was, or it expired") from None
+
+    def sketch(self, job: str) -> Sketch:
+        """Which records of one job there are."""
+        return _sketch(job, self.bucket.list(job_prefix(job)))
+
+    def sketches(self) -> list[Sketch]:
+        """All jobs of the bucket, the oldest id first; one listing."""
+        found: dict[str, list[ObjectInfo]] = {}
+        for info in self.bucket.list(JOBS):
+            split = split_job_key(info.key)
+            if split is not None:
+                found.setdefault(split[0], []).append(info)
+        return [_sketch(job, infos) for job, infos in sorted(found.items())]
+
+    def claim(self, job: str, lease: Lease) -> bool:
+        """Take an attempt; False if somebody has it. After a lost answer its content says whose it is."""
+        key = job_claim_key(job, lease.attempt)
+        if self._create(key, lease.dump()):
+            return True
+        held = self.lease(job, lease.attempt)
+        return held is not None and held.holder == lease.holder and held.beat == lease.beat
+
+    def renew(self, job: str, lease: Lease) -> None:
+        """Show that the attempt lives; only its holder calls it."""
+        self.bucket.put(job_claim_key(job, lease.attempt), lease.dump())
+
+    def lease(self, job: str, attempt: int) -> Lease | None:
+        """The claim of an attempt; None if there is none (any more)."""
+        key = job_claim_key(job, attempt)
+        with suppress(ObjectMissing):
+            return Lease.load(self.bucket.get(key).data, key)
+        return None
+
+    def cancel(self, job: str) -> None:
+        """Wish the end of the job; whoever holds it brings it about."""
+        self._create(job_cancel_key(job), b"{}")
+
+    def finish(self, job: str, outcome: Outcome) -> Outcome:
+        """End the job; answers the outcome that stands, which may be an earlier one."""
+        if self._create(job_outcome_key(job), outcome.dump()):
+            return outcome
+        standing = self.outcome(job)
+        return outcome if standing is None else standing
+
+    def outcome(self, job: str) -> Outcome | None:
+        """How the job ended; None while it has not."""
+        key = job_outcome_key(job)
+        with suppress(ObjectMissing):
+            return Outcome.load(self.bucket.get(key).data, key)
+        return None
+
+    def forget(self, sketch: Sketch) -> None:
+        """Remove the job's records: the outcome last, since a request without one is work to be done."""
+        last = [job_request_key(sketch.job), job_outcome_key(sketch.job)]
+        self.bucket.delete([key for key in sketch.keys if key not in last])
+        for key in last:
+            self.bucket.delete([key])
+
+    def _create(self, key: str, data: bytes) -> bool:
+        """Create if absent; sent again while the answer is lost, since the content is the same."""
+        for _ in range(3):
+            try:
+                self.bucket.put_if_absent(key, data)
+            except AlreadyExists:
+                return self._mine(key, data)
+            except (Unanswered, Contended) as error:
+                unknown: Exception = error
+            else:
+                return True
+        raise unknown
+
+    def _mine(self, key: str, data: bytes) -> bool:
+        """Whether what stands there is what I sent: an earlier try of mine whose answer was lost."""
+        with suppress(ObjectMissing):
+            return self.bucket.get(key).data == data
+        return False
+
+
+def _sketch(job: str, infos: Iterable[ObjectInfo]) -> Sketch:
+    found = {info.key: info for info in infos}
+    attempts = {
+        attempt: key
+        for key in found
+        if (split := split_job_key(key)) is not None and (attempt := parse_job_claim(split[1])) is not None
+    }
+    newest = max(attempts, default=0)
+    return Sketch(
+        job=job,
+        asked=job_request_key(job) in found,
+        attempt=newest,
+        cancelled=job_cancel_key(job) in found,
+        ended=job_outcome_key(job) in found,
+        modified_ms=max((info.modified_ms for info in found.values()), default=0),
+        claim_etag=found[attempts[newest]].etag if newest else None,
+        keys=tuple(sorted(found)),
+    )

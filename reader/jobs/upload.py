@@ -1,0 +1,211 @@
+"""A file of rows appended to a table: all of them, once, or none.
+
+Rules:
+- The rows are one block whose batch is named by the job (``Job("gateway/<id>", 0)``): however many attempts run, at once or one
+  after the other, the index takes one.
+- Every line is checked before the block is finished. The first bad one fails the job, with its line, column, value and
+  rule; nothing is visible.
+- Where an earlier attempt may still be running somewhere, failure and cancellation are told only once the batch is taken
+  by an empty entry (``settle``): after that no attempt can publish its block.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+
+from blockstore.bucket import Bucket
+from blockstore.cli.files import delimited
+from blockstore.cli.files.delimited import BadRow
+from blockstore.errors import Corrupt, Invalid, NotFound
+from blockstore.format.block import Job
+from blockstore.format.fields import required
+from blockstore.index.change import Append
+from blockstore.operations.append import AppendedBlock, earlier_block
+from blockstore.operations.writer import WriteOptions, Writer
+from blockstore.table import Table
+from blockstore.world import World
+from reader.jobs.lines import line_of_row
+from reader.jobs.meter import Meter
+from reader.jobs.record import Failure, Request
+from reader.jobs.work import Ended, Failed, Work
+
+__all__ = ["DELIMITERS", "Uploads"]
+
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+"""The forms of a file that can be uploaded."""
+
+_APP = "gateway/"
+_FILE = "the file"
+_PIECE = 8 << 20
+_BUFFER = 64 << 20
+"""Rows of about so many bytes are sorted and become one chunk: what an upload takes of memory, a few times over."""
+
+
+class Uploads(Work):
+    """Runs uploads into tables that ``open_table`` opens for writing."""
+
+    def __init__(
+        self, bucket: Bucket, world: World, open_table: Callable[[str], Table], folder: Path
+    ) -> None:
+        self._bucket = bucket
+        self._world = world
+        self._open = open_table
+        self._folder = folder
+
+    @property
+    def repeats(self) -> bool:
+        return True
+
+    def run(self, job: str, attempt: int, request: Request, meter: Meter) -> Ended:
+        table = self._table(request)
+        options = WriteOptions(
+            job=_job(job), producer="gateway", message=request.message, buffer_bytes=_BUFFER
+        )
+        writer = Writer(table.bucket, self._world, table.log, table.definition, options)
+        if writer.block is not None:
+            return _ended(writer.block)
+        try:
+            with self._input(job, request, meter) as path:
+                self._read(path, request, table, writer, meter)
+        except BaseException:
+            writer.abort()
+            raise
+        meter.check()
+        return _ended(writer.finish())
+
+    def settle(self, job: str, request: Request) -> Ended | None:
+        try:
+            table = self._table(request)
+        except Failed:
+            return None
+        table.log.commit(
+            Append(
+                commit=self._world.ids.ulid(), blocks=(), job=_job(job), message="an upload that was given up"
+            )
+        )
+        done = earlier_block(table.log.state, _job(job))
+        return _ended(done) if done is not None and done.ulid is not None else None
+
+    def _table(self, request: Request) -> Table:
+        assert request.table is not None, "an upload names its table"
+        try:
+            table = self._open(request.table)
+        except NotFound as error:
+            raise Failed(Failure(error="unknown_table", message=str(error))) from error
+        if not table.indexed:
+            raise Failed(
+                Failure(
+                    error="invalid",
+                    message=f"table {request.table} has no index, and an upload happens once by its entry there: write to it "
+                    "with blockstore write",
+                )
+            )
+        return table
+
+    def _read(self, path: Path, request: Request, table: Table, writer: Writer, meter: Meter) -> None:
+        schema, delimiter = table.definition.schema, DELIMITERS[request.form]
+        need = {*required(schema)} | ({table.definition.time_column} - {None})
+        first_row = 0
+        try:
+            for batch in delimited.read(
+                str(path),
+                _FILE,
+                schema,
+                delimiter=delimiter,
+                nulls=request.nulls,
+                advance=lambda size: meter.advance(size=size),
+            ):
+                meter.check()
+                _check_filled(path, delimiter, batch, need, first_row)
+                writer.write(batch)
+                first_row += batch.num_rows
+                meter.advance(rows=batch.num_rows)
+        except BadRow as error:
+            raise Failed(_bad_row(error)) from error
+        except Invalid as error:
+            raise Failed(Failure(error="bad_file", message=f"{error}; nothing was written")) from error
+
+    @contextmanager
+    def _input(self, job: str, request: Request, meter: Meter) -> Iterator[Path]:
+        """The file that was brought, on this machine's disk."""
+        assert request.input_key is not None, "an upload has an input"
+        there = self._bucket.path_of(request.input_key)
+        if there is not None:
+            yield Path(there)
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"{job}-{self._world.ids.token()}"
+        try:
+            self._fetch(request, path, meter)
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
+
+    def _fetch(self, request: Request, path: Path, meter: Meter) -> None:
+        assert request.input_key is not None, "an upload has an input"
+        digest = hashlib.sha256()
+        with open(path, "wb") as file:
+            for start in range(0, request.input_bytes, _PIECE):
+                meter.check()
+                data = self._bucket.get_range(
+                    request.input_key, start, min(_PIECE, request.input_bytes - start)
+                )
+                digest.update(data)
+                file.write(data)
+        if digest.hexdigest() != request.input_sha256:
+            raise Corrupt(
+                f"{self._bucket.url}/{request.input_key} is not what was brought (its hash is {digest.hexdigest()[:12]}…): "
+                "upload the file again"
+            )
+
+
+def _job(job: str) -> Job:
+    return Job(f"{_APP}{job}", 0)
+
+
+def _check_filled(
+    path: Path, delimiter: str, batch: pa.RecordBatch, need: set[str | None], first_row: int
+) -> None:
+    """Raise Failed for the first row that leaves a column empty which must not be."""
+    empty = {
+        name: batch.column(name).is_null().index(True).as_py()
+        for name in need
+        if name is not None and batch.column(name).null_count
+    }
+    if not empty:
+        return
+    column = min(empty, key=lambda name: (empty[name], batch.schema.get_field_index(name)))
+    line = line_of_row(path, delimiter, first_row + empty[column])
+    raise Failed(
+        _bad_row(
+            BadRow(
+                f"{_FILE}, line {line}: column {column!r} is empty, and the table takes no null there: mend the value; nothing "
+                "was written",
+                line=line,
+                column=column,
+                value="",
+                rule="not null",
+            )
+        )
+    )
+
+
+def _bad_row(error: BadRow) -> Failure:
+    detail = {"line": error.line, "column": error.column, "value": error.value, "rule": error.rule}
+    return Failure(error="bad_row", message=str(error), detail=detail)
+
+
+def _ended(block: AppendedBlock) -> Ended:
+    return Ended(
+        written={
+            "ulid": block.ulid,
+            "version": block.version,
+            "rows": block.rows,
+            "bytes": block.bytes,
+        }
+    )

@@ -1,0 +1,129 @@
+"""Gateways that run jobs by hand: one pass at a time, on one bucket, in a world that stands still."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+
+from blockstore.bucket import Bucket
+from blockstore.bucket.memory import MemoryBucket
+from blockstore.bucket.prefixed import Prefixed
+from blockstore.clock import ManualClock
+from blockstore.ids import Ids
+from blockstore.names import job_input_key
+from blockstore.table import Table
+from blockstore.world import Serial, World
+from reader.jobs.extract import Extracts
+from reader.jobs.record import Kind, Outcome, Request
+from reader.jobs.runner import Claimed, Runner, Terms
+from reader.jobs.store import JobStore
+from reader.jobs.upload import Uploads
+
+SCHEMA = pa.schema([("time", pa.timestamp("us", "UTC")), ("n", pa.int64()), ("s", pa.string())])
+HEADER = "time,n,s\n"
+GOOD = HEADER + "".join(f"2026-01-01T00:00:{n:02}Z,{n},row {n}\n" for n in range(20))
+TERMS = Terms(lease_s=30, poll_s=5, time_limit_s=600, keep_s=86_400)
+
+
+@dataclass
+class Lake:
+    """A bucket with one table ``t``, and the clock by which all its gateways live."""
+
+    clock: ManualClock
+    bucket: Bucket
+
+    @classmethod
+    def make(cls) -> Lake:
+        import blockstore.index.log as index_log
+        from blockstore.format.definition import Definition
+
+        clock = ManualClock()
+        lake = cls(clock=clock, bucket=MemoryBucket(clock, "memory://lake"))
+        definition = Definition.create(SCHEMA, time_column="time", sort_by=["n"])
+        index_log.create(Prefixed(lake.bucket, "t"), lake.world(0), definition)
+        return lake
+
+    def world(self, seed: int) -> World:
+        return World(clock=self.clock, ids=Ids.seeded(self.clock, seed), pool=Serial())
+
+    def gateway(
+        self, seed: int, *, bucket: Bucket | None = None, folder: Path | None = None, terms: Terms = TERMS
+    ) -> Gateway:
+        return Gateway(self, seed, bucket or self.bucket, folder or Path(tempfile.gettempdir()), terms)
+
+    def table(self) -> Table:
+        return Table.open_bucket(Prefixed(self.bucket, "t"), self.world(99))
+
+    def rows(self) -> list[int]:
+        return sorted(self.table().snapshot().scan(columns=["n"]).to_table()["n"].to_pylist())
+
+
+class Gateway:
+    """One gateway's jobs; its bucket may be a faulty one."""
+
+    def __init__(self, lake: Lake, seed: int, bucket: Bucket, folder: Path, terms: Terms) -> None:
+        self.world = lake.world(seed)
+        self.bucket = bucket
+        self.store = JobStore(bucket)
+        uploads = Uploads(bucket, self.world, self._open, folder)
+        extracts = Extracts(bucket, self._ask, time_limit_s=60, result_bytes=1 << 20)
+        self.runner = Runner(
+            self.store,
+            self.world,
+            {Kind.UPLOAD: uploads, Kind.QUERY: extracts, Kind.DOWNLOAD: extracts},
+            terms,
+        )
+        self.answer: Any = None
+
+    def _open(self, name: str) -> Table:
+        return Table.open_bucket(Prefixed(self.bucket, name), self.world)
+
+    def _ask(self, request: Request, limit_s: float) -> Any:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        table = self._open("t")
+        snapshot = table.snapshot()
+        reader = snapshot.scan().to_reader()
+        return SimpleNamespace(reader=reader, versions={"t": snapshot.version}, cancel=lambda: None)
+
+    def upload(self, job: str, text: str = GOOD, **more: Any) -> bool:
+        """What the door does with a file: the input first, then the request."""
+        key = job_input_key(job, self.world.ids.token())
+        self.bucket.put(key, text.encode())
+        request = upload_request(key, text, self.world.clock.now_ms())
+        return self.store.submit(job, replace(request, **more))
+
+    def ask(self, job: str, **more: Any) -> bool:
+        request = Request(
+            kind=Kind.DOWNLOAD, owner="me", created_ms=self.world.clock.now_ms(), form="csv", table="t"
+        )
+        return self.store.submit(job, replace(request, **more))
+
+    def look_and_run(self) -> Mapping[str, Outcome | None]:
+        """One pass, and what it claimed run to its end."""
+        return {claimed.job: self.run(claimed) for claimed in self.runner.look()}
+
+    def run(self, claimed: Claimed) -> Outcome | None:
+        return self.runner.run(claimed)
+
+
+def upload_request(key: str, text: str, now_ms: int) -> Request:
+    import hashlib
+
+    data = text.encode()
+    return Request(
+        kind=Kind.UPLOAD,
+        owner="me",
+        created_ms=now_ms,
+        form="csv",
+        table="t",
+        input_key=key,
+        input_bytes=len(data),
+        input_sha256=hashlib.sha256(data).hexdigest(),
+    )
