@@ -250,6 +250,7 @@ def _cleaned(
         withdrawn=tuple(one for one in done if one.action is Action.WITHDRAW),
         removed=tuple(removed),
         quarantined={**quarantined(sight), **discovered.quarantined},
+        refused=frozenset(discovered.quarantined),
         kept=named,
         kept_bytes=sum(sizes),
         waiting=removals.waiting,

@@ -31,6 +31,8 @@ class Cleaned:
     """Objects and bytes removed."""
     quarantined: Mapping[str, str] = field(default_factory=dict)
     """Malformed, or not to be published: a person decides."""
+    refused: frozenset[str] = frozenset()
+    """Those of them that are whole, and that the index did not take."""
     kept: Mapping[str, str] = field(default_factory=dict)
     """Not live, and a version or a tag names it."""
     kept_bytes: int = 0

@@ -38,6 +38,8 @@ class Schedule:
     ready_age_s: float = 1800.0
     objects_per_s: float = 500.0
     history: int = 200
+    merge: bool = True
+    cache: Path | None = None
 
     def __post_init__(self) -> None:
         if self.retry_most_s < self.retry_s:
@@ -133,6 +135,19 @@ LOOPS = Section(
             read=kinds.between(kinds.count, 0, 10_000),
             sentence="How many finished jobs of each table are remembered for the page.",
         ),
+        Key(
+            name="merge",
+            default=True,
+            read=kinds.switch,
+            sentence="false where processes with --shard do all the merging, and this one the rest.",
+        ),
+        Key(
+            name="cache",
+            default="",
+            read=kinds.path,
+            sentence="A folder in which what was read of the blocks outlives the process; empty to read it again after "
+            "each start.",
+        ),
     ),
 )
 
@@ -144,19 +159,31 @@ HTTP = Section(
     keys=http_keys("127.0.0.1:8081"),
 )
 
+_TEND = Key(
+    name="tend",
+    default=True,
+    read=kinds.switch,
+    sentence="false leaves the table alone altogether, while someone repairs it.",
+)
+
 TABLES = Named(
     name="tables",
-    sentence="Tables of a lake that differ: their name below the lake's URL, and any of these keys.",
-    keys=TABLE_KEYS,
+    sentence="Tables of a lake that differ: their name below the lake's URL, and any of these keys. tend = false leaves a "
+    "table alone altogether, while someone repairs it.",
+    keys=(*TABLE_KEYS, _TEND),
     example="sensors",
 )
+
+
+def _without_tend(fields: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in fields.items() if name != _TEND.field}
 
 
 def _disagreements(config: Config) -> Iterable[str]:
     settings = config.of(COMPACTION)
     for name, fields in config.overrides(TABLES).items():
         try:
-            overridden(settings, fields)
+            overridden(settings, _without_tend(fields))
         except Invalid as error:
             yield f'[tables."{name}"]: {error}'
 
@@ -185,7 +212,15 @@ class ProcessConfig:
 
     def of_table(self, name: str) -> Settings:
         """The settings of one table."""
-        return overridden(self.settings, self.tables.get(name, {}))
+        return overridden(self.settings, _without_tend(self.tables.get(name, {})))
+
+    def tends(self, name: str) -> bool:
+        """Whether the table is looked after at all."""
+        return bool(self.tables.get(name, {}).get(_TEND.field, True))
+
+    def leaves(self, name: str) -> bool:
+        """Whether it is left alone."""
+        return not self.tends(name)
 
 
 def load_config(path: Path | None = None, environment: Mapping[str, str] | None = None) -> ProcessConfig:

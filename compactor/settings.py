@@ -39,6 +39,7 @@ class Settings:
     chunk_bytes: int = 256 * _MIB
     concurrency: int = field(default_factory=lambda: os.cpu_count() or 1)
     work_dir: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))
+    engine: str = "local"
 
     def __post_init__(self) -> None:
         problems = list(_problems(self))
@@ -111,6 +112,12 @@ COMPACTION = Section(
             read=kinds.folder,
             sentence="Where a merge puts what does not fit into memory; empty for the system's folder for temporary "
             "files.",
+        ),
+        Key(
+            name="engine",
+            default="local",
+            read=kinds.text,
+            sentence="What merges: local, in this process, or spark, as tasks of a Spark job.",
         ),
     ),
 )

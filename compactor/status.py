@@ -81,6 +81,8 @@ class JobStatus:
     level: int
     """The level of the result."""
     inputs: tuple[str, ...]
+    """Of a finished job only the first few; ``blocks`` says how many there were."""
+    blocks: int
     rows: int
     bytes: int
     """Of the inputs together; as many, at most, are expected to be written."""

@@ -5,16 +5,20 @@ This module imports no engine and no table: the command's overview loads it for 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from cyclopts import Parameter
 
-from blockstore.cli.failure import FAILED, Usage
+from blockstore.cli.failure import FAILED, Usage, complain
 from blockstore.cli.options import Json
 from blockstore.cli.output import Column, count, counted, say, show_json, show_table, size, span
 
 if TYPE_CHECKING:
+    from blockstore.table import Table
+    from compactor.config import ProcessConfig
+    from compactor.each import Each
     from compactor.plan import PlannedJob
     from compactor.report import JobResult, Report
 
@@ -37,47 +41,117 @@ _PLANNED = (
 
 
 def compact(
-    url: str, /, *, plan: Flag = False, once: Flag = False, config: Path | None = None, json: Json = False
+    url: str,
+    /,
+    *,
+    plan: Flag = False,
+    once: Flag = False,
+    wait: Flag = False,
+    config: Path | None = None,
+    engine: str | None = None,
+    shard: str | None = None,
+    json: Json = False,
 ) -> int:
-    """Merge a table's small blocks into large ones.
+    """Merge small blocks into large ones; with --wait look after tables for good.
 
     Parameters
     ----------
     url
-        The table.
+        A table, or a folder of tables.
     plan
         Change nothing; print every job with its inputs, its sizes and its reason.
     once
         Merge until there is nothing left to merge, then end.
+    wait
+        Run until stopped: merge, publish, mark, remove, and serve a page; tables are found as they appear.
     config
         A file such as configs/compactor.toml.
+    engine
+        What merges: local or spark; overrides the configuration.
+    shard
+        With --wait: merge only the streams of one shard, such as 0/4, and do nothing else.
     json
         One JSON document on standard output.
     """
-    if plan == once:
+    if plan + once + wait != 1:
         raise Usage(
-            "compact takes --plan (print what would be merged) or --once (merge it), expected one of them"
+            "compact takes --plan (print what would be merged), --once (merge it) or --wait (go on for good), expected one "
+            "of them"
         )
-    from blockstore.table import open_any
+    if shard is not None and not wait:
+        raise Usage("--shard goes with --wait")
     from compactor.config import load_config
-    from compactor.once import compact_once, plan_table
 
-    settings = load_config(config).settings
-    table = open_any(url)
-    if plan:
-        _show_plan(plan_table(table, settings), json=json)
-        return 0
-    report = compact_once(table, settings, watch=None if json else _say_result)
-    _show_report(report, json=json)
-    return FAILED if report.left_out else 0
+    found = load_config(config)
+    if engine is not None:
+        found = replace(found, settings=replace(found.settings, engine=engine))
+    if wait:
+        return _wait(url, found, shard, json=json)
+    return _plan(url, found, json=json) if plan else _once(url, found, json=json)
 
 
-def _show_plan(jobs: tuple[PlannedJob, ...], *, json: bool) -> None:
+def _wait(url: str, config: ProcessConfig, shard: str | None, *, json: bool) -> int:
+    from compactor.merge.engines import engine_named
+    from compactor.serve import serve
+    from compactor.shards import parse_shard
+
     if json:
-        from compactor.report import job_json
+        raise Usage("--wait writes log lines (JSON where standard error is no terminal), and takes no --json")
+    one = None if shard is None else parse_shard(shard)
+    serve(url, config, engine_named(config.settings.engine), shard=one)
+    return 0
 
-        show_json([job_json(job) for job in jobs])
-        return
+
+def _plan(url: str, config: ProcessConfig, *, json: bool) -> int:
+    from compactor.each import each_table
+    from compactor.once import plan_table
+    from compactor.report import job_json
+
+    tables = each_table(
+        url, lambda name, table: plan_table(table, config.of_table(name)), leave=config.leaves
+    )
+    if json:
+        documents = {one.name: [job_json(job) for job in one.answer or ()] for one in tables.found}
+        show_json(documents if tables.lake else next(iter(documents.values()), []))
+    else:
+        for one in tables.found:
+            if tables.lake:
+                say(f"{one.name}:")
+            if one.answer is not None:
+                _show_plan(one.answer)
+    return _failures(tables)
+
+
+def _once(url: str, config: ProcessConfig, *, json: bool) -> int:
+    from compactor.each import each_table
+    from compactor.merge.engines import engine_named
+    from compactor.once import compact_once
+
+    merging = engine_named(config.settings.engine)
+    watch = None if json else _say_result
+
+    def run(name: str, table: Table) -> Report:
+        return compact_once(table, config.of_table(name), engine=merging, watch=watch)
+
+    tables = each_table(url, run, leave=config.leaves)
+    reports = {one.name: one.answer for one in tables.found if one.answer is not None}
+    if json:
+        documents = {name: report.to_json() for name, report in reports.items()}
+        show_json(documents if tables.lake else next(iter(documents.values()), {}))
+    else:
+        for name, report in reports.items():
+            _show_report(report, of=f"{name}: " if tables.lake else "")
+    code = _failures(tables)
+    return FAILED if any(report.left_out for report in reports.values()) else code
+
+
+def _failures(tables: Each[Any]) -> int:
+    """Say which tables failed; the others were done."""
+    failed = [f"{one.name}: {one.error}" for one in tables.found if one.error is not None]
+    return complain("; ".join(failed)) if failed else 0
+
+
+def _show_plan(jobs: tuple[PlannedJob, ...]) -> None:
     if jobs:
         show_table(_PLANNED, [_planned(job) for job in jobs])
     blocks, total = sum(len(job.inputs) for job in jobs), sum(job.bytes for job in jobs)
@@ -118,17 +192,14 @@ def _say_result(result: JobResult) -> None:
         say(f"  note: {note}")
 
 
-def _show_report(report: Report, *, json: bool) -> None:
-    if json:
-        show_json(report.to_json())
-        return
+def _show_report(report: Report, *, of: str) -> None:
     for ulid, problem in report.left_out.items():
-        say(f"left out: block {ulid}: {problem}")
+        say(f"{of}left out: block {ulid}: {problem}")
     merged = sum(len(result.job.inputs) for result in report.done)
     say(
-        f"{counted(merged, 'block')} merged into {count(len(report.done))}; {_visible(report.version)}"
+        f"{of}{counted(merged, 'block')} merged into {count(len(report.done))}; {_visible(report.version)}"
         if report.done
-        else "nothing was merged" + (f"; version {report.version}" if report.version is not None else "")
+        else f"{of}nothing was merged" + (f"; version {report.version}" if report.version is not None else "")
     )
 
 

@@ -100,15 +100,22 @@ class BucketRequests:
         self._cost = MonthlyCost(prices, clock)
         Source(registry, self._metrics)
 
-    def _metrics(self) -> Iterator[Metric]:
+    def estimate(self) -> dict[str, float]:
+        """What a month like the last day costs, by price class."""
+        return self._cost.estimate(_classes(self._counted()[0]))
+
+    def _counted(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Requests and bytes by verb."""
         requests, sizes = dict.fromkeys(CLASS_OF, 0), dict.fromkeys(CLASS_OF, 0)
         for meter in self._meters():
             for method, (count, size) in meter.totals().items():
                 requests[method] += count
                 sizes[method] += size
-        classes = dict.fromkeys(sorted(set(CLASS_OF.values())), 0)
-        for method, count in requests.items():
-            classes[CLASS_OF[method]] += count
+        return requests, sizes
+
+    def _metrics(self) -> Iterator[Metric]:
+        requests, sizes = self._counted()
+        classes = _classes(requests)
         yield total(
             "blockstore_bucket_requests",
             "Requests sent to the bucket, by the verb of the bucket's interface.",
@@ -133,6 +140,13 @@ class BucketRequests:
             ("price_class",),
             (((name,), value) for name, value in self._cost.estimate(classes).items()),
         )
+
+
+def _classes(requests: Mapping[str, int]) -> dict[str, int]:
+    classes = dict.fromkeys(sorted(set(CLASS_OF.values())), 0)
+    for method, count in requests.items():
+        classes[CLASS_OF[method]] += count
+    return classes
 
 
 def metrics_route(registry: CollectorRegistry, path: str = "/metrics") -> Route:

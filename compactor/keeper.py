@@ -1,0 +1,213 @@
+"""One table in the process: its handle, its role, and what each loop does for it. The loops are thin: every step is one of
+the passes that the verbs run by hand.
+
+Rules:
+- The handle is shared and every pass takes a snapshot of its own; no pass waits for another, and none fails for another.
+- On a table with an index the role is claimed once, when the table is found; whoever claims it later fences this process.
+- A shard merges and counts its backlog, and does nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+import pyarrow.compute as pc
+
+from blockstore.index.epochs import COMPACTOR, Held, claim
+from blockstore.index.gc import collect
+from blockstore.table import Table
+from blockstore.world import World
+from compactor.checkpoints import catch_up
+from compactor.clean import Cleaner
+from compactor.config import ProcessConfig
+from compactor.lake import Place
+from compactor.ledger import Ledger
+from compactor.merge import MergeEngine
+from compactor.merging import Merging
+from compactor.observe import Observation
+from compactor.quarantined import MarkedMalformed, found_by_cleaning
+from compactor.retention import retain
+from compactor.shards import Shard
+from compactor.watched import Watched
+
+__all__ = ["BACKLOG", "CLEAN", "COMPACT", "INDEX", "RETENTION", "Keeper"]
+
+_logger = logging.getLogger(__name__)
+
+COMPACT, CLEAN, RETENTION, INDEX, BACKLOG = "compact", "clean", "retention", "index", "backlog"
+
+
+class Keeper:
+    """Looks after one table."""
+
+    def __init__(
+        self,
+        place: Place,
+        world: World,
+        config: ProcessConfig,
+        ledger: Ledger,
+        engine: MergeEngine,
+        *,
+        shard: Shard | None = None,
+        stopping: threading.Event,
+        abandon: threading.Event,
+    ) -> None:
+        """Open the table and claim the role. Raises what opening and claiming raise."""
+        self.name = place.name
+        self._schedule = config.loops
+        self._ledger = ledger
+        self._shard = shard
+        self.watched = Watched(place.bucket, world.clock, abandon)
+        self.table = Table.open_bucket(
+            self.watched, world, discovery=None, cache=_cache(config.loops.cache, place.bucket.url)
+        )
+        self.held = self._claim()
+        self._cleaner = (
+            None if shard else Cleaner(self.table, self.held, objects_per_s=config.loops.objects_per_s)
+        )
+        self._marked = MarkedMalformed(self.table.bucket)
+        self._merging = Merging(
+            name=place.name,
+            table=self.table,
+            watched=self.watched,
+            held=self.held,
+            settings=config.of_table(place.name),
+            engine=engine,
+            ledger=ledger,
+            interval_s=config.loops.compact_s,
+            shard=shard,
+            stopping=stopping.is_set,
+        )
+
+    def loops(self) -> Mapping[str, tuple[float, Callable[[], float]]]:
+        """The loops of this table: how often, and one run, which answers when the next is due."""
+        schedule = self._schedule
+        loops: dict[str, tuple[float, Callable[[], float]]] = {BACKLOG: (schedule.backlog_s, self.backlog)}
+        if schedule.merge or self._shard is not None:
+            loops[COMPACT] = (schedule.compact_s, self.compact)
+        if self._shard is None:
+            loops[CLEAN] = (schedule.clean_s, self.clean)
+            loops[RETENTION] = (schedule.retention_s, self.retention)
+            if self.table.indexed:
+                loops[INDEX] = (schedule.index_s, self.index)
+        return loops
+
+    def compact(self) -> float:
+        """Merge: one job."""
+        return self._merging.turn()
+
+    def clean(self) -> float:
+        """Publish aged blocks, raise the watermarks, mark and remove."""
+        assert self._cleaner is not None, "a shard does not clean"
+        cleaned = self._cleaner.run()
+        self._ledger.count(
+            self.name,
+            discovered=len(cleaned.discovered),
+            marked=len(cleaned.marked),
+            withdrawn=len(cleaned.withdrawn),
+            removed=len(cleaned.removed),
+            removed_objects=cleaned.objects,
+            removed_bytes=cleaned.bytes,
+        )
+        self._ledger.quarantined(self.name, CLEAN, found_by_cleaning(cleaned, self.table.url))
+        waiting, kept, kept_bytes = len(cleaned.waiting), len(cleaned.kept), cleaned.kept_bytes
+        self._ledger.note(
+            self.name,
+            lambda status: replace(status, waiting=waiting, kept=kept, kept_bytes=kept_bytes),
+        )
+        for ulid, why in cleaned.failed.items():
+            _logger.warning("block %s was not cleaned: %s", ulid, why, extra={"block": ulid})
+        if cleaned.changed:
+            _logger.info(
+                "cleaned: %s published, %s marked, %s withdrawn, %s removed",
+                len(cleaned.discovered),
+                len(cleaned.marked),
+                len(cleaned.withdrawn),
+                len(cleaned.removed),
+            )
+        return self._schedule.clean_s
+
+    def retention(self) -> float:
+        """Take out what is older than the table's retention."""
+        retained = retain(self.table, self.held, objects_per_s=self._schedule.objects_per_s)
+        self._ledger.count(self.name, retired=len(retained.blocks))
+        if retained.blocks:
+            _logger.info(
+                "retention took %s blocks out", len(retained.blocks), extra={"version": retained.version}
+            )
+        return self._schedule.retention_s
+
+    def index(self) -> float:
+        """Collect old entries and checkpoints, and write a checkpoint that is missing."""
+        collected = collect(self.table.log, self.table.world, held=self.held)
+        written = (collected.checkpoint is not None) + (catch_up(self.table.log) is not None)
+        self._ledger.count(
+            self.name,
+            collected_entries=collected.entries,
+            collected_checkpoints=collected.checkpoints,
+            written_checkpoints=written,
+        )
+        self._ledger.note(self.name, lambda status: replace(status, boundary=collected.boundary))
+        return self._schedule.index_s
+
+    def backlog(self) -> float:
+        """Count what there is and what waits."""
+        seen, jobs = self._merging.look()
+        self._merging.show(jobs)
+        self._count(seen)
+        marked = {block.ulid for block in seen.candidates if block.no_compact}
+        found = self._marked.look(marked, self._merging.damaged, self.table.url)
+        self._ledger.quarantined(self.name, COMPACT, found)
+        return self._schedule.backlog_s
+
+    def _count(self, seen: Observation) -> None:
+        table = self.table
+        if table.indexed:
+            state = table.log.state
+            frame = state.blocks.table()
+            blocks, rows, size = frame.num_rows, pc.sum(frame["rows"]).as_py(), pc.sum(frame["bytes"]).as_py()
+            horizon, floor, boundary = state.horizon, state.floor, table.log.boundary.read()
+        else:
+            metas = [one.meta for one in seen.inputs.values()]
+            blocks, rows, size = len(metas), sum(one.rows for one in metas), sum(one.bytes for one in metas)
+            horizon = floor = boundary = None
+        self._ledger.note(
+            self.name,
+            lambda status: replace(
+                status,
+                indexed=table.indexed,
+                version=seen.version,
+                boundary=boundary,
+                horizon=horizon,
+                floor=floor,
+                blocks=blocks,
+                rows=rows or 0,
+                bytes=size or 0,
+                seen_ms=table.world.clock.now_ms(),
+            ),
+        )
+
+    def _claim(self) -> Held | None:
+        if not self.table.indexed:
+            return None
+        role = COMPACTOR if self._shard is None else self._shard.role
+        held = claim(self.table.log, self.table.world, role)
+        _logger.info("holds the role %s as its epoch %s", role, held.epoch[0])
+        return held
+
+    def close(self) -> None:
+        """Let go of what was read; the role stays until another process claims it."""
+        self.table.catalog.save()
+
+
+def _cache(folder: Path | None, url: str) -> Path | None:
+    """The cache file of one table."""
+    if folder is None:
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"catalog-{sha256(url.encode()).hexdigest()[:16]}"

@@ -1,0 +1,110 @@
+"""A table's bucket as the process sees it: how far a merge is, and a way to abandon it.
+
+Rules:
+- Only requests for chunks are abandoned: index, metas and marks are answered to the end, so a commit under way is never cut
+  short by our own hand. What an abandoned merge has uploaded is debris, which readers never see and cleaning removes.
+- ``Abandoned`` is no ``Unavailable``: nothing tries it again.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from blockstore.bucket.api import Bucket, Object, ObjectWriter
+from blockstore.bucket.wrapper import Wrapper
+from blockstore.clock import Clock
+from blockstore.errors import BlockstoreError
+from blockstore.names import is_chunk_path, split_block_key
+
+__all__ = ["Abandoned", "Watched"]
+
+
+class Abandoned(BlockstoreError):
+    """The process was told to stop: the merge under way is given up."""
+
+
+class Watched(Wrapper):
+    """``inner``, whose chunk requests raise Abandoned once ``abandon`` is set; counts the bytes of chunks written."""
+
+    def __init__(self, inner: Bucket, clock: Clock, abandon: threading.Event) -> None:
+        super().__init__(inner)
+        self._clock = clock
+        self._abandon = abandon
+        self._lock = threading.Lock()
+        self._written = 0
+        self._moved_s = clock.monotonic_s()
+
+    def restart(self) -> None:
+        """Count from zero: a merge begins."""
+        with self._lock:
+            self._written = 0
+            self._moved_s = self._clock.monotonic_s()
+
+    @property
+    def written(self) -> int:
+        """Bytes of chunks written since ``restart``."""
+        return self._written
+
+    def idle_s(self) -> float:
+        """For how long no chunk was read or written."""
+        return self._clock.monotonic_s() - self._moved_s
+
+    def get(self, key: str, *, if_none_match: str | None = None) -> Object:
+        self._look(key)
+        return self.inner.get(key, if_none_match=if_none_match)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        self._look(key)
+        return self.inner.get_range(key, start, length)
+
+    def path_of(self, key: str) -> str | None:
+        self._look(key)
+        return self.inner.path_of(key)
+
+    def put(self, key: str, data: bytes) -> str:
+        self._look(key)
+        etag = self.inner.put(key, data)
+        self.move(key, len(data))
+        return etag
+
+    def writer(self, key: str) -> ObjectWriter:
+        self._look(key)
+        return _WatchedWriter(self, key, self.inner.writer(key))
+
+    def move(self, key: str, size: int) -> None:
+        """Count bytes written to a chunk. Raises Abandoned."""
+        if not _is_chunk(key):
+            return
+        self._look(key)
+        with self._lock:
+            self._written += size
+
+    def _look(self, key: str) -> None:
+        if not _is_chunk(key):
+            return
+        if self._abandon.is_set():
+            raise Abandoned(f"the process stops: the merge that used {key} is abandoned")
+        self._moved_s = self._clock.monotonic_s()
+
+
+class _WatchedWriter:
+    def __init__(self, bucket: Watched, key: str, inner: ObjectWriter) -> None:
+        self._bucket = bucket
+        self._key = key
+        self._inner = inner
+
+    def write(self, data: bytes | memoryview, /) -> int:
+        size = self._inner.write(data)
+        self._bucket.move(self._key, size)
+        return size
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def abort(self) -> None:
+        self._inner.abort()
+
+
+def _is_chunk(key: str) -> bool:
+    parts = split_block_key(key)
+    return parts is not None and is_chunk_path(parts[1])
