@@ -15,16 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spark.appending import append
+    from spark.merging import merge_engine
     from spark.overwriting import overwrite
     from spark.reading import read
     from spark.registering import register
     from spark.streaming.batch import foreach_batch
 
-__all__ = ["append", "foreach_batch", "read", "register"]
+__all__ = ["append", "foreach_batch", "merge_engine", "overwrite", "read", "register"]
 
 _HOMES = {
     "append": "spark.appending",
     "foreach_batch": "spark.streaming.batch",
+    "merge_engine": "spark.merging",
+    "overwrite": "spark.overwriting",
     "read": "spark.reading",
     "register": "spark.registering",
 }

@@ -8,21 +8,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from blockstore.errors import Invalid
 from blockstore.format.block import Job
 from spark.option_texts import checked_url, flag, known, labels, names, size, table_url, whole
 
-__all__ = ["ReadOptions", "WriteOptions", "checked_url", "read_options", "write_options"]
+__all__ = [
+    "IfExists",
+    "ReadOptions",
+    "WriteOptions",
+    "checked_url",
+    "column_names",
+    "if_exists_of",
+    "listed",
+    "read_options",
+    "write_options",
+]
 
-_WRITE = ("path", "app", "batch", "time_column", "sort_by", "labels", "buffer_size", "chunk_size")
-_READ = ("path", "version", "as_of", "columns", "where", "filters", "partition_size")
+_WRITE = (
+    "path", "app", "batch", "any_order", "time_column", "sort_by", "labels", "buffer_size", "chunk_size",
+    "if_exists", "where", "isolation", "cluster",
+)  # fmt: skip
+_READ = ("path", "version", "as_of", "tag", "discovery", "columns", "where", "filters", "partition_size")
 
 DEFAULT_BUFFER_BYTES = 256 * 2**20
 DEFAULT_CHUNK_BYTES = 256 * 2**20
 DEFAULT_PARTITION_BYTES = 128 * 2**20
+
+
+class IfExists(StrEnum):
+    """What a write does where the table holds a write already; one that is only created counts as not there yet."""
+
+    APPEND = "append"
+    ERROR = "error"
+    IGNORE = "ignore"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +53,33 @@ class WriteOptions:
 
     url: str
     job: Job | None = None
+    any_order: bool = False
+    """Whether the job's batches may come in any order: a backfill."""
     time_column: str | None = None
     sort_by: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     buffer_bytes: int = DEFAULT_BUFFER_BYTES
     """Rows that one task holds in memory before it sorts and writes a chunk."""
     chunk_bytes: int = DEFAULT_CHUNK_BYTES
+    if_exists: IfExists = IfExists.APPEND
+    overwrite: bool = False
+    where: str | None = None
+    """The rows that an overwrite replaces; None: all."""
+    isolation: str | None = None
+    message: str = ""
+
+    def __post_init__(self) -> None:
+        if self.any_order and self.job is None:
+            raise Invalid("any_order is about a job's batches, and no job is named: give app and batch too")
+        if self.overwrite and self.if_exists is not IfExists.APPEND:
+            raise Invalid(
+                f"if_exists={str(self.if_exists)!r} and an overwrite exclude each other: drop one of them"
+            )
+        if not self.overwrite and (self.where is not None or self.isolation is not None):
+            raise Invalid(
+                "where and isolation are those of an overwrite, and this is an append: say mode('overwrite'), or filter the "
+                "DataFrame"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,46 +89,86 @@ class ReadOptions:
     url: str
     version: int | None = None
     as_of: str | None = None
+    tag: str | None = None
+    listed: bool = False
+    """Whether blocks that no entry names yet are looked for by a listing."""
     columns: tuple[str, ...] | None = None
     where: str | None = None
     filters: bool = False
     """Whether Spark's own filters prune chunks (needs spark.sql.python.filterPushdown.enabled)."""
     partition_bytes: int = DEFAULT_PARTITION_BYTES
-    """Chunks are gathered into Spark partitions of about this size."""
+    """Chunks are gathered, and large ones are cut, into Spark partitions of about this size."""
+
+    def __post_init__(self) -> None:
+        given = {"version": self.version, "as_of": self.as_of, "tag": self.tag}
+        named = [f"{name}={value!r}" for name, value in given.items() if value is not None]
+        if self.listed:
+            named.append("discovery='list'")
+        if len(named) > 1:
+            raise Invalid(f"{' and '.join(named)} are given: expected one of them, drop the others.")
 
 
-def write_options(options: Mapping[str, str]) -> WriteOptions:
+def write_options(options: Mapping[str, str], *, overwrite: bool = False) -> WriteOptions:
     """The options of ``df.write``; raises Invalid naming the one that is wrong."""
     given = known(options, _WRITE, "write")
+    if flag(given, "cluster"):
+        raise Invalid(
+            "option cluster='true': a data source is handed rows as they are and cannot exchange them between tasks; use "
+            "spark.append(df, url, cluster=True), or df.repartitionByRange('a', 'b') by the sort key before the write."
+        )
     return WriteOptions(
         url=table_url(given, "save"),
         job=_job(given),
+        any_order=flag(given, "any_order"),
         time_column=given.get("time_column") or None,
         sort_by=names(given.get("sort_by", ""), "sort_by"),
         labels=labels(given.get("labels", "")),
         buffer_bytes=size(given, "buffer_size", DEFAULT_BUFFER_BYTES),
         chunk_bytes=size(given, "chunk_size", DEFAULT_CHUNK_BYTES),
+        if_exists=if_exists_of(given.get("if_exists", "append")),
+        overwrite=overwrite,
+        where=given.get("where"),
+        isolation=given.get("isolation"),
     )
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
     """The options of ``spark.read``; raises Invalid naming the one that is wrong."""
     given = known(options, _READ, "read")
-    version, as_of = given.get("version"), given.get("as_of")
-    if version is not None and as_of is not None:
-        raise Invalid(
-            f"both version={version!r} and as_of={as_of!r} are given: expected one of them, drop the other."
-        )
-    columns = given.get("columns")
+    version, columns = given.get("version"), given.get("columns")
     return ReadOptions(
         url=table_url(given, "load"),
         version=None if version is None else whole(version, "version", least=1),
-        as_of=as_of,
+        as_of=given.get("as_of"),
+        tag=given.get("tag"),
+        listed=listed(given.get("discovery", "index")),
         columns=None if columns is None else names(columns, "columns"),
         where=given.get("where"),
         filters=flag(given, "filters"),
         partition_bytes=size(given, "partition_size", DEFAULT_PARTITION_BYTES),
     )
+
+
+def if_exists_of(text: str) -> IfExists:
+    """What a write does where the table holds a write already. Raises Invalid."""
+    try:
+        return IfExists(text)
+    except ValueError:
+        raise Invalid(
+            f"if_exists={text!r}: expected one of {', '.join(repr(str(one)) for one in IfExists)}."
+        ) from None
+
+
+def column_names(columns: Iterable[str]) -> tuple[str, ...]:
+    """Columns as a caller of a function names them: several, or one by its bare name."""
+    return (columns,) if isinstance(columns, str) else tuple(columns)
+
+
+def listed(discovery: str) -> bool:
+    """Whether ``discovery`` means a listing. Raises Invalid."""
+    if discovery not in ("index", "list"):
+        raise Invalid(f"discovery={discovery!r}: expected 'index' or 'list'.")
+    return discovery == "list"
 
 
 def _job(given: Mapping[str, str]) -> Job | None:

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from blockstore.format import Definition, Job
+from spark.options import IfExists
 
 if TYPE_CHECKING:
-    from blockstore.operations.append import AppendedBlock
+    from blockstore.operations.begun import Begun
+    from spark.written import Written
 
 __all__ = ["PRODUCER", "WritePlan"]
 
@@ -30,7 +32,16 @@ class WritePlan:
     """Whether the commit creates the table with this definition."""
     labels: Mapping[str, str] = field(default_factory=dict)
     job: Job | None = None
+    any_order: bool = False
+    """Whether the job's batches may come in any order."""
+    if_exists: IfExists = IfExists.APPEND
+    begun: Begun | None = None
+    """The overwrite; None for an append."""
+    message: str = ""
     buffer_bytes: int
     chunk_bytes: int
-    done: AppendedBlock | None = None
-    """The block by which the job was committed before: then there is nothing to write."""
+    done: Written | None = None
+    """The answer, where there is nothing to write: the job was committed before, or the table is left as it is."""
+    plan_s: float = 0.0
+    planned_ms: int = 0
+    """When the plan was ready, by the clock of the driver's machine."""

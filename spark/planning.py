@@ -6,6 +6,8 @@
 - A DataFrame that does not fit the table is refused here, in one sentence, before a row moves.
 - A job whose batch the table has committed already plans nothing: its tasks write no byte. A batch that can no longer
   be committed is refused here, not after an hour of writing.
+- An overwrite is begun here: what others change from now on is judged when it ends.
+- Whether there is a write that ``if_exists`` means is looked at here, to spare the work, and judged at the commit.
 """
 
 from __future__ import annotations
@@ -14,24 +16,31 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 from blockstore.bucket import open_bucket
-from blockstore.errors import Invalid, NotFound
+from blockstore.errors import Conflict, Invalid, NotFound
 from blockstore.format import Definition, Job
 from blockstore.format.labels import check_labels
 from blockstore.format.schema import cast_batch
 from blockstore.index.change import Append, Done
 from blockstore.index.rules import decide
-from blockstore.operations.append import AppendedBlock, earlier_block
+from blockstore.index.state import State
+from blockstore.operations.access import Access
+from blockstore.operations.append import earlier_block
+from blockstore.operations.begun import Begun, begin_anew, begun_on
 from blockstore.table import Table, open_any
 from blockstore.world import World
-from spark.options import WriteOptions
-from spark.plan import WritePlan
+from spark.options import IfExists, WriteOptions
+from spark.plan import PRODUCER, WritePlan
+from spark.publishing import holds_a_write, there_already
 from spark.types import arrow_schema
+from spark.written import Written
 
 __all__ = ["plan_write"]
 
 
 def plan_write(schema: st.StructType, options: WriteOptions, world: World) -> WritePlan:
-    """The plan for writing rows of a DataFrame's ``schema``; raises Invalid if they do not fit the table."""
+    """The plan for writing rows of a DataFrame's ``schema``; raises Invalid if they do not fit the table, and Conflict
+    if the table holds a write although ``if_exists`` is ``error``."""
+    started = world.clock.monotonic_s()
     rows = arrow_schema(schema)
     try:
         table: Table | None = open_any(options.url, world=world)
@@ -44,27 +53,79 @@ def plan_write(schema: st.StructType, options: WriteOptions, world: World) -> Wr
         definition = table.definition
         _check_agreement(definition, options)
     _check_fit(rows, definition)
+    done = None if table is None else _done(table, options)
+    begun = None
+    if options.overwrite and done is None:
+        begun = _begun(table, definition, options, world)
+        definition = begun.definition
     return WritePlan(
         url=open_bucket(options.url, world).url,
-        ulid=world.ids.ulid(),
+        ulid=world.ids.ulid() if begun is None else begun.source,
         definition=definition,
         creates=table is None,
         labels=dict(options.labels or definition.labels),
         job=options.job,
+        any_order=options.any_order,
+        if_exists=options.if_exists,
+        begun=begun,
+        message=options.message,
         buffer_bytes=options.buffer_bytes,
         chunk_bytes=options.chunk_bytes,
-        done=None if table is None else _done(table, options.job),
+        done=done,
+        plan_s=world.clock.monotonic_s() - started,
+        planned_ms=world.clock.now_ms(),
     )
 
 
-def _done(table: Table, job: Job | None) -> AppendedBlock | None:
-    """The block by which the job was committed, or None; raises Invalid for a batch that can no longer be."""
-    if job is None:
+def _begun(table: Table | None, definition: Definition, options: WriteOptions, world: World) -> Begun:
+    """The overwrite, begun on the table or on the one that is to be created."""
+    asked = Begun(
+        source=world.ids.ulid(),
+        definition=definition,
+        labels=dict(options.labels or definition.labels),
+        where=options.where,
+        isolation=options.isolation,
+        job=options.job,
+        ordered=not options.any_order,
+        message=options.message,
+        producer=PRODUCER,
+    )
+    if table is None:
+        return begin_anew(asked)
+    return begun_on(Access.of(table.bucket, world, table.log), asked)
+
+
+def _done(table: Table, options: WriteOptions) -> Written | None:
+    """The answer where there is nothing to write. Raises Invalid for a batch that can no longer be committed."""
+    if options.job is not None:
+        # Invalid without an index, where no write happens once
+        earlier = _committed_before(table.log.state, table, options.job, options.any_order)
+        if earlier is not None:
+            return earlier
+    if options.if_exists is IfExists.APPEND or not holds_a_write(table.log.state):
         return None
-    state = table.log.state  # Invalid without an index, where no write happens once
-    if not isinstance(decide(state, Append(commit=table.world.ids.ulid(), blocks=(), job=job)), Done):
+    if options.if_exists is IfExists.ERROR:
+        raise Conflict(there_already(table.url, table.log.state.version))
+    return Written(url=table.url, ignored=True)
+
+
+def _committed_before(state: State, table: Table, job: Job, any_order: bool) -> Written | None:
+    asked = Append(commit=table.world.ids.ulid(), blocks=(), job=job, ordered=not any_order)
+    if not isinstance(decide(state, asked), Done):
         return None
-    return earlier_block(state, job) or AppendedBlock(ulid=None, version=None, published=True, already=True)
+    found = earlier_block(state, job)
+    if found is None:
+        return Written(url=table.url, published=True, already=True)
+    return Written(
+        url=table.url,
+        ulid=found.ulid,
+        version=found.version,
+        published=True,
+        already=True,
+        rows=found.rows,
+        bytes=found.bytes,
+        chunks=found.chunks,
+    )
 
 
 def _new_definition(rows: pa.Schema, options: WriteOptions) -> Definition:

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from blockstore.errors import Invalid
 from blockstore.world import World
 from spark.options import read_options, write_options
 from spark.planning import plan_write

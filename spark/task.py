@@ -1,10 +1,12 @@
 """What one Spark task does: its rows become chunks in the job's block.
 
-- Rows are cast to the table's schema and sorted within the task; memory is bounded by the plan's buffer.
+- Rows are cast to the table's schema and sorted within the task; memory is bounded by the plan's buffer, and by what
+  waits to be uploaded while the next chunk is encoded (``uploads.py``).
 - A chunk's name holds the partition, the attempt and a random token: a retried or a speculative attempt, a zombie
   executor or the same numbers in another SparkContext never write the same object.
 - A task publishes nothing and deletes nothing: what it answers reaches the commit only if Spark takes this attempt,
   and chunks of the others are debris that meta.json does not list.
+- It answers only once every chunk lies whole in the bucket.
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 from pyspark import TaskContext
 
-from blockstore.bucket import open_bucket
+from blockstore.bucket import Bucket, open_bucket
 from blockstore.format import BlockWriter, WrittenChunks
 from blockstore.world import World
 from spark.plan import PRODUCER, WritePlan
+from spark.uploads import UploadsBeside
 
 __all__ = ["ANSWER", "answering_task", "write_task"]
 
@@ -27,24 +30,28 @@ ANSWER = "written binary"
 
 
 def write_task(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> WrittenChunks | None:
-    """Write the rows of one task as chunks; None where there are none, or the job was committed before."""
+    """Write the rows of one task as chunks; None where there are none, or there is nothing to write."""
     if plan.done is not None:
         return None
     pa.set_cpu_count(1)
     world = World.real()
+    uploads = UploadsBeside(open_bucket(plan.url, world))
     writer: BlockWriter | None = None
     try:
-        for batch in batches:
+        for batch in _rows(plan, batches):
             if batch.num_rows == 0:
                 continue
             if writer is None:
-                writer = _writer(plan, world)
+                writer = _writer(plan, uploads, world)
             writer.write(batch)
-        return None if writer is None else writer.finish()
+        written = None if writer is None else writer.finish()
+        uploads.settle()
     except BaseException:
         if writer is not None:
             writer.abort()
+        uploads.drop()
         raise
+    return written
 
 
 def answering_task(plan: WritePlan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -60,9 +67,19 @@ def answering_task(plan: WritePlan) -> Callable[[Iterable[pa.RecordBatch]], Iter
     return task
 
 
-def _writer(plan: WritePlan, world: World) -> BlockWriter:
+def _rows(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows as the block holds them: an overwrite's are judged, and name their write."""
+    if plan.begun is None:
+        return iter(batches)
+    # Here, because an append's task has no use for what an overwrite stands on.
+    from blockstore.operations.begun import rows_of
+
+    return rows_of(plan.begun, batches)
+
+
+def _writer(plan: WritePlan, bucket: Bucket, world: World) -> BlockWriter:
     return BlockWriter(
-        open_bucket(plan.url, world),
+        bucket,
         world,
         plan.ulid,
         plan.definition,
@@ -72,6 +89,7 @@ def _writer(plan: WritePlan, world: World) -> BlockWriter:
         chunk_size=plan.chunk_bytes,
         buffer_bytes=plan.buffer_bytes,
         token=_attempt(world),
+        extra_columns=() if plan.begun is None else ("_source",),
     )
 
 

@@ -15,7 +15,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -39,7 +39,7 @@ from blockstore.operations.view import look_first
 from blockstore.predicate import parse
 from blockstore.scan.columns import Columns
 
-__all__ = ["Begun", "begin", "end", "rows_of"]
+__all__ = ["Begun", "begin", "begin_anew", "begun_on", "end", "rows_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,23 +48,30 @@ class Begun:
 
     source: str
     """The ULID under which the rows are written, and from which they come."""
-    version: int
-    """The version that was read."""
-    commit: str
-    """The commit id of its entry: what tells this table from another of the same name."""
     definition: Definition
-    labels: Mapping[str, str]
+    labels: Mapping[str, str] | None = None
+    """Those of the new block; None: the table's own."""
     where: str | None = None
+    isolation: str | None = None
+    job: Job | None = None
+    ordered: bool = True
+    message: str = ""
+    producer: str = "python"
+    version: int = 0
+    """The version that was read; 0: it is not begun on a table yet."""
+    commit: str = ""
+    """The commit id of its entry: what tells this table from another of the same name."""
     known_labels: tuple[str, ...] = ()
     """The labels that the condition may name."""
-    isolation: str
     waiting: frozenset[str] = frozenset()
     """The writes that no entry named yet."""
     seen: frozenset[str] = frozenset()
     """The blocks that held them."""
-    job: Job | None = None
-    message: str = ""
-    producer: str = "python"
+
+    @property
+    def own_labels(self) -> dict[str, str]:
+        """The labels of the new block."""
+        return dict(self.definition.labels if self.labels is None else self.labels)
 
 
 def begin(
@@ -72,33 +79,52 @@ def begin(
     *,
     where: str | None = None,
     job: Job | None = None,
+    ordered: bool = True,
     labels: Mapping[str, str] | None = None,
     isolation: str | None = None,
     message: str = "",
     producer: str = "python",
 ) -> Begun:
     """Begin to replace the rows for which ``where`` is true, or all. Raises Invalid for a condition that new rows cannot
-    be judged by. Whether the job was committed before is the caller's to ask."""
-    check_said(job, message)
-    check_labels(labels or {})
-    view = look_first(access)
-    definition = view.state.definition
-    own = dict(definition.labels if labels is None else labels)
-    scope = scope_of(view, "overwrite", where, isolation, own)
+    be judged by. Whether the job was committed before is the caller's to ask; ``ordered=False`` lets its batches come in
+    any order."""
     begun = Begun(
         source=access.world.ids.ulid(),
+        definition=access.log.state.definition,
+        labels=labels,
+        where=where,
+        isolation=isolation,
+        job=job,
+        ordered=ordered,
+        message=message,
+        producer=producer,
+    )
+    return begun_on(access, begun)
+
+
+def begin_anew(begun: Begun) -> Begun:
+    """Begin on a table that is yet to be created: its rows can be written. ``begun_on`` must follow before the end."""
+    check_said(begun.job, begun.message)
+    _judge(begun)
+    return begun
+
+
+def begun_on(access: Access, begun: Begun) -> Begun:
+    """The overwrite, begun on the table as it is now. Raises Invalid as ``begin``."""
+    check_said(begun.job, begun.message)
+    check_labels(begun.labels or {})
+    view = look_first(access)
+    definition = view.state.definition
+    begun = replace(begun, definition=definition)
+    scope = scope_of(view, "overwrite", begun.where, begun.isolation, begun.own_labels)
+    begun = replace(
+        begun,
         version=view.state.version,
         commit=_commit_of(view.state),
-        definition=definition,
-        labels=own,
-        where=where,
         known_labels=scope.labels,
         isolation=str(scope.isolation),
         waiting=view.waiting,
         seen=frozenset(block.meta.ulid for block in view.unpublished),
-        job=job,
-        message=message,
-        producer=producer,
     )
     _judge(begun)
     return begun
@@ -117,6 +143,7 @@ def end(access: Access, begun: Begun, written: WrittenChunks | None) -> Changed:
     ``access`` is a fresh handle: what it knew before is not asked. Raises Conflict where others changed what this is
     about, or the table is another; then nothing of it is visible.
     """
+    assert begun.version, "an overwrite is begun on its table before it ends"
     done = done_before(access.log.poll(), begun.job)
     if done is not None:
         return done
@@ -126,7 +153,7 @@ def end(access: Access, begun: Begun, written: WrittenChunks | None) -> Changed:
     fresh = FreshRows(
         access,
         begun.definition,
-        labels=begun.labels,
+        labels=begun.own_labels,
         job=begun.job,
         producer=begun.producer,
         source=begun.source,
@@ -139,6 +166,7 @@ def end(access: Access, begun: Begun, written: WrittenChunks | None) -> Changed:
         view=view,
         fresh=fresh,
         job=begun.job,
+        ordered=begun.ordered,
         parameters={} if begun.where is None else {"where": told(begun.where)},
         message=begun.message,
         since=since,
@@ -147,8 +175,9 @@ def end(access: Access, begun: Begun, written: WrittenChunks | None) -> Changed:
 
 
 def _judge(begun: Begun) -> Judge:
-    offered = Columns.of(begun.definition, begun.known_labels)
-    return Judge(begun.definition, begun.labels, parse(begun.where, offered.all), told(begun.where) or "true")
+    labels = begun.own_labels
+    offered = Columns.of(begun.definition, {*begun.known_labels, *labels})
+    return Judge(begun.definition, labels, parse(begun.where, offered.all), told(begun.where) or "true")
 
 
 def _commit_of(state: State) -> str:

@@ -55,6 +55,7 @@ class Replace(Change):
     seen: frozenset[str] = frozenset()
     """Blocks that the plan knew of before the index did."""
     job: Job | None = None
+    ordered: bool = True
     parameters: Mapping[str, object] = field(default_factory=dict)
     message: str = ""
 
@@ -83,6 +84,8 @@ class Replacing:
     fresh: FreshRows | None = None
     """The new rows, uploaded."""
     job: Job | None = None
+    ordered: bool = True
+    """Whether the job's batches only rise; False for a backfill."""
     parameters: Mapping[str, object]
     message: str = ""
     since: Since | None = None
@@ -184,6 +187,7 @@ class Replacing:
             scope=self.scope,
             seen=frozenset(self._seen),
             job=self.job,
+            ordered=self.ordered,
             parameters=self.parameters,
             message=self.message,
         )

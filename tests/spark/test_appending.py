@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +98,51 @@ def test_rows_are_sorted_within_every_chunk(spark_session: SparkSession, write: 
         assert numbers == sorted(numbers)
 
 
-def test_an_append_answers_what_it_made(spark_session: SparkSession, url: str) -> None:
-    answer = bs_spark.append(spark_session.range(100), url)
-    assert (answer.version, answer.published, answer.rows) == (2, True, 100)
+def test_an_append_answers_what_it_made_and_how_long_it_took_and_says_so(
+    spark_session: SparkSession, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, logger="blockstore.spark"):
+        answer = bs_spark.append(spark_session.range(100), url)
+    assert (answer.version, answer.published, answer.rows, answer.chunks) == (2, True, 100, 2)
+    assert list(answer.seconds) == ["plan", "tasks", "commit"]
+    assert all(seconds >= 0 for seconds in answer.seconds.values())
+    assert (
+        f"block {answer.ulid}, version 2, 100 rows in 2 chunks of {answer.bytes:,} bytes; plan" in caplog.text
+    )
     assert [block.meta.ulid for block in bs.open(url).snapshot().blocks] == [answer.ulid]
+
+
+def test_rows_are_exchanged_by_ranges_of_the_sort_key_where_that_is_asked_for(
+    spark_session: SparkSession, url: str
+) -> None:
+    rows = spark_session.range(4000).select((sf.col("id") * 7919 % 4000).alias("n")).repartition(4)
+    answer = bs_spark.append(rows, url, sort_by=["n"], cluster=True, buffer_bytes=2_000)
+    (block,) = bs.open(url).snapshot().blocks
+    ranges = sorted((file.columns["n"].min, file.columns["n"].max) for file in block.meta.chunks)
+    assert (answer.rows, len(ranges) > 3) == (4000, True)
+    overlaps = sum(low <= high for (_, high), (low, _) in pairwise(ranges))
+    assert overlaps < len(ranges) - 1, "chunks of different tasks hold different ranges"
+    with pytest.raises(bs.Invalid, match="has none"):
+        bs_spark.append(rows, f"{url}-unsorted", cluster=True)
+
+
+def test_a_chunk_ends_at_its_size_and_memory_is_bounded_by_it(spark_session: SparkSession, url: str) -> None:
+    answer = bs_spark.append(spark_session.range(0, 20_000, 1, 1), url, chunk_bytes=40_000)
+    (block,) = bs.open(url).snapshot().blocks
+    assert answer.chunks == len(block.meta.chunks) == 4
+    assert max(file.bytes for file in block.meta.chunks) <= 40_000
+
+
+def test_a_hundred_partition_values_are_one_block_in_one_commit(
+    spark_session: SparkSession, write: Write, url: str
+) -> None:
+    rows = spark_session.range(2_000).select((sf.col("id") % 100).alias("part"), "id").repartition(4)
+    write(rows, url, sort_by="part,id")
+    table = bs.open(url)
+    assert [(entry.operation, len(entry.add)) for entry in table.history()] == [("create", 0), ("append", 1)]
+    assert table.snapshot().count() == 2_000
+    found = bs_spark.read(spark_session, url, where="part = 37")
+    assert sorted(row.id for row in found.collect()) == list(range(37, 2_000, 100))
 
 
 def test_the_settings_of_the_session_are_restored(spark_session: SparkSession, url: str) -> None:
@@ -115,7 +157,7 @@ def test_an_empty_dataframe_makes_a_table_and_no_block_and_says_so(
     spark_session: SparkSession, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     by_format(spark_session.range(0), url)
-    with caplog.at_level(logging.WARNING, logger="blockstore.spark"):
+    with caplog.at_level(logging.INFO, logger="blockstore.spark"):
         answer = bs_spark.append(spark_session.range(0), url)
     assert (answer.ulid, answer.rows, answer.published) == (None, 0, False)
     assert "no rows" in caplog.text
@@ -204,11 +246,6 @@ class TestBadInput:
                 table.url,
             )
         assert bs.open(table.url).snapshot().version == table.snapshot().version
-
-    def test_overwrite_names_the_alternative(self, spark_session: SparkSession, table: bs.Table) -> None:
-        with pytest.raises(Exception, match=r"use mode\('append'\)"):
-            flights(spark_session, ("EWR", 1, 1)).write.format("blockstore").mode("overwrite").save(table.url)
-        assert bs.open(table.url).snapshot().count() == 1
 
     def test_options_that_contradict_the_table_are_refused(
         self, spark_session: SparkSession, write: Write, table: bs.Table

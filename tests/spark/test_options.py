@@ -83,7 +83,10 @@ def test_every_read_option_is_read() -> None:
         ({**URL, "version": "0"}, "at least 1"),
         ({**URL, "version": "4", "as_of": "2024-01-01"}, "expected one of them"),
         ({**URL, "filters": "maybe"}, "expected true or false"),
-        ({**URL, "tag": "q3"}, "no read option 'tag'"),
+        ({**URL, "tga": "q3"}, "no read option .tga.*did you mean .tag"),
+        ({**URL, "tag": "q3", "version": "4"}, "expected one of them"),
+        ({**URL, "discovery": "list", "as_of": "2024-01-01"}, "expected one of them"),
+        ({**URL, "discovery": "both"}, "expected .index. or .list."),
     ],
 )
 def test_a_read_option_that_is_wrong_is_named(given: dict[str, str], message: str) -> None:

@@ -15,7 +15,7 @@ from blockstore.format.written import WrittenChunks
 from blockstore.index import log as index_log
 from blockstore.operations.access import Access
 from blockstore.operations.answer import Changed
-from blockstore.operations.begun import Begun, begin, end, rows_of
+from blockstore.operations.begun import Begun, begin, begin_anew, begun_on, end, rows_of
 from tests.blockstore.operations.lake import Lake, Row, table_of
 from tests.support.faulty import FaultyBucket, Killed
 
@@ -35,7 +35,7 @@ def write(lake: Lake, begun: Begun, *parts: list[Row]) -> WrittenChunks:
     for number, rows in enumerate(parts):
         mine = pickle.loads(pickle.dumps(begun))
         with BlockWriter(
-            lake.bucket, lake.world, mine.source, mine.definition, labels=mine.labels, producer="test",
+            lake.bucket, lake.world, mine.source, mine.definition, labels=mine.own_labels, producer="test",
             token=str(number), extra_columns=("_source",),
         ) as writer:  # fmt: skip
             for batch in rows_of(mine, table_of(rows)):
@@ -269,3 +269,28 @@ def test_an_end_that_is_killed_at_any_call_leaves_all_or_nothing_and_its_repetit
             lake.check()
         call += 1
     assert call > 12
+
+
+def test_an_overwrite_is_begun_before_its_table_is_created() -> None:
+    lake = Lake()
+    definition = lake.open().definition
+    asked = Begun(
+        source=lake.world.ids.ulid(), definition=definition, where="key = 'a'", job=bs.Job("nightly", 1)
+    )
+    begun = begin_anew(asked)
+    with pytest.raises(bs.Invalid, match="key = 'b'"):
+        write(lake, begun, [B])
+    written = write(lake, begun, [NEW])
+    finish(lake, begun_on(access(lake), begun), written)
+    assert lake.plain() == seen(NEW)
+
+
+def test_batches_of_a_backfill_come_in_any_order() -> None:
+    lake = Lake()
+    for batch in (3, 1, 2, 1):
+        begun = begin(access(lake), where=f"number = {batch}", job=bs.Job("backfill", batch), ordered=False)
+        finish(lake, begun, write(lake, begun, [("k", batch, None)]))
+    assert lake.plain() == seen(("k", 1, None), ("k", 2, None), ("k", 3, None))
+    begun = begin(access(lake), where="number = 0", job=bs.Job("backfill", 0))
+    with pytest.raises(bs.Invalid, match="ordered=False"):
+        finish(lake, begun, write(lake, begun, [("k", 0, None)]))

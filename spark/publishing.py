@@ -1,0 +1,80 @@
+"""Appends with a condition on the table: its first write only, or a job whose batches come in any order.
+
+Rules:
+- Whether the table held a write is judged inside the commit, on the very state that the entry follows: two first writes
+  at once cannot both win, however early each of them looked.
+- A table that is only created holds no write. So a first attempt that failed after it had created the table never
+  hides the job's rows from its retry.
+- Such a block is visible by its entry only: refused, it is debris, and nobody discovers it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from blockstore.errors import BlockCondemned, Conflict
+from blockstore.format import BlockMeta
+from blockstore.ids import ulid_time_ms
+from blockstore.index.change import Append, Committed, Draft
+from blockstore.index.state import State
+from blockstore.lifecycle.upload import finish_upload, in_time, upload_again
+from blockstore.table import Table
+
+__all__ = ["JobAppend", "holds_a_write", "publish", "there_already"]
+
+
+@dataclass(kw_only=True)
+class JobAppend(Append):
+    """One block, alone in its entry."""
+
+    url: str
+    first: bool = False
+    """Whether it must be the table's first write."""
+
+    def draft(self, state: State) -> Draft:
+        if self.first and holds_a_write(state):
+            raise Conflict(there_already(self.url, state.version))
+        return super().draft(state)
+
+    @property
+    def shareable(self) -> bool:
+        return False
+
+
+def holds_a_write(state: State) -> bool:
+    """Whether anything was ever written to the table, also if it was deleted since."""
+    return len(state.blocks) > 0 or state.next_row_id > 0 or bool(state.batches) or len(state.accounted) > 0
+
+
+def there_already(url: str, version: int) -> str:
+    """What to say of a table that holds a write."""
+    return (
+        f"{url} holds a write already, at version {version}, and if_exists is 'error': append to it "
+        "(if_exists='append'), leave it (if_exists='ignore'), or replace its rows (mode 'overwrite')"
+    )
+
+
+def publish(
+    table: Table, meta: BlockMeta, *, first: bool, any_order: bool, message: str
+) -> tuple[BlockMeta, Committed]:
+    """Make a block whose chunks are uploaded durable and visible, by one entry. Raises Conflict where it must be the first
+    write and is not; then nothing of it is visible, ever."""
+    bucket, world = table.bucket, table.world
+    meta = finish_upload(bucket, world, in_time(bucket, world, meta, ulid_time_ms(meta.ulid)))
+    for last in (False, False, True):
+        change = JobAppend(
+            commit=world.ids.ulid(),
+            blocks=(meta,),
+            job=meta.job,
+            ordered=not any_order,
+            message=message,
+            url=table.url,
+            first=first,
+        )
+        try:
+            return meta, table.log.commit(change)
+        except BlockCondemned:
+            if last:
+                raise
+            meta = finish_upload(bucket, world, upload_again(bucket, world, meta))
+    raise AssertionError("unreachable: the last attempt answers or raises")

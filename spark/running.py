@@ -1,0 +1,53 @@
+"""One write as one Spark action in the user's own process: planned, run by tasks over ``mapInArrow``, committed.
+
+- What the action answers comes from winning attempts only, and nothing of it stays lazy, so that no later use of a
+  result can write again.
+- Spark's Arrow batches are tuned around the action (``tuning``), and the session is left as it was found.
+- With ``cluster`` rows are exchanged between tasks first, by ranges of the table's sort key, so that each chunk holds a
+  narrow range of it.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING
+
+from blockstore.errors import Invalid
+from blockstore.world import World
+from spark.commit import commit
+from spark.filters import quoted
+from spark.options import WriteOptions
+from spark.plan import WritePlan
+from spark.planning import plan_write
+from spark.progress import progress
+from spark.settings import held
+from spark.task import ANSWER, answering_task
+from spark.tuning import batch_settings
+from spark.written import Written
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["run"]
+
+
+def run(df: DataFrame, options: WriteOptions, *, tune: bool, cluster: bool) -> Written:
+    """Write the DataFrame's rows as the options say."""
+    world = World.real()
+    plan = plan_write(df.schema, options, world)
+    if plan.done is not None:
+        return commit(plan, [], world)
+    rows = _clustered(df, plan) if cluster else df
+    settings = batch_settings(df.schema) if tune else {}
+    with held(df.sparkSession, settings), progress(df.sparkSession, plan.url, world):
+        answers = rows.mapInArrow(answering_task(plan), ANSWER).collect()
+    return commit(plan, [pickle.loads(answer.written) for answer in answers], world)
+
+
+def _clustered(df: DataFrame, plan: WritePlan) -> DataFrame:
+    if not plan.definition.sort_by:
+        raise Invalid(
+            f"cluster=True exchanges rows by the sort key, and {plan.url} has none: create it with sort_by=[…], or drop "
+            "cluster"
+        )
+    return df.repartitionByRange(*(quoted(name) for name in plan.definition.sort_by))
