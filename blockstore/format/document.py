@@ -179,6 +179,10 @@ class Document:
         self._taken.update(self._value)
         return iter(self._value)
 
+    def has_only(self, names: frozenset[str]) -> bool:
+        """Whether no field but these is there."""
+        return self._value.keys() <= names
+
     def raw(self, name: str) -> object:
         """The field as JSON gave it, or None; for values whose type only the caller knows."""
         self._taken.add(name)

@@ -28,6 +28,7 @@ from blockstore.format.labels import check_labels
 from blockstore.format.schema import deserialize
 from blockstore.format.sources import INLINE, decode_sources, hash_sources
 from blockstore.format.statistics import decode as decode_statistic
+from blockstore.format.usual import usual_block
 from blockstore.names import META, is_chunk_path, sources_path
 
 __all__ = ["LoadSources", "decode", "encode", "from_dict", "hash_sources", "to_dict"]
@@ -116,6 +117,9 @@ def from_dict(
     value: Mapping[str, object], subject: str | None = None, *, sources: tuple[str, ...] | None = None
 ) -> BlockMeta:
     """The meta of ``to_dict``; ``sources`` as the caller knows them, else the block itself. Raises as decode."""
+    usual = usual_block(value) if sources is None else None
+    if usual is not None:
+        return usual
     ulid = value.get("ulid")
     document = Document(value, subject or _subject(ulid if isinstance(ulid, str) else "?"))
     return _meta(document, sources=sources or (document.ulid("ulid"),), schema=b"")

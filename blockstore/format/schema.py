@@ -64,9 +64,20 @@ def serialize(schema: pa.Schema) -> bytes:
 def deserialize(data: bytes, subject: str = "the schema") -> pa.Schema:
     """The schema of an Arrow IPC message; raises Corrupt, naming ``subject``."""
     try:
-        return pa.ipc.read_schema(pa.py_buffer(data))
+        schema = pa.ipc.read_schema(pa.py_buffer(data))
+        _check_names(schema)
     except (pa.ArrowException, ValueError, OSError) as error:
         raise Corrupt(f"{subject} is not an Arrow schema ({error}): restore it from a copy") from None
+    return schema
+
+
+def _check_names(fields: Iterable[pa.Field]) -> None:
+    """Raise UnicodeDecodeError for a name that is no text, at any depth: Arrow looks at one when it is asked for."""
+    for field in fields:
+        _ = field.name
+        kind = field.type
+        if pa.types.is_nested(kind):
+            _check_names(kind.field(place) for place in range(kind.num_fields))
 
 
 def with_reserved(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:

@@ -64,7 +64,9 @@ class AddedBlock:
         if not isinstance(value, dict):
             raise Corrupt(f"{subject} is no JSON object, expected a block")
         item = Document(value, subject)
-        block = {name: part for name, part in value.items() if name != "committed"}
+        block = value
+        if "committed" in value:
+            block = {name: part for name, part in value.items() if name != "committed"}
         sources = _sources_from_json(item.document("compaction"))
         meta = from_dict(block, sources=sources if isinstance(sources, tuple) else None, subject=subject)
         if not item.has("committed"):

@@ -15,7 +15,7 @@ Owns the JSON of ``index/<id>.json`` (format, "index entry"). Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import NoneType
 
@@ -33,6 +33,11 @@ __all__ = ["Entry", "Epoch", "Operation", "decode_entry", "decode_removed", "enc
 
 Epoch = tuple[int, str]
 """A role's number and the commit id of whoever claimed it."""
+
+_APPENDED = frozenset(
+    {"format", "id", "commit", "time", "operation", "add", "first_row_id", "checkpoint", "by"}
+)
+"""The fields of an entry that adds blocks and does nothing else."""
 
 
 class Operation(StrEnum):
@@ -127,7 +132,7 @@ def decode_entry(data: bytes, *, entry_id: int, url: str = "") -> Entry:
     """The entry that ``index/<id>.json`` holds. Raises Corrupt or NewerFormat, naming the entry, and its table where the
     ``url`` is given."""
     name, fields, requires = _fields(data, entry_id, url)
-    return Entry(
+    entry = Entry(
         id=entry_id,
         commit=fields.ulid("commit"),
         time=fields.integer("time", high=2**48 - 1),
@@ -136,24 +141,32 @@ def decode_entry(data: bytes, *, entry_id: int, url: str = "") -> Entry:
             AddedBlock.from_json(block, f"{name}: add[{place}]")
             for place, block in enumerate(fields.items("add", ()))
         ),
+        first_row_id=fields.integer("first_row_id") if fields.has("first_row_id") else None,
+        checkpoint=fields.integer("checkpoint") if fields.has("checkpoint") else None,
+        by=fields.text("by", ""),
+    )
+    # Most entries are appends, and every reader decodes them all: what they lack is not looked for field by field.
+    return entry if fields.has_only(_APPENDED) else _with_the_rest(entry, name, fields, requires)
+
+
+def _with_the_rest(entry: Entry, name: str, fields: Document, requires: tuple[str, ...]) -> Entry:
+    return replace(
+        entry,
         remove=ulids(fields, "remove"),
         excepts=_excepts(fields),
         account=ulids(fields, "account"),
         keep=ulids(fields, "keep"),
         job=_job(fields),
-        first_row_id=fields.integer("first_row_id") if fields.has("first_row_id") else None,
         role=fields.text("role") if fields.has("role") else None,
         epochs=_epochs(fields),
-        checkpoint=fields.integer("checkpoint") if fields.has("checkpoint") else None,
         read_version=fields.integer("read_version") if fields.has("read_version") else None,
         parameters=_parameters(fields),
         message=fields.text("message", ""),
         table=_table(fields, name),
-        tags=_tags(fields, entry_id),
+        tags=_tags(fields, entry.id),
         horizon=fields.ulid("horizon") if fields.has("horizon") else None,
         floor=fields.ulid("floor") if fields.has("floor") else None,
         requires=requires,
-        by=fields.text("by", ""),
     )
 
 

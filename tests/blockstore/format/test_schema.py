@@ -46,6 +46,20 @@ def test_damaged_schema_bytes_are_corrupt(data: bytes) -> None:
         deserialize(data, "block X")
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        pa.schema([pa.field("nameless", pa.int64())]),
+        pa.schema([pa.field("s", pa.struct([pa.field("nameless", pa.int64())]))]),
+        pa.schema([pa.field("l", pa.list_(pa.field("nameless", pa.int64())))]),
+    ],
+)
+def test_a_name_that_is_no_text_is_corrupt_at_any_depth(schema: pa.Schema) -> None:
+    data = serialize(schema).replace(b"nameless", b"nam\xb8less")
+    with pytest.raises(Corrupt, match="block X"):
+        deserialize(data, "block X")
+
+
 def test_canonical_keeps_the_users_metadata_and_drops_that_of_other_programs() -> None:
     schema = pa.schema([pa.field("a", pa.int8())], {b"pandas": b"{}", b"blockstore.note": b"x"})
     assert canonical(schema).metadata == {b"blockstore.note": b"x"}
