@@ -1,0 +1,99 @@
+// The gateway's HTTP API: the only module that knows its paths and shapes. Everything goes to this page's own origin.
+
+import { GatewayError, errorOf, fromText, unreachable } from "./errors.js";
+import { token } from "./session.js";
+import { jobOf, tableOf } from "./shapes.js";
+
+export const FORMS = {
+  arrow: { accept: "application/vnd.apache.arrow.stream", label: "Arrow", suffix: "arrow" },
+  csv: { accept: "text/csv", label: "CSV", suffix: "csv" },
+  tsv: { accept: "text/tab-separated-values", label: "TSV", suffix: "tsv" },
+  json: { accept: "application/json", label: "JSON", suffix: "json" },
+  parquet: { accept: "application/vnd.apache.parquet", label: "Parquet", suffix: "parquet" },
+};
+
+const segment = encodeURIComponent;
+
+export const tables = (signal) => get("/v1/tables", signal).then(({ tables: found }) => ({ tables: found.map(tableOf) }));
+export const table = (name, signal) => get(`/v1/tables/${segment(name)}`, signal).then(tableOf);
+export const blocks = (name, signal) => get(`/v1/tables/${segment(name)}/blocks`, signal);
+/** Versions, newest first, from below `before` on: {entries, more}. */
+export const history = (name, { before = null, limit = 200, signal } = {}) =>
+  get(`/v1/tables/${segment(name)}/history?${new URLSearchParams({ limit, ...(before === null ? {} : { before }) })}`, signal);
+export const diff = (name, from, to, signal) => get(`/v1/tables/${segment(name)}/diff?${new URLSearchParams({ from, to })}`, signal);
+export const jobs = (signal) => get("/v1/jobs", signal).then(({ jobs: found }) => ({ jobs: found.map(jobOf) }));
+export const job = (id, signal) => get(`/v1/jobs/${segment(id)}`, signal).then(jobOf);
+export const cancelJob = (id) => call(`/v1/jobs/${segment(id)}`, { method: "DELETE" }).then(json);
+export const jobResult = (id, signal) => call(`/v1/jobs/${segment(id)}/result`, { signal });
+export const queryJob = (sql, travel, form) =>
+  call("/v1/jobs", posted({ kind: "query", sql, format: form, ...travelling(travel) })).then(json);
+
+/** Ask; the answer is a Response whose body streams. */
+export const query = (sql, { travel = {}, limit = null, form = "arrow", signal } = {}) =>
+  call("/v1/query", { ...posted({ sql, ...travelling(travel), ...(limit === null ? {} : { limit }) }), signal }, FORMS[form].accept);
+
+/** Which version of each table an answer was made from: {name: version}. */
+export function versionsOf(response) {
+  try { return JSON.parse(response.headers.get("x-blockstore-versions") ?? "{}"); } catch { return {}; }
+}
+
+/** Send a file to a table; `onProgress(sent, total)` while it goes. Returns {promise, abort}. */
+export function upload(name, file, { form, onProgress }) {
+  const request = new XMLHttpRequest();
+  const promise = new Promise((resolve, reject) => {
+    request.open("POST", `/v1/jobs?${new URLSearchParams({ table: name })}`);
+    for (const [key, value] of Object.entries(identity())) request.setRequestHeader(key, value);
+    request.setRequestHeader("Content-Type", FORMS[form].accept);
+    request.upload.addEventListener("progress", (event) => onProgress(event.loaded, event.total));
+    request.addEventListener("load", () => {
+      if (request.status >= 200 && request.status < 300) resolve(jobOf(JSON.parse(request.responseText)));
+      else reject(fromText(request.responseText, request.status, (header) => request.getResponseHeader(header)));
+    });
+    request.addEventListener("error", () => reject(unreachable()));
+    request.addEventListener("abort", () => reject(new DOMException("The upload was stopped.", "AbortError")));
+    request.send(file);
+  });
+  return { promise, abort: () => request.abort() };
+}
+
+// {} is now; else one of version, versions (one a table), as_of, tag.
+const travelling = ({ versions, ...travel }) => (versions ? { version: versions } : travel);
+
+const get = (path, signal) => call(path, { signal }).then(json);
+
+async function json(response) {
+  if (response.status === 204) return {};
+  try {
+    return await response.json();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new GatewayError("The gateway's answer broke off or is no JSON: try again.", { status: response.status });
+  }
+}
+
+const posted = (body) => ({ method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+
+function identity() {
+  const value = token();
+  return value ? { Authorization: `Bearer ${value}` } : {};
+}
+
+async function call(path, options = {}, accept = "application/json") {
+  let response;
+  try {
+    response = await fetch(path, {
+      ...options,
+      headers: { Accept: accept, ...identity(), ...options.headers },
+      credentials: "omit", cache: "no-store", redirect: "error",
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw unreachable();
+  }
+  if (!response.ok) {
+    const error = await errorOf(response);
+    if (error.status === 401) document.dispatchEvent(new CustomEvent("blockstore:unauthorised", { detail: error }));
+    throw error;
+  }
+  return response;
+}

@@ -1,0 +1,60 @@
+// What tables there are, kept fresh while the page is in sight; everybody who shows tables listens here.
+
+import * as api from "./api.js";
+
+const EVERY_MS = 10_000;
+
+export class Catalogue extends EventTarget {
+  tables = [];
+  error = null;
+  loaded = false;
+  #details = new Map();
+  #timer = null;
+  #asking = false;
+
+  start() {
+    document.addEventListener("visibilitychange", () => { if (!document.hidden) this.refresh(); });
+    return this.refresh();
+  }
+
+  async refresh() {
+    if (this.#asking) return;
+    this.#asking = true;
+    clearTimeout(this.#timer);
+    try {
+      const answer = await api.tables();
+      this.tables = answer.tables.toSorted((one, two) => one.name.localeCompare(two.name));
+      this.error = null;
+      this.loaded = true;
+    } catch (error) {
+      this.error = error;
+    }
+    this.#asking = false;
+    this.dispatchEvent(new Event("change"));
+    if (!document.hidden && this.error?.status !== 401) this.#timer = setTimeout(() => this.refresh(), EVERY_MS);
+    await this.describe();
+  }
+
+  /** Columns and tags of the tables, each asked once for every version of it. */
+  async describe() {
+    const wanted = this.tables.slice(0, 200).filter((table) => this.#details.get(table.name)?.at !== table.version);
+    if (wanted.length === 0) return;
+    const take = async () => {
+      for (let table = wanted.pop(); table; table = wanted.pop()) {
+        try {
+          this.#details.set(table.name, { at: table.version, detail: await api.table(table.name) });
+        } catch { /* its own page says what is wrong with it */ }
+      }
+    };
+    await Promise.all([take(), take(), take(), take()]);
+    this.dispatchEvent(new Event("described"));
+  }
+
+  /** [{name, columns, tags}] of all tables that could be described. */
+  get described() {
+    return this.tables.flatMap(({ name }) => {
+      const known = this.#details.get(name)?.detail;
+      return known ? [{ name, columns: known.columns, tags: known.tags }] : [];
+    });
+  }
+}

@@ -1,0 +1,63 @@
+// All rows of a question as a file, in any form; or as a job, whose result waits on the gateway.
+
+import * as api from "./api.js";
+import { announce, fill, h } from "./dom.js";
+import { bytes } from "./format.js";
+
+export function downloads({ question, onError }) {
+  const summary = h("summary", { id: "download" }, "Download");
+  const started = h("p", { class: "hint", role: "status" });
+  const forms = Object.entries(api.FORMS).map(([form, { label }]) =>
+    h("button", { type: "button", "data-form": form, on: { click: () => take(form) } }, label));
+  const job = h("button", { type: "button", id: "as-job", on: { click: asJob } }, "Run as a job");
+  const element = h("details", { class: "menu", on: { keydown: (event) => { if (event.key === "Escape") { element.open = false; summary.focus(); } } } }, summary,
+    h("div", { class: "menu-card" }, h("p", { class: "hint" }, "All rows, without the limit of the page."), h("div", { class: "choices" }, forms), h("hr"), job, started));
+
+  async function take(form) {
+    const { sql, travel } = question();
+    if (!sql.trim()) return;
+    fill(started, "Asking…");
+    try {
+      const response = await api.query(sql, { travel, form });
+      await save(response, `answer.${api.FORMS[form].suffix}`, (size) => fill(started, `${bytes(size)} received`));
+      fill(started, "Saved.");
+      announce("Download is complete");
+    } catch (error) {
+      fill(started);
+      element.open = false;
+      onError(error);
+    }
+  }
+
+  async function asJob() {
+    const { sql, travel } = question();
+    if (!sql.trim()) return;
+    try {
+      await api.queryJob(sql, travel, "parquet");
+      element.open = false;
+      location.hash = "#/jobs";
+    } catch (error) {
+      element.open = false;
+      onError(error);
+    }
+  }
+
+  return element;
+}
+
+/** Keep the body of an answer as a file; it is handed over only when it is whole. */
+export async function save(response, name, onProgress) {
+  const reader = response.body.getReader();
+  const parts = [];
+  let size = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    parts.push(value);
+    size += value.length;
+    onProgress(size);
+  }
+  const address = URL.createObjectURL(new Blob(parts, { type: response.headers.get("content-type") ?? "" }));
+  h("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
+}

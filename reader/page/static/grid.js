@@ -1,0 +1,178 @@
+// A grid over an answer of any length: only the cells in sight are elements. Role grid, one tab stop, arrow keys move.
+// Rules: text only; what is shown of a row is read from the answer when the row comes into sight.
+
+import { announce, fill, h } from "./dom.js";
+import { count } from "./format.js";
+import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } from "./vendor.js";
+
+const ROW = 28;
+const LONGEST = 400;
+
+export class Grid {
+  #virtual = {};
+  #cell = { row: 0, column: 0 };
+  #drawn = new Map();
+  #dispose = [];
+
+  constructor(result) {
+    this.result = result;
+    this.widths = result.columns.map((column) => widthOf(column));
+    const digits = String(result.rows).length;
+    this.gutter = 22 + digits * 8;
+    this.heads = h("div", { class: "grid-head", role: "row", "aria-rowindex": 1 });
+    this.body = h("div", { class: "grid-body", role: "presentation" });
+    this.element = h("div", {
+      class: "grid", role: "grid", tabindex: 0, "aria-label": "Result", "aria-readonly": "true",
+      "aria-rowcount": result.rows + 1, "aria-colcount": result.columns.length + 1,
+      on: { keydown: (event) => this.#key(event), mousedown: (event) => this.#click(event), dblclick: () => this.#look(), focus: () => this.#mark(true), copy: (event) => this.#copy(event) },
+    }, this.heads, this.body);
+  }
+
+  /** Begin to follow the scroll; the element must be in the document. */
+  start() {
+    const shared = { getScrollElement: () => this.element, observeElementRect, observeElementOffset, scrollToFn: elementScroll, onChange: () => this.#draw() };
+    this.#virtual.rows = new Virtualizer({ ...shared, count: this.result.rows, estimateSize: () => ROW, overscan: 8, paddingStart: ROW + 4, scrollPaddingStart: ROW + 4 });
+    this.#virtual.columns = new Virtualizer({
+      ...shared, horizontal: true, count: this.widths.length, estimateSize: (place) => this.widths[place], overscan: 2,
+      paddingStart: this.gutter, scrollPaddingStart: this.gutter,
+    });
+    for (const virtual of Object.values(this.#virtual)) { this.#dispose.push(virtual._didMount()); virtual._willUpdate(); }
+    this.#draw();
+  }
+
+  stop() {
+    for (const dispose of this.#dispose.splice(0)) dispose?.();
+  }
+
+  #draw() {
+    const { rows, columns } = this.#virtual;
+    if (!rows || !columns) return;
+    const across = columns.getVirtualItems();
+    const width = `${columns.getTotalSize()}px`;
+    this.body.style.height = `${Math.max(rows.getTotalSize() - ROW - 4, 0)}px`;
+    this.body.style.width = this.heads.style.width = width;
+    fill(this.heads, this.#corner(), across.map((item) => this.#head(item)));
+    const wanted = new Set();
+    const key = across.map((item) => item.index).join();
+    for (const item of rows.getVirtualItems()) {
+      wanted.add(item.index);
+      let line = this.#drawn.get(item.index);
+      if (!line || line.key !== key) {
+        line?.element.remove();
+        line = { key, element: this.#row(item.index, item.start - ROW - 4, across) };
+        this.#drawn.set(item.index, line);
+        this.body.append(line.element);
+      }
+    }
+    for (const [index, line] of this.#drawn) if (!wanted.has(index)) { line.element.remove(); this.#drawn.delete(index); }
+    this.#mark(false);
+  }
+
+  #corner() {
+    return h("div", { class: "cell gutter", role: "columnheader", "aria-colindex": 1, "aria-label": "row" });
+  }
+
+  #head(item) {
+    const column = this.result.columns[item.index];
+    return placed(h("div", { class: `cell head${column.isRight ? " right" : ""}`, role: "columnheader", "aria-colindex": item.index + 2, title: `${column.name} (${column.typeName})` },
+      h("span", { class: "name" }, column.name || "(no name)"), h("span", { class: "type" }, column.typeName)), item);
+  }
+
+  #row(index, top, across) {
+    const gutter = h("div", { class: "cell gutter", role: "rowheader", "aria-colindex": 1 }, count(index + 1));
+    const cells = across.map((item) => {
+      const column = this.result.columns[item.index];
+      const text = column.text(index);
+      const shown = text === null ? "null" : text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
+      return placed(h("div", {
+        class: `cell${column.isRight ? " right" : ""}${text === null ? " none" : ""}`, role: "gridcell",
+        id: `cell-${index}-${item.index}`, "aria-colindex": item.index + 2, "data-row": index, "data-column": item.index,
+      }, shown), item);
+    });
+    const element = h("div", { class: `grid-row${index % 2 ? " odd" : ""}`, role: "row", "aria-rowindex": index + 2 }, gutter, cells);
+    element.style.transform = `translateY(${top}px)`;
+    return element;
+  }
+
+  #mark(moved) {
+    if (this.result.rows === 0) return;
+    const { row, column } = this.#cell;
+    this.element.querySelector(".cell.at")?.classList.remove("at");
+    const cell = this.element.querySelector(`#cell-${row}-${column}`);
+    cell?.classList.add("at");
+    if (cell) this.element.setAttribute("aria-activedescendant", cell.id);
+    else this.element.removeAttribute("aria-activedescendant");
+    if (moved && !cell) this.#show();
+  }
+
+  #show() {
+    this.#virtual.rows.scrollToIndex(this.#cell.row, { align: "auto" });
+    this.#virtual.columns.scrollToIndex(this.#cell.column, { align: "auto" });
+  }
+
+  #click(event) {
+    const cell = event.target.closest("[data-row]");
+    if (!cell) return;
+    this.#cell = { row: Number(cell.dataset.row), column: Number(cell.dataset.column) };
+    this.#mark(false);
+  }
+
+  #key(event) {
+    const page = Math.max(1, Math.floor(this.element.clientHeight / ROW) - 2);
+    const last = { row: this.result.rows - 1, column: this.result.columns.length - 1 };
+    const { row, column } = this.#cell;
+    const far = event.ctrlKey || event.metaKey;
+    const next = {
+      ArrowDown: [far ? last.row : row + 1, column], ArrowUp: [far ? 0 : row - 1, column],
+      ArrowRight: [row, far ? last.column : column + 1], ArrowLeft: [row, far ? 0 : column - 1],
+      PageDown: [row + page, column], PageUp: [row - page, column],
+      Home: [far ? 0 : row, 0], End: [far ? last.row : row, last.column],
+    }[event.key];
+    if (event.key === "Enter" && !far) this.#look();
+    if (!next || last.row < 0) return;
+    event.preventDefault();
+    this.#cell = { row: clamp(next[0], last.row), column: clamp(next[1], last.column) };
+    this.#show();
+    this.#mark(false);
+  }
+
+  #value() {
+    return this.result.rows ? this.result.columns[this.#cell.column].text(this.#cell.row) : null;
+  }
+
+  #copy(event) {
+    if (!getSelection().isCollapsed) return;
+    event.preventDefault();
+    event.clipboardData.setData("text/plain", this.#value() ?? "");
+    announce("Value copied");
+  }
+
+  // The whole value of a cell, for what is too long for its column.
+  #look() {
+    if (!this.result.rows) return;
+    const column = this.result.columns[this.#cell.column];
+    const close = () => { dialog.close(); dialog.remove(); this.element.focus({ preventScroll: true }); };
+    const dialog = h("dialog", { class: "look", "aria-label": "Value", on: { cancel: (event) => { event.preventDefault(); close(); } } },
+      h("h2", {}, column.name, h("span", { class: "type" }, `row ${count(this.#cell.row + 1)}, ${column.typeName}`)),
+      h("pre", { tabindex: 0 }, this.#value() ?? "null"),
+      h("button", { type: "button", on: { click: close } }, "Close"));
+    document.body.append(dialog);
+    dialog.showModal();
+  }
+}
+
+const clamp = (value, last) => Math.min(Math.max(value, 0), last);
+
+function placed(element, item) {
+  element.style.left = `${item.start}px`;
+  element.style.width = `${item.size}px`;
+  return element;
+}
+
+// As wide as its name and its first values need, within reason.
+function widthOf(column) {
+  const head = column.name.length * 8.2 + column.typeName.length * 6.8 + 34;
+  let longest = 4;
+  for (let row = 0; row < Math.min(column.length, 60); row += 1) longest = Math.max(longest, (column.text(row) ?? "null").length);
+  return Math.round(Math.min(Math.max(longest * 7.9 + 22, head, 72), 340));
+}

@@ -1,0 +1,16 @@
+// The token: in this tab's sessionStorage only. Never in an address, never in localStorage, never in a log.
+
+const KEY = "blockstore.token";
+let memory = "";
+
+export function token() {
+  try { return sessionStorage.getItem(KEY) ?? memory; } catch { return memory; }
+}
+
+export function keepToken(value) {
+  memory = value;
+  try {
+    if (value) sessionStorage.setItem(KEY, value);
+    else sessionStorage.removeItem(KEY);
+  } catch { /* storage is off: kept while the page is open */ }
+}

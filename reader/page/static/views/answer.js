@@ -1,0 +1,38 @@
+// An answer: the table and the chart of it, one of them in sight.
+
+import { Chart } from "../chart.js";
+import { fill, h } from "../dom.js";
+import { Grid } from "../grid.js";
+
+export class Answer {
+  #part = null;
+
+  constructor(result, shows = "table") {
+    this.result = result;
+    this.shows = shows;
+    this.tabs = ["table", "chart"].map((name) => h("button", {
+      type: "button", role: "tab", id: `tab-${name}`, "aria-controls": "answer-panel",
+      on: { click: () => this.choose(name), keydown: (event) => { if (/^Arrow(Left|Right)$/.test(event.key)) { this.choose(this.shows === "table" ? "chart" : "table"); this.tabs.find((tab) => tab.id === `tab-${this.shows}`).focus(); } } },
+    }, name === "table" ? "Table" : "Chart"));
+    this.panel = h("div", { class: "answer-panel", id: "answer-panel", role: "tabpanel" });
+    this.element = h("div", { class: "answer-card" }, h("div", { class: "segments", role: "tablist", "aria-label": "Show the answer as" }, this.tabs), this.panel);
+  }
+
+  start() { this.choose(this.shows); }
+  stop() { this.#part?.stop(); }
+  redraw() { this.#part?.draw?.(); }
+
+  choose(name) {
+    this.stop();
+    this.shows = name;
+    for (const tab of this.tabs) {
+      const chosen = tab.id === `tab-${name}`;
+      tab.setAttribute("aria-selected", String(chosen));
+      tab.tabIndex = chosen ? 0 : -1;
+    }
+    this.panel.setAttribute("aria-labelledby", `tab-${name}`);
+    this.#part = name === "table" ? new Grid(this.result) : new Chart(this.result);
+    fill(this.panel, this.#part.element, name === "table" && this.result.rows === 0 ? h("p", { class: "empty" }, "No rows.") : null);
+    this.#part.start();
+  }
+}

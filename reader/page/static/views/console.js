@@ -1,0 +1,169 @@
+// The console: SQL in, an answer out, as a table and as a chart; it may be shared, downloaded, and moved in time.
+// Rules: only the newest question paints. The editor keeps its text whatever happens to a question.
+
+import * as api from "../api.js";
+import { announce, fill, h, labelled } from "../dom.js";
+import { downloads } from "../downloads.js";
+import { Editor } from "../editor.js";
+import { failure } from "../failure.js";
+import { bytes, count, duration, many } from "../format.js";
+import { Latest } from "../latest.js";
+import { decode } from "../result.js";
+import { toConsole, travelOf } from "../route.js";
+import { Sidebar } from "../sidebar.js";
+import { arrowBytes } from "../stream.js";
+import { Travel, said } from "../travel.js";
+import { Answer } from "./answer.js";
+
+const LIMITS = [1_000, 10_000, 100_000, 500_000];
+
+export class ConsoleView {
+  #latest = new Latest();
+  #answer = null;
+  #last = null;
+  #clock = null;
+
+  constructor(section, { catalogue }) {
+    this.catalogue = catalogue;
+    this.travel = new Travel({ onChange: () => this.#keepLink() });
+    this.runButton = h("button", { type: "button", class: "primary", id: "run", on: { click: () => this.run() } }, "Run", h("kbd", { "aria-hidden": "true" }, "Ctrl ↵"));
+    this.stopButton = h("button", { type: "button", id: "stop", hidden: true, on: { click: () => this.stop() } }, "Cancel");
+    this.limit = h("select", { id: "limit" }, LIMITS.map((rows) => h("option", { value: rows, selected: rows === 10_000 }, count(rows))));
+    this.shareButton = h("button", { type: "button", id: "share", on: { click: () => this.#share() } }, "Copy link");
+    this.downloads = downloads({ question: () => this.#question(), onError: (error) => this.#fail(error) });
+    this.state = h("div", { class: "state", role: "status", "aria-live": "polite" });
+    this.place = h("div", { class: "answer", id: "answer" }, h("p", { class: "empty" }, "Ask something: Ctrl and Enter run what stands above, or the part that is selected."));
+    const host = h("div", { class: "editor", id: "editor" });
+    this.sidebar = new Sidebar({ catalogue, onInsert: (text) => this.editor.insert(text), onQuery: (sql) => { this.editor.text = sql; this.run(); } });
+    fill(section, h("div", { class: "console" }, this.sidebar.element, h("div", { class: "console-main" },
+      h("h1", { class: "unseen" }, "Console"), h("div", { class: "ask" }, host,
+        h("div", { class: "bar" }, this.runButton, this.stopButton, this.travel.element, labelled("Show at most", this.limit, { class: "field inline" }), h("span", { class: "grow" }), this.downloads, this.shareButton)),
+      this.state, this.place)));
+    this.editor = new Editor(host, { onRun: () => this.run(), onChange: () => this.#keepLink() });
+    catalogue.addEventListener("described", () => { this.editor.complete(catalogue.described); this.travel.tables = catalogue.described; });
+  }
+
+  /** Take what a link says; a link that came with SQL is asked at once. */
+  show({ options }) {
+    document.title = "Console · Blockstore";
+    if (options.sql === undefined) { this.#keepLink(); return; }
+    const travel = travelOf(options);
+    if (options.sql === this.editor.text && JSON.stringify(travel) === JSON.stringify(this.travel.value)) return;
+    this.travel.value = travel;
+    this.editor.text = options.sql;
+    this.run();
+  }
+
+  async run() {
+    const { sql, from } = this.editor.asked;
+    if (!sql.trim()) { this.editor.focus(); return; }
+    const run = this.#latest.begin();
+    const travel = this.travel.value;
+    const limit = Number(this.limit.value);
+    const began = performance.now();
+    this.#busy(began);
+    this.editor.mark(null);
+    try {
+      const response = await api.query(sql, { travel, limit: limit + 1, signal: run.signal });
+      const received = await arrowBytes(response, (size) => { if (run.isCurrent()) this.received = size; });
+      if (!run.isCurrent()) return;
+      const result = decode(received, limit);
+      const versions = api.versionsOf(response);
+      this.#last = { sql, travel, versions };
+      this.#paint(result);
+      this.#idle();
+      this.#tell(`${many(result.rows, "row")}${result.cut ? ` (the first ${count(limit)}: raise the limit, or download all)` : ""}, ${bytes(received.length)} in ${duration((performance.now() - began) / 1000)}`, said({ versions }));
+      this.#latest.end(run);
+    } catch (error) {
+      if (!run.isCurrent()) return;
+      this.#latest.end(run);
+      this.#idle();
+      this.#fail(error, { sql, from });
+    }
+  }
+
+  stop() {
+    if (!this.#latest.cancel()) return;
+    this.#idle();
+    this.#tell("Cancelled.", "");
+    this.editor.focus();
+  }
+
+  redraw() { this.#answer?.redraw(); }
+
+  #paint(result) {
+    this.#answer?.stop();
+    this.#answer = new Answer(result, this.#answer?.shows);
+    fill(this.place, this.#answer.element);
+    this.#answer.start();
+  }
+
+  #busy(began) {
+    this.received = 0;
+    clearInterval(this.#clock);
+    this.place.setAttribute("aria-busy", "true");
+    this.stopButton.hidden = false;
+    const say = () => fill(this.state, h("span", { class: "spinner", "aria-hidden": "true" }), `Running ${duration((performance.now() - began) / 1000)}${this.received ? `, ${bytes(this.received)} received` : ""}`);
+    this.state.setAttribute("aria-live", "off");
+    say();
+    this.#clock = setInterval(say, 200);
+  }
+
+  #idle() {
+    clearInterval(this.#clock);
+    this.place.removeAttribute("aria-busy");
+    if (this.stopButton === document.activeElement) this.runButton.focus();
+    this.stopButton.hidden = true;
+  }
+
+  #tell(text, versions) {
+    this.state.setAttribute("aria-live", "polite");
+    fill(this.state, h("span", {}, text), versions && versions !== "Now" ? h("span", { class: "dim", id: "versions" }, versions) : null);
+  }
+
+  #fail(error, asked = null) {
+    if (error.name === "AbortError") return;
+    this.#answer?.stop();
+    this.#answer = null;
+    this.#tell("", "");
+    fill(this.place, failure(error));
+    const place = asked && error.placeIn?.(asked.sql);
+    if (Number.isInteger(place)) this.editor.mark(asked.from + place);
+  }
+
+  // What a download or a job asks: what was asked last, at the versions that it was answered from.
+  #question() {
+    const { sql } = this.editor.asked;
+    const last = this.#last;
+    const same = last && last.sql === sql && JSON.stringify(last.travel) === JSON.stringify(this.travel.value);
+    return { sql, travel: same ? pinned(last) : this.travel.value };
+  }
+
+  #keepLink() {
+    if (!this.editor || !/^#?$|^#\/console/.test(location.hash)) return;
+    const link = this.editor.text ? toConsole(this.editor.text, this.travel.value) : "#/console";
+    history.replaceState(null, "", link);
+  }
+
+  async #share() {
+    const { travel } = this.#question();
+    const link = `${location.origin}${location.pathname}${toConsole(this.editor.text, travel)}`;
+    try {
+      await navigator.clipboard.writeText(link);
+      fill(this.shareButton, "Copied");
+      announce("Link copied");
+      setTimeout(() => fill(this.shareButton, "Copy link"), 1500);
+    } catch {
+      const field = h("input", { type: "text", readonly: true, value: link, "aria-label": "Link" });
+      fill(this.state, field);
+      field.select();
+    }
+  }
+}
+
+// The same answer again, later: at the versions that it was made from.
+function pinned({ travel, versions }) {
+  const names = Object.keys(versions);
+  if (Object.keys(travel).length || names.length === 0) return travel;
+  return { versions };
+}

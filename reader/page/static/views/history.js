@@ -1,0 +1,87 @@
+// The versions of a table, newest first; any two of them are compared, any one of them is queried.
+
+import * as api from "../api.js";
+import { fill, h } from "../dom.js";
+import { failure } from "../failure.js";
+import { count, many, moment, quoted } from "../format.js";
+import { Latest } from "../latest.js";
+import { toConsole, toTable } from "../route.js";
+
+export class HistoryTab {
+  #latest = new Latest();
+
+  constructor(detail, answer, options) {
+    this.name = detail.name;
+    this.tags = Object.entries(detail.tags);
+    this.entries = [];
+    this.#take(answer);
+    this.from = number(options.from) ?? this.entries[1]?.version ?? null;
+    this.to = number(options.to) ?? this.entries[0]?.version ?? null;
+    this.difference = h("div", { class: "difference", "aria-live": "polite" });
+    this.body = h("tbody", {});
+    this.more = h("button", { type: "button", on: { click: () => this.#older() } }, "Older versions");
+    this.element = h("div", {}, this.difference, h("div", { class: "scroll" }, h("table", { class: "plain history" },
+      h("thead", {}, h("tr", {}, ["From", "To", "Version", "Time (UTC)", "What", "Rows", "Blocks", "By", ""].map((name) => h("th", { scope: "col" }, name)))), this.body)), this.more);
+    this.#rows();
+  }
+
+  start() { this.#compare(); }
+
+  #take({ entries, more }) {
+    this.entries.push(...entries);
+    this.hasOlder = Boolean(more);
+  }
+
+  async #older() {
+    try {
+      this.#take(await api.history(this.name, { before: this.entries.at(-1).version }));
+      this.#rows();
+    } catch (error) {
+      fill(this.difference, failure(error));
+    }
+  }
+
+  #rows() {
+    this.more.hidden = !this.hasOlder;
+    fill(this.body, this.entries.map((entry) => h("tr", { "data-version": entry.version },
+      ...["from", "to"].map((end) => h("td", {}, h("input", {
+        type: "radio", name: `diff-${end}`, value: entry.version, checked: this[end] === entry.version, "aria-label": `${end} version ${entry.version}`,
+        on: { change: () => { this[end] = entry.version; this.#compare(true); } },
+      }))),
+      h("th", { scope: "row", class: "right" }, count(entry.version)), h("td", { class: "nowrap" }, moment(entry.time)),
+      h("td", {}, h("span", { class: "chip" }, entry.operation), this.tags.filter(([, version]) => version === entry.version).map(([tag]) => h("span", { class: "chip tag" }, tag)), entry.message ? ` ${entry.message}` : null),
+      h("td", { class: "right" }, entry.rows_added ? `+${count(entry.rows_added)}` : "–"), h("td", { class: "nowrap" }, change(size(entry.added), size(entry.removed))), h("td", { class: "dim" }, entry.by ?? ""),
+      h("td", {}, h("a", { class: "nowrap", href: toConsole(`SELECT *\nFROM ${quoted(this.name)}\nLIMIT 1000`, { version: entry.version }), "aria-label": `Query at version ${entry.version}` }, "Query here")))));
+  }
+
+  async #compare(chosen = false) {
+    if (this.from === null || this.to === null) { fill(this.difference, h("p", { class: "hint" }, "There is one version only: nothing to compare.")); return; }
+    if (chosen) window.history.replaceState(null, "", toTable(this.name, "history", { from: this.from, to: this.to }));
+    const run = this.#latest.begin();
+    this.difference.setAttribute("aria-busy", "true");
+    try {
+      const found = await api.diff(this.name, this.from, this.to, run.signal);
+      if (run.isCurrent()) fill(this.difference, shown(found, this.from, this.to));
+    } catch (error) {
+      if (run.isCurrent()) fill(this.difference, failure(error));
+    }
+    if (run.isCurrent()) this.difference.removeAttribute("aria-busy");
+  }
+}
+
+function shown(found, from, to) {
+  const side = (word, ulids, rows, sign) => h("div", { class: `side ${word}` },
+    h("h3", {}, `${sign}${count(rows)} rows`), h("p", {}, `${many(ulids.length, "block")} ${word}`),
+    ulids.length ? h("details", {}, h("summary", {}, "Which"), h("ul", {}, ulids.slice(0, 200).map((ulid) => h("li", {}, h("code", {}, ulid))), ulids.length > 200 ? h("li", {}, `and ${count(ulids.length - 200)} more`) : null)) : null);
+  return [h("h2", {}, `From version ${count(from)} to ${count(to)}`),
+    h("div", { class: "sides" }, side("added", found.added, found.rows_added, "+"), side("removed", found.removed, found.rows_removed, "−"))];
+}
+
+// Added and removed come as numbers or as lists.
+const size = (part) => (Array.isArray(part) ? part.length : part ?? 0);
+
+function change(added, removed) {
+  return [added ? `+${count(added)}` : "", removed ? `−${count(removed)}` : ""].filter(Boolean).join(" ") || "–";
+}
+
+const number = (text) => (/^\d+$/.test(text ?? "") ? Number(text) : null);

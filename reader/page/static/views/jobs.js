@@ -1,0 +1,101 @@
+// Jobs: what runs, how far it is, its result or its error. Looked at every second while one runs and the page is in sight.
+
+import * as api from "../api.js";
+import { announce, fill, h } from "../dom.js";
+import { save } from "../downloads.js";
+import { brokenRows, failure } from "../failure.js";
+import { count, moment } from "../format.js";
+
+const SOON_MS = 1_000;
+const LATER_MS = 10_000;
+
+export class JobsView {
+  #timer = null;
+  #shown = false;
+  #asking = false;
+  #states = new Map();
+
+  constructor(section) {
+    this.list = h("div", { class: "jobs", role: "list", "aria-label": "Jobs" }, Array.from({ length: 2 }, () => h("div", { class: "card waiting", "aria-hidden": "true" })));
+    this.trouble = h("div", {});
+    fill(section, h("div", { class: "view-head" }, h("h1", {}, "Jobs")),
+      h("p", { class: "hint" }, "Long questions and uploads. Their records lie in the bucket: any gateway answers for them, and takes up those of one that died."), this.trouble, this.list);
+  }
+
+  show() { document.title = "Jobs · Blockstore"; this.#shown = true; return this.refresh(); }
+  hide() { this.#shown = false; clearTimeout(this.#timer); }
+
+  async refresh() {
+    if (this.#asking) return;
+    this.#asking = true;
+    clearTimeout(this.#timer);
+    let wait = LATER_MS;
+    try {
+      const { jobs } = await api.jobs();
+      fill(this.trouble);
+      this.#draw(jobs);
+      if (jobs.some((job) => !job.over)) wait = SOON_MS;
+    } catch (error) {
+      fill(this.trouble, failure(error, () => this.refresh()));
+      this.list.querySelectorAll(".waiting").forEach((element) => element.remove());
+    }
+    this.#asking = false;
+    if (this.#shown) this.#timer = setTimeout(() => this.refresh(), wait);
+  }
+
+  #draw(jobs) {
+    for (const job of jobs) {
+      const before = this.#states.get(job.id);
+      if (before && before !== job.state && job.over) announce(`Job ${job.kind} is ${job.state}`);
+      this.#states.set(job.id, job.state);
+    }
+    const focused = this.list.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+    const opened = new Set([...this.list.querySelectorAll("details[open]")].map((details) => details.dataset.key));
+    fill(this.list, jobs.map((job) => this.#card(job, opened)), jobs.length ? null : h("p", { class: "empty" }, "No jobs. Run a question as a job from the console's Download menu, or upload a file."));
+    if (focused) this.list.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+  }
+
+  #card(job, opened) {
+    const { over } = job;
+    const level = { done: "good", failed: "bad", cancelled: "warn" }[job.state] ?? "busy";
+    const act = (word, key, click) => h("button", { type: "button", "data-key": `${key}:${job.id}`, on: { click } }, word);
+    return h("article", { class: "card job", role: "listitem", "data-job": job.id },
+      h("header", {}, h("h2", {}, title(job)),
+        h("span", { class: `chip ${level}` }, job.state), h("span", { class: "grow" }),
+        over ? null : act("Cancel", "cancel", () => this.#try(() => api.cancelJob(job.id))),
+        job.has_result ? act("Result", "result", () => this.#try(() => this.#result(job))) : null),
+      over ? null : progress(job.progress),
+      job.sql ? h("pre", { class: "job-sql" }, job.sql) : null,
+      h("p", { class: "hint" }, told(job)),
+      job.error ? h("div", { class: "job-error" }, h("pre", { class: "failure-text" }, job.error.message), job.error.rows.length ? brokenRows(job.error.rows) : null) : null,
+      h("details", { "data-key": `more:${job.id}`, open: opened.has(`more:${job.id}`) }, h("summary", {}, "Record"), h("pre", { class: "record" }, JSON.stringify(job.record, null, 2))));
+  }
+
+  async #result(job) {
+    const response = await api.jobResult(job.id);
+    const suffix = Object.values(api.FORMS).find(({ accept }) => (response.headers.get("content-type") ?? "").startsWith(accept))?.suffix ?? "bin";
+    await save(response, `job-${job.id}.${suffix}`, () => {});
+  }
+
+  async #try(action) {
+    try {
+      await action();
+    } catch (error) {
+      fill(this.trouble, failure(error));
+      return;
+    }
+    await this.refresh();
+  }
+}
+
+/** How far a job is: its share if it knows it, else what it has done so far. */
+export function progress({ share, text }) {
+  return h("div", { class: "progress" }, h("progress", share === null ? { "aria-label": "Progress" } : { max: 1, value: share, "aria-label": "Progress" }), h("span", {}, share === null ? text : `${Math.round(share * 100)} %${text ? `, ${text}` : ""}`));
+}
+
+const WORDS = { query: "Query", upload: "Upload to", download: "Download of" };
+const title = (job) => [WORDS[job.kind] ?? job.kind, job.table].filter(Boolean).join(" ");
+
+function told(job) {
+  return [job.created ? `Begun ${moment(job.created)} UTC` : "", job.rows !== null ? `${count(job.rows)} rows` : ""].filter(Boolean).join(", ");
+}

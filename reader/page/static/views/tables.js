@@ -1,0 +1,43 @@
+// All tables: size, rows, version, freshness, health.
+
+import { fill, h } from "../dom.js";
+import { failure } from "../failure.js";
+import { bytes, count, duration, many, quoted } from "../format.js";
+import { toConsole, toTable } from "../route.js";
+
+export class TablesView {
+  constructor(section, { catalogue }) {
+    this.catalogue = catalogue;
+    this.filter = h("input", { type: "search", placeholder: "Find a table", "aria-label": "Find a table", on: { input: () => this.draw() } });
+    this.summary = h("p", { class: "hint" });
+    this.list = h("div", { class: "cards", role: "list", "aria-label": "Tables" }, Array.from({ length: 3 }, () => h("div", { class: "card waiting", "aria-hidden": "true" })));
+    fill(section, h("div", { class: "view-head" }, h("h1", {}, "Tables"), this.filter), this.summary, this.list);
+    catalogue.addEventListener("change", () => this.draw());
+  }
+
+  show() { document.title = "Tables · Blockstore"; }
+
+  draw() {
+    const { tables, error, loaded } = this.catalogue;
+    if (error && !loaded) { fill(this.summary); fill(this.list, failure(error, () => this.catalogue.refresh())); return; }
+    if (!loaded) return;
+    const found = tables.filter((table) => table.name.toLowerCase().includes(this.filter.value.toLowerCase()));
+    const total = (key) => tables.reduce((sum, table) => sum + (table[key] ?? 0), 0);
+    fill(this.summary, error ? `What follows may be old: ${error.message}` : `${many(tables.length, "table")}, ${many(total("rows"), "row")}, ${bytes(total("bytes"))}`);
+    const focused = document.activeElement?.dataset?.table;
+    fill(this.list, found.map(card), found.length ? null : h("p", { class: "empty" }, tables.length ? "No table has that in its name." : "There are no tables here yet."));
+    if (focused) this.list.querySelector(`[data-table="${CSS.escape(focused)}"]`)?.focus();
+  }
+}
+
+function card(table) {
+  const fact = (name, value) => h("div", { class: "fact" }, h("dt", {}, name), h("dd", {}, value));
+  return h("article", { class: "card", role: "listitem" },
+    h("header", {}, h("h2", {}, h("a", { href: toTable(table.name), "data-table": table.name }, table.name)),
+      h("span", { class: `chip ${table.level}` }, table.status)),
+    h("dl", {}, fact("Rows", count(table.rows)), fact("Size", bytes(table.bytes)), fact("Blocks", count(table.blocks)), fact("Version", count(table.version)),
+      fact("Looked at", table.staleness_s === null || table.staleness_s === undefined ? "–" : `${duration(table.staleness_s)} ago`)),
+    table.error ? h("pre", { class: "card-error" }, table.error) : null,
+    h("footer", {}, h("a", { href: toConsole(`SELECT *\nFROM ${quoted(table.name)}\nLIMIT 1000`) }, "Query"), h("a", { href: toTable(table.name, "history") }, "History"),
+      h("a", { href: toTable(table.name, "blocks") }, "Blocks")));
+}
