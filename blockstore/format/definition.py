@@ -12,6 +12,8 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from dataclasses import fields as fields_of
+from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -96,6 +98,11 @@ class Definition:
         if name not in memo:
             memo[name] = make()
         return memo[name]
+
+    def __reduce__(self) -> tuple[partial[Definition], tuple[()]]:
+        """Pickled, for the workers of a cluster, it is its values: what was derived from them is derived again there."""
+        values = {one.name: getattr(self, one.name) for one in fields_of(self) if one.init}
+        return partial(Definition, **values), ()
 
     def to_json(self) -> dict[str, object]:
         """The definition as an index entry and a checkpoint hold it."""

@@ -96,6 +96,15 @@ def test_a_memo_is_made_once_and_never_inherited() -> None:
     assert replace(definition, sort_by=()).memo("x", lambda: [3]) == [3]
 
 
+def test_a_definition_that_has_been_written_with_travels_to_workers_without_its_memo() -> None:
+    definition = define()
+    definition.memo("x", lambda: lambda: 1)
+    carried = pickle.loads(pickle.dumps(definition))
+    assert carried == definition
+    assert carried.schemas == definition.schemas
+    assert carried.memo("x", lambda: 2) == 2
+
+
 def test_an_unknown_feature_is_refused_by_name_and_release() -> None:
     with pytest.raises(NewerFormat, match=r"table T requires the feature 'keyed'.*upgrade blocklake to 0\.4"):
         Definition.from_json(define().to_json() | {"requires": ["keyed/0.4"]}, "table T")

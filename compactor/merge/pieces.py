@@ -1,0 +1,146 @@
+"""A large merge in pieces: one range of keys each, done by workers that know nothing of one another, and put together.
+
+What a distributed engine is handed, so that it needs no code of the compactor: it carries tasks to workers and answers
+back, and asks here how to cut, how to do one, and what the parts make.
+
+Rules:
+- The pieces' ranges do not overlap and leave nothing out (``ranges.py``): their chunks, in the order of the pieces, are
+  one block that is sorted across its chunks, row for row what one worker would have written.
+- Rows in = rows out + rows dropped over all pieces. Where that does not hold (a chunk was not sorted, so a piece stopped
+  too early) the parts are no merge: the answer is None, and the merge is done in one piece.
+- Cutting reads statistics and the leading column of a few chunks, no more. A bad cut makes pieces uneven, never wrong.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate, pairwise
+
+import pyarrow as pa
+
+from blockstore.bucket.api import Bucket, ReadBucket
+from blockstore.errors import BlockstoreError
+from blockstore.format.block import ChunkFile
+from blockstore.format.chunks import read_batches
+from blockstore.format.written import WrittenChunks
+from blockstore.names import object_key
+from blockstore.world import World
+from compactor.merge.engine import Merged, MergeOptions, MergeTask
+from compactor.merge.inputs import key_range
+from compactor.merge.local import LocalEngine
+from compactor.merge.order import KeyPart, key_part
+from compactor.merge.ranges import KeyRange
+
+__all__ = ["Pieces"]
+
+_SAMPLED = 8
+"""The leading column of so many chunks, the largest, is looked at; of the others only the statistics."""
+
+_POINTS = 64
+"""Values taken of a sampled chunk, evenly spaced; and of the space between the bounds of another one."""
+
+Point = tuple[KeyPart, float]
+"""A key, and how many rows it stands for."""
+
+
+class Pieces:
+    """The parts of merges, for an engine that spreads them over workers. Holds nothing, so that it travels by name."""
+
+    def cut(self, bucket: ReadBucket, task: MergeTask, count: int) -> tuple[MergeTask, ...]:
+        """The task as at most ``count`` pieces of about as many rows each; itself where it cannot be cut."""
+        if count < 2 or not task.definition.sort_by:
+            return (task,)
+        column = task.definition.sort_by[0]
+        ends = _quantiles(list(_points(bucket, task, column)), count)
+        bounds: list[KeyPart | None] = [None, *ends, None]
+        if not ends:
+            return (task,)
+        return tuple(
+            replace(task, within=KeyRange(column=column, low=low, high=high))
+            for low, high in pairwise(bounds)
+        )
+
+    def merge(self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions) -> Merged:
+        """One task or piece, in this process. Other attempts at the same may be under way elsewhere."""
+        mine = replace(
+            options, work_dir=options.work_dir / f"blockstore-{world.ids.token()}", one_attempt=False
+        )
+        try:
+            return LocalEngine().merge(bucket, world, task, mine)
+        finally:
+            shutil.rmtree(mine.work_dir, ignore_errors=True)
+
+    def together(self, task: MergeTask, parts: Sequence[Merged]) -> Merged | None:
+        """What the pieces make, in their order; None where they are not the whole merge."""
+        whole = Merged(
+            written=WrittenChunks.together(part.written for part in parts),
+            dropped_rows=sum(part.dropped_rows for part in parts),
+            notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+        )
+        read = sum(file.rows for item in task.inputs for file in item.meta.chunks)
+        return whole if whole.written.rows + whole.dropped_rows == read else None
+
+
+def _points(bucket: ReadBucket, task: MergeTask, column: str) -> Iterator[Point]:
+    chunks = [(item.meta.ulid, file) for item in task.inputs for file in item.meta.chunks]
+    largest = sorted(chunks, key=lambda chunk: (-chunk[1].bytes, chunk[0], chunk[1].path))[:_SAMPLED]
+    sampled = {(ulid, file.path) for ulid, file in largest}
+    kind = task.definition.schema.field(column).type
+    for ulid, file in chunks:
+        values: list[KeyPart] = []
+        if (ulid, file.path) in sampled and column in file.columns:
+            values = _sample(bucket, ulid, file, column, kind)
+        values = values or _spread(file, column, kind)
+        yield from ((value, file.rows / len(values)) for value in values)
+
+
+def _sample(bucket: ReadBucket, ulid: str, file: ChunkFile, column: str, kind: pa.DataType) -> list[KeyPart]:
+    """Evenly spaced values of a sorted chunk; none where it cannot be read, which the merge itself will say better."""
+    step = max(1, file.rows // _POINTS)
+    values, before = [], 0
+    try:
+        for batch in read_batches(bucket, object_key(ulid, file.path), file, [column]):
+            held = batch.column(0).cast(kind)
+            first = -before % step
+            values += [key_part(held[place]) for place in range(first, len(held), step)]
+            before += len(held)
+    except (BlockstoreError, pa.ArrowException, OSError, IndexError):
+        return []
+    return [value for value in values if value[0] == 0]
+
+
+def _spread(file: ChunkFile, column: str, kind: pa.DataType) -> list[KeyPart]:
+    """Values between the bounds that the statistics give: evenly spaced numbers and times, else the bounds alone."""
+    stats = file.columns.get(column)
+    if stats is None:
+        return []
+    floor, ceiling = key_range(stats, kind, file.rows)
+    ends = [bound for bound in (floor, ceiling) if bound is not None and bound[0] == 0]
+    if len(ends) < 2 or not (pa.types.is_integer(kind) or pa.types.is_temporal(kind)):
+        return ends
+    low, high = ends[0][1], ends[1][1]
+    if not (isinstance(low, int) and isinstance(high, int)):
+        return ends
+    return [(0, low + (high - low) * place // (_POINTS - 1)) for place in range(_POINTS)]
+
+
+def _quantiles(points: list[Point], count: int) -> list[KeyPart]:
+    """The keys that divide the points into ``count`` parts of about equal weight; fewer where keys are few."""
+    points.sort(key=lambda point: point[0])
+    reached = list(accumulate(weight for _, weight in points))
+    if not reached:
+        return []
+    ends: list[KeyPart] = []
+    part = 1
+    for (value, _), upto in zip(points, reached, strict=True):
+        if upto < reached[-1] * part / count:
+            continue
+        while part < count and upto >= reached[-1] * part / count:
+            part += 1
+        if value > (ends[-1] if ends else points[0][0]):
+            ends.append(value)
+        if part == count:
+            break
+    return ends

@@ -1,0 +1,122 @@
+"""The merge engine on Spark: the merges of a pass are the tasks of a Spark job.
+
+- One merge, one task. A merge of more input than ``piece_bytes`` is cut by ranges of its leading key into several
+  tasks, whose chunks are one block, sorted across its chunks.
+- The engine writes chunks and nothing else. It commits nothing: what it answers is published by whoever asked, by the
+  same rules as what the local engine answers. A driver, an executor or a worker that dies leaves debris, and a table that
+  reads as before.
+- An error of one merge is that merge's answer and ends no other.
+- A pass is done in rounds of a few merges for each core, so that what is done is published while the rest goes on.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from blockstore.bucket.api import Bucket
+from blockstore.errors import BlockstoreError
+from blockstore.world import World
+from spark.merging.parts import MergePieces, Task
+from spark.merging.work import ANSWERS, Failure, Job, merging_task
+from spark.option_texts import checked_url, size
+
+__all__ = ["PIECE_SIZE", "SparkMergeEngine"]
+
+PIECE_SIZE = "spark.blockstore.merge.pieceSize"
+"""The setting of a session that says from what size on a merge is cut."""
+
+_PIECE_BYTES = 1 << 30
+_ROUND = 32
+_ROUND_A_CORE = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Whole:
+    """A merge, its place in the pass, and the pieces that it is done in."""
+
+    place: int
+    task: Any
+    pieces: tuple[Any, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class SparkMergeEngine:
+    """Merges on a Spark session: the one given, or the one that is running or configured when the first merge comes."""
+
+    pieces: MergePieces
+    session: Any = field(default=None, repr=False)
+    piece_bytes: int | None = None
+
+    def merge(self, bucket: Bucket, world: World, task: Any, options: Any) -> Any:
+        """One merge. Raises what ended it."""
+        ((_, answer),) = self.merge_all(bucket, world, [task], options)
+        if isinstance(answer, BlockstoreError):
+            raise answer
+        return answer
+
+    def merge_all(
+        self, bucket: Bucket, world: World, tasks: Sequence[Any], options: Any
+    ) -> Iterator[tuple[int, Any]]:
+        """Merges side by side: the place of each and its answer, or the error that ended it, as they are done."""
+        job = Job(url=checked_url(bucket.url), pieces=self.pieces, options=options)
+        session, most = self._started(), self._piece_bytes()
+        for first in range(0, len(tasks), self._round(session)):
+            part = range(first, min(first + self._round(session), len(tasks)))
+            wholes = [self._cut(bucket, place, tasks[place], most) for place in part]
+            unfit = yield from self._done(session, job, wholes)
+            if unfit:
+                again = [_Whole(place=one.place, task=one.task, pieces=(one.task,)) for one in unfit]
+                yield from self._done(session, job, again)
+
+    def _done(
+        self, session: Any, job: Job, wholes: Sequence[_Whole]
+    ) -> Generator[tuple[int, Any], None, list[_Whole]]:
+        """The answers of one round; returns the merges whose pieces did not make a whole."""
+        answers = iter(_run(session, job, [piece for whole in wholes for piece in whole.pieces]))
+        unfit = []
+        for whole in wholes:
+            parts = [next(answers) for _ in whole.pieces]
+            failed = next((part for part in parts if isinstance(part, Failure)), None)
+            if failed is not None:
+                yield whole.place, failed.error()
+            elif len(parts) == 1:
+                yield whole.place, parts[0]
+            elif (merged := self.pieces.together(whole.task, parts)) is not None:
+                yield whole.place, merged
+            else:
+                unfit.append(whole)
+        return unfit
+
+    def _cut(self, bucket: Bucket, place: int, task: Task, most: int) -> _Whole:
+        total = sum(one.meta.bytes for one in task.inputs)
+        count = -(-total // most)
+        pieces = tuple(self.pieces.cut(bucket, task, count)) if count > 1 else (task,)
+        return _Whole(place=place, task=task, pieces=pieces)
+
+    def _started(self) -> Any:
+        if self.session is None:
+            from pyspark.sql import SparkSession
+
+            self.session = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+        return self.session
+
+    def _piece_bytes(self) -> int:
+        if self.piece_bytes is not None:
+            return self.piece_bytes
+        said = self.session.conf.get(PIECE_SIZE, None)
+        return _PIECE_BYTES if said is None else size({PIECE_SIZE: said}, PIECE_SIZE, _PIECE_BYTES)
+
+    def _round(self, session: Any) -> int:
+        context = getattr(session, "_sc", None)
+        return _ROUND if context is None else max(_ROUND, _ROUND_A_CORE * int(context.defaultParallelism))
+
+
+def _run(session: Any, job: Job, tasks: Sequence[Any]) -> list[Any]:
+    """The answers of the tasks, in their order: one Spark job, one task each."""
+    packed = [(place, pickle.dumps(task)) for place, task in enumerate(tasks)]
+    rows = session.createDataFrame(packed, "place int, task binary").repartitionById(len(tasks), "place")
+    answers = rows.mapInArrow(merging_task(job), ANSWERS).collect()
+    return [pickle.loads(row.answer) for row in sorted(answers, key=lambda row: row.place)]
