@@ -20,7 +20,13 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars", "--force-color-profile=srgb"]
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-dev-shm-usage",
+    "--disable-gpu",
+    "--hide-scrollbars",
+    "--force-color-profile=srgb",
+]
 PATIENCE_MS = 60_000
 
 _WATCH = """
@@ -48,7 +54,9 @@ class Visit:
 
     def overflow_px(self) -> int:
         """By how much the page is wider than its window."""
-        width: int = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        width: int = self.page.evaluate(
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
         return width
 
     def check(self) -> None:
@@ -72,7 +80,9 @@ def browser() -> Iterator[Browser]:
     """A headless Chromium."""
     path = chromium()
     if path is None:
-        pytest.skip("no Chromium: 'scripts/setup --browser' installs it, as does 'sudo apt-get install chromium'")
+        pytest.skip(
+            "no Chromium: 'scripts/setup --browser' installs it, as does 'sudo apt-get install chromium'"
+        )
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=path, args=ARGUMENTS, timeout=PATIENCE_MS * 2)
         try:
@@ -81,7 +91,7 @@ def browser() -> Iterator[Browser]:
             started.close()
 
 
-@pytest.fixture()
+@pytest.fixture
 def visit(browser: Browser) -> Iterator[Visiting]:
     """``visit(url, dark=…, width=…, height=…, touch=…)`` opens a page of its own; ``errors=True`` where a test expects
     some. All are checked, and closed, at the end."""
@@ -127,5 +137,7 @@ def _watch(made: Visit) -> None:
             made.foreign.append(url)
 
     page.on("request", lambda sent: request(sent.url))
-    page.on("console", lambda said: made.errors.append(said.text) if said.type in ("error", "warning") else None)
+    page.on(
+        "console", lambda said: made.errors.append(said.text) if said.type in ("error", "warning") else None
+    )
     page.on("pageerror", lambda error: made.errors.append(str(error)))

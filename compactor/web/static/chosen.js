@@ -64,6 +64,7 @@ export class Chosen {
   showBlocks(answer, ulid) {
     const other = this.answer?.table !== answer.table;
     this.answer = answer;
+    find("timeline").hidden = false;
     find("table-note").textContent = `as of ${time(answer.now)} UTC`;
     this.timeline.show(answer);
     this.states();
@@ -74,6 +75,8 @@ export class Chosen {
   }
 
   showFailure(message) {
+    // The blocks of another table must not stand under this one's name.
+    if (this.answer?.table !== this.table?.name) find("timeline").hidden = true;
     find("table-note").textContent = `the blocks could not be read: ${message}`;
   }
 

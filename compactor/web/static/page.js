@@ -71,14 +71,14 @@ async function refresh() {
     if (!names.includes(state.table)) {
       const wanted = names.includes(address.get("table")) ? address.get("table") : (names[0] ?? null);
       state.table = wanted;
-      render();
-      if (wanted) await timeline({ block: wanted === address.get("table") ? address.get("block") : null });
+      if (wanted) timeline({ block: wanted === address.get("table") ? address.get("block") : null });
     }
   } catch (error) {
     state.failed = String(error.message ?? error);
     if (!state.status) showHead(null, state.failed);
   }
   render();
+  if (state.status) document.documentElement.dataset.ready = "true"; // until now nothing stood there that could jump
 }
 
 async function timeline({ block = null } = {}) {
@@ -102,6 +102,5 @@ function repeat(work, wait) {
 }
 
 await refresh();
-document.documentElement.dataset.ready = "true";
 repeat(refresh, STATUS_MS);
 repeat(timeline, TIMELINE_MS);

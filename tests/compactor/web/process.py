@@ -9,7 +9,11 @@ import pyarrow as pa
 
 import blockstore as bs
 from blockstore.errors import NotFound
+from blockstore.format.block import BlockMeta, ChunkFile, Job, Parent
 from blockstore.ids import ulid_at
+from blockstore.names import chunk_path
+from blockstore.service.pages.detail import BlockDetail
+from blockstore.service.pages.timeline import Timeline
 from blockstore.table import Table
 from blockstore.world import World
 from compactor.status import (
@@ -50,6 +54,44 @@ class ShownProcess:
         """Replace fields of one table's status."""
         changed = tuple(replace(one, **changes) if one.name == name else one for one in self.shown.tables)
         self.shown = replace(self.shown, tables=changed)
+
+
+class Drawn:
+    """A ``TimelineSource`` of timelines made by hand."""
+
+    def __init__(self, *timelines: Timeline) -> None:
+        self.timelines = {one.table: one for one in timelines}
+
+    def timeline(self, table: str) -> Timeline:
+        if table not in self.timelines:
+            raise NotFound(f"no table {table}")
+        return self.timelines[table]
+
+    def detail(self, table: str, ulid: str) -> BlockDetail:
+        block = next((one for one in self.timeline(table).blocks if one.ulid == ulid), None)
+        if block is None or not block.level:
+            raise NotFound(f"{table} has no block {ulid} with a meta.json")
+        chunk = ChunkFile(path=chunk_path(1), bytes=block.bytes, rows=block.rows, sha256="5" * 64)
+        sources = (ulid,) if block.level == 1 else tuple(ulid_at(block.min_time + one) for one in range(4))
+        meta = BlockMeta(
+            ulid=ulid,
+            min_time=block.min_time,
+            max_time=block.max_time,
+            rows=block.rows,
+            bytes=block.bytes,
+            level=block.level,
+            sources=sources,
+            parents=()
+            if block.level == 1
+            else tuple(Parent(ulid=one, min_time=0, max_time=1) for one in sources),
+            labels=dict(block.stream.labels),
+            uploaded_time=NOW_MS - HOUR_MS,
+            producer="spark",
+            job=Job("nightly-load", 17),
+            sort_by=("sensor", "time"),
+            files=(chunk,),
+        )
+        return BlockDetail(ulid=ulid, url=f"s3://lake/of/sensors/{table}", meta=meta, version=block.version)
 
 
 def status(*tables: TableStatus, **fields: object) -> Status:
@@ -175,7 +217,12 @@ def busy(names: tuple[str, ...] = ("readings", "events", "trips")) -> Status:
 def small_table(world: World, name: str, labels: Mapping[str, str] | None = None, blocks: int = 40) -> Table:
     """A table in memory: blocks of an hour each, in one stream or two."""
     table = bs.create(
-        f"memory://pages/{name}", schema=SCHEMA, time_column="time", sort_by=["time"], labels=labels, world=world
+        f"memory://pages/{name}",
+        schema=SCHEMA,
+        time_column="time",
+        sort_by=["time"],
+        labels=labels,
+        world=world,
     )
     for place in range(blocks):
         start = NOW_MS - (blocks - place) * HOUR_MS

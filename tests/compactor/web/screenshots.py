@@ -8,33 +8,15 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 from starlette.applications import Starlette
 
-from blockstore.errors import NotFound
-from blockstore.service.pages.detail import BlockDetail
-from blockstore.service.pages.timeline import Timeline
 from blockstore.service.serving import Server
 from blockstore.world import World
 from compactor.web import routes
 from tests.blockstore.service.pages.scene import lived_in
-from tests.compactor.web.process import ShownProcess, busy
+from tests.compactor.web.process import Drawn, ShownProcess, busy
 from tests.support.asking import HERE
 from tests.support.browser import ARGUMENTS, chromium
 
 PICTURES = Path(__file__).parents[3] / "docs" / "screenshots"
-
-
-class Drawn:
-    """A ``TimelineSource`` of timelines made by hand."""
-
-    def __init__(self, *timelines: Timeline) -> None:
-        self.timelines = {one.table: one for one in timelines}
-
-    def timeline(self, table: str) -> Timeline:
-        if table not in self.timelines:
-            raise NotFound(f"no table {table}")
-        return self.timelines[table]
-
-    def detail(self, table: str, ulid: str) -> BlockDetail:
-        raise NotFound(f"{table} has no block {ulid} with a meta.json: this one was made for a picture")
 
 
 def main() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
+from blockstore.clock import ManualClock
 from blockstore.format.block import StreamKey
 from blockstore.ids import Ids
-from blockstore.clock import ManualClock
 from blockstore.service.pages.timeline import Shade, Timeline, TimelineBlock
 
 NOW_MS = 1_795_000_000_000
@@ -29,7 +29,12 @@ def lived_in(count: int, *, table: str = "readings", seed: int = 7, **fields: ob
         for place in range(members):
             blocks.append(_block(rng, ids, stream, place / members))
     blocks.sort(key=lambda block: block.ulid)
-    base: dict[str, object] = {"version": 1_204, "boundary": 310, "tags": {"q3-close": 290}, "time_column": "time"}
+    base: dict[str, object] = {
+        "version": 1_204,
+        "boundary": 310,
+        "tags": {"q3-close": 290},
+        "time_column": "time",
+    }
     return Timeline(table=table, now_ms=NOW_MS, blocks=tuple(blocks), **{**base, **fields})  # type: ignore[arg-type]
 
 

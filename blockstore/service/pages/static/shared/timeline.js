@@ -43,6 +43,7 @@ export class Timeline {
     this.current = -1; // the block that the keys stand on
     this.selected = -1;
     this.drawn = 0;
+    host.timeline = this; // for whoever looks at the page with a debugger, or a test
     this.build();
   }
 
@@ -143,8 +144,13 @@ export class Timeline {
         },
       ],
       series: [{}, { paths: () => null, points: { show: false } }],
-      hooks: { draw: [() => (this.drawn = paint(this))], setSelect: [(plot) => this.onzoomed(plot)] },
+      hooks: { draw: [() => this.paint()], setSelect: [(plot) => this.onzoomed(plot)] },
     };
+  }
+
+  paint() {
+    this.drawn = paint(this);
+    this.canvasHost.dataset.drawn = this.drawn;
   }
 
   /** The elements over the canvas: headings of streams, and the outlines of the blocks hovered, stood on and chosen. */
