@@ -21,6 +21,8 @@ __all__ = ["Start", "StreamReadOptions", "StreamStart", "asks_for_a_stream", "si
 
 _STREAM_ONLY = ("start", "on_removal", "max_blocks", "max_bytes", "labels")
 _SOURCE = ("path", "columns", "where", "partition_size", *_STREAM_ONLY)
+_OF_JOBS = ("app", "batch", "any_order", "if_exists", "where", "isolation")
+"""Options of a write that is one job by itself."""
 _OF_SPARK = ("checkpointlocation", "queryname")
 """Options of the query that Spark hands on to its sink."""
 
@@ -94,11 +96,11 @@ def source_options(options: Mapping[str, str]) -> StreamReadOptions:
 def sink_options(options: Mapping[str, str]) -> WriteOptions:
     """The options of ``writeStream``; raises Invalid naming the one that is wrong."""
     given = {name.lower(): value for name, value in options.items() if name.lower() not in _OF_SPARK}
-    for name in ("app", "batch"):
+    for name in _OF_JOBS:
         if name in given:
             raise Invalid(
-                f"option {name!r} is not for streams: a stream's job is its query and the number of the micro-batch, both "
-                "kept in its checkpoint."
+                f"option {name!r} is not for streams: every micro-batch is appended, as a job that is named by its query and "
+                "its number, both kept in the checkpoint; drop it, or use foreachBatch."
             )
     return write_options(given)
 
