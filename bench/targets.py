@@ -109,6 +109,8 @@ TARGETS = (
     _at_most("open-100k", "open and list 100,000 blocks", "open_ms", "ms", 250),
     _at_most("poll", "poll with nothing new, 1,000 commits", "poll_ms", "ms", 0.5),
     _at_most("poll", "… requests of a poll", "requests", "", 2),
+    _at_most("poll-1m", "poll with nothing new, 1,000,000 blocks", "poll_ms", "ms", 0.5),
+    _at_most("poll-1m", "… requests of a poll", "requests", "", 2),
     Target(
         case="merge_wide",
         work="merge 100 blocks of 200,000 sorted rows, sorted output",

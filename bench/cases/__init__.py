@@ -10,6 +10,7 @@ from bench.cases.append16 import APPEND16
 from bench.cases.merge import MERGE_SMALL, MERGE_WIDE
 from bench.cases.open import OPEN_CASES
 from bench.cases.poll import POLL
+from bench.cases.poll_million import POLL_MILLION
 from bench.cases.query import COUNT, GROUP_BY, POINT
 from bench.cases.sync import SYNC
 
@@ -23,6 +24,7 @@ CASES = {
         APPEND16,
         *OPEN_CASES,
         POLL,
+        POLL_MILLION,
         SYNC,
         POINT,
         GROUP_BY,
