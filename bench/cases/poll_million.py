@@ -96,4 +96,5 @@ POLL_MILLION = Case(
     rounds=1,
     prepare=Prepare(name="million", run=prepare),
     measure=measure,
+    reference="ours",
 )
