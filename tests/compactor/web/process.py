@@ -217,7 +217,7 @@ def busy(names: tuple[str, ...] = ("readings", "events", "trips")) -> Status:
 def small_table(world: World, name: str, labels: Mapping[str, str] | None = None, blocks: int = 40) -> Table:
     """A table in memory: blocks of an hour each, in one stream or two."""
     table = bs.create(
-        f"memory://pages/{name}",
+        f"memory://{world.ids.ulid()}/{name}",
         schema=SCHEMA,
         time_column="time",
         sort_by=["time"],
