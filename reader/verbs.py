@@ -22,6 +22,7 @@ def query(
     *words: str,
     version: int | None = None,
     as_of: str | None = None,
+    tag: str | None = None,
     output: Annotated[
         Literal["table", "csv", "tsv", "json", "parquet", "arrow"], Parameter(name=["--output", "-o"])
     ] = "table",
@@ -40,6 +41,8 @@ def query(
         The version to read, of one table.
     as_of
         Read what was visible at this moment: ISO 8601 (UTC without a zone), or milliseconds since the epoch.
+    tag
+        The tag whose version to read, of one table.
     output
         The form of the answer.
     to
@@ -48,14 +51,17 @@ def query(
     if len(words) < 2:
         raise Usage('query takes the tables\' URLs and the SQL: blockstore query lake/flights "select …"')
     *urls, sql = words
-    if version is not None and len(urls) > 1:
+    given = [
+        name for name, one in (("--version", version), ("--as-of", as_of), ("--tag", tag)) if one is not None
+    ]
+    if len(given) > 1:
+        raise Usage(f"{' and '.join(given)} were given, expected one of them")
+    if len(urls) > 1 and given not in ([], ["--as-of"]):
         raise Usage(
-            "--version is of one table, and several are named: ask for --as-of, or for one table at a time"
+            f"{given[0]} is of one table, and several are named: ask for --as-of, or for one table at a time"
         )
-    if version is not None and as_of is not None:
-        raise Usage("--version and --as-of were both given, expected one of them")
     moment = None if as_of is None else moment_ms(as_of, "--as-of")
     from reader.answer import deliver
     from reader.query import query as run
 
-    deliver(run(urls, sql, version=version, as_of=moment), output, to)
+    deliver(run(urls, sql, version=version, as_of=moment, tag=tag), output, to)

@@ -1,7 +1,38 @@
-"""SQL over snapshots, by DuckDB."""
+"""SQL over snapshots: DuckDB reads pruned lists of Parquet files, locked away from everything else.
 
-from reader.query.ask import query
-from reader.query.engine import Answer, Engine
-from reader.query.instance import Limits
+Names are loaded when they are used: the process that runs a query needs a few of these modules only, and starts in half
+the time without the others.
+"""
 
-__all__ = ["Answer", "Engine", "Limits", "query"]
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reader.query.answer import Answer, Read
+    from reader.query.ask import query
+    from reader.query.budget import Budget, Capacity
+    from reader.query.engine import Engine
+    from reader.query.instance import Limits
+    from reader.query.source import Fixed, Source
+
+__all__ = ["Answer", "Budget", "Capacity", "Engine", "Fixed", "Limits", "Read", "Source", "query"]
+
+_HOMES = {
+    "Answer": "answer",
+    "Budget": "budget",
+    "Capacity": "budget",
+    "Engine": "engine",
+    "Fixed": "source",
+    "Limits": "instance",
+    "Read": "answer",
+    "Source": "source",
+    "query": "ask",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

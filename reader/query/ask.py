@@ -21,27 +21,31 @@ def query(
     *,
     version: int | None = None,
     as_of: object = None,
+    tag: str | None = None,
+    parameters: object = None,
     world: World | None = None,
 ) -> pa.RecordBatchReader:
     """The answer to ``sql`` over the tables at ``urls``, each named by the last part of its URL.
 
-    ``version`` is of one table; ``as_of`` (datetime, ISO 8601, milliseconds) of all. Raises NotFound for a URL or a
+    ``version`` and ``tag`` are of one table; ``as_of`` (datetime, ISO 8601, milliseconds) of all; ``parameters`` are values
+    for ``?`` and ``$1``, or for ``$name``. Raises NotFound for a URL or a
     name without a table, Invalid for SQL that cannot be answered, Corrupt, with its name, for a block that cannot be
     read.
     """
     wanted = [urls] if isinstance(urls, str) else list(urls)
-    if version is not None and len(wanted) != 1:
-        raise Invalid(f"version={version} is of one table, found {len(wanted)} URLs: use as_of")
+    if len(wanted) != 1 and (version is not None or tag is not None):
+        asked = f"version={version}" if version is not None else f"tag={tag!r}"
+        raise Invalid(f"{asked} is of one table, found {len(wanted)} URLs: use as_of")
     world = world or World.real()
     tables: dict[str, TableSnapshot] = {}
     for url in wanted:
         table = open_any(url, world=world)
         if table.name in tables:
             raise Invalid(f"two tables are named {table.name}: SQL needs tables whose last path parts differ")
-        tables[table.name] = table.snapshot(version=version, as_of=as_of)
+        tables[table.name] = table.snapshot(version=version, as_of=as_of, tag=tag)
     engine = Engine(tables, world=world)
     try:
-        reader = engine.query(sql)
+        reader = engine.query(sql, parameters)
     except BaseException:
         engine.close()
         raise

@@ -24,6 +24,8 @@ _MOMENT = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2})(:\d{2}(?:\.\d{1,6
 _ZONED = ("TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE")
 _TIMED = ("TIMESTAMP", "DATETIME", *_ZONED)
 _EXACT_INTEGERS = 2**53
+_DIGITS = 400
+"""A number with more digits than any type holds prunes nothing, and is not computed with: 1e999999999 takes for ever."""
 
 
 def constant_for(node: Node, kind: pa.DataType) -> Constant | None:
@@ -41,7 +43,9 @@ def constant_for(node: Node, kind: pa.DataType) -> Constant | None:
         return text if form == "STRING" else None
     if pa.types.is_boolean(kind):
         return text.lower() == "true" if form == "BOOLEAN" else None
-    return _number(text, kind) if form in ("INTEGER", "NUMERIC") else None
+    if form == "DOUBLE" and not pa.types.is_floating(kind):
+        return None
+    return _number(text, kind) if form in ("INTEGER", "NUMERIC", "DOUBLE") else None
 
 
 def _cast(node: Node) -> tuple[str | None, Node]:
@@ -55,6 +59,8 @@ def _number(text: str, kind: pa.DataType) -> Decimal | None:
     try:
         value = Decimal(text)
     except InvalidOperation:
+        return None
+    if not value.is_finite() or abs(value.adjusted()) > _DIGITS:
         return None
     if pa.types.is_integer(kind):
         return value if value == value.to_integral_value() and abs(value) < 2**63 else None

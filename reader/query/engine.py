@@ -1,23 +1,23 @@
-"""SQL over snapshots of several tables: parse, prune, place the files, run, stream.
+"""SQL over snapshots of several tables: admit, parse, prune, place the files, run, stream.
 
 Invariants:
-- A query reads exactly the rows of the snapshots that the engine holds when the query starts.
+- A query reads exactly the rows of the snapshots that it took when it began, of one instant where none is asked for.
 - Which files are left out follows from ``conditions.py`` and ``blockstore.scan``: never one that matters.
 - A query cannot reach past its tables: ``statement.py`` admits one SELECT, ``instance.py`` locks the engine.
 - R11: whatever fails because of a file fails with its block's name.
 - Batches are made as they are taken: memory does not grow with the answer.
+- A bare count opens no file where the snapshot knows it exactly.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-import duckdb
 import pyarrow as pa
 
-from blockstore.errors import BlockstoreError, Corrupt, Invalid
+from blockstore.errors import BlockstoreError
 from blockstore.scan.candidates import streams_of
 from blockstore.scan.chunk import HIDDEN
 from blockstore.scan.columns import Columns
@@ -25,89 +25,120 @@ from blockstore.scan.plan import ScanPlan, plan_scan
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
 from reader.cache import ChunkCache, default_folder
+from reader.query.admission import Admission
+from reader.query.answer import Answer, Ending
+from reader.query.budget import Budget, Capacity
 from reader.query.conditions import conditions
+from reader.query.counting import Counted, bare_count
+from reader.query.deadlines import Deadlines
 from reader.query.failures import may_be_damage, translated
-from reader.query.files import Placed, local_folder, place
+from reader.query.files import Placed, place
+from reader.query.inprocess import InProcess
 from reader.query.instance import Instance, Limits
-from reader.query.statement import parse
-from reader.query.views import view
+from reader.query.parameters import bind, checked
+from reader.query.source import Fixed, Source
+from reader.query.statement import Statement, parse
+from reader.query.task import Runner, Task
+from reader.query.views import guard, view
+from reader.query.workers import Workers
+from reader.refusals import UnknownTable
+from reader.tables.at import NEWEST, At
+from reader.tables.names import Names
 
-__all__ = ["Answer", "Engine"]
+__all__ = ["Engine"]
 
-_BATCH_ROWS = 65_536
-_ENGINE_ERRORS = (duckdb.Error, pa.ArrowException, OSError)
+_PARSER = Limits(memory_bytes=256 << 20, threads=1, spill_bytes=0)
+_ROOM_BYTES = 768 << 20
+"""What a process needs beside DuckDB's own limit: the libraries, and the batches on their way."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """A running query."""
+@dataclass(slots=True)
+class Counts:
+    """What the engine did so far; only grows, for whoever exports metrics."""
 
-    reader: pa.RecordBatchReader
-    """The rows; when it is exhausted or dropped, the query's files and its connection are let go."""
-    plans: Mapping[str, ScanPlan]
-    """What is read of each table, and what was pruned."""
-    cancel: Callable[[], None]
-    """Stop the query, from any thread: its reader raises Unavailable."""
+    queries: int = 0
+    failed: int = 0
 
 
 class Engine:
-    """Answers SQL over a set of snapshots; safe to share between threads."""
+    """Answers SQL over the tables of a source, or over snapshots that stand still; safe to share between threads.
+
+    ``isolated`` runs each query in a process of its own, which is what strangers' SQL needs.
+    """
 
     def __init__(
         self,
-        tables: Mapping[str, TableSnapshot],
+        source: Source | Mapping[str, TableSnapshot],
         *,
         world: World | None = None,
         cache: ChunkCache | None = None,
-        limits: Limits | None = None,
+        capacity: Capacity | None = None,
+        isolated: bool = False,
         strict: bool = True,
     ) -> None:
-        _check_names(tables)
-        self.tables = dict(tables)
+        self.source: Source = Fixed(source) if isinstance(source, Mapping) else source
         self._world = world or World.real()
         self._cache = cache
         self._strict = strict
         self._lock = threading.Lock()
-        self._instance = Instance(self._folders(), limits or Limits())
+        capacity = capacity or Capacity()
+        self._admission = Admission(capacity, self._world.clock)
+        self._deadlines = Deadlines(self._world.clock)
+        folders = self._folders()
+        self._instance = Instance([], _PARSER) if isolated else Instance(folders, _limits(capacity, 1))
+        self._runner: Runner = _workers(folders, capacity) if isolated else InProcess(self._instance)
+        self.counts = Counts()
 
-    def query(self, sql: str) -> pa.RecordBatchReader:
-        """The answer as a stream of record batches. Raises Invalid, NotFound (a table), Corrupt (a block)."""
-        return self.run(sql).reader
+    def run(
+        self,
+        sql: str,
+        parameters: object = None,
+        *,
+        at: At | Mapping[str, At] = NEWEST,
+        allowed: Collection[str] | None = None,
+        budget: Budget | None = None,
+    ) -> Answer:
+        """The answer to one SELECT, whose rows come as they are taken; close it.
 
-    def run(self, sql: str) -> Answer:
-        """The answer with its plans, and the means to cancel it."""
-        cursor = self._instance.cursor()
-        placed: list[Placed] = []
+        ``parameters`` are values for ``?`` and ``$1``, or for ``$name``; ``at`` is the version, of all tables or of
+        each; ``allowed`` are the tables that this caller may see. Raises BadSql, UnknownTable, Busy, Stale, TimedOut,
+        NoMemory, Corrupt (with the block's name), VersionExpired.
+        """
+        budget = budget or Budget()
+        values = checked(parameters)
+        ending = Ending(budget.seconds, self._admission.turn(budget.seconds).give_back)
+        self.counts.queries += 1
         try:
-            statement = parse(cursor, sql, self.tables)
-            schemas = {name: _columns(self.tables[name]) for name in statement.tables}
-            found = conditions(statement, schemas)
-            hidden = [name for name in HIDDEN.names if name in statement.columns]
-            plans: dict[str, ScanPlan] = {}
-            for name in sorted(statement.tables):
-                snapshot = self.tables[name]
-                if self._strict:
-                    _refuse_malformed(snapshot)
-                plan = plans[name] = plan_scan(snapshot.snapshot, where=found[name])
-                files = place(snapshot.bucket, plan.chunks, self._chunk_cache)
-                placed.append(files)
-                cursor.execute(view(name, plan, files.paths, hidden))
-            stream = _relation(cursor, sql).to_arrow_reader(_BATCH_ROWS)
-        except _ENGINE_ERRORS as error:
-            raise _ended(error, cursor, placed) from error
-        except BaseException:
-            _release(cursor, placed)
-            raise
-        batches = _batches(stream, cursor, placed)
-        next(batches)
-        return Answer(
-            reader=pa.RecordBatchReader.from_batches(stream.schema, batches),
-            plans=plans,
-            cancel=cursor.interrupt,
-        )
+            if budget.seconds is not None:
+                ending.at_end(self._deadlines.watch(budget.seconds, ending.time_out))
+            return self._begin(sql, values, at, allowed, budget, ending)
+        except BaseException as error:
+            self.counts.failed += 1
+            ending.finish()
+            if not isinstance(error, Exception):
+                raise
+            raise (ending.reason or translated(error)) from error
+
+    def query(self, sql: str, parameters: object = None) -> pa.RecordBatchReader:
+        """The rows alone, as a stream."""
+        return self.run(sql, parameters).reader
+
+    def running(self) -> int:
+        """How many queries run."""
+        return self._admission.running
+
+    def waiting(self) -> int:
+        """How many wait for their turn."""
+        return self._admission.waiting
+
+    def refused(self) -> int:
+        """How many were sent away because too many waited; only grows."""
+        return self._admission.refused
 
     def close(self) -> None:
         """End the engine; running queries end with an error."""
+        self._deadlines.close()
+        self._runner.close()
         self._instance.close()
 
     def __enter__(self) -> Engine:
@@ -116,11 +147,76 @@ class Engine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _begin(
+        self,
+        sql: str,
+        values: object,
+        at: At | Mapping[str, At],
+        allowed: Collection[str] | None,
+        budget: Budget,
+        ending: Ending,
+    ) -> Answer:
+        statement = self._parse(sql, allowed)
+        snapshots = self.source.snapshots(sorted(statement.tables), at, allowed)
+        parameters = checked(values)
+        bind(statement.root, parameters)
+        schemas = {name: _columns(snapshot) for name, snapshot in snapshots.items()}
+        wanted = conditions(statement, schemas)
+        hidden = [name for name in HIDDEN.names if name in statement.columns]
+        versions = {name: snapshot.version for name, snapshot in snapshots.items()}
+        if self._strict:
+            for snapshot in snapshots.values():
+                snapshot.check_whole()
+        plans: dict[str, ScanPlan] = {
+            name: plan_scan(snapshot.snapshot, where=wanted[name]) for name, snapshot in snapshots.items()
+        }
+        counted = bare_count(statement, snapshots)
+        if counted is not None and budget.limit != 0:
+            return Answer(
+                running=Counted(*counted),
+                plans={},
+                versions=versions,
+                budget=budget,
+                ending=ending,
+                explain=translated,
+            )
+        placed: list[Placed] = []
+        views = [guard(name) for name in sorted(statement.withs)]
+        for name, plan in plans.items():
+            if ending.reason is not None:
+                raise ending.reason
+            files = place(snapshots[name].bucket, plan.chunks, self._chunk_cache)
+            ending.at_end(files.release)
+            placed.append(files)
+            views.append(view(name, plan, files.paths, hidden))
+        task = Task(views=tuple(views), sql=sql, parameters=parameters, limit=budget.limit)
+        explain = _explainer(placed)
+        try:
+            running = self._runner.start(task, ending.began)
+        except Exception as error:
+            raise (ending.reason or explain(error)) from error
+        ending.at_end(running.close)
+        return Answer(
+            running=running, plans=plans, versions=versions, budget=budget, ending=ending, explain=explain
+        )
+
+    def _parse(self, sql: str, allowed: Collection[str] | None) -> Statement:
+        names = Names(self.source.names(allowed))
+
+        def find(name: str) -> str:
+            try:
+                return names.find(name)
+            except UnknownTable:
+                # Perhaps it came after the last listing.
+                return self.source.find(name, allowed)
+
+        with self._instance.cursor() as cursor:
+            return parse(cursor, sql, find)
+
     def _folders(self) -> list[str]:
         """The folders that DuckDB may read: the tables' own, and the cache's where a table has none."""
-        found = {local_folder(snapshot.bucket) for snapshot in self.tables.values()}
-        folders = sorted(folder for folder in found if folder is not None)
-        return [*folders, str(self._chunk_cache().held)] if None in found else folders
+        folders = self.source.folders()
+        return [*folders, str(self._chunk_cache().held)] if self.source.remote else folders
 
     def _chunk_cache(self) -> ChunkCache:
         with self._lock:
@@ -135,66 +231,31 @@ def _columns(snapshot: TableSnapshot) -> pa.Schema:
     return Columns.of(snapshot.definition, labels).all
 
 
-def _check_names(tables: Mapping[str, TableSnapshot]) -> None:
-    seen: dict[str, str] = {}
-    for name in tables:
-        if not name:
-            raise Invalid("a table has an empty name, expected one by which SQL can ask for it")
-        twin = seen.setdefault(name.lower(), name)
-        if twin is not name:
-            raise Invalid(
-                f"the tables {twin!r} and {name!r} have one name in SQL, expected names of their own"
-            )
+def _limits(capacity: Capacity, shares: int) -> Limits:
+    """What one of so many instances may use."""
+    return Limits(
+        memory_bytes=None if capacity.memory_bytes is None else capacity.memory_bytes // shares,
+        threads=capacity.threads,
+        spill_bytes=None if capacity.spill_bytes is None else capacity.spill_bytes // shares,
+    )
 
 
-def _refuse_malformed(snapshot: TableSnapshot) -> None:
-    if snapshot.snapshot.malformed:
-        ulid, damage = next(iter(sorted(snapshot.snapshot.malformed.items())))
-        raise Corrupt(
-            f"block {ulid} of {snapshot.bucket.url} is malformed and may hold rows that no other block holds: {damage}; "
-            "restore it from a copy, or query without strict"
-        )
+def _workers(folders: list[str], capacity: Capacity) -> Workers:
+    limits = _limits(capacity, capacity.queries)
+    most = None if limits.memory_bytes is None else limits.memory_bytes + _ROOM_BYTES
+    workers = Workers(folders, limits, most_data_bytes=most)
+    workers.warm()
+    return workers
 
 
-def _batches(
-    stream: pa.RecordBatchReader, cursor: duckdb.DuckDBPyConnection, placed: list[Placed]
-) -> Iterator[pa.RecordBatch]:
-    """The stream, which lets the query's files go at its end. The first step yields nothing and is taken at once: only
-    a generator that was started runs its ``finally`` when it is dropped."""
-    try:
-        yield None
-        yield from stream
-    except _ENGINE_ERRORS as error:
-        raise _ended(error, cursor, placed) from error
-    finally:
-        stream.close()
-        _release(cursor, placed)
-
-
-def _relation(cursor: duckdb.DuckDBPyConnection, sql: str) -> duckdb.DuckDBPyRelation:
-    """The bound query; an error of the binder says where in the SQL."""
-    try:
-        return cursor.sql(sql)
-    except (duckdb.BinderException, duckdb.CatalogException):
-        # A relation's errors lack the place; bound once more as a statement, the same error has it.
-        cursor.execute(sql)
-        raise
-
-
-def _ended(error: BaseException, cursor: duckdb.DuckDBPyConnection, placed: list[Placed]) -> BlockstoreError:
-    """Why the query ended, as an error of the tree; what it held is let go."""
-    try:
-        if may_be_damage(error):
+def _explainer(placed: list[Placed]) -> Callable[[BaseException], BlockstoreError]:
+    def explain(error: BaseException) -> BlockstoreError:
+        """Why the query ended, as an error of the tree: a damaged file before anything that DuckDB made of it."""
+        if not isinstance(error, BlockstoreError) and may_be_damage(error):
             for files in placed:
-                damage = files.damage()
+                damage = files.damage(str(error))
                 if damage is not None:
                     return damage
         return translated(error)
-    finally:
-        _release(cursor, placed)
 
-
-def _release(cursor: duckdb.DuckDBPyConnection, placed: list[Placed]) -> None:
-    cursor.close()
-    for files in placed:
-        files.release()
+    return explain

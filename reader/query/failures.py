@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 
-from blockstore.errors import BlockstoreError, Invalid, Unavailable
+from blockstore.errors import BlockstoreError
+from reader.refusals import BadSql, Canceled, NoMemory
 
-__all__ = ["may_be_damage", "translated"]
+__all__ = ["is_no_memory", "may_be_damage", "translated"]
 
 _LINE = re.compile(r"^LINE (\d+): ", re.MULTILINE)
+_ADVICE = re.compile(r"\s+Possible solutions:|\s+See also https?://")
+"""DuckDB's advice is to change settings, which a query may not."""
 _SPEAKS_OF_THE_SQL = (
     "Binder Error",
     "Catalog Error",
@@ -20,7 +23,13 @@ _SPEAKS_OF_THE_SQL = (
     "Syntax Error",
 )
 _NO_MEMORY = ("Out of Memory Error", "Memory Error")
+_SHOWN = 600
 _STOPPED = ("INTERRUPT Error", "Interrupt Error")
+
+
+def is_no_memory(message: str) -> bool:
+    """Whether the engine ran out of memory."""
+    return message.startswith(_NO_MEMORY)
 
 
 def may_be_damage(error: BaseException) -> bool:
@@ -29,31 +38,35 @@ def may_be_damage(error: BaseException) -> bool:
 
 
 def translated(error: BaseException) -> BlockstoreError:
-    """The failure as an error of the tree."""
+    """The failure as an error of the tree; one of the tree stays what it is."""
+    if isinstance(error, BlockstoreError):
+        return error
     message = str(error)
     if message.startswith(_STOPPED):
-        return Unavailable("the query was canceled before it ended")
-    if message.startswith(_NO_MEMORY):
-        return Unavailable(
+        return Canceled("the query was canceled before it ended")
+    if message.startswith(_NO_MEMORY) or isinstance(error, MemoryError):
+        return NoMemory(
             f"the query needs more memory or temporary disk than it may use ({_sentence(message)}): "
             "select less, or raise the limits"
         )
-    return Invalid(f"the SQL cannot be answered: {_sentence(message)}{_place(message)}")
+    line, column = _place(message)
+    where = "" if line is None else f", at line {line}" + ("" if column is None else f", column {column}")
+    return BadSql(f"the SQL cannot be answered: {_sentence(message)}{where}", line=line, column=column)
 
 
 def _sentence(message: str) -> str:
     """The first paragraph, without DuckDB's picture of the SQL."""
-    head = _LINE.split(message)[0]
-    return " ".join(head.split()).rstrip(".")
+    head = _ADVICE.split(_LINE.split(message)[0])[0]
+    text = " ".join(head.split()).rstrip(".")
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
-def _place(message: str) -> str:
+def _place(message: str) -> tuple[int | None, int | None]:
     """The line and column to which DuckDB's caret points."""
     match = _LINE.search(message)
     if match is None:
-        return ""
+        return None, None
     lines = message[match.start() :].splitlines()
     caret = lines[1].find("^") - len(match.group()) if len(lines) > 1 else -1
     shortened = lines[0][match.end() - match.start() :].startswith("...")
-    column = f", column {caret + 1}" if caret >= 0 and not shortened else ""
-    return f", at line {match[1]}{column}"
+    return int(match[1]), caret + 1 if caret >= 0 and not shortened else None

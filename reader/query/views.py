@@ -21,7 +21,7 @@ from blockstore.scan.chunk import HIDDEN, ScanChunk
 from blockstore.scan.plan import ScanPlan
 from reader.query.types import quoted, sql_type, text
 
-__all__ = ["view"]
+__all__ = ["guard", "view"]
 
 _FACTS = "blockstore_facts"
 _FILE = "blockstore_file"
@@ -43,6 +43,12 @@ def view(name: str, plan: ScanPlan, paths: Mapping[str, str], hidden: Iterable[s
     selects = [_select(part, plan, paths, asked) for part in _parts(plan, paths, asked)]
     body = "\nUNION ALL ".join(selects) if selects else _nothing(plan, asked)
     return f"CREATE TEMP VIEW {quoted(name)} AS {body}"
+
+
+def guard(name: str) -> str:
+    """``CREATE TEMP VIEW`` for the name of a WITH: where DuckDB does not see the WITH, it finds this, which fails, and
+    seeks no file of that name."""
+    return f"CREATE TEMP VIEW {quoted(name)} AS SELECT error({text(f'there is no table {name}')}) AS nothing"
 
 
 def _parts(plan: ScanPlan, paths: Mapping[str, str], asked: Sequence[str]) -> Iterator[_Part]:

@@ -13,6 +13,7 @@ from blockstore.predicate import parse as condition_of
 from blockstore.predicate.nodes import TRUE
 from reader.query.conditions import conditions
 from reader.query.statement import parse
+from reader.tables import Names
 
 SCHEMAS = {
     "t": pa.schema(
@@ -35,7 +36,7 @@ def parser() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def found(parser: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Predicate]:
-    return conditions(parse(parser, sql, SCHEMAS), SCHEMAS)
+    return conditions(parse(parser, sql, Names(SCHEMAS).find), SCHEMAS)
 
 
 def is_(predicate: Predicate, text: str | None, table: str = "t") -> bool:

@@ -23,7 +23,7 @@ from blockstore.format.definition import Definition
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
 from reader.cache import ChunkCache
-from reader.query import Engine, Limits
+from reader.query import Capacity, Engine
 from tests.blockstore.scan.tables import NOON, Lake
 from tests.reader.query.lakes import NARROW, everything, lake, rows, snapshot_of
 
@@ -279,9 +279,9 @@ def test_a_query_can_be_canceled(engine: Engine) -> None:
 
 
 def test_a_query_that_needs_too_much_memory_says_so(snapshot: TableSnapshot) -> None:
-    limits = Limits(memory_bytes=30 << 20, threads=1, spill_bytes=1 << 20)
+    capacity = Capacity(queries=1, memory_bytes=64 << 20, threads=1, spill_bytes=1 << 20)
     with (
-        Engine({"t": snapshot}, world=snapshot.world, limits=limits) as engine,
+        Engine({"t": snapshot}, world=snapshot.world, capacity=capacity) as engine,
         pytest.raises(Unavailable, match="more memory"),
     ):
         engine.query("SELECT x.range, hash(x.range) h FROM range(30000000) x ORDER BY h").read_all()

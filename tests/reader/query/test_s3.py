@@ -29,5 +29,5 @@ def test_a_table_on_s3_is_answered_by_way_of_the_cache(
             "SELECT count(*) AS c FROM t WHERE n BETWEEN 12 AND 15"
         ).read_all().to_pylist() == [{"c": 4}]
         one = cache.bytes_used()
-        assert engine.query("SELECT count(*) AS c FROM t").read_all().to_pylist() == [{"c": 30}]
+        assert engine.query("SELECT count(n) AS c FROM t").read_all().to_pylist() == [{"c": 30}]
         assert cache.bytes_used() > 2 * one

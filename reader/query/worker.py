@@ -1,0 +1,130 @@
+"""The process that runs queries for a gateway, one at a time: ``python -c 'from reader.query.worker import main; …'``.
+
+Rules:
+- It has nothing worth stealing: no credentials in its environment, no bucket, no token; only DuckDB's locked instance over
+  the folders that it was started with.
+- The operating system bounds its memory: a value that outgrows DuckDB's own limit ends the query, at worst this process,
+  and never the gateway.
+- It lives only as long as the pipe to its gateway.
+- What goes up is checked by nobody twice, so it is plain: a schema, batches, an end or an error's text.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import queue
+import resource
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import duckdb
+import pyarrow as pa
+
+from reader.query.frames import Down, Up, read_frame, write_frame
+from reader.query.inprocess import relation
+from reader.query.instance import Instance, Limits
+from reader.query.task import Task
+
+__all__ = ["Start", "main"]
+
+_BATCH_ROWS = 65_536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What a process is told when it begins."""
+
+    folders: tuple[str, ...]
+    limits: Limits
+    most_data_bytes: int | None
+    """The operating system's limit for everything that the process may write to in memory."""
+
+
+class _Server:
+    def __init__(self, source: BinaryIO, out: BinaryIO) -> None:
+        self._source = source
+        self._out = out
+        self._tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._cursor: duckdb.DuckDBPyConnection | None = None
+        self._canceled = False
+
+    def serve(self, start: Start) -> None:
+        """Run what comes down the pipe until it closes."""
+        if start.most_data_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_DATA, (start.most_data_bytes, start.most_data_bytes))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        instance = Instance(start.folders, start.limits)
+        threading.Thread(target=self._listen, daemon=True).start()
+        write_frame(self._out, Up.READY)
+        while True:
+            self._run(instance, self._tasks.get())
+
+    def _listen(self) -> None:
+        while (frame := read_frame(self._source)) is not None:
+            kind, payload = frame
+            if kind == Down.RUN:
+                with self._lock:
+                    self._canceled = False
+                self._tasks.put(pickle.loads(payload))
+            elif kind == Down.CANCEL:
+                with self._lock:
+                    self._canceled = True
+                    if self._cursor is not None:
+                        self._cursor.interrupt()
+        # The gateway is gone, and so is whoever would read an answer.
+        os._exit(0)
+
+    def _run(self, instance: Instance, task: Task) -> None:
+        cursor = instance.cursor()
+        with self._lock:
+            self._cursor = cursor
+        try:
+            self._check()
+            for view in task.views:
+                cursor.execute(view)
+            self._send(relation(cursor, task).to_arrow_reader(_BATCH_ROWS))
+            write_frame(self._out, Up.END)
+        except (duckdb.Error, pa.ArrowException, OSError, MemoryError, ValueError, RuntimeError) as error:
+            prefix = "Out of Memory Error: " if isinstance(error, (MemoryError, pa.ArrowMemoryError)) else ""
+            write_frame(self._out, Up.ERROR, json.dumps({"message": prefix + str(error)}).encode())
+        finally:
+            with self._lock:
+                self._cursor = None
+            cursor.close()
+
+    def _send(self, stream: pa.RecordBatchReader) -> None:
+        schema = pa.schema([_plain(field) for field in stream.schema])
+        write_frame(self._out, Up.SCHEMA, memoryview(schema.serialize()))
+        with stream:
+            for batch in stream:
+                self._check()
+                plain = batch if schema == batch.schema else batch.cast(schema)
+                write_frame(self._out, Up.BATCH, memoryview(plain.serialize()))
+
+    def _check(self) -> None:
+        if self._canceled:
+            raise duckdb.InterruptException("INTERRUPT Error: Interrupted!")
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    """The field without a dictionary, which a batch alone cannot carry."""
+    return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Serve on the pipes that this process was started with; nothing else may write to the upward one."""
+    source = os.fdopen(os.dup(0), "rb", buffering=1 << 16)
+    out = os.fdopen(os.dup(1), "wb", buffering=1 << 16)
+    quiet = os.open(os.devnull, os.O_RDWR)
+    os.dup2(quiet, 0)
+    os.dup2(quiet, 1)
+    head = read_frame(source)
+    if head is None:
+        sys.exit(0)
+    _Server(source, out).serve(pickle.loads(head[1]))

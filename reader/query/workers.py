@@ -1,0 +1,267 @@
+"""Queries run in processes of their own, one at a time each, kept between queries and killed when they do not stop.
+
+Why: DuckDB lets some functions outgrow its memory limit and some run without an end that an interrupt reaches; in this
+process the one would take the gateway down, and the other would hold it still.
+
+Rules:
+- A process that was asked to stop and has not within ``_GRACE_S`` is killed; so is one that is closed in mid-answer and
+  does not come to its end at once. The next query gets a new one.
+- A process that dies by itself costs its own query only, which says so. One that ran out of memory is not used again.
+- A process is started before it is needed, also in the place of one that was killed.
+- Nothing of the gateway's environment goes down: no credentials, no paths of its user.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, cast
+
+import pyarrow as pa
+
+from blockstore.errors import Unavailable
+from reader.query.failures import is_no_memory
+from reader.query.frames import Down, Up, read_frame, write_frame
+from reader.query.instance import Limits
+from reader.query.task import Running, Task
+from reader.query.worker import Start
+from reader.refusals import NoMemory
+
+__all__ = ["EngineError", "Workers"]
+
+_logger = logging.getLogger(__name__)
+
+_GRACE_S = 2.0
+_BOOT = "import sys; sys.path[:] = {path!r}; from reader.query.worker import main; main()"
+_KEPT = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZDIR", "SYSTEMROOT")
+
+
+class EngineError(Exception):
+    """What DuckDB said in the other process, in its own words."""
+
+
+class Workers:
+    """A runner over a few processes; safe to share between threads."""
+
+    def __init__(self, folders: list[str], limits: Limits, *, most_data_bytes: int | None = None) -> None:
+        self._start = Start(folders=tuple(folders), limits=limits, most_data_bytes=most_data_bytes)
+        self._lock = threading.Lock()
+        self._free: list[_Worker] = []
+        self._all: set[_Worker] = set()
+        self._closed = False
+        self.killed = 0
+        """How many processes had to be killed, or died; only grows."""
+
+    def start(self, task: Task, began: Callable[[Callable[[], None]], None]) -> Running:
+        worker = self._take()
+        running = _Remote(worker, self._give_back)
+        began(running.cancel)
+        try:
+            worker.send(Down.RUN, pickle.dumps(task))
+            running.begin()
+        except BaseException:
+            running.close()
+            raise
+        return running
+
+    def close(self) -> None:
+        """End every process; running queries end with an error."""
+        with self._lock:
+            self._closed = True
+            workers, self._all, self._free = list(self._all), set(), []
+        for worker in workers:
+            worker.kill()
+
+    def warm(self) -> None:
+        """Start a process before it is needed, in the background."""
+        threading.Thread(target=self._warm, name="warming", daemon=True).start()
+
+    def _warm(self) -> None:
+        with self._lock:
+            if self._free or self._closed:
+                return
+        try:
+            self._give_back(self._take(), whole=True)
+        except (Unavailable, OSError) as error:
+            _logger.warning("no process for queries could be started before it is needed: %s", error)
+
+    def _take(self) -> _Worker:
+        with self._lock:
+            while self._free:
+                worker = self._free.pop()
+                if worker.alive:
+                    return worker
+                self._all.discard(worker)
+        worker = _Worker(self._start)
+        with self._lock:
+            if self._closed:
+                worker.kill()
+                raise Unavailable("the engine is closed: start it again")
+            self._all.add(worker)
+        return worker
+
+    def _give_back(self, worker: _Worker, *, whole: bool) -> None:
+        if whole and worker.alive:
+            with self._lock:
+                if not self._closed:
+                    self._free.append(worker)
+                    return
+        worker.kill()
+        with self._lock:
+            self._all.discard(worker)
+            self.killed += 1
+        self.warm()
+
+
+class _Worker:
+    """One process and its two pipes."""
+
+    def __init__(self, start: Start) -> None:
+        environ = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        path = [entry or os.getcwd() for entry in sys.path]
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-c", _BOOT.format(path=path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environ,
+            start_new_session=True,
+        )
+        self._lock = threading.Lock()
+        self._down = cast(BinaryIO, self._process.stdin)
+        self._up = cast(BinaryIO, self._process.stdout)
+        self.send(0, pickle.dumps(start))
+        frame = self.receive()
+        if frame is None or frame[0] != Up.READY:
+            self.kill()
+            raise Unavailable(
+                "a process for a query could not be started: look into the log for what it said, and whether the "
+                "machine has memory left"
+            )
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def send(self, kind: int, payload: bytes = b"") -> None:
+        """Say something; that nobody hears it any more is told by ``receive``."""
+        with self._lock:
+            try:
+                write_frame(self._down, kind, payload)
+            except (OSError, ValueError):
+                pass
+
+    def receive(self) -> tuple[int, bytes] | None:
+        """The next frame; None once the process is gone."""
+        try:
+            return read_frame(self._up)
+        except (OSError, ValueError):
+            return None
+
+    def kill(self) -> None:
+        """End it at once; allowed twice, from any thread."""
+        self._process.kill()
+        self._process.wait()
+
+    def release(self) -> None:
+        """Close the pipes; only by who reads them."""
+        for pipe in (self._down, self._up):
+            try:
+                pipe.close()
+            except OSError:
+                pass
+
+
+class _Remote:
+    """One query in one process. It answers frames until END or ERROR; then the process is free again."""
+
+    schema: pa.Schema
+
+    def __init__(self, worker: _Worker, give_back: Callable[..., None]) -> None:
+        self._worker = worker
+        self._give_back = give_back
+        self._lock = threading.Lock()
+        self._over = False
+        self._returned = False
+        self._spent = False
+        self._killer: threading.Timer | None = None
+
+    def begin(self) -> None:
+        """Wait for the schema. Raises what the SQL is refused for."""
+        frame = self._next()
+        assert frame is not None, "a query begins with its schema"
+        assert frame[0] == Up.SCHEMA, "a query begins with its schema"
+        self.schema = pa.ipc.read_schema(pa.py_buffer(frame[1]))
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        while (frame := self._next()) is not None:
+            yield pa.ipc.read_record_batch(pa.py_buffer(frame[1]), self.schema)
+
+    def cancel(self) -> None:
+        with self._lock:
+            if self._over or self._killer is not None:
+                return
+            self._killer = threading.Timer(_GRACE_S, self._kill)
+            self._killer.daemon = True
+            self._killer.start()
+            # Under the lock: once the query is over, the process may be another's.
+            self._worker.send(Down.CANCEL)
+
+    def close(self) -> None:
+        """Give the process back: as it is after its end, else after it has stopped, or killed."""
+        with self._lock:
+            if self._returned:
+                return
+            self._returned = True
+            over = self._over
+        if not over:
+            self.cancel()
+            self._drain()
+        if self._killer is not None:
+            self._killer.cancel()
+        whole = self._over and not self._spent and self._worker.alive
+        self._give_back(self._worker, whole=whole)
+        if not whole:
+            self._worker.release()
+
+    def _kill(self) -> None:
+        with self._lock:
+            if self._over:
+                return
+        self._worker.kill()
+
+    def _drain(self) -> None:
+        """Take what still comes until the end; the killer sees to it that there is one."""
+        while not self._over:
+            frame = self._worker.receive()
+            if frame is None:
+                return
+            self._over = frame[0] in (Up.END, Up.ERROR)
+
+    def _next(self) -> tuple[int, bytes] | None:
+        """The next schema or batch; None at the end. Raises EngineError, and NoMemory if the process is gone."""
+        frame = self._worker.receive()
+        if frame is None:
+            raise NoMemory(
+                "the process that ran the query ended before the answer did, most likely because a value outgrew the "
+                "memory that a query may use: select less, or raise memory"
+            )
+        if frame[0] == Up.ERROR:
+            self._finish()
+            message = str(json.loads(frame[1])["message"])
+            # What the allocator kept of such a query, the next one would lack.
+            self._spent = is_no_memory(message)
+            raise EngineError(message)
+        if frame[0] == Up.END:
+            self._finish()
+            return None
+        return frame
+
+    def _finish(self) -> None:
+        with self._lock:
+            self._over = True

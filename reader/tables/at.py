@@ -1,0 +1,67 @@
+"""Which version of a table is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from blockstore.errors import Invalid
+from blockstore.operations.instants import to_ms
+
+__all__ = ["NEWEST", "At", "at_of_each"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class At:
+    """One of a version's number, a moment (datetime, ISO 8601, milliseconds) and a tag; none of them: the newest."""
+
+    version: int | None = None
+    as_of: object = None
+    tag: str | None = None
+
+    def __post_init__(self) -> None:
+        if sum(one is not None for one in (self.version, self.as_of, self.tag)) > 1:
+            raise Invalid("a query takes one of version, as_of and tag, found more: drop the others")
+        if self.version is not None and (
+            isinstance(self.version, bool) or not isinstance(self.version, int) or self.version < 1
+        ):
+            raise Invalid(f"version is {self.version!r}, expected a whole number from 1")
+        if self.tag is not None and not isinstance(self.tag, str):
+            raise Invalid(f"tag is {self.tag!r}, expected the name of a tag")
+        if self.as_of is not None:
+            object.__setattr__(self, "as_of", to_ms(self.as_of))
+
+    @property
+    def newest(self) -> bool:
+        """Whether nothing was asked for but the newest."""
+        return self.version is None and self.as_of is None and self.tag is None
+
+    @property
+    def as_of_ms(self) -> int | None:
+        """The moment in milliseconds since the epoch."""
+        return None if self.as_of is None else to_ms(self.as_of)
+
+
+NEWEST = At()
+
+
+def at_of_each(names: Iterable[str], at: At | Mapping[str, At]) -> dict[str, At]:
+    """What is asked of each table; a version alone is of one table, and two tables share none."""
+    wanted = list(names)
+    if isinstance(at, At):
+        if at.version is not None and len(wanted) > 1:
+            raise Invalid(
+                f"version {at.version} is of one table, and the query names {', '.join(sorted(wanted))}: say the version "
+                "of each, or ask for a moment with as_of"
+            )
+        return dict.fromkeys(wanted, at)
+    folded = {name.lower(): (name, one) for name, one in at.items()}
+    strangers = sorted(
+        name for key, (name, _) in folded.items() if key not in {one.lower() for one in wanted}
+    )
+    if strangers:
+        raise Invalid(
+            f"a version was asked for of {strangers[0]}, which the query does not name: it names "
+            f"{', '.join(sorted(wanted)) or 'no table'}"
+        )
+    return {name: folded[name.lower()][1] if name.lower() in folded else NEWEST for name in wanted}

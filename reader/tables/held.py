@@ -1,0 +1,200 @@
+"""One table as the gateway holds it: its last snapshots, how old they are, and what went wrong last.
+
+Rules:
+- A snapshot is replaced by one assignment; whoever holds the old one keeps it.
+- One look at a time; who comes meanwhile waits for its end and takes what it found.
+- A look that fails changes nothing but the reason: the last snapshot is answered until it is ``max_staleness_s`` old, and
+  then the query fails and says so.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+
+import pyarrow.compute as pc
+
+from blockstore.bucket import Bucket
+from blockstore.errors import BlockstoreError, NotFound
+from blockstore.scan.view import TableSnapshot
+from blockstore.world import World
+from reader.refusals import Stale
+from reader.tables.at import At
+from reader.tables.instant import Seen
+from reader.tables.look import Found, Looker
+from reader.tables.polling import Polling
+from reader.tables.view import TableState, TableView
+
+__all__ = ["HeldTable"]
+
+_logger = logging.getLogger(__name__)
+
+_REMEMBERED = 8
+
+
+class HeldTable:
+    """One table; safe to share between threads."""
+
+    def __init__(self, name: str, bucket: Bucket, world: World, polling: Polling) -> None:
+        self.name = name
+        self.bucket = bucket
+        self._clock = world.clock
+        self._ids = world.ids
+        self._polling = polling
+        self._looker = Looker(bucket, world, polling.discovery)
+        self._look_lock = threading.Lock()
+        self._looks = 0
+        self.seen: deque[Seen] = deque(maxlen=_REMEMBERED)
+        """The last snapshots, the newest first; replaced as a whole by ``_note``."""
+        self.error: BlockstoreError | None = None
+        self.failures = 0
+        self.fresh_s: float | None = None
+        self.tried_s: float | None = None
+        self.asked_s = self._clock.monotonic_s()
+        self.due_s = self.asked_s
+
+    @property
+    def found(self) -> Found | None:
+        """What the last look that succeeded found."""
+        seen = self.seen
+        return seen[0].found if seen else None
+
+    @property
+    def gone(self) -> bool:
+        """Whether the last look says that there is no table here."""
+        return isinstance(self.error, NotFound)
+
+    def look(self) -> bool:
+        """Look now, unless a look that began after this call has ended meanwhile; answers whether something changed.
+        Never raises an error of the tree: what went wrong stands in ``error``."""
+        before = self._looks
+        with self._look_lock:
+            if self._looks > before:
+                # It began after this call, so what it found is as good.
+                return False
+            self._looks += 1
+            return self._look()
+
+    def fresh(self) -> Found:
+        """What to answer from now; looks first if the loop did not lately. Raises Stale, and what the table's first
+        look raised."""
+        now_s = self._clock.monotonic_s()
+        self.asked_s = now_s
+        if self._polling.is_due_on_demand(self.fresh_s, now_s) and not self._has_just_failed(now_s):
+            self.look()
+            now_s = self._clock.monotonic_s()
+        found = self.found
+        if self.gone or found is None or self.fresh_s is None:
+            assert self.error is not None, "a look finds something or says why not"
+            raise self.error
+        age_s = now_s - self.fresh_s
+        if age_s > self._polling.max_staleness_s:
+            raise Stale(
+                f"the table {self.name} was last seen {age_s:.0f} s ago, longer than max_staleness "
+                f"({self._polling.max_staleness_s:.0f} s), and the past is not answered silently: {self.error}",
+                retry_after_s=max(1.0, min(self.due_s - now_s, self._polling.slowest_s)),
+            )
+        return found
+
+    def snapshot(self, at: At) -> TableSnapshot:
+        """The newest snapshot, or that of an earlier version."""
+        found = self.fresh()
+        if at.newest:
+            return found.snapshot
+        known = found.snapshot.version or 0
+        unknown_tag = found.state is not None and at.tag is not None and at.tag not in found.state.tags
+        if unknown_tag or (at.version is not None and at.version > known) or at.as_of is not None:
+            self.look()
+            found = self.fresh()
+        return self._looker.at(found, at)
+
+    def handle(self) -> Found:
+        """The table's handle, checked just now to be of the table that stands there."""
+        found = self.fresh()
+        if found.state is not None and not self._looker.is_same(found.table, found.state):
+            self.look()
+            found = self.fresh()
+        return found
+
+    def view(self) -> TableView:
+        """The table as a value."""
+        now_s = self._clock.monotonic_s()
+        found, error, fresh_s = self.found, self.error, self.fresh_s
+        staleness_s = None if fresh_s is None else max(0.0, now_s - fresh_s)
+        view = TableView(
+            name=self.name,
+            url=self.bucket.url,
+            state=self._state(staleness_s, error),
+            reason=None if error is None else str(error),
+            snapshot=None if found is None else found.snapshot,
+            staleness_s=staleness_s,
+            idle=self._polling.is_idle(self.asked_s, now_s),
+        )
+        return view if found is None else _filled(view, found)
+
+    def _state(self, staleness_s: float | None, error: BlockstoreError | None) -> TableState:
+        if staleness_s is None:
+            return TableState.LOADING if error is None else TableState.DEGRADED
+        if error is not None and staleness_s > self._polling.max_staleness_s:
+            return TableState.STALE
+        return TableState.READY if error is None else TableState.DEGRADED
+
+    def _has_just_failed(self, now_s: float) -> bool:
+        """Whether asking once more would only make a store in trouble worse."""
+        return self.error is not None and self.tried_s is not None and now_s - self.tried_s < 1.0
+
+    def _look(self) -> bool:
+        started_s = self._clock.monotonic_s()
+        self.tried_s = started_s
+        last = self.found
+        try:
+            found = self._looker.look(last)
+        except BlockstoreError as error:
+            self._failed(error)
+            return False
+        ended_s = self._clock.monotonic_s()
+        changed = last is None or not found.same_as(last)
+        self._note(found, started_s, ended_s, changed=changed)
+        if self.error is not None:
+            _logger.info("the table %s is well again", self.name)
+        self.error = None
+        self.failures = 0
+        self.fresh_s = started_s
+        self.due_s = ended_s + self._polling.wait_s(0, self._ids.uniform(-1, 1))
+        return changed
+
+    def _note(self, found: Found, started_s: float, ended_s: float, *, changed: bool) -> None:
+        if changed:
+            seen = [Seen(found=found, from_s=ended_s, to_s=started_s), *self.seen]
+        else:
+            first, *rest = self.seen
+            seen = [Seen(found=found, from_s=first.from_s, to_s=started_s), *rest]
+        self.seen = deque(seen[:_REMEMBERED], maxlen=_REMEMBERED)
+
+    def _failed(self, error: BlockstoreError) -> None:
+        if self.error is None or str(error) != str(self.error):
+            _logger.warning("the table %s cannot be looked at: %s", self.name, error)
+        self.error = error
+        self.failures += 1
+        now_s = self._clock.monotonic_s()
+        self.due_s = now_s + self._polling.wait_s(self.failures, self._ids.uniform(-1, 1))
+
+
+def _filled(view: TableView, found: Found) -> TableView:
+    """The view with what the snapshot's own columns say."""
+    frame = found.snapshot.blocks.table()
+    return TableView(
+        name=view.name,
+        url=view.url,
+        state=view.state,
+        reason=view.reason,
+        snapshot=view.snapshot,
+        staleness_s=view.staleness_s,
+        version=found.snapshot.version,
+        rows=pc.sum(frame["rows"]).as_py() or 0,
+        bytes=pc.sum(frame["bytes"]).as_py() or 0,
+        blocks=frame.num_rows,
+        tags={} if found.state is None else dict(found.state.tags),
+        idle=view.idle,
+    )

@@ -1,0 +1,63 @@
+"""Which tables there are below one URL: the one that fills it, or those in the folders right below it.
+
+Rules:
+- A URL is a table's if an index or a complete block lies there, and then stays so; else it is a lake, perhaps still empty.
+- A folder without either is looked at again, less and less often, for a table may still come.
+- A folder that is no longer listed is gone only if a look at the table says so too: listings of some stores lag.
+"""
+
+from __future__ import annotations
+
+from blockstore.bucket import Bucket
+from blockstore.bucket.prefixed import Prefixed
+from blockstore.index.log import exists
+from blockstore.operations.unindexed import whole_block
+
+__all__ = ["Place"]
+
+_RARELY = 32
+
+
+class Place:
+    """One URL; for one caller at a time."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self.bucket = bucket
+        self._is_table = False
+        self._not_yet: dict[str, tuple[int, int]] = {}
+        """Folders without a table: after how many rounds to look again, and how many are left."""
+
+    def tables(self, known: frozenset[str]) -> tuple[dict[str, Bucket], frozenset[str]]:
+        """The tables that are new beside ``known`` (by name), and all names that are listed. One listing, and for each
+        new folder at most three small requests."""
+        if self._is_table or self._has_table(self.bucket):
+            self._is_table = True
+            name = table_name(self.bucket)
+            return ({} if name in known else {name: self.bucket}), frozenset({name})
+        listed = frozenset(prefix.rstrip("/") for prefix in self.bucket.prefixes())
+        new: dict[str, Bucket] = {}
+        for name in sorted(listed - known):
+            bucket = Prefixed(self.bucket, name)
+            if self._is_due(name) and self._has_table(bucket):
+                self._not_yet.pop(name, None)
+                new[name] = bucket
+        self._not_yet = {name: wait for name, wait in self._not_yet.items() if name in listed}
+        return new, listed
+
+    def _is_due(self, name: str) -> bool:
+        wait, left = self._not_yet.get(name, (0, 0))
+        if left > 0:
+            self._not_yet[name] = (wait, left - 1)
+            return False
+        longer = min(max(1, 2 * wait), _RARELY) if name in self._not_yet else 0
+        self._not_yet[name] = (longer, longer)
+        return True
+
+    @staticmethod
+    def _has_table(bucket: Bucket) -> bool:
+        return exists(bucket) or whole_block(bucket) is not None
+
+
+def table_name(bucket: Bucket) -> str:
+    """The last part of the URL's path: the table's name in SQL."""
+    return bucket.url.partition("?")[0].rstrip("/").rpartition("/")[2]

@@ -1,0 +1,154 @@
+"""One look at a table: the newest snapshot, for two small requests, and never a mix of two tables of one name.
+
+Rules:
+- With an index, a poll that finds nothing new is GET index/N+1 (404) and one more small request, in turn the boundary
+  (so that a state that the collection has passed is dropped) and entry N (so that a table that was deleted and made
+  anew under its name is noticed within two polls).
+- What a poll finds new counts only once entry N is still the one that this state was folded from: entries of another
+  table are never folded onto it. The look at N comes after the entries were read.
+- Whatever else goes wrong in a look, the table is read cold once, as if it were met for the first time.
+- Without an index, or with ``discovery="list"``, a look is a listing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import orjson
+
+from blockstore.bucket import Bucket
+from blockstore.errors import BlockstoreError, NotFound, Unavailable
+from blockstore.index.history import History
+from blockstore.index.state import State
+from blockstore.scan.snapshot import Snapshot
+from blockstore.scan.view import TableSnapshot
+from blockstore.table import Discovery, Table
+from blockstore.world import World
+from reader.tables.at import At
+
+__all__ = ["Found", "Looker"]
+
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a look found."""
+
+    table: Table
+    """The handle; another one once the table was made anew."""
+    state: State | None
+    """The index's state; None for a table without an index."""
+    snapshot: TableSnapshot
+
+    def same_as(self, other: Found) -> bool:
+        """Whether both show the same rows of the same table."""
+        mine, its = self.snapshot.snapshot, other.snapshot.snapshot
+        if self.table is not other.table or mine.version != its.version:
+            return False
+        return [one.meta.ulid for one in mine.listed] == [one.meta.ulid for one in its.listed]
+
+
+class Looker:
+    """Looks at one table; for one caller at a time, except ``at``."""
+
+    def __init__(self, bucket: Bucket, world: World, discovery: str) -> None:
+        self.bucket = bucket
+        self._world = world
+        self._discovery = discovery
+        self._turn = 0
+
+    def look(self, last: Found | None) -> Found:
+        """The newest snapshot. Raises NotFound where there is no table (any more), and what reading it raises."""
+        if last is None:
+            return self._cold()
+        if last.state is None or self._discovery == Discovery.LIST:
+            return self._listed(last)
+        try:
+            return self._advanced(last, last.state)
+        except Unavailable:
+            raise
+        except BlockstoreError:
+            # Perhaps another table stands here now. What is wrong with this one, a cold read says again.
+            return self._cold()
+
+    def at(self, last: Found, at: At) -> TableSnapshot:
+        """The snapshot of an earlier version; of the table that ``last`` is of, or NotFound."""
+        if last.state is None:
+            return last.table.snapshot(version=at.version, as_of=at.as_of, tag=at.tag)
+        for _ in range(_TRIES):
+            state = self._state_at(last, last.state, at)
+            if self.is_same(last.table, last.state):
+                return self._snapshot(Snapshot.of(state))
+            last = self._cold()
+            if last.state is None:
+                break
+        raise NotFound(f"the table at {self.bucket.url} is being replaced by another: ask again")
+
+    def is_same(self, table: Table, state: State) -> bool:
+        """Whether the table is still the one that the state was read from: one request."""
+        data = table.log.reader.get(state.version)
+        if data is None:
+            return False
+        try:
+            commit = orjson.loads(data)["commit"]
+        except (ValueError, KeyError, TypeError):
+            return False
+        return isinstance(commit, str) and state.commits.find(commit) == state.version
+
+    def _advanced(self, last: Found, state: State) -> Found:
+        reader = last.table.log.reader
+        self._turn += 1
+        loaded = reader.advance(state, before_create=True).state
+        if loaded.version != state.version or self._turn % 2 == 0:
+            if not self.is_same(last.table, state):
+                return self._cold()
+        elif reader.boundary.read() > state.version:
+            return self._cold()
+        if loaded is state or loaded.version == state.version:
+            return last
+        return Found(table=last.table, state=loaded, snapshot=self._snapshot(Snapshot.of(loaded)))
+
+    def _state_at(self, last: Found, state: State, at: At) -> State:
+        history = History(last.table.log.reader, state)
+        if at.tag is not None:
+            if at.tag not in state.tags:
+                names = ", ".join(map(repr, sorted(state.tags))) or "none"
+                raise NotFound(
+                    f"{self.bucket.url} has no tag {at.tag!r} at version {state.version}, its tags: {names}"
+                )
+            return history.at(state.tags[at.tag])
+        if at.version is not None:
+            return history.at(at.version)
+        moment = at.as_of_ms
+        assert moment is not None, "an earlier version is a number, a tag or a moment"
+        return history.as_of(moment)
+
+    def _cold(self) -> Found:
+        table = Table.open_bucket(self.bucket, self._world, discovery=self._mode())
+        if not table.indexed or self._discovery == Discovery.LIST:
+            state = table.log.state if table.indexed else None
+            return Found(table=table, state=state, snapshot=table.snapshot())
+        state = table.log.state
+        return Found(table=table, state=state, snapshot=self._snapshot(Snapshot.of(state)))
+
+    def _listed(self, last: Found) -> Found:
+        """By a listing. With an index, in its shade: the identity first, and the state that the listing was joined with."""
+        if last.state is None:
+            return Found(table=last.table, state=None, snapshot=last.table.snapshot())
+        if not self.is_same(last.table, last.state):
+            return self._cold()
+        snapshot = last.table.snapshot()
+        if not self.is_same(last.table, last.state):
+            return self._cold()
+        return Found(table=last.table, state=last.table.log.state, snapshot=snapshot)
+
+    def _mode(self) -> str | None:
+        """As the table is, unless listings were asked for and it has an index."""
+        if self._discovery != Discovery.LIST:
+            return None
+        probe = Table.open_bucket(self.bucket, self._world, discovery=None)
+        return Discovery.LIST if probe.indexed else None
+
+    def _snapshot(self, snapshot: Snapshot) -> TableSnapshot:
+        return TableSnapshot(bucket=self.bucket, world=self._world, snapshot=snapshot)

@@ -1,0 +1,59 @@
+"""The names by which SQL asks for tables: told apart without regard to the case of A to Z, as DuckDB does.
+
+Rules:
+- Only the letters A to Z have a case here. Unicode's other foldings (a Kelvin sign for a k) make no two names one:
+  DuckDB does not fold them, and what it does not find among the tables it must not seek among files.
+- A name that is hidden from the caller and one that does not exist give the same error, and only names that the
+  caller may see are offered instead.
+"""
+
+from __future__ import annotations
+
+import difflib
+import string
+from collections.abc import Collection, Iterable
+
+from blockstore.errors import Invalid
+from reader.refusals import UnknownTable
+
+__all__ = ["Names", "folded"]
+
+_FOLD = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+
+def folded(name: str) -> str:
+    """The name as DuckDB compares it."""
+    return name.translate(_FOLD)
+
+
+class Names:
+    """The tables that one caller may name."""
+
+    def __init__(self, names: Iterable[str], allowed: Collection[str] | None = None) -> None:
+        seen = sorted(name for name in names if allowed is None or name in allowed)
+        self._names: dict[str, list[str]] = {}
+        for name in seen:
+            self._names.setdefault(folded(name), []).append(name)
+        self.all: tuple[str, ...] = tuple(seen)
+
+    def __contains__(self, name: str) -> bool:
+        return folded(name) in self._names
+
+    def find(self, name: str) -> str:
+        """The table's own spelling. Raises UnknownTable with near names, Invalid where two tables share it in SQL."""
+        found = self._names.get(folded(name), [])
+        if name in found or len(found) == 1:
+            return name if name in found else found[0]
+        if found:
+            raise Invalid(
+                f"{' and '.join(found)} have one name in SQL, where case does not count: rename one of the tables"
+            )
+        near = difflib.get_close_matches(folded(name[:200]), self._names, n=3)
+        nearest = tuple(one for key in near for one in self._names[key])
+        hint = f"did you mean {nearest[0]}?" if nearest else f"the tables are {self._listed()}"
+        raise UnknownTable(f"there is no table {name[:200]}: {hint}", nearest=nearest)
+
+    def _listed(self) -> str:
+        shown = ", ".join(self.all[:20])
+        more = f" and {len(self.all) - 20} more" if len(self.all) > 20 else ""
+        return f"{shown}{more}" if shown else "none"

@@ -1,0 +1,330 @@
+"""All tables that a reader holds, kept fresh by a few threads.
+
+Invariants:
+- One broken table costs its own queries only: each is looked at by itself, and a look that hangs holds one thread.
+- Snapshots of several tables that are asked for together, without a version, belong to one instant (``instant.py``).
+- A table that vanished is no longer answered; one that came is answered within a poll.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from blockstore.bucket import Bucket, open_bucket
+from blockstore.errors import BlockstoreError, Invalid, NotFound, Unavailable
+from blockstore.names import META
+from blockstore.scan.view import TableSnapshot
+from blockstore.table import Table
+from blockstore.world import World
+from reader.tables.at import NEWEST, At, at_of_each
+from reader.tables.held import HeldTable
+from reader.tables.instant import common_instant
+from reader.tables.lake import Place
+from reader.tables.names import Names
+from reader.tables.polling import Polling
+from reader.tables.view import TableState, TableView
+
+__all__ = ["Counts", "Tables"]
+
+_logger = logging.getLogger(__name__)
+
+_THREADS = 4
+_ROUNDS = 4
+_LONGEST_NAP_S = 0.5
+
+
+@dataclass(slots=True)
+class Counts:
+    """What was done so far; only grows, for whoever exports metrics."""
+
+    polls: int = 0
+    failures: int = 0
+    changes: int = 0
+
+
+class Tables:
+    """The tables below some URLs. ``start`` keeps them fresh; without it whoever asks looks first."""
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        *,
+        world: World | None = None,
+        polling: Polling | None = None,
+        wrap: Callable[[Bucket], Bucket] | None = None,
+    ) -> None:
+        if not urls:
+            raise Invalid("a reader needs the URL of a table or of a lake, found none")
+        self._world = world or World.real()
+        self._clock = self._world.clock
+        self._polling = polling or Polling()
+        self._places = [Place((wrap or _same)(open_bucket(url, self._world))) for url in urls]
+        self._held: dict[str, HeldTable] = {}
+        self._lock = threading.Lock()
+        self._lake_lock = threading.Lock()
+        self._lake_due_s = self._clock.monotonic_s()
+        self._lake_error: BlockstoreError | None = None
+        self._busy: set[str] = set()
+        self._stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self.counts = Counts()
+        self.ready = False
+        """Whether every place and table has been looked at once."""
+
+    # -- what there is ------------------------------------------------------------------------------------------
+
+    @property
+    def halted(self) -> str | None:
+        """Why nothing can be answered: no place can be listed, or every table is broken. None while something can."""
+        held = list(self._held.values())
+        if self._lake_error is not None and not held:
+            return str(self._lake_error)
+        views = [one.view() for one in held]
+        broken = [view for view in views if view.state in (TableState.DEGRADED, TableState.STALE)]
+        return broken[0].reason if views and len(broken) == len(views) else None
+
+    def folders(self) -> list[str]:
+        """The folders of this machine in which tables lie: what a query engine must be allowed to read."""
+        found = {folder for place in self._places if (folder := _folder(place.bucket)) is not None}
+        return sorted(found)
+
+    @property
+    def remote(self) -> bool:
+        """Whether some table lies in a bucket that has no files on this machine."""
+        return any(_folder(place.bucket) is None for place in self._places)
+
+    def names(self, allowed: Collection[str] | None = None) -> tuple[str, ...]:
+        """The tables, sorted; only those that are ``allowed``."""
+        return self._names(allowed).all
+
+    def find(self, name: str, allowed: Collection[str] | None = None) -> str:
+        """The table's own spelling of ``name``. Raises UnknownTable, the same for a hidden table."""
+        names = self._names(allowed)
+        if name not in names and self._list_if_old():
+            names = self._names(allowed)
+        return names.find(name)
+
+    def views(self, allowed: Collection[str] | None = None) -> list[TableView]:
+        """Every table as a value, sorted by name."""
+        held = self._held
+        return [held[name].view() for name in self.names(allowed) if name in held]
+
+    def view(self, name: str, allowed: Collection[str] | None = None) -> TableView:
+        """One table as a value, looked at now if nobody did lately."""
+        held = self._get(name, allowed)
+        try:
+            held.fresh()
+        except BlockstoreError:
+            if held.gone:
+                raise
+        return held.view()
+
+    def table(self, name: str, allowed: Collection[str] | None = None) -> Table:
+        """The table's handle, for its history, for diffs and for appends."""
+        return self._get(name, allowed).handle().table
+
+    # -- snapshots ----------------------------------------------------------------------------------------------
+
+    def snapshot(self, name: str, at: At = NEWEST, allowed: Collection[str] | None = None) -> TableSnapshot:
+        """One table's newest snapshot, or that of an earlier version. Raises Stale, UnknownTable, VersionExpired."""
+        return self._get(name, allowed).snapshot(at)
+
+    def snapshots(
+        self, names: Iterable[str], at: At | Mapping[str, At] = NEWEST, allowed: Collection[str] | None = None
+    ) -> dict[str, TableSnapshot]:
+        """A snapshot of each, by its own spelling; the newest ones of several tables are of one instant."""
+        held = {one.name: one for one in (self._get(name, allowed) for name in names)}
+        each = at_of_each(held, at)
+        newest = {name: one for name, one in held.items() if each[name].newest}
+        found = {name: one.snapshot(each[name]) for name, one in held.items() if name not in newest}
+        return found | self._together(newest)
+
+    def _together(self, held: Mapping[str, HeldTable]) -> dict[str, TableSnapshot]:
+        if len(held) <= 1:
+            return {name: one.snapshot(NEWEST) for name, one in held.items()}
+        for one in held.values():
+            one.fresh()
+        for turn in range(_ROUNDS):
+            now_s = self._clock.monotonic_s()
+            oldest_s = now_s - 2 * self._polling.interval_s
+            common = common_instant(
+                {name: list(one.seen) for name, one in held.items()}, not_before_s=oldest_s
+            )
+            if common is not None:
+                return {name: found.snapshot for name, found in common[1].items()}
+            if turn == _ROUNDS - 1:
+                break
+            for one in held.values():
+                one.look()
+                one.fresh()
+        # They change faster than they can be looked at: the last moment that all entries of which are known.
+        moment = At(as_of=self._clock.now_ms())
+        return {name: one.snapshot(moment) for name, one in held.items()}
+
+    # -- keeping fresh ------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Keep the tables fresh until ``stop``, in a few threads of their own."""
+        self._stopping.clear()
+        self._threads = [
+            threading.Thread(target=self._run, name=f"tables-{number}", daemon=True)
+            for number in range(_THREADS)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self, patience_s: float = 5.0) -> None:
+        """End the threads; a look that hangs is left to itself after ``patience_s``."""
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join(patience_s)
+        self._threads = []
+
+    def poll_now(self, name: str | None = None) -> None:
+        """Look now, in this thread: at one table, or at every place and table."""
+        if name is not None:
+            self._look(self._get(name, None))
+            return
+        self._list_places()
+        for held in list(self._held.values()):
+            self._look(held)
+        self.ready = True
+
+    def step(self) -> bool:
+        """Do what is due and nobody else does: one listing of the places, or one look. Answers whether there was any."""
+        if self._clock.monotonic_s() >= self._lake_due_s and self._lake_lock.acquire(blocking=False):
+            try:
+                self._list_places_locked()
+            finally:
+                self._lake_lock.release()
+            return True
+        held = self._next_due()
+        if held is None:
+            self.ready = self.ready or self._all_seen()
+            return False
+        try:
+            self._look(held)
+        finally:
+            with self._lock:
+                self._busy.discard(held.name)
+        return True
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                if self.step():
+                    continue
+            except Exception:
+                _logger.exception("keeping the tables fresh ran into a fault of ours; it goes on")
+            self._stopping.wait(self._nap_s())
+
+    def _nap_s(self) -> float:
+        now_s = self._clock.monotonic_s()
+        dues = [held.due_s for held in list(self._held.values()) if not self._idle(held, now_s)]
+        return min(_LONGEST_NAP_S, max(0.01, min([self._lake_due_s, *dues]) - now_s))
+
+    def _next_due(self) -> HeldTable | None:
+        now_s = self._clock.monotonic_s()
+        with self._lock:
+            due = [
+                held
+                for held in self._held.values()
+                if held.due_s <= now_s and held.name not in self._busy and not self._idle(held, now_s)
+            ]
+            if not due:
+                return None
+            chosen = min(due, key=lambda held: held.due_s)
+            self._busy.add(chosen.name)
+            return chosen
+
+    def _idle(self, held: HeldTable, now_s: float) -> bool:
+        return held.tried_s is not None and self._polling.is_idle(held.asked_s, now_s)
+
+    def _look(self, held: HeldTable) -> None:
+        changed = held.look()
+        with self._lock:
+            self.counts.polls += 1
+            self.counts.failures += held.error is not None
+            self.counts.changes += changed
+
+    def _all_seen(self) -> bool:
+        return self._lake_error is None and all(
+            held.tried_s is not None for held in list(self._held.values())
+        )
+
+    def _list_places(self) -> None:
+        with self._lake_lock:
+            self._list_places_locked()
+
+    def _list_places_locked(self) -> None:
+        try:
+            for place in self._places:
+                self._list_place(place)
+            self._lake_error = None
+        except BlockstoreError as error:
+            if self._lake_error is None:
+                _logger.warning("the tables cannot be listed: %s", error)
+            self._lake_error = error
+        wait_s = self._polling.wait_s(0, self._world.ids.uniform(-1, 1))
+        self._lake_due_s = self._clock.monotonic_s() + wait_s
+
+    def _list_place(self, place: Place) -> None:
+        mine = {name: held for name, held in self._held.items() if _below(held, place)}
+        new, listed = place.tables(frozenset(mine))
+        with self._lock:
+            for name, bucket in new.items():
+                if name in self._held:
+                    _logger.warning(
+                        "%s and %s are both named %s: only the first is answered",
+                        self._held[name].bucket.url,
+                        bucket.url,
+                        name,
+                    )
+                    continue
+                self._held = {**self._held, name: HeldTable(name, bucket, self._world, self._polling)}
+        for name, held in mine.items():
+            if name not in listed and not held.gone:
+                held.look()
+            if name not in listed and held.gone:
+                with self._lock:
+                    self._held = {key: one for key, one in self._held.items() if one is not held}
+
+    def _list_if_old(self) -> bool:
+        """List the places for a name that is not known, not more often than once a second."""
+        since_s = self._lake_due_s - self._polling.interval_s * 0.9
+        if self.ready and self._clock.monotonic_s() - since_s < 1.0:
+            return False
+        self._list_places()
+        return True
+
+    def _names(self, allowed: Collection[str] | None) -> Names:
+        return Names((name for name, held in self._held.items() if not held.gone), allowed)
+
+    def _get(self, name: str, allowed: Collection[str] | None) -> HeldTable:
+        if not self._held and self._lake_error is None and not self.ready:
+            self._list_places()
+        if not self._held and self._lake_error is not None:
+            raise Unavailable(f"the tables cannot be listed: {self._lake_error}") from self._lake_error
+        spelled = self.find(name, allowed)
+        held = self._held.get(spelled)
+        if held is None:
+            raise NotFound(f"the table {spelled} has just been removed")
+        return held
+
+
+def _same(bucket: Bucket) -> Bucket:
+    return bucket
+
+
+def _below(held: HeldTable, place: Place) -> bool:
+    base = place.bucket.url.partition("?")[0].rstrip("/")
+    url = held.bucket.url.partition("?")[0]
+    return url == base or url.startswith(f"{base}/")
+
+
+def _folder(bucket: Bucket) -> str | None:
+    path = bucket.path_of(META)
+    return None if path is None else path.removesuffix(META).rstrip("/")
