@@ -37,6 +37,7 @@ from blockstore.errors import (
 
 if TYPE_CHECKING:
     from blockstore.care.build import build
+    from blockstore.client.client import Client
     from blockstore.format.block import Job
     from blockstore.operations.answer import Changed, Restored, Reverted
     from blockstore.operations.append import AppendedBlock
@@ -52,6 +53,7 @@ __all__ = [
     "BlockstoreError",
     "BoundaryLost",
     "Changed",
+    "Client",
     "Conflict",
     "Contended",
     "Corrupt",
@@ -83,6 +85,7 @@ __all__ = [
 _LAZY = {
     "AppendedBlock": "blockstore.operations.append",
     "Changed": "blockstore.operations.answer",
+    "Client": "blockstore.client.client",
     "Diff": "blockstore.operations.diff",
     "Job": "blockstore.format.block",
     "Restored": "blockstore.operations.answer",

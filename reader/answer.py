@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from blockstore.cli.output import Column, show_table
 from blockstore.errors import Invalid
 
-__all__ = ["FORMS", "deliver", "write_json"]
+__all__ = ["FORMS", "deliver", "flat", "flat_type", "json_value", "readable", "write_json"]
 
 _SHOWN_ROWS = 1_000
 _SHOWN_TEXT = 120
@@ -56,20 +56,20 @@ def write_json(answer: pa.RecordBatchReader, out: BinaryIO) -> None:
         )
     separator = b"["
     for batch in answer:
-        texts = pa.RecordBatch.from_arrays([_readable(column) for column in batch.columns], names=names)
+        texts = pa.RecordBatch.from_arrays([readable(column) for column in batch.columns], names=names)
         for row in texts.to_pylist():
-            out.write(separator + b"\n" + orjson.dumps(row, default=_json, option=orjson.OPT_UTC_Z))
+            out.write(separator + b"\n" + orjson.dumps(row, default=json_value, option=orjson.OPT_UTC_Z))
             separator = b","
     out.write(b"[]\n" if separator == b"[" else b"\n]\n")
 
 
 def _csv(delimiter: str) -> Callable[[pa.RecordBatchReader, BinaryIO], None]:
     def write(answer: pa.RecordBatchReader, out: BinaryIO) -> None:
-        fields = [pa.field(field.name, _flat_type(field.type)) for field in answer.schema]
+        fields = [pa.field(field.name, flat_type(field.type)) for field in answer.schema]
         options = pacsv.WriteOptions(delimiter=delimiter)
         with pacsv.CSVWriter(out, pa.schema(fields), write_options=options) as writer:
             for batch in answer:
-                columns = [_flat(column) for column in batch.columns]
+                columns = [flat(column) for column in batch.columns]
                 writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields)))
 
     return write
@@ -122,7 +122,7 @@ def _show(answer: pa.RecordBatchReader) -> None:
     keys = [str(place) for place in range(len(answer.schema))]
     for batch in answer:
         cut = batch.slice(0, _SHOWN_ROWS - len(rows))
-        columns = [[_cell(value) for value in _readable(column).to_pylist()] for column in cut.columns]
+        columns = [[_cell(value) for value in readable(column).to_pylist()] for column in cut.columns]
         rows += [dict(zip(keys, values, strict=True)) for values in zip(*columns, strict=True)]
         if cut.num_rows < batch.num_rows:
             more = True
@@ -160,12 +160,12 @@ def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict | list):
-        value = orjson.dumps(value, default=_json, option=orjson.OPT_UTC_Z).decode()
+        value = orjson.dumps(value, default=json_value, option=orjson.OPT_UTC_Z).decode()
     text = str(value) if not isinstance(value, bytes) else value.hex()
     return text if len(text) <= _SHOWN_TEXT else text[:_SHOWN_TEXT] + "…"
 
 
-def _readable(column: pa.Array) -> pa.Array:
+def readable(column: pa.Array) -> pa.Array:
     """Moments and intervals as ISO texts, exact to their unit; everything else as it is."""
     if _is_interval(column.type):
         return pa.array(
@@ -178,7 +178,7 @@ def _readable(column: pa.Array) -> pa.Array:
     return pa.compute.replace_substring_regex(texts, r"\.0+(Z?)$", r"\1")
 
 
-def _json(value: object) -> object:
+def json_value(value: object) -> object:
     if isinstance(value, Decimal):
         return orjson.Fragment(format(value, "f").encode()) if value.is_finite() else None
     if isinstance(value, bytes):
@@ -186,18 +186,20 @@ def _json(value: object) -> object:
     return str(value)
 
 
-def _flat_type(kind: pa.DataType) -> pa.DataType:
+def flat_type(kind: pa.DataType) -> pa.DataType:
     return (
         pa.string() if pa.types.is_nested(kind) or pa.types.is_timestamp(kind) or _is_interval(kind) else kind
     )
 
 
-def _flat(column: pa.Array) -> pa.Array:
+def flat(column: pa.Array) -> pa.Array:
     """A column as CSV can hold it: nested values as JSON."""
     if pa.types.is_nested(column.type):
         texts = [
-            None if value is None else orjson.dumps(value, default=_json, option=orjson.OPT_UTC_Z).decode()
+            None
+            if value is None
+            else orjson.dumps(value, default=json_value, option=orjson.OPT_UTC_Z).decode()
             for value in column.to_pylist()
         ]
         return pa.array(texts, pa.string())
-    return _readable(column)
+    return readable(column)

@@ -16,10 +16,12 @@ import pyarrow as pa
 
 from blockstore.bucket import Bucket, ObjectWriter
 from blockstore.names import job_result_key
+from blockstore.world import World
 from reader.answer import FORMS
 from reader.jobs.meter import Meter
 from reader.jobs.record import Failure, Request, Result
 from reader.jobs.work import Ended, Failed, Work
+from reader.refusals import Busy
 
 __all__ = ["Ask", "Extracts", "Rows"]
 
@@ -49,14 +51,17 @@ Ask = Callable[[Request, float], Rows]
 class Extracts(Work):
     """Runs queries and downloads."""
 
-    def __init__(self, bucket: Bucket, ask: Ask, *, time_limit_s: float, result_bytes: int) -> None:
+    def __init__(
+        self, bucket: Bucket, world: World, ask: Ask, *, time_limit_s: float, result_bytes: int
+    ) -> None:
         self._bucket = bucket
+        self._clock = world.clock
         self._ask = ask
         self._time_limit_s = time_limit_s
         self._result_bytes = result_bytes
 
     def run(self, job: str, attempt: int, request: Request, meter: Meter) -> Ended:
-        rows = self._ask(request, self._time_limit_s)
+        rows = self._begun(request, meter)
         meter.interruptible(rows.cancel)
         key = job_result_key(job, attempt)
         out = _Counted(self._bucket.writer(key), meter, self._result_bytes)
@@ -81,6 +86,15 @@ class Extracts(Work):
         return Ended(
             result=Result(key=key, bytes=out.size, rows=meter.progress.rows, versions=dict(rows.versions))
         )
+
+    def _begun(self, request: Request, meter: Meter) -> Rows:
+        """The query, once it is its turn: a job has time."""
+        while True:
+            try:
+                return self._ask(request, self._time_limit_s)
+            except Busy as busy:
+                meter.check()
+                self._clock.sleep(min(busy.retry_after_s, 1.0))
 
 
 def _counted(reader: pa.RecordBatchReader, meter: Meter) -> Iterator[pa.RecordBatch]:

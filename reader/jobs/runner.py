@@ -282,7 +282,8 @@ class Runner:
         except (Unavailable, Conflict, Indeterminate) as error:
             if work.repeats:
                 _logger.warning("job %s will be tried again: %s", claimed.job, error)
-                return self._release(claimed, meter)
+                self._release(claimed, meter)
+                return None
             return self._end(claimed, meter, State.FAILED, failure=_failure(error))
         except BlockstoreError as error:
             return self._end(claimed, meter, State.FAILED, failure=_failure(error))
@@ -303,7 +304,9 @@ class Runner:
                 message=f"the job took more than {self._terms.time_limit_s:g} s, which is the limit: ask for less at a time",
             )
             return self._end(claimed, meter, State.FAILED, failure=limit, clean=True)
-        return self._release(claimed, meter) if reason is Stop.CLOSING else None
+        if reason is Stop.CLOSING:
+            self._release(claimed, meter)
+        return None
 
     def _release(self, claimed: Claimed, meter: Meter) -> None:
         """Let go: nothing of this attempt runs any more."""

@@ -72,7 +72,7 @@ class Gateway:
         self.bucket = bucket
         self.store = JobStore(bucket)
         uploads = Uploads(bucket, self.world, self._open, folder)
-        extracts = Extracts(bucket, self._ask, time_limit_s=60, result_bytes=1 << 20)
+        extracts = Extracts(bucket, self.world, self._ask, time_limit_s=60, result_bytes=1 << 20)
         self.runner = Runner(
             self.store,
             self.world,

@@ -1,0 +1,74 @@
+"""The rows that a query answers, in the shape that a program wants."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from blockstore.client.body import Body
+from blockstore.client.wire import Wire
+from blockstore.errors import MissingExtra, Unavailable
+
+__all__ = ["Rows"]
+
+_ARROW = "application/vnd.apache.arrow.stream"
+
+
+class Rows:
+    """One query. It is sent when its rows are asked for, once for ``to_…``; ``stream`` sends it anew each time."""
+
+    def __init__(self, wire: Wire, question: Mapping[str, object]) -> None:
+        self._wire = wire
+        self._question = dict(question)
+        self._table: pa.Table | None = None
+        self.versions: dict[str, int | None] = {}
+        """The version of each table that was read, once rows have come."""
+
+    @contextmanager
+    def stream(self) -> Iterator[pa.RecordBatchReader]:
+        """The rows batch by batch, in bounded memory; leaving ends the query."""
+        headers = {"Accept": _ARROW, "Content-Type": "application/json"}
+        body = json.dumps(self._question).encode()
+        with self._wire.answer("POST", "/v1/query", content=lambda: body, headers=headers) as found:
+            self.versions = json.loads(found.headers.get("x-blockstore-versions", "{}"))
+            file = io.BufferedReader(Body(found.iter_bytes()), 1 << 20)
+            try:
+                with pa.ipc.open_stream(file) as reader:
+                    yield reader
+            except (pa.ArrowInvalid, OSError) as error:
+                raise Unavailable(f"the gateway's answer broke off ({error}): ask again") from error
+
+    def to_arrow(self) -> pa.Table:
+        """A pyarrow Table."""
+        if self._table is None:
+            with self.stream() as reader:
+                self._table = reader.read_all()
+        return self._table
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame."""
+        try:
+            return self.to_arrow().to_pandas()
+        except ImportError:
+            raise MissingExtra("to_pandas needs pandas: pip install pandas") from None
+
+    def to_polars(self) -> Any:
+        """A polars DataFrame."""
+        try:
+            import polars
+        except ImportError:
+            raise MissingExtra("to_polars needs polars: pip install polars") from None
+        return polars.from_arrow(self.to_arrow())
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """A list of dicts."""
+        found: list[dict[str, Any]] = self.to_arrow().to_pylist()
+        return found
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)

@@ -1,0 +1,86 @@
+"""The application: routes, gates and layers, put together."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib.metadata import version
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from blockstore.errors import BlockstoreError
+from blockstore.service.metrics import metrics_route
+from blockstore.service.serving import SecurityHeaders, health_routes
+from reader.http import docs_page, job_routes, query_routes, table_routes
+from reader.http.edge import Edge
+from reader.http.gateway import Gateway
+from reader.http.problems import Problem, answer
+from reader.http.tokens import Scope
+from reader.page import page_routes
+
+__all__ = ["application"]
+
+_ABOUT = (
+    "SQL over tables on object storage. Rows are answered as Arrow, JSON, CSV, TSV or Parquet, as Accept says; what takes long "
+    "is a job. Errors are one JSON shape, with a sentence and a request id."
+)
+
+
+def application(gateway: Gateway) -> ASGIApp:
+    """Everything that the gateway answers over HTTP."""
+    http = gateway.settings.http
+    app = FastAPI(
+        title="Blockstore gateway",
+        description=_ABOUT,
+        version=version("blocklake"),
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.gateway = gateway
+    app.state.uploads = asyncio.Semaphore(http.uploads_at_once)
+    for kind in (BlockstoreError, HTTPException, RequestValidationError):
+        app.add_exception_handler(kind, answer)
+    for module in (query_routes, table_routes, job_routes):
+        app.include_router(module.router)
+    app.router.routes.extend(
+        [
+            *health_routes(gateway.healthy, gateway.ready),
+            Route("/metrics", _metrics(gateway), methods=["GET"]),
+            Route("/docs", docs_page.docs, methods=["GET"]),
+            Route("/docs/style.css", docs_page.style, methods=["GET"]),
+            *page_routes(),
+        ]
+    )
+    edge = Edge(
+        app,
+        gateway.world,
+        body_bytes=http.max_body_bytes,
+        upload_bytes=http.max_upload_bytes,
+        stall_s=http.stall_s,
+        observe=gateway.told.of_request,
+    )
+    return SecurityHeaders(edge)
+
+
+def _metrics(gateway: Gateway):  # type: ignore[no-untyped-def]
+    """The metrics, for who may know every table's name."""
+    endpoint = metrics_route(gateway.registry).endpoint
+
+    def guarded(request: Request) -> Response:
+        if not gateway.settings.http.open_metrics:
+            caller = gateway.tokens.caller(request.headers.get("authorization"))
+            if caller is None:
+                raise Problem(401, "no token that this gateway knows", headers={"WWW-Authenticate": "Bearer"})
+            if caller.tables is not None or not caller.may(Scope.READ):
+                raise Problem(
+                    403, "metrics name every table: ask with a token of all tables, or set open_metrics"
+                )
+        found: Response = endpoint(request)
+        return found
+
+    return guarded

@@ -1,0 +1,63 @@
+"""The gate of every route: who asks, and whether they may."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Request, Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from reader.http.gateway import Gateway
+from reader.http.problems import Problem
+from reader.http.tokens import Caller, Scope
+
+__all__ = ["Here", "Known", "Reading", "Writing"]
+
+_bearer = HTTPBearer(auto_error=False, description="A token that `blockstore token` made.")
+
+
+def _here(request: Request) -> Gateway:
+    gateway: Gateway = request.app.state.gateway
+    return gateway
+
+
+Here = Annotated[Gateway, Depends(_here)]
+"""The gateway."""
+
+
+def _known(
+    request: Request,
+    gateway: Here,
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
+) -> Caller:
+    caller = gateway.tokens.caller(request.headers.get("authorization"))
+    if caller is None:
+        raise Problem(
+            401,
+            "no token that this gateway knows: send Authorization: Bearer and a token that `blockstore token` made",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+    request.scope["caller"] = caller.name
+    return caller
+
+
+Known = Annotated[Caller, Depends(_known)]
+"""Whoever has a token."""
+
+
+def _with(scope: Scope, caller: Caller) -> Caller:
+    if not caller.may(scope):
+        raise Problem(403, f"the token {caller.name!r} has not the scope {scope}: ask with one that has")
+    return caller
+
+
+def _reading(caller: Known) -> Caller:
+    return _with(Scope.READ, caller)
+
+
+def _writing(caller: Known) -> Caller:
+    return _with(Scope.WRITE, caller)
+
+
+Reading = Annotated[Caller, Depends(_reading)]
+Writing = Annotated[Caller, Depends(_writing)]

@@ -1,0 +1,178 @@
+"""One gateway as its routes see it: tables, engine, jobs, tokens and metrics, built from the settings.
+
+Owns how the parts are put together and ended; it decides nothing about them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from prometheus_client import CollectorRegistry
+
+from blockstore.bucket import Bucket, open_bucket
+from blockstore.errors import Invalid, Unavailable
+from blockstore.service.pages.live import LiveTimelines
+from blockstore.service.requests import Billed
+from blockstore.service.serving import Health
+from blockstore.world import World
+from reader.cache import ChunkCache, default_folder
+from reader.http.tokens import Caller, Tokens
+from reader.http.told import Told
+from reader.jobs.extract import Extracts, Rows
+from reader.jobs.record import Kind, Request
+from reader.jobs.runner import Runner, Terms
+from reader.jobs.store import JobStore
+from reader.jobs.upload import Uploads
+from reader.query import Answer, Budget, Capacity, Engine
+from reader.setting_values import GatewaySettings
+from reader.tables import At, Polling, Tables
+
+__all__ = ["Gateway", "Jobs"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Jobs:
+    """The jobs' part."""
+
+    store: JobStore
+    runner: Runner
+
+
+class Gateway:
+    """Everything behind the routes; safe to share between threads."""
+
+    def __init__(self, settings: GatewaySettings, world: World) -> None:
+        self.settings = settings
+        self.world = world
+        self.tokens = Tokens(settings.tokens)
+        self.registry = CollectorRegistry()
+        self._meters: list[Billed] = []
+        asked = settings.tables
+        if not asked.urls:
+            raise Invalid(
+                "the gateway was given no URL: name tables or lakes, blockstore serve URL, or urls in [tables] of the file"
+            )
+        polling = Polling(
+            interval_s=asked.poll_s,
+            idle_after_s=asked.idle_s,
+            max_staleness_s=asked.max_staleness_s,
+            discovery=asked.discovery,
+        )
+        self.tables = Tables(asked.urls, world=world, polling=polling, wrap=self._metered)
+        folder = settings.cache.folder or default_folder()
+        self.cache = ChunkCache(folder, world, limit_bytes=settings.cache.size_bytes)
+        query = settings.query
+        self.engine = Engine(
+            self.tables,
+            world=world,
+            cache=self.cache,
+            capacity=Capacity(
+                queries=query.at_once,
+                waiting=query.waiting,
+                wait_s=query.wait_s,
+                memory_bytes=query.memory_bytes,
+                threads=query.threads or None,
+                spill_bytes=query.spill_bytes,
+            ),
+            isolated=query.isolated,
+        )
+        self.timelines = LiveTimelines(lambda name: self.tables.table(name), world)
+        self.told = Told(self, self._meters)
+        self.jobs = self._jobs() if settings.jobs.enabled else None
+
+    def start(self) -> None:
+        """Keep tables fresh and run jobs, until ``close``."""
+        self.tables.start()
+        if self.jobs is not None:
+            self.jobs.runner.start()
+
+    def close(self) -> None:
+        """End, in the order in which one part needs another."""
+        if self.jobs is not None:
+            self.jobs.runner.close()
+        self.tables.stop()
+        self.engine.close()
+
+    def ask(
+        self,
+        sql: str,
+        *,
+        caller: Caller,
+        at: At | Mapping[str, At],
+        parameters: list[object] | dict[str, object] | None = None,
+        limit: int | None = None,
+    ) -> Answer:
+        """Begin a query for a caller."""
+        query = self.settings.query
+        budget = Budget(rows=query.max_rows, bytes=query.max_bytes, seconds=query.time_limit_s, limit=limit)
+        return self.engine.run(sql, parameters=parameters, at=at, allowed=caller.tables, budget=budget)
+
+    def healthy(self) -> Health:
+        """Whether the process need not be restarted."""
+        return Health()
+
+    def ready(self) -> Health:
+        """Whether queries are answered: the first look at the tables is done, and they are not all broken."""
+        halted = self.tables.halted
+        if halted is not None:
+            return Health(reasons=(halted,))
+        return Health() if self.tables.ready else Health(reasons=("the tables are being looked at",))
+
+    def need_jobs(self) -> Jobs:
+        """The jobs. Raises Unavailable where this gateway takes none."""
+        if self.jobs is None:
+            raise Unavailable("this gateway takes no jobs: ask one that does, or set enabled in [jobs]")
+        return self.jobs
+
+    def _metered(self, bucket: Bucket) -> Bucket:
+        meter = Billed(bucket)
+        self._meters.append(meter)
+        return meter
+
+    def _jobs(self) -> Jobs:
+        told, jobs = self.told, self.settings.jobs
+        bucket = self._metered(open_bucket(self.settings.tables.urls[0], self.world))
+        store = JobStore(bucket)
+        uploads = Uploads(bucket, self.world, lambda name: self.tables.table(name), jobs.work_dir)
+        extracts = Extracts(
+            bucket,
+            self.world,
+            self._rows,
+            time_limit_s=jobs.time_limit_s,
+            result_bytes=jobs.max_result_bytes,
+        )
+        terms = Terms(
+            lease_s=jobs.lease_s,
+            poll_s=jobs.poll_s,
+            time_limit_s=jobs.time_limit_s,
+            keep_s=jobs.keep_s,
+            places=jobs.places,
+        )
+        works = {Kind.UPLOAD: uploads, Kind.QUERY: extracts, Kind.DOWNLOAD: extracts}
+        runner = Runner(store, self.world, works, terms, tell=told.of_job)
+        return Jobs(store=store, runner=runner)
+
+    def _rows(self, request: Request, limit_s: float) -> Rows:
+        """The rows of a job, as whoever asked for it may read them."""
+        sql = request.sql
+        if sql is None:
+            assert request.table is not None, "a download names its table"
+            name = self.tables.find(request.table, request.allowed)
+            sql = f'SELECT * FROM "{name.replace(chr(34), chr(34) * 2)}"'
+        at = At(version=request.version, as_of=request.as_of, tag=request.tag)
+        budget = Budget(seconds=limit_s, limit=request.limit)
+        return _Running(self.engine.run(sql, at=at, allowed=request.allowed, budget=budget))
+
+
+class _Running:
+    """An answer as a job needs it."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self.reader: pa.RecordBatchReader = answer.reader
+        self.versions = {name: version for name, version in answer.versions.items() if version is not None}
+
+    def cancel(self) -> None:
+        self._answer.cancel()

@@ -1,0 +1,356 @@
+"""Jobs over HTTP: ask for one, look at it, fetch its file, end it.
+
+Rules:
+- A job is seen by the token that asked for it, and by admins; to everybody else it does not exist.
+- The same Idempotency-Key of the same token is the same job, on every gateway, for as long as it is kept: the key is its id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import JSONResponse, Response
+
+from blockstore.bucket import Bucket
+from blockstore.errors import Invalid, NotFound, ObjectMissing
+from blockstore.names import is_ulid, job_input_key
+from reader.http.callers import Here, Known, Reading
+from reader.http.encoding import Form
+from reader.http.gateway import Gateway, Jobs
+from reader.http.problems import Problem
+from reader.http.query_routes import ERRORS
+from reader.http.receiving import measured, received
+from reader.http.shapes import JobAsked, JobShown, JobsShown
+from reader.http.streaming import Patience, Streamed, first_piece, in_thread
+from reader.http.tokens import Caller, Scope
+from reader.jobs.record import Kind
+from reader.jobs.record import Request as Wish
+from reader.jobs.store import Job
+from reader.tables import At
+
+__all__ = ["router"]
+
+router = APIRouter(responses=ERRORS, tags=["jobs"])
+
+_FORMS = {"text/csv": "csv", "text/tab-separated-values": "tsv"}
+_LISTED = 1_000
+_WINDOW = 4 << 20
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": {"$ref": "#/components/schemas/JobAsked"}},
+            "text/csv": {"schema": {"type": "string", "format": "binary"}},
+            "text/tab-separated-values": {"schema": {"type": "string", "format": "binary"}},
+        },
+    }
+}
+
+
+@router.post(
+    "/v1/jobs",
+    status_code=202,
+    openapi_extra=_BODY,
+    responses={200: {"model": JobShown}, 202: {"model": JobShown}},
+)
+async def submit(
+    request: Request,
+    gateway: Here,
+    caller: Known,
+    table: Annotated[
+        str | None, Query(max_length=1_000, description="Of an upload: the table to append to")
+    ] = None,
+    null: Annotated[list[str] | None, Query(description="Of an upload: other spellings of null")] = None,
+    message: Annotated[str, Query(max_length=1_000, description="Of an upload: what the history says")] = "",
+) -> Response:
+    """Ask for a query or a download (JSON), or upload a CSV or TSV file into ``table``. Idempotency-Key makes it safe to repeat."""
+    jobs = gateway.need_jobs()
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    key = _key(request)
+    job = gateway.world.ids.ulid() if key is None else _id_of(caller, key)
+    if kind in _FORMS:
+        _must(caller, Scope.WRITE)
+        wish = Wish(
+            kind=Kind.UPLOAD,
+            owner=caller.fingerprint,
+            created_ms=gateway.world.clock.now_ms(),
+            form=_FORMS[kind],
+            allowed=_allowed(caller),
+            table=await in_thread(lambda: _uploadable(gateway, caller, table)),
+            nulls=tuple(null or ())[:20],
+            message=message,
+        )
+        _check_encoding(request)
+        made = await _upload(request, gateway, jobs, job, wish)
+    elif kind == "application/json":
+        _must(caller, Scope.READ)
+        asked = await _asked(request)
+        wish = await in_thread(lambda: _wish(gateway, caller, asked))
+        made = await in_thread(lambda: jobs.store.submit(job, wish))
+    else:
+        raise Problem(
+            415, f"the body is {kind or 'of no type'}, expected application/json, {', '.join(_FORMS)}"
+        )
+    return await in_thread(lambda: _answer(gateway, jobs, job, wish, made))
+
+
+@router.get("/v1/jobs")
+def listed(gateway: Here, caller: Known, limit: Annotated[int, Query(ge=1, le=_LISTED)] = 100) -> JobsShown:
+    """The caller's jobs, or everybody's for an admin; the newest first."""
+    jobs = gateway.need_jobs()
+    found: list[Job] = []
+    for sketch in jobs.store.sketches():
+        if sketch.asked:
+            try:
+                job = jobs.store.load(sketch.job)
+            except NotFound:
+                continue
+            if _sees(caller, job.request):
+                found.append(job)
+    newest = sorted(found, key=lambda job: (job.request.created_ms, job.id), reverse=True)
+    return JobsShown(jobs=[_shown(job) for job in newest[:limit]])
+
+
+@router.get("/v1/jobs/{job}")
+def look(gateway: Here, caller: Known, job: str) -> JobShown:
+    """How far a job is."""
+    return _shown(_load(gateway, caller, job))
+
+
+@router.delete(
+    "/v1/jobs/{job}", status_code=202, responses={200: {"model": JobShown}, 202: {"model": JobShown}}
+)
+def cancel(gateway: Here, caller: Known, job: str) -> Response:
+    """End a job that has not ended: 202, and its state says when it has. 200 if it had."""
+    found = _load(gateway, caller, job)
+    if found.state.ended:
+        return JSONResponse(_shown(found).model_dump())
+    jobs = gateway.need_jobs()
+    jobs.store.cancel(found.id)
+    jobs.runner.stop_here(found.id)
+    jobs.runner.wake()
+    return JSONResponse(_shown(jobs.store.load(found.id)).model_dump(), status_code=202)
+
+
+@router.get("/v1/jobs/{job}/result", response_class=Response)
+async def result(request: Request, gateway: Here, caller: Reading, job: str) -> Response:
+    """The file that a query or a download made."""
+    found = await in_thread(lambda: _load(gateway, caller, job))
+    outcome = found.outcome
+    if outcome is None or outcome.result is None:
+        raise Problem(409, f"job {job} is {found.state} and has no file: look at it, or ask for another")
+    form, size = Form(found.request.form), outcome.result.bytes
+    held = _Nothing()
+    parts = _parts(gateway.need_jobs().store.bucket, outcome.result.key, size)
+    first = await first_piece(request.receive, parts, held)
+    http = gateway.settings.http
+    headers = {
+        "Content-Length": str(size),
+        "Content-Disposition": f'attachment; filename="{found.id}.{found.request.form}"',
+    }
+    return Streamed(
+        first,
+        parts,
+        held,
+        Patience(http.stall_s, max(http.answer_s, 3600.0)),
+        media_type=form.media_type,
+        headers=headers,
+    )
+
+
+class _Nothing:
+    """A file holds nothing that had to be let go."""
+
+    def cancel(self) -> None:
+        return None
+
+    def close(self) -> None:
+        return None
+
+
+def _parts(bucket: Bucket, key: str, size: int) -> Iterator[bytes]:
+    """The object, window by window. Raises if it is shorter than it should be."""
+    if not size:
+        yield b""
+    for start in range(0, size, _WINDOW):
+        length = min(_WINDOW, size - start)
+        try:
+            data = bucket.get_range(key, start, length)
+        except ObjectMissing:
+            raise NotFound("the job's file has expired: ask for another") from None
+        if len(data) != length:
+            raise NotFound("the job's file has changed while it was read: ask for another")
+        yield data
+
+
+async def _upload(request: Request, gateway: Gateway, jobs: Jobs, job: str, wish: Wish) -> bool:
+    """Bring the file into the bucket, then make the job; False if the job was there."""
+    places: asyncio.Semaphore = request.app.state.uploads
+    if places.locked():
+        raise Problem(429, "as many files as may are being received: send this one again later")
+    async with places:
+        known = await in_thread(lambda: jobs.store.sketch(job).asked)
+        if known:
+            came = await measured(request.stream())
+            key = ""
+        else:
+            key = job_input_key(job, gateway.world.ids.token())
+            came = await received(jobs.store.bucket, key, request.stream())
+        whole = replace(wish, input_key=key, input_bytes=came.bytes, input_sha256=came.sha256)
+        if not known and await in_thread(lambda: jobs.store.submit(job, whole)):
+            return True
+        if key:
+            await in_thread(lambda: jobs.store.bucket.delete([key]))
+        await in_thread(lambda: _check_same(jobs, job, whole))
+        return False
+
+
+def _answer(gateway: Gateway, jobs: Jobs, job: str, wish: Wish, made: bool) -> Response:
+    if made:
+        claimed = jobs.runner.offer(job)
+        if claimed is not None:
+            jobs.runner.begin(claimed)
+    elif wish.kind is not Kind.UPLOAD:
+        _check_same(jobs, job, wish)
+    shown = _shown(jobs.store.load(job)).model_dump()
+    return JSONResponse(shown, status_code=202 if made else 200, headers={"Location": f"/v1/jobs/{job}"})
+
+
+def _check_same(jobs: Jobs, job: str, wish: Wish) -> None:
+    if not jobs.store.request(job).same_wish(wish):
+        raise Problem(409, "this Idempotency-Key was used for another request: use a fresh one")
+
+
+async def _asked(request: Request) -> JobAsked:
+    from pydantic import ValidationError
+
+    try:
+        return JobAsked.model_validate_json(await request.body())
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the body"
+        raise Problem(400, f"{place}: {first['msg']}") from None
+
+
+def _wish(gateway: Gateway, caller: Caller, asked: JobAsked) -> Wish:
+    at = At(version=asked.version, as_of=asked.as_of, tag=asked.tag)
+    table = None
+    if asked.kind == "query":
+        if asked.sql is None or asked.table is not None:
+            raise Invalid("a query has sql and no table")
+    else:
+        if asked.table is None or asked.sql is not None:
+            raise Invalid("a download has a table and no sql")
+        table = gateway.tables.find(asked.table, caller.tables)
+    return Wish(
+        kind=Kind(asked.kind),
+        owner=caller.fingerprint,
+        created_ms=gateway.world.clock.now_ms(),
+        form=asked.format,
+        allowed=_allowed(caller),
+        sql=asked.sql,
+        table=table,
+        version=asked.version,
+        as_of=at.as_of_ms,
+        tag=asked.tag,
+        limit=asked.limit,
+    )
+
+
+def _uploadable(gateway: Gateway, caller: Caller, table: str | None) -> str:
+    if not table:
+        raise Problem(400, "an upload names its table: POST /v1/jobs?table=NAME")
+    name = gateway.tables.find(table, caller.tables)
+    if not gateway.tables.table(name, caller.tables).indexed:
+        raise Problem(
+            409,
+            f"table {name} has no index, and an upload happens once by its entry there: write with blockstore write",
+        )
+    return name
+
+
+def _check_encoding(request: Request) -> None:
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if coding not in ("", "identity"):
+        raise Problem(415, f"the file is sent as {coding}, expected it as it is, without Content-Encoding")
+
+
+def _must(caller: Caller, scope: Scope) -> None:
+    if not caller.may(scope):
+        raise Problem(403, f"the token {caller.name!r} has not the scope {scope}: ask with one that has")
+
+
+def _allowed(caller: Caller) -> tuple[str, ...] | None:
+    return None if caller.tables is None else tuple(sorted(caller.tables))
+
+
+def _key(request: Request) -> str | None:
+    key = request.headers.get("idempotency-key")
+    if key is not None and not 1 <= len(key) <= 200:
+        raise Problem(400, f"Idempotency-Key has {len(key)} characters, expected 1 to 200")
+    return key
+
+
+def _id_of(caller: Caller, key: str) -> str:
+    """The job's id that follows from a key: the same on every gateway, another for every token."""
+    digest = hashlib.sha256(f"{caller.fingerprint}\n{key}".encode("utf-8", "surrogateescape")).digest()
+    number = int.from_bytes(digest[:16], "big")
+    return "".join(_CROCKFORD[(number >> shift) & 31] for shift in range(125, -1, -5))
+
+
+def _load(gateway: Gateway, caller: Caller, job: str) -> Job:
+    unknown = NotFound(f"there is no job {job[:40]}: it never was, or it expired")
+    if not is_ulid(job):
+        raise unknown
+    try:
+        found = gateway.need_jobs().store.load(job)
+    except NotFound:
+        raise unknown from None
+    if not _sees(caller, found.request):
+        raise unknown
+    return found
+
+
+def _sees(caller: Caller, wish: Wish) -> bool:
+    return wish.owner == caller.fingerprint or caller.may(Scope.ADMIN)
+
+
+def _shown(job: Job) -> JobShown:
+    outcome, request = job.outcome, job.request
+    progress = outcome.progress if outcome else job.lease.progress if job.lease else None
+    error = None
+    if outcome is not None and outcome.failure is not None:
+        error = {"error": outcome.failure.error, "message": outcome.failure.message, **outcome.failure.detail}
+    made = None
+    if outcome is not None and outcome.result is not None:
+        made = {
+            "bytes": outcome.result.bytes,
+            "rows": outcome.result.rows,
+            "versions": dict(outcome.result.versions),
+            "href": f"/v1/jobs/{job.id}/result",
+        }
+    return JobShown(
+        id=job.id,
+        kind=request.kind,
+        state=job.state,
+        created=request.created_ms,
+        ended=None if outcome is None else outcome.ended_ms,
+        table=request.table,
+        sql=request.sql,
+        format=request.form,
+        attempt=job.lease.attempt if job.lease else 0,
+        progress={
+            "rows": progress.rows if progress else 0,
+            "bytes": progress.bytes if progress else 0,
+            "bytes_total": request.input_bytes,
+        },
+        error=error,
+        written=None if outcome is None or outcome.written is None else dict(outcome.written),
+        result=made,
+    )

@@ -1,0 +1,159 @@
+"""Every error as one JSON shape, and its status.
+
+    {"error": kind, "message": sentence, "position": {"line", "column"} | null, "nearest": [names],
+     "detail": {…} | null, "request_id": id}
+
+Rules: a sentence of the project's errors is passed on; anything else is ``internal``, is logged with its traceback, and
+tells the caller nothing but its request id. 429 and 503 carry Retry-After.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+
+import orjson
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from blockstore.errors import (
+    AccessDenied,
+    BlockstoreError,
+    Conflict,
+    Indeterminate,
+    Invalid,
+    NotFound,
+    Unavailable,
+    VersionExpired,
+)
+from reader.refusals import BadSql, Busy, Stale, TimedOut, TooMuch, UnknownTable
+
+__all__ = ["Problem", "answer", "of_error"]
+
+_logger = logging.getLogger(__name__)
+
+_RETRY_S = 5
+_KINDS = {
+    400: "invalid",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    406: "not_acceptable",
+    408: "timeout",
+    409: "conflict",
+    413: "too_large",
+    415: "unsupported_media_type",
+    429: "busy",
+    503: "unavailable",
+    505: "http_version",
+}
+
+
+class Problem(HTTPException):
+    """An error as its caller will see it."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        error: str | None = None,
+        position: Mapping[str, int | None] | None = None,
+        nearest: Sequence[str] = (),
+        detail: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(status, message, dict(headers or {}))
+        self.error = error or _KINDS.get(status, "internal")
+        self.position = position
+        self.nearest = tuple(nearest)
+        self.facts = detail
+
+
+def of_error(error: BaseException) -> Problem:
+    """The problem that an error is to the caller."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, RequestValidationError):
+        return _of_validation(error)
+    if isinstance(error, HTTPException):
+        return Problem(error.status_code, str(error.detail), headers=error.headers)
+    if isinstance(error, BlockstoreError):
+        return _of_ours(error)
+    _logger.error("a request failed by a fault of ours", exc_info=error)
+    return Problem(
+        500, "an internal error: give the request id to whoever runs this gateway", error="internal"
+    )
+
+
+def answer(request: Request, error: BaseException) -> Response:
+    """The answer to a request that ended in ``error``."""
+    return response(of_error(error), request.scope.get("request_id", ""))
+
+
+def response(problem: Problem, request_id: str) -> Response:
+    """The problem as an answer."""
+    body = {
+        "error": problem.error,
+        "message": problem.detail,
+        "position": problem.position,
+        "nearest": problem.nearest,
+        "detail": problem.facts,
+        "request_id": request_id,
+    }
+    headers = dict(problem.headers or {})
+    if problem.status_code in (429, 503):
+        headers.setdefault("Retry-After", str(_RETRY_S))
+    return Response(
+        orjson.dumps(body, default=str),
+        status_code=problem.status_code,
+        headers=headers,
+        media_type="application/json",
+    )
+
+
+def _of_ours(error: BlockstoreError) -> Problem:
+    message = " ".join(str(error).split())
+    match error:
+        case AccessDenied():
+            return Problem(503, "the store refuses this gateway's credentials", error="unavailable")
+        case BadSql():
+            place = None if error.line is None else {"line": error.line, "column": error.column}
+            return Problem(400, message, error="invalid_sql", position=place)
+        case TooMuch():
+            return Problem(413, message)
+        case Invalid():
+            return Problem(400, message)
+        case VersionExpired():
+            return Problem(410, message, error="version_expired")
+        case UnknownTable():
+            return Problem(404, message, error="unknown_table", nearest=error.nearest)
+        case NotFound():
+            return Problem(404, message)
+        case Conflict():
+            return Problem(409, message)
+        case Busy():
+            return Problem(429, message, headers=_retry_after(error))
+        case Stale():
+            return Problem(503, message, error="stale", headers=_retry_after(error))
+        case TimedOut():
+            return Problem(504, message, error="timeout")
+        case Indeterminate() | Unavailable():
+            return Problem(503, message)
+    _logger.error("stored bytes contradict the format: %s", message)
+    return Problem(500, message, error="corrupt")
+
+
+def _retry_after(error: Busy | Stale) -> dict[str, str]:
+    return {"Retry-After": str(max(1, math.ceil(error.retry_after_s)))}
+
+
+def _of_validation(error: RequestValidationError) -> Problem:
+    first = error.errors()[0] if error.errors() else {"loc": (), "msg": "is not understood"}
+    place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path", "header"))
+    message = f"{place or 'the body'}: {first['msg']}"
+    return Problem(400, message[:1].lower() + message[1:], error="invalid")

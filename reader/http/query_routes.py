@@ -1,0 +1,82 @@
+"""``POST /v1/query``: SQL in, rows out, as they are made."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from reader.http.callers import Here, Reading
+from reader.http.encoding import Form, pieces
+from reader.http.gateway import Gateway
+from reader.http.negotiate import form_asked_for
+from reader.http.shapes import Error, Question, at_of
+from reader.http.streaming import Patience, Streamed, first_piece, in_thread
+from reader.http.tokens import Caller
+from reader.query import Answer
+
+__all__ = ["ERRORS", "router"]
+
+ERRORS: dict[int | str, dict[str, object]] = {
+    status: {"model": Error, "description": text}
+    for status, text in (
+        (400, "The request, or its SQL, is wrong"),
+        (401, "No token that is known"),
+        (403, "The token has not the scope"),
+        (404, "No such table, version, tag or job"),
+        (406, "No form that can be answered"),
+        (408, "The body did not come"),
+        (409, "In conflict with what is there"),
+        (410, "The version was collected"),
+        (413, "Too large"),
+        (415, "A media type that is not taken"),
+        (429, "Too many at once; see Retry-After"),
+        (503, "Not now; see Retry-After"),
+        (504, "It took too long"),
+    )
+}
+"""What any route may answer."""
+
+router = APIRouter(responses=ERRORS)
+
+_FORMS: dict[int | str, dict[str, object]] = {
+    200: {
+        "description": "The rows, in the form that Accept asks for; X-Blockstore-Versions names the versions read",
+        "content": {form.media_type: {} for form in Form},
+    }
+}
+
+
+@router.post("/v1/query", response_class=Response, responses=_FORMS, tags=["query"])
+async def query(request: Request, question: Question, gateway: Here, caller: Reading) -> Response:
+    """Answer SQL over the tables. Arrow where Accept says nothing."""
+    form = form_asked_for(request.headers.get("accept"))
+    http = gateway.settings.http
+    answer = await in_thread(partial(_begin, gateway, question, caller))
+    rest = pieces(form, answer.schema, answer)
+    first = await first_piece(request.receive, rest, answer)
+    return Streamed(
+        first,
+        rest,
+        answer,
+        Patience(http.stall_s, http.answer_s),
+        media_type=form.media_type,
+        headers=_headers(answer),
+    )
+
+
+def _begin(gateway: Gateway, question: Question, caller: Caller) -> Answer:
+    return gateway.ask(
+        question.sql,
+        caller=caller,
+        at=at_of(question),
+        parameters=question.parameters,
+        limit=question.limit,
+    )
+
+
+def _headers(answer: Answer) -> dict[str, str]:
+    versions = json.dumps(dict(sorted(answer.versions.items())), separators=(",", ":"))
+    return {"X-Blockstore-Versions": versions, "Vary": "Accept"}

@@ -1,0 +1,57 @@
+"""A file on its way from a client into the bucket.
+
+Rules: it lies in the bucket under a name of its own before its job exists, and no listing shows it before it is whole. It
+is hashed as it comes; memory does not grow with it. One that a client does not finish leaves nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from anyio import to_thread
+
+from blockstore.bucket import Bucket
+
+__all__ = ["Received", "measured", "received"]
+
+_PIECE = 4 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """What came."""
+
+    bytes: int
+    sha256: str
+
+
+async def received(bucket: Bucket, key: str, parts: AsyncIterator[bytes]) -> Received:
+    """Write what comes under ``key``."""
+    writer = await to_thread.run_sync(bucket.writer, key)
+    digest, size, held = hashlib.sha256(), 0, bytearray()
+    try:
+        async for part in parts:
+            digest.update(part)
+            size += len(part)
+            held += part
+            if len(held) >= _PIECE:
+                await to_thread.run_sync(writer.write, bytes(held))
+                held.clear()
+        if held:
+            await to_thread.run_sync(writer.write, bytes(held))
+        await to_thread.run_sync(writer.close)
+    except BaseException:
+        writer.abort()
+        raise
+    return Received(bytes=size, sha256=digest.hexdigest())
+
+
+async def measured(parts: AsyncIterator[bytes]) -> Received:
+    """What comes, measured and dropped: to compare it with what came before."""
+    digest, size = hashlib.sha256(), 0
+    async for part in parts:
+        digest.update(part)
+        size += len(part)
+    return Received(bytes=size, sha256=digest.hexdigest())

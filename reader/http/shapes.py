@@ -1,0 +1,144 @@
+"""Bodies of requests and answers, as the OpenAPI document shows them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt
+
+from blockstore.errors import Invalid
+from reader.tables import At
+
+__all__ = [
+    "Error",
+    "JobAsked",
+    "JobShown",
+    "JobsShown",
+    "Question",
+    "TableShown",
+    "TablesShown",
+    "Whoami",
+    "at_of",
+]
+
+Version = Annotated[StrictInt, Field(ge=1, le=2**63 - 1)]
+Moment = Annotated[StrictInt, Field(ge=0, le=2**52)] | Annotated[str, Field(max_length=64)]
+Name = Annotated[str, Field(max_length=1_000)]
+Limit = Annotated[StrictInt, Field(ge=0, le=2**62)]
+Sql = Annotated[str, Field(min_length=1, max_length=200_000)]
+
+
+class _Asked(BaseModel):
+    """A request's body: an unknown field is a mistake, not a wish."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Question(_Asked):
+    """A query. One of ``version``, ``as_of`` and ``tag``; a version and a tag may be given for each table."""
+
+    sql: Sql
+    version: Version | dict[Name, Version] | None = None
+    as_of: Moment | None = None
+    tag: Name | dict[Name, Name] | None = None
+    limit: Limit | None = None
+    parameters: list[Any] | dict[str, Any] | None = None
+
+
+class JobAsked(_Asked):
+    """A query, or a download of one table, into a file."""
+
+    kind: Literal["query", "download"]
+    sql: Sql | None = None
+    table: Name | None = None
+    version: Version | None = None
+    as_of: Moment | None = None
+    tag: Name | None = None
+    limit: Limit | None = None
+    format: Literal["csv", "tsv", "parquet", "json", "arrow"] = "csv"
+
+
+class Error(BaseModel):
+    """Every error."""
+
+    error: str
+    message: str
+    position: dict[str, int | None] | None = None
+    nearest: list[str] = []
+    detail: dict[str, Any] | None = None
+    request_id: str
+
+
+class Whoami(BaseModel):
+    """Who asks."""
+
+    name: str
+    scopes: list[str]
+    tables: list[str] | None
+    auth: bool
+
+
+class ColumnShown(BaseModel):
+    """A column."""
+
+    name: str
+    type: str
+    nullable: bool
+
+
+class TableShown(BaseModel):
+    """A table; the last fields stand in the answer for one table only."""
+
+    name: str
+    status: str
+    error: str | None
+    version: int | None
+    rows: int | None
+    bytes: int | None
+    blocks: int | None
+    staleness_s: float | None
+    columns: list[ColumnShown] | None = None
+    time_column: str | None = None
+    sort_by: list[str] | None = None
+    tags: dict[str, int] | None = None
+
+
+class TablesShown(BaseModel):
+    """All tables that the caller may know of."""
+
+    tables: list[TableShown]
+
+
+class JobShown(BaseModel):
+    """A job."""
+
+    id: str
+    kind: str
+    state: str
+    created: int
+    ended: int | None
+    table: str | None
+    sql: str | None
+    format: str
+    attempt: int
+    progress: dict[str, int]
+    error: dict[str, Any] | None
+    written: dict[str, Any] | None
+    result: dict[str, Any] | None
+
+
+class JobsShown(BaseModel):
+    """Jobs, the newest first."""
+
+    jobs: list[JobShown]
+
+
+def at_of(asked: Question) -> At | dict[str, At]:
+    """Which versions a question is about. Raises Invalid."""
+    if sum(one is not None for one in (asked.version, asked.as_of, asked.tag)) > 1:
+        raise Invalid("a query takes one of version, as_of and tag, found more: drop the others")
+    if isinstance(asked.version, dict):
+        return {name: At(version=version) for name, version in asked.version.items()}
+    if isinstance(asked.tag, dict):
+        return {name: At(tag=tag) for name, tag in asked.tag.items()}
+    return At(version=asked.version, as_of=asked.as_of, tag=asked.tag)

@@ -1,0 +1,188 @@
+"""Answers that are made while they are read.
+
+Rules:
+- The first piece is made before the status is sent: an error until then is an answer of its own.
+- A piece is made only when the one before it was taken: memory does not grow with the answer, nor with a slow client.
+- A client that takes nothing for ``stall_s``, or is not done after ``answer_s``, is let go, and so is what it held.
+- After the first byte an error leaves the answer unfinished: chunked, without its end. HTTP/1.0 has no chunks, so there the
+  whole answer is made first, on disk, and its length is said.
+- Whatever happens, the rows are closed.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
+from typing import IO, Protocol, TypeVar
+
+import anyio
+from anyio import to_thread
+from anyio.lowlevel import RunVar
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from reader.http.problems import Problem
+
+__all__ = ["Held", "Patience", "Streamed", "first_piece", "in_thread"]
+
+T = TypeVar("T")
+
+_THREADS = 512
+"""Calls that wait for queries at once; admission keeps them far below."""
+_SPOOLED = 8 << 20
+_END = object()
+
+
+class Patience:
+    """How long a client may take."""
+
+    def __init__(self, stall_s: float, answer_s: float) -> None:
+        self.stall_s = stall_s
+        self.answer_s = answer_s
+
+
+class Held(Protocol):
+    """What an answer holds until it is over."""
+
+    def cancel(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+async def in_thread(call: Callable[[], T]) -> T:
+    """Run a call that may wait for long in a thread of its own kind."""
+    return await to_thread.run_sync(call, limiter=_limiter())
+
+
+_of_loop: RunVar[anyio.CapacityLimiter | None] = RunVar("blockstore_queries", None)
+
+
+def _limiter() -> anyio.CapacityLimiter:
+    """One an event loop: queries never take the threads of small requests."""
+    found = _of_loop.get(None)
+    if found is None:
+        found = anyio.CapacityLimiter(_THREADS)
+        _of_loop.set(found)
+    return found
+
+
+async def first_piece(receive: Receive, pieces: Iterator[bytes], held: Held) -> bytes:
+    """The first piece; what is held is let go if there is none, or nobody waits for it any more."""
+    found: list[bytes] = []
+
+    async def make() -> None:
+        found.append(await in_thread(lambda: next(pieces)))
+
+    try:
+        await _while_there(receive, held, make)
+        if not found:
+            raise Problem(408, "the client went away before the first row came")
+    except BaseException:
+        held.cancel()
+        with anyio.CancelScope(shield=True):
+            await in_thread(held.close)
+        raise
+    return found[0]
+
+
+async def _while_there(receive: Receive, held: Held, work: Callable[[], Awaitable[None]]) -> None:
+    """Do the work; stop it when the client goes away."""
+    failed: list[Exception] = []
+    async with anyio.create_task_group() as group:
+
+        async def watch() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            held.cancel()
+            group.cancel_scope.cancel()
+
+        async def run() -> None:
+            try:
+                await work()
+            except Exception as error:  # noqa: BLE001 - raised again below, without a group around it
+                failed.append(error)
+            group.cancel_scope.cancel()
+
+        group.start_soon(watch)
+        group.start_soon(run)
+    if failed:
+        raise failed[0]
+
+
+class Streamed(Response):
+    """Pieces from an iterator that blocks; ``held`` is cancelled when the client goes, and closed in any case."""
+
+    def __init__(
+        self,
+        first: bytes,
+        pieces: Iterator[bytes],
+        held: Held,
+        patience: Patience,
+        *,
+        media_type: str,
+        headers: Mapping[str, str],
+    ) -> None:
+        self._first = first
+        self._pieces = pieces
+        self._held = held
+        self._patience = patience
+        self.status_code = 200
+        self.media_type = media_type
+        self.background = None
+        self.init_headers(dict(headers))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            with anyio.fail_after(self._patience.answer_s):
+                if scope.get("http_version", "1.1") == "1.0":
+                    await self._whole(receive, send)
+                else:
+                    await _while_there(receive, self._held, partial(self._stream, send))
+        except TimeoutError:
+            raise Problem(
+                503,
+                f"the answer was not taken within {self._patience.answer_s:g} s: ask for less, or start a job",
+            ) from None
+        finally:
+            self._held.cancel()
+            with anyio.CancelScope(shield=True):
+                await in_thread(self._held.close)
+
+    async def _stream(self, send: Send) -> None:
+        await self._send(send, {"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        piece: bytes | object = self._first
+        while piece is not _END:
+            await self._send(send, {"type": "http.response.body", "body": piece, "more_body": True})
+            piece = await in_thread(lambda: next(self._pieces, _END))
+        await self._send(send, {"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _whole(self, receive: Receive, send: Send) -> None:
+        with tempfile.SpooledTemporaryFile(max_size=_SPOOLED) as file:
+            await _while_there(receive, self._held, partial(self._spool, file))
+            size = file.tell()
+            file.seek(0)
+            self.headers["content-length"] = str(size)
+            await self._send(
+                send, {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+            )
+            while data := await to_thread.run_sync(file.read, 1 << 20):
+                await self._send(send, {"type": "http.response.body", "body": data, "more_body": True})
+            await self._send(send, {"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _spool(self, file: IO[bytes]) -> None:
+        def write() -> None:
+            file.write(self._first)
+            for piece in self._pieces:
+                file.write(piece)
+
+        await in_thread(write)
+
+    async def _send(self, send: Send, message: Message) -> None:
+        try:
+            with anyio.fail_after(self._patience.stall_s):
+                await send(message)
+        except TimeoutError:
+            raise Problem(
+                408, f"the client took nothing for {self._patience.stall_s:g} s and was let go"
+            ) from None

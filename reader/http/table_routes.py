@@ -1,0 +1,221 @@
+"""What tables there are, how fresh they are, their blocks, history, tags, and what lies between two versions."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request
+from starlette.responses import Response
+
+from blockstore.cli.schema_text import type_name
+from blockstore.errors import Invalid
+from blockstore.format.block import BlockMeta
+from blockstore.format.fields import required
+from blockstore.index.entry import Entry
+from blockstore.names import is_ulid
+from blockstore.service.pages.columns import encode
+from blockstore.service.pages.detail import encode_detail
+from blockstore.service.pages.serving import json_answer
+from blockstore.table import Table
+from reader.http.callers import Here, Known, Reading
+from reader.http.gateway import Gateway
+from reader.http.query_routes import ERRORS
+from reader.http.shapes import ColumnShown, TableShown, TablesShown, Whoami
+from reader.http.tokens import Caller
+from reader.tables import At, TableView
+
+__all__ = ["router"]
+
+router = APIRouter(responses=ERRORS, tags=["tables"])
+
+Name = Annotated[
+    str, Path(description="The table's name; a slash in it may be written as it is", max_length=1_000)
+]
+Version = Annotated[int | None, Query(ge=1, le=2**63 - 1)]
+Moment = Annotated[str | None, Query(max_length=64, description="ISO 8601, or milliseconds since the epoch")]
+Tag = Annotated[str | None, Query(max_length=1_000)]
+
+
+@router.get("/v1/whoami")
+def whoami(gateway: Here, caller: Known) -> Whoami:
+    """Whose token this is, and what it may do."""
+    tables = None if caller.tables is None else sorted(caller.tables)
+    return Whoami(name=caller.name, scopes=sorted(caller.scopes), tables=tables, auth=bool(gateway.tokens))
+
+
+@router.get("/v1/tables")
+def tables(gateway: Here, caller: Reading) -> TablesShown:
+    """Every table, and how stale what is known of it is."""
+    return TablesShown(tables=[_shown(view) for view in gateway.tables.views(caller.tables)])
+
+
+@router.get("/v1/tables/{table:path}/blocks")
+def blocks(
+    gateway: Here,
+    caller: Reading,
+    table: Name,
+    version: Version = None,
+    as_of: Moment = None,
+    tag: Tag = None,
+) -> dict[str, object]:
+    """The blocks of one version."""
+    snapshot = gateway.tables.snapshot(table, _at(version, as_of, tag), caller.tables)
+    shown = [
+        {**_block(block.meta), "version": block.version or None, "excepted": sorted(block.excepted)}
+        for block in snapshot.blocks
+    ]
+    return {"table": table, "version": snapshot.version, "blocks": shown}
+
+
+@router.get("/v1/tables/{table:path}/history")
+def history(
+    gateway: Here,
+    caller: Reading,
+    table: Name,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+    before: Version = None,
+) -> dict[str, object]:
+    """The newest versions, or those before one; the newest first, as far back as the index is kept."""
+    handle = _handle(gateway, table, caller)
+    newest = handle.log.poll().version
+    last = newest if before is None else min(newest, before - 1)
+    first = max(1, last - limit + 1)
+    found = [] if last < 1 else list(handle.log.entries(first, last))
+    entries = [_entry(entry) for entry in reversed(found)]
+    oldest = found[0].id if found else 1
+    return {"table": table, "entries": entries, "more": bool(found) and oldest == first and first > 1}
+
+
+@router.get("/v1/tables/{table:path}/diff")
+def diff(
+    gateway: Here,
+    caller: Reading,
+    table: Name,
+    from_: Annotated[int, Query(alias="from", ge=1, le=2**63 - 1)],
+    to: Annotated[int, Query(ge=1, le=2**63 - 1)],
+) -> dict[str, object]:
+    """How to come from one version to the other."""
+    found = _handle(gateway, table, caller).diff(from_, to)
+    return {
+        "table": table,
+        "from": found.before,
+        "to": found.after,
+        "added": [_block(meta) for meta in found.added],
+        "removed": [_block(meta) for meta in found.removed],
+        "hidden": {ulid: list(sources) for ulid, sources in found.excepted.items()},
+        "rows": found.rows,
+        "schema_changed": found.schema_changed,
+    }
+
+
+@router.get("/v1/tables/{table:path}/tags")
+def tags(gateway: Here, caller: Reading, table: Name) -> dict[str, object]:
+    """The names that keep versions readable."""
+    found = _handle(gateway, table, caller).log.state.tags
+    return {"table": table, "tags": [{"name": name, "version": found[name]} for name in sorted(found)]}
+
+
+@router.get("/v1/tables/{table:path}/timeline", response_class=Response)
+def timeline(request: Request, gateway: Here, caller: Reading, table: Name) -> Response:
+    """The blocks by time and level, as columns: what the page draws."""
+    name = gateway.tables.find(table, caller.tables)
+    return json_answer(request, encode(gateway.timelines.timeline(name)))
+
+
+@router.get("/v1/tables/{table:path}/timeline/block", response_class=Response)
+def block(
+    request: Request,
+    gateway: Here,
+    caller: Reading,
+    table: Name,
+    ulid: Annotated[str, Query(max_length=26)],
+) -> Response:
+    """Everything about one block."""
+    if not is_ulid(ulid):
+        raise Invalid(f"ulid is {ulid!r}, expected a block's ULID of 26 characters")
+    name = gateway.tables.find(table, caller.tables)
+    return json_answer(request, encode_detail(gateway.timelines.detail(name, ulid)))
+
+
+@router.get("/v1/tables/{table:path}")
+def one_table(
+    gateway: Here,
+    caller: Reading,
+    table: Name,
+    version: Version = None,
+    as_of: Moment = None,
+    tag: Tag = None,
+) -> TableShown:
+    """One table with its columns and tags, now or at a version."""
+    snapshot = gateway.tables.snapshot(table, _at(version, as_of, tag), caller.tables)
+    shown = _shown(gateway.tables.view(table, caller.tables))
+    definition = snapshot.definition
+    need = {*required(definition.schema), definition.time_column}
+    shown.version = snapshot.version
+    shown.rows = sum(block.meta.rows for block in snapshot.blocks)
+    shown.bytes = sum(block.meta.bytes for block in snapshot.blocks)
+    shown.blocks = len(snapshot.blocks)
+    shown.columns = [
+        ColumnShown(name=field.name, type=type_name(field.type), nullable=field.name not in need)
+        for field in definition.schema
+    ]
+    shown.time_column = definition.time_column
+    shown.sort_by = list(definition.sort_by)
+    handle = gateway.tables.table(table, caller.tables)
+    shown.tags = dict(sorted(handle.log.state.tags.items())) if handle.indexed else {}
+    return shown
+
+
+def _at(version: int | None, as_of: str | None, tag: str | None) -> At:
+    moment: object = int(as_of) if as_of is not None and as_of.isascii() and as_of.isdigit() else as_of
+    return At(version=version, as_of=moment, tag=tag)
+
+
+def _handle(gateway: Gateway, table: str, caller: Caller) -> Table:
+    handle = gateway.tables.table(table, caller.tables)
+    handle.poll() if handle.indexed else None
+    return handle
+
+
+def _shown(view: TableView) -> TableShown:
+    return TableShown(
+        name=view.name,
+        status=str(view.state),
+        error=view.reason,
+        version=view.version,
+        rows=view.rows,
+        bytes=view.bytes,
+        blocks=view.blocks,
+        staleness_s=None if view.staleness_s is None else round(view.staleness_s, 3),
+    )
+
+
+def _block(meta: BlockMeta) -> dict[str, object]:
+    return {
+        "ulid": meta.ulid,
+        "min_time": meta.min_time,
+        "max_time": meta.max_time,
+        "rows": meta.rows,
+        "bytes": meta.bytes,
+        "chunks": len(meta.chunks),
+        "level": meta.level,
+        "sources": len(meta.sources),
+        "labels": dict(meta.labels),
+        "producer": meta.producer,
+    }
+
+
+def _entry(entry: Entry) -> dict[str, object]:
+    return {
+        "version": entry.id,
+        "time": entry.time,
+        "operation": str(entry.operation),
+        "by": entry.by,
+        "message": entry.message,
+        "job": None if entry.job is None else {"app": entry.job.app, "batch": entry.job.batch},
+        "added": [block.meta.ulid for block in entry.add],
+        "removed": list(entry.remove),
+        "rows_added": sum(block.meta.rows for block in entry.add),
+        "tags": dict(entry.tags),
+        "schema_changed": entry.table is not None,
+    }

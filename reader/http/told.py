@@ -1,0 +1,101 @@
+"""What a gateway tells Prometheus: queries, requests, tables' freshness, cache, jobs and the bucket's bill."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import Metric
+
+from blockstore.service.metrics import BucketRequests, Source, counter, gauge, histogram, total
+from blockstore.service.requests import Billed
+from reader.jobs.record import Kind
+from reader.tables import TableState
+
+if TYPE_CHECKING:
+    from reader.http.gateway import Gateway
+
+__all__ = ["Told"]
+
+_SECONDS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_EVENTS = ("claimed", "taken_over", "done", "failed", "cancelled")
+_CLASSES = ("2xx", "3xx", "4xx", "5xx", "aborted")
+
+
+class Told:
+    """The metrics of one gateway, in its registry."""
+
+    def __init__(self, gateway: Gateway, meters: Sequence[Billed]) -> None:
+        registry = gateway.registry
+        self._gateway = gateway
+        self._requests = counter(
+            registry,
+            "blockstore_http_requests",
+            "Requests answered, by class of status.",
+            {"status": _CLASSES},
+        )
+        self._seconds = histogram(
+            registry,
+            "blockstore_http_request_seconds",
+            "From a request's head to its answer's end.",
+            _SECONDS,
+        )
+        self._events = counter(
+            registry,
+            "blockstore_job_events",
+            "What happened to jobs here.",
+            {"kind": tuple(Kind), "event": _EVENTS},
+        )
+        Source(registry, self._metrics)
+        BucketRequests(
+            registry, lambda: list(meters), prices=gateway.settings.prices, clock=gateway.world.clock
+        )
+
+    def of_request(self, method: str, status: int, seconds: float) -> None:
+        """A request has ended; status 0 for one that was never answered."""
+        self._requests.labels(f"{status // 100}xx" if status else "aborted").inc()
+        self._seconds.observe(seconds)
+
+    def of_job(self, kind: str, event: str) -> None:
+        """Something happened to a job."""
+        self._events.labels(str(kind), str(event)).inc()
+
+    def _metrics(self) -> Iterable[Metric]:
+        gateway = self._gateway
+        views = gateway.tables.views()
+        yield gauge(
+            "blockstore_table_staleness_seconds",
+            "Seconds since the table was last looked at with success.",
+            ("table",),
+            (((view.name,), view.staleness_s) for view in views if view.staleness_s is not None),
+        )
+        yield gauge(
+            "blockstore_table_version",
+            "The version that is answered.",
+            ("table",),
+            (((view.name,), view.version) for view in views if view.version is not None),
+        )
+        yield gauge(
+            "blockstore_tables",
+            "Tables, by how they are.",
+            ("state",),
+            (((str(state),), sum(view.state is state for view in views)) for state in TableState),
+        )
+        yield gauge("blockstore_queries_running", "Queries that run.", (), [((), gateway.engine.running())])
+        yield gauge("blockstore_queries_waiting", "Queries that wait.", (), [((), gateway.engine.waiting())])
+        polls = gateway.tables.counts
+        yield total("blockstore_polls", "Looks at tables.", (), [((), polls.polls)])
+        yield total("blockstore_poll_failures", "Looks at tables that failed.", (), [((), polls.failures)])
+        jobs = gateway.jobs
+        yield gauge(
+            "blockstore_jobs_running",
+            "Jobs that run here.",
+            (),
+            [((), 0 if jobs is None else jobs.runner.running)],
+        )
+        yield gauge(
+            "blockstore_cache_used_bytes",
+            "What cached chunks take on disk.",
+            (),
+            [((), gateway.cache.bytes_used())],
+        )

@@ -1,0 +1,171 @@
+"""The gateway's verbs on the command line: ``serve`` and ``token``.
+
+This module imports neither DuckDB nor the server: the command's overview loads it for its sentences.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from blockstore.cli.failure import Usage, remark
+from blockstore.cli.options import Json, Many
+from blockstore.cli.output import say, show_json
+
+if TYPE_CHECKING:
+    from reader.setting_values import GatewaySettings
+
+__all__ = ["LEAN", "serve", "token"]
+
+LEAN = frozenset({"serve", "token"})
+"""The verbs of this module that use no pandas."""
+
+
+def serve(
+    *urls: str,
+    config: Path | None = None,
+    host: str | None = None,
+    port: int | None = None,
+    no_auth: Annotated[bool, Parameter(name="--no-auth", negative="")] = False,
+) -> None:
+    """Serve SQL over tables by HTTP, with a page: the reader gateway.
+
+    It runs until it is ended (Ctrl-C, SIGTERM); then it finishes what it answers, and hands its jobs to other gateways.
+
+    Parameters
+    ----------
+    urls
+        Tables, or lakes: folders of tables. They win over those of the file.
+    config
+        The settings; see configs/reader.toml.
+    host
+        The address to listen on; it wins over the file.
+    port
+        The port to listen on; 0 takes a free one.
+    no_auth
+        Ask nobody for a token; on this machine's own address only.
+    """
+    from reader.settings import load_settings
+
+    settings = load_settings(config)
+    tables = replace(settings.tables, urls=urls) if urls else settings.tables
+    if not tables.urls:
+        raise Usage("serve was given no URL: name tables or lakes, or a --config with urls in [tables]")
+    listening = settings.http.listening
+    listening = replace(
+        listening,
+        host=listening.host if host is None else host,
+        port=listening.port if port is None else port,
+    )
+    settings = replace(settings, tables=tables, http=replace(settings.http, listening=listening))
+    _check_gate(settings, no_auth)
+    if no_auth:
+        settings = replace(settings, tokens=())
+    _run(settings)
+
+
+def token(
+    name: str,
+    /,
+    *,
+    scope: Annotated[tuple[Literal["read", "write", "admin"], ...], Parameter(negative="")] = ("read",),
+    table: Annotated[Many, Parameter(name="--table", negative="")] = (),
+    json: Json = False,
+) -> None:
+    """Make a token for the gateway: shown once, and its hash for the configuration.
+
+    Parameters
+    ----------
+    name
+        Who will hold it.
+    scope
+        What it may do: read, write (upload), admin. Repeat it for several.
+    table
+        A table that it may know of; repeat it for several. All if none is named.
+    json
+        Print JSON.
+    """
+    from blockstore.world import World
+    from reader.http.tokens import Scope, Token, fresh, hashed
+
+    made = fresh(World.real().ids)
+    tables = list(table)
+    entry = Token(
+        name=name,
+        sha256=hashed(made),
+        scopes=frozenset(Scope(one) for one in scope),
+        tables=frozenset(tables) if tables else None,
+    )
+    scopes = [str(one) for one in sorted(entry.scopes)]
+    if json:
+        show_json(
+            {
+                "name": name,
+                "token": made,
+                "sha256": entry.sha256,
+                "scopes": list(scopes),
+                "tables": tables or None,
+            }
+        )
+        return
+    say(made)
+    remark(
+        "the token is shown this once; put its hash into the gateway's configuration and start the gateway again:"
+    )
+    lines = [f"[tokens.{_quoted(name)}]", f'sha256 = "{entry.sha256}"', f"scopes = {_list(scopes)}"]
+    if tables:
+        lines.append(f"tables = {_list(tables)}")
+    remark("\n" + "\n".join(lines))
+
+
+def _check_gate(settings: GatewaySettings, no_auth: bool) -> None:
+    from blockstore.errors import Invalid
+
+    listening = settings.http.listening
+    if listening.off:
+        raise Invalid("[http] has no address to listen on: set listen, or say --host and --port")
+    if no_auth and not listening.loopback:
+        raise Invalid(
+            f"--no-auth with {listening.host} would let everybody in: listen on 127.0.0.1, or make tokens with "
+            "blockstore token"
+        )
+    if not no_auth and not settings.tokens:
+        raise Invalid(
+            "no token is configured, so nobody could ask: make one with blockstore token NAME, or say --no-auth to serve "
+            "this machine only"
+        )
+
+
+def _run(settings: GatewaySettings) -> None:
+    from blockstore.service.logs import set_up
+    from blockstore.service.serving import Server
+    from blockstore.world import World
+    from reader.http.app import application
+    from reader.http.gateway import Gateway
+
+    set_up(settings.log)
+    over = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: over.set())
+    gateway = Gateway(settings, World.real())
+    try:
+        with Server(application(gateway), settings.http.listening) as server:
+            gateway.start()
+            say(f"serving {', '.join(settings.tables.urls)} at {server.url}")
+            while server.alive and not over.wait(1.0):
+                pass
+    finally:
+        gateway.close()
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _list(texts: list[str]) -> str:
+    return "[" + ", ".join(_quoted(text) for text in texts) + "]"
