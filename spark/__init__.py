@@ -17,15 +17,29 @@ if TYPE_CHECKING:
     from spark.appending import append
     from spark.merging import merge_engine
     from spark.overwriting import overwrite
-    from spark.reading import read
+    from spark.reading import How, how, read
     from spark.registering import register
     from spark.streaming.batch import foreach_batch
+    from spark.written import Written
 
-__all__ = ["append", "foreach_batch", "merge_engine", "overwrite", "read", "register"]
+__all__ = [
+    "How",
+    "Written",
+    "append",
+    "foreach_batch",
+    "how",
+    "merge_engine",
+    "overwrite",
+    "read",
+    "register",
+]
 
 _HOMES = {
+    "How": "spark.reading",
+    "Written": "spark.written",
     "append": "spark.appending",
     "foreach_batch": "spark.streaming.batch",
+    "how": "spark.reading",
     "merge_engine": "spark.merging",
     "overwrite": "spark.overwriting",
     "read": "spark.reading",

@@ -22,6 +22,7 @@ from blockstore.predicate.nodes import TRUE
 from blockstore.scan.chunk import HIDDEN, ScanGroup
 from blockstore.scan.plan import ScanPlan
 from spark.filters import quoted, to_spark
+from spark.reach import PATTERN_CHARACTERS, path_of_chunks
 from spark.settings import held
 from spark.types import native_can_read, spark_schema
 
@@ -29,8 +30,6 @@ __all__ = ["native_frame", "obstacle"]
 
 SOURCE = "_source"
 MOST_GROUPS = 32
-PATTERN_CHARACTERS = frozenset("{[*?\\%")
-"""What Spark takes for a pattern or an escape in a path."""
 
 _OPTIONS = {
     "ignoreMissingFiles": "false",
@@ -42,7 +41,7 @@ _OPTIONS = {
 _LIST_HERE = {"spark.sql.sources.parallelPartitionDiscovery.threshold": str(2**31 - 1)}
 
 
-def obstacle(plan: ScanPlan, bucket: ReadBucket) -> str | None:
+def obstacle(session: Any, plan: ScanPlan, bucket: ReadBucket) -> str | None:
     """Why Spark's own reader cannot read this plan, as the end of a sentence; None if it can."""
     hidden = sorted(set(plan.needed) & set(HIDDEN.names))
     if hidden:
@@ -56,10 +55,13 @@ def obstacle(plan: ScanPlan, bucket: ReadBucket) -> str | None:
         return "the condition has no counterpart in Spark"
     if len(plan.groups()) > MOST_GROUPS:
         return f"its chunks must be read in {len(plan.groups())} different ways"
+    if not plan.chunks:
+        return None
+    path_of = path_of_chunks(session, bucket, plan.chunks[0].key)
+    if isinstance(path_of, str):
+        return path_of
     for chunk in plan.chunks:
-        path = bucket.path_of(chunk.key)
-        if path is None:
-            return f"{bucket.url} is no folder of this machine"
+        path = path_of(chunk.key)
         if not PATTERN_CHARACTERS.isdisjoint(path):
             return f"Spark takes {path} for a pattern"
     return None
@@ -98,7 +100,9 @@ def _group_frame(session: Any, plan: ScanPlan, group: ScanGroup, bucket: ReadBuc
         columns.append((column.cast(kind) if read.widened else column).alias(name))
     if group.sources is not None or group.excepted is not None:
         fields.append(pa.field(SOURCE, pa.string()))
-    paths = [f"file://{bucket.path_of(chunk.key)}" for chunk in group.chunks]
+    path_of = path_of_chunks(session, bucket, group.chunks[0].key)
+    assert not isinstance(path_of, str), "a plan whose chunks Spark does not reach has an obstacle"
+    paths = [path_of(chunk.key) for chunk in group.chunks]
     frame = session.read.options(**_OPTIONS).schema(spark_schema(pa.schema(fields))).parquet(*paths)
     if group.sources is not None:
         frame = frame.where(sf.col(SOURCE).isin(sorted(group.sources)))

@@ -1,6 +1,6 @@
-"""The data source's read side: chunks that can match, gathered into Spark partitions and read by pyarrow.
+"""The data source's read side: chunks that can match, shared out to Spark's tasks and read by pyarrow.
 
-- Chunks are pruned on the driver; a task is handed its own chunks and nothing of the others.
+- Chunks are pruned on the driver; a task is handed its own chunks, or its part of a large one, and nothing of the others.
 - Every value is as it was: filters of the scan are applied exactly, and what Spark's types cannot hold is an error.
 - Spark pickles the reader before it asks for partitions, so that the plan is made when the reader is, and again when
   Spark offers filters; what only the driver needs does not travel.
@@ -20,24 +20,25 @@ from blockstore.bucket import open_bucket
 from blockstore.predicate.nodes import FALSE
 from blockstore.predicate.parse import Predicate, parse
 from blockstore.scan.chunk import ScanChunk
-from blockstore.scan.execute import read_plan
+from blockstore.scan.execute import read_part, read_plan
 from blockstore.scan.plan import ScanPlan
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
 from spark.batches import conform
 from spark.filters import from_spark
 from spark.options import ReadOptions
+from spark.shares import Share, shares
 from spark.types import batch_schema
 
-__all__ = ["ChunksPartition", "FilteringReader", "SnapshotReader", "gathered"]
+__all__ = ["FilteringReader", "SharesPartition", "SnapshotReader", "gathered"]
 
 
-class ChunksPartition(InputPartition):
-    """The chunks that one task reads."""
+class SharesPartition(InputPartition):
+    """What one task reads."""
 
-    def __init__(self, chunks: tuple[ScanChunk, ...]) -> None:
+    def __init__(self, run: tuple[Share, ...]) -> None:
         super().__init__(None)
-        self.chunks = chunks
+        self.run = run
 
 
 class SnapshotReader(DataSourceReader):
@@ -56,15 +57,21 @@ class SnapshotReader(DataSourceReader):
         return {**self.__dict__, "_snapshot": None, "_chunks": ()}
 
     def partitions(self) -> list[InputPartition]:
-        return [ChunksPartition(chunks) for chunks in gathered(self._chunks, self._partition_bytes)]
+        return [SharesPartition(run) for run in shares(self._chunks, self._partition_bytes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, ChunksPartition)
+        assert isinstance(partition, SharesPartition)
         pa.set_cpu_count(1)
         world = World.real()
-        mine = replace(self._plan, chunks=partition.chunks)
+        bucket = open_bucket(self._url, world)
         wanted = batch_schema(self._schema)
-        for batch in read_plan(open_bucket(self._url, world), mine, world):
+        mine = replace(self._plan, chunks=tuple(share.chunk for share in partition.run))
+        if len(partition.run) == 1 and partition.run[0].parts > 1:
+            (share,) = partition.run
+            batches: Iterable[pa.RecordBatch] = read_part(bucket, mine, part=share.part, parts=share.parts)
+        else:
+            batches = read_plan(bucket, mine, world)
+        for batch in batches:
             yield conform(batch, wanted)
 
     def _plan_with(self, certain: Predicate) -> None:

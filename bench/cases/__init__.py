@@ -12,6 +12,8 @@ from bench.cases.open import OPEN_CASES
 from bench.cases.poll import POLL
 from bench.cases.poll_million import POLL_MILLION
 from bench.cases.query import COUNT, GROUP_BY, POINT
+from bench.cases.spark_append import SPARK_APPEND
+from bench.cases.spark_read import SPARK_READ
 from bench.cases.sync import SYNC
 
 __all__ = ["CASES", "select"]
@@ -31,6 +33,8 @@ CASES = {
         COUNT,
         MERGE_WIDE,
         MERGE_SMALL,
+        SPARK_APPEND,
+        SPARK_READ,
     )
 }
 

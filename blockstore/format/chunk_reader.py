@@ -22,7 +22,7 @@ from blockstore.bucket.api import ReadBucket, read_file
 from blockstore.errors import AccessDenied, Corrupt, ObjectMissing
 from blockstore.format.block import ChunkFile
 
-__all__ = ["read_batches", "read_chunk"]
+__all__ = ["read_batches", "read_chunk", "read_part"]
 
 _WHOLE = 4 * 1024 * 1024
 
@@ -55,6 +55,36 @@ def read_batches(
         yield from parquet.iter_batches(
             batch_size=batch_rows, columns=_present(parquet, columns), use_threads=False
         )
+
+
+def read_part(
+    bucket: ReadBucket,
+    key: str,
+    file: ChunkFile,
+    columns: Sequence[str] | None = None,
+    *,
+    part: int,
+    parts: int,
+    batch_rows: int = 65_536,
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """One of ``parts`` runs of the chunk's row groups, batch by batch, each with the position of its first row.
+
+    Every row is in exactly one of the runs; where there are more parts than row groups, some are empty.
+    """
+    with _opened(bucket, key, file, verify=False) as parquet:
+        groups = parquet.metadata.num_row_groups
+        mine = range(part * groups // parts, (part + 1) * groups // parts)
+        position = sum(parquet.metadata.row_group(group).num_rows for group in range(mine.start))
+        if not mine:
+            return
+        for batch in parquet.iter_batches(
+            batch_size=batch_rows,
+            row_groups=list(mine),
+            columns=_present(parquet, columns),
+            use_threads=False,
+        ):
+            yield position, batch
+            position += batch.num_rows
 
 
 @contextmanager

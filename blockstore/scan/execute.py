@@ -9,19 +9,21 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pyarrow as pa
 
 from blockstore.bucket.api import ReadBucket
 from blockstore.errors import Corrupt, ObjectMissing
-from blockstore.format.chunks import read_batches
+from blockstore.format.chunk_reader import read_batches
+from blockstore.format.chunk_reader import read_part as read_chunk_part
 from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.plan import ScanPlan
 from blockstore.scan.rows import RowReader
 from blockstore.world import World
 
-__all__ = ["count_each", "count_rows", "read_plan"]
+__all__ = ["count_each", "count_rows", "read_part", "read_plan"]
 
 _SMALL_BYTES = 16 * 1024 * 1024
 _WINDOW_BYTES = 64 * 1024 * 1024
@@ -33,6 +35,22 @@ def read_plan(
 ) -> pa.RecordBatchReader:
     """The rows of the plan, batch by batch; ``verify`` compares each chunk's SHA-256, for which it is held whole."""
     return pa.RecordBatchReader.from_batches(plan.output_schema, _batches(bucket, plan, world, verify))
+
+
+def read_part(bucket: ReadBucket, plan: ScanPlan, *, part: int, parts: int) -> Iterator[pa.RecordBatch]:
+    """The rows of one of ``parts`` runs of row groups of the plan's only chunk: what several processes share a large one by."""
+    (chunk,) = plan.chunks
+    reader = RowReader(plan)
+    stored = reader.stored_columns(chunk)
+    if not stored:
+        yield from reader.constant_batches(chunk) if part == 0 else ()
+        return
+    with _blaming(chunk):
+        pieces = read_chunk_part(bucket, chunk.key, chunk.file, stored, part=part, parts=parts)
+        for position, batch in pieces:
+            rows = reader.rows(chunk, batch, position)
+            if rows.num_rows:
+                yield rows
 
 
 def count_rows(bucket: ReadBucket, plan: ScanPlan, world: World) -> int:
@@ -98,12 +116,24 @@ def _chunk_batches(
         yield from reader.constant_batches(chunk)
         return
     position = 0
-    try:
+    with _blaming(chunk):
         for batch in read_batches(bucket, chunk.key, chunk.file, stored, verify=verify):
             rows = reader.rows(chunk, batch, position)
             position += batch.num_rows
             if rows.num_rows:
                 yield rows
+    if position != chunk.file.rows:
+        raise Corrupt(
+            f"block {chunk.block}: {chunk.file.path} holds {position:,} rows, expected {chunk.file.rows:,} as its "
+            "meta.json says: restore it from a copy"
+        )
+
+
+@contextmanager
+def _blaming(chunk: ScanChunk) -> Iterator[None]:
+    """Name the block of a chunk that cannot be read (R11)."""
+    try:
+        yield
     except ObjectMissing as error:
         raise ObjectMissing(
             f"block {chunk.block} cannot be read: {chunk.file.path} is missing ({error}); take a newer snapshot, and "
@@ -111,8 +141,3 @@ def _chunk_batches(
         ) from error
     except Corrupt as error:
         raise Corrupt(f"block {chunk.block} cannot be read: {error}") from error
-    if position != chunk.file.rows:
-        raise Corrupt(
-            f"block {chunk.block}: {chunk.file.path} holds {position:,} rows, expected {chunk.file.rows:,} as its "
-            "meta.json says: restore it from a copy"
-        )

@@ -24,11 +24,13 @@ from bench.targets import TARGETS, Bound, Target
 from bench.worker import Answer, Request, answer
 
 HERE = ("floor", "ours", "ours-durable", "ours-aged", "duckdb")
+ELSEWHERE = {"append16", "spark_append", "spark_read"}
+"""Tested by themselves: they start processes of their own."""
 PAIRS = [
     (case.name, peer)
     for case in CASES.values()
     for peer in HERE
-    if peer in case.peers and case.name != "append16"
+    if peer in case.peers and case.name not in ELSEWHERE
 ]
 
 

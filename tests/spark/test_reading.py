@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,6 +144,63 @@ def test_the_data_source_can_be_insisted_on(spark_session: SparkSession, url: st
     found = bs_spark.read(spark_session, url, native=False, columns=["delay"], where="origin = 'EWR'")
     assert sorted(row.delay for row in found.collect()) == [10, 20, 30]
     assert found.inputFiles() == []
+
+
+def test_a_read_says_who_reads_and_why(
+    spark_session: SparkSession, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, logger="blockstore.spark"):
+        found = bs_spark.read(spark_session, url, where="at >= TIMESTAMP '2024-01-03'")
+    told = bs_spark.how(found)
+    assert (told.engine, told.version, told.chunks, told.rows) == ("native", 4, 1, 3)
+    assert "version 4 by Spark's Parquet reader" in caplog.text
+    assert bs_spark.how(spark_session, url, where="at >= TIMESTAMP '2024-01-03'") == told
+    forced = bs_spark.read(spark_session, url, engine="python")
+    assert (bs_spark.how(forced).engine, forced.inputFiles()) == ("python", [])
+    hidden = bs_spark.how(spark_session, url, columns=["_source"])
+    assert (hidden.engine, hidden.reason) == ("python", "_source must be computed from the index")
+    with pytest.raises(bs.Invalid, match="is not one that"):
+        bs_spark.how(found.where("delay > 1"))
+    with pytest.raises(bs.Invalid, match="expected one of 'auto', 'native', 'python'"):
+        bs_spark.read(spark_session, url, engine="fast")
+    with pytest.raises(bs.Invalid, match="drop native"):
+        bs_spark.read(spark_session, url, engine="python", native=True)
+
+
+def test_the_version_of_a_tag(spark_session: SparkSession, read: Read, url: str) -> None:
+    bs.open(url).tag("checked", version=2)
+    assert sorted(row.delay for row in read(spark_session, url, tag="checked").collect()) == [-1, 1, 10]
+    with pytest.raises(Exception, match="its tags: 'checked'"):
+        read(spark_session, url, tag="other").count()
+
+
+def test_a_listing_shows_what_no_entry_names_yet(spark_session: SparkSession, read: Read, url: str) -> None:
+    table = bs.open(url)
+    table.alter(properties={"sync_delay": "0s"})
+    late = pa.table({"origin": ["BOS"], "at": [0], "delay": [99]}, schema=table.definition.schema)
+    table.append(late, publish=False)
+    assert read(spark_session, url).count() == 9
+    found = read(spark_session, url, discovery="list")
+    assert found.count() == 10
+    assert [row.delay for row in found.where("origin = 'BOS'").collect()] == [99]
+    table.append(late, publish=False)
+    assert found.count() == 10, "a DataFrame is the listing that it was made from"
+
+
+def test_a_large_chunk_is_shared_by_tasks(
+    spark_session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = str(tmp_path / "large")
+    make = BlockWriter.__init__
+    monkeypatch.setattr(BlockWriter, "__init__", lambda *a, **o: make(*a, **{**o, "row_group_rows": 1_000}))
+    schema = pa.schema([("id", pa.int64()), ("text", pa.string())])
+    table = bs.create(url, schema=schema)
+    table.append(
+        pa.table({"id": list(range(8_000)), "text": [f"{n * 7919:x}" for n in range(8_000)]}, schema=schema)
+    )
+    found = by_format(spark_session, url, partition_size="8KiB", columns="id,_row_id")
+    assert found.rdd.getNumPartitions() > 3
+    assert found.where("id = _row_id").count() == found.select("id").distinct().count() == 8_000
 
 
 def test_columns_as_one_text_are_refused(spark_session: SparkSession, url: str) -> None:
