@@ -10,6 +10,7 @@ travels between them are pickles of the plan and of the tasks' answers.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -51,7 +52,16 @@ class TasksWriter(DataSourceArrowWriter):
                 f"Spark handed {len(messages)} task answers to the commit and {len(messages) - len(answers)} are not ours, so "
                 "rows could be missing: nothing was committed, run the job again"
             )
+        _be_heard()
         commit(self._plan, [answer.written for answer in answers if answer.written], World.real())
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Delete nothing: the chunks may belong to a block that is complete already."""
+
+
+def _be_heard() -> None:
+    """Let what a write did be read: Spark makes the process of the commit, and nobody else gives it a log."""
+    logger = logging.getLogger("blockstore")
+    if not logger.hasHandlers():
+        logger.addHandler(logging.StreamHandler())
+        logger.setLevel(logging.INFO)

@@ -218,7 +218,8 @@ class TestPushedFilters:
     def test_filters_prune_and_stay_exact(
         self, spark_session: SparkSession, url: str, pushdown: None
     ) -> None:
-        rows = by_format(spark_session, url, filters="true", partition_size="1")
+        size = max(file.bytes for block in bs.open(url).snapshot().blocks for file in block.meta.chunks)
+        rows = by_format(spark_session, url, filters="true", partition_size=str(size))
         assert rows.rdd.getNumPartitions() == 3
         few = rows.where(
             "at >= timestamp'2024-01-03 12:00:00' - interval 14 hours and delay <> 3 and origin like '%A'"

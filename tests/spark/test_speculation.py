@@ -1,0 +1,102 @@
+"""Speculation on a real cluster: a standalone master and two workers on different loopback addresses.
+
+Spark only tries a slow task a second time on another host, so that nothing smaller shows it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+
+import blockstore as bs
+
+ROOT = Path(__file__).parent.parent.parent
+
+CHILD = """
+import json, sys, time
+from pathlib import Path
+from pyspark import TaskContext
+import spark as bs_spark
+from tests.end_to_end.spark_driver import builder
+
+url, master = sys.argv[1:]
+session = builder(master).config("spark.speculation", "true").config("spark.speculation.interval", "100ms") \
+    .config("spark.speculation.quantile", "0.5").config("spark.speculation.minTaskRuntime", "100ms").getOrCreate()
+session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "1000")
+
+def slow_once(batches):
+    yield from batches
+    task = TaskContext.get()
+    if task.partitionId() == 0 and task.attemptNumber() == 0:
+        time.sleep(240)     # Spark kills it once the other attempt has won
+
+rows = session.range(0, 40_000, 1, 4)
+rows = rows.mapInArrow(slow_once, rows.schema)
+print(json.dumps({"rows": bs_spark.append(rows, url, buffer_bytes=16_000, tune=False).rows}))
+session.stop()
+"""
+
+
+@pytest.fixture
+def master(tmp_path: Path) -> Iterator[str]:
+    """The address of a master with two workers of one core each."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"spark://127.0.0.1:{port}"
+    with contextlib.ExitStack() as stack:
+        start(stack, tmp_path, "master.Master", "127.0.0.1", "--port", str(port), "--webui-port", "0")
+        for host in ("127.0.0.1", "127.0.0.2"):
+            work = ["--work-dir", str(tmp_path / host), "--cores", "1", "--memory", "1g", "--webui-port", "0"]
+            start(stack, tmp_path, "worker.Worker", host, *work, address)
+        yield address
+
+
+def start(stack: contextlib.ExitStack, folder: Path, kind: str, host: str, *arguments: str) -> None:
+    log = stack.enter_context((folder / f"{kind}-{host}.log").open("wb"))
+    process = subprocess.Popen(
+        [
+            str(Path(pyspark.__file__).parent / "bin" / "spark-class"),
+            f"org.apache.spark.deploy.{kind}", "--host", host, *arguments,
+        ],
+        cwd=ROOT, stdout=log, stderr=log, start_new_session=True,
+        env={**os.environ, "SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "256m", "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+
+    def end() -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    stack.callback(end)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_of_a_task_that_ran_twice_on_two_hosts_one_attempt_is_listed(tmp_path: Path, master: str) -> None:
+    """Slow because it starts a cluster."""
+    url = str(tmp_path / "numbers")
+    child = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", CHILD, url, master],
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=500,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert child.returncode == 0, child.stderr[-3000:]
+    assert json.loads(child.stdout.splitlines()[-1]) == {"rows": 40_000}
+    (block,) = bs.open(url).snapshot().blocks
+    listed = {Path(file.path).name for file in block.meta.chunks}
+    there = {path.name for path in Path(url).glob("*/chunks/*.parquet")}
+    attempts = {name.split("-")[1] for name in there if name.startswith("000000-")}
+    assert len(attempts) == 2, "Spark tried the slow task a second time"
+    assert len({name.split("-")[1] for name in listed if name.startswith("000000-")}) == 1
+    assert sorted(bs.open(url).snapshot().scan().to_table()["id"].to_pylist()) == list(range(40_000))
