@@ -1,23 +1,27 @@
-"""Carrying out one planned job: merge, upload, commit.
+"""Carrying out planned jobs: merge, upload, commit.
 
 Rules:
 - The order is R3's and the index's: chunks, then meta.json and its checks, then the entry. A process that dies
-  anywhere in between leaves debris, and a table that reads as before.
+  anywhere in between leaves debris, and a table that reads as before; what it had uploaded whole is committed by the
+  next (``resume.py``).
 - With an index the merged block is visible by its entry alone (``visible_by: index``), never by its age. Which rows
   went in is fixed by the state that was planned on; the commit refuses if that has changed since.
 - Without one it is visible by its age, accounts for exactly the sources that were read, and replaces its inputs in the
   cover. Just before its meta.json the table is looked at again: an input that was marked, removed, or merged by another
   meanwhile drops the merge. So whoever places a no-compact mark and waits ``sync_delay`` meets every merge that took
   the block: it was dropped, or it is listed (3.1, 3.2).
+- A damaged input is quarantined, and ends its own job only. One that is gone meanwhile is a conflict: another merged it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from blockstore.errors import Conflict
+from blockstore.errors import BlockstoreError, Conflict, Fenced, NoSpace
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.sources import write_sources
+from blockstore.index.epochs import Held
 from blockstore.lifecycle.upload import finish_upload
 from blockstore.table import Table
 from compactor.change import Compact
@@ -25,9 +29,14 @@ from compactor.merge import DamagedInput, Merged, MergeEngine, MergeOptions, Mer
 from compactor.merge.result import merged_block
 from compactor.observe import Labels, Observation, observe
 from compactor.plan import PlannedJob
+from compactor.quarantine import quarantine, unreadable
 from compactor.report import JobResult, Outcome
 
-__all__ = ["Executor"]
+__all__ = ["Executor", "Watch"]
+
+Watch = Callable[[JobResult], None]
+
+_Merges = Iterator[tuple[int, Merged | BlockstoreError]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,29 +47,61 @@ class Executor:
     engine: MergeEngine
     options: MergeOptions
     skip: Labels = ()
+    held: Held | None = None
+    """The role in which merges are committed; a process that lost it is fenced."""
 
     def run(self, job: PlannedJob, seen: Observation) -> JobResult:
         """The job's result; a conflict or a damaged input is one.
 
-        Raises what is no fault of the job: Unavailable (NoSpace too), Indeterminate, AccessDenied. The same plan
+        Raises what is no fault of the job: Unavailable (NoSpace too), Indeterminate, AccessDenied, Fenced. The same plan
         can then be tried again.
         """
         started = self.table.world.clock.monotonic_s()
         try:
-            result = self._run(job, seen)
-        except Conflict as error:
-            result = JobResult(job=job, outcome=Outcome.CONFLICT, problem=str(error))
-        except DamagedInput as error:
-            result = JobResult(job=job, outcome=Outcome.DAMAGED, problem=str(error), damaged=error.ulid)
+            task = self.task_of(job, seen)
+            merged = self.engine.merge(self.table.bucket, self.table.world, task, self.options)
+            result = self.publish(job, seen, task, merged)
+        except (Conflict, DamagedInput) as error:
+            result = self._ended(job, error)
         return replace(result, seconds=self.table.world.clock.monotonic_s() - started)
 
-    def _run(self, job: PlannedJob, seen: Observation) -> JobResult:
+    def run_all(
+        self, jobs: Sequence[PlannedJob], seen: Observation, watch: Watch | None = None
+    ) -> list[JobResult]:
+        """The results of a pass; ``watch`` hears of each as it ends. Raises as ``run``.
+
+        An engine that merges many at once (``merge_all``) gets all of them together. A job for which there is no room keeps
+        none of the others from being done: NoSpace is raised at the end.
+        """
+        merge_all = getattr(self.engine, "merge_all", None)
+        results: list[JobResult] = []
+        full: NoSpace | None = None
+        for ended in self._together(merge_all, jobs, seen) if merge_all else self._in_turn(jobs, seen):
+            if isinstance(ended, NoSpace):
+                full = full or ended
+                continue
+            results.append(ended)
+            if watch is not None:
+                watch(ended)
+        if full is not None:
+            raise full
+        return results
+
+    def task_of(self, job: PlannedJob, seen: Observation) -> MergeTask:
+        """What the engine is asked. Raises DamagedInput for an input whose meta.json is no more what it was."""
         task = MergeTask(
             ulid=self.table.world.ids.ulid(),
             inputs=tuple(seen.inputs[block.ulid] for block in job.inputs),
             definition=seen.definition,
         )
-        merged = self.engine.merge(self.table.bucket, self.table.world, task, self.options)
+        if self.table.indexed:
+            metas = [item.meta for item in task.inputs]
+            for ulid, why in unreadable(self.table.bucket, self.table.world, metas).items():
+                raise DamagedInput(ulid, why)
+        return task
+
+    def publish(self, job: PlannedJob, seen: Observation, task: MergeTask, merged: Merged) -> JobResult:
+        """Make the merged rows take the place of the inputs. Raises Conflict where they may not."""
         publish = self._commit if self.table.indexed else self._leave_to_its_age
         return replace(
             publish(job, seen, task, merged),
@@ -70,6 +111,57 @@ class Executor:
             chunks=len(merged.written.files),
             notes=merged.notes,
         )
+
+    def _in_turn(self, jobs: Sequence[PlannedJob], seen: Observation) -> Iterator[JobResult | NoSpace]:
+        for job in jobs:
+            try:
+                yield self.run(job, seen)
+            except NoSpace as error:
+                yield error
+
+    def _together(
+        self, merge_all: Callable[..., _Merges], jobs: Sequence[PlannedJob], seen: Observation
+    ) -> Iterator[JobResult | NoSpace]:
+        """The jobs as one piece of work of the engine. Its errors are each one job's; others than those of ``run`` are raised
+        once all have ended."""
+        clock = self.table.world.clock
+        started = clock.monotonic_s()
+        tasks: list[MergeTask] = []
+        asked: list[PlannedJob] = []
+        for job in jobs:
+            try:
+                tasks.append(self.task_of(job, seen))
+                asked.append(job)
+            except DamagedInput as error:
+                yield self._ended(job, error)
+        failed: BlockstoreError | None = None
+        for place, answer in merge_all(self.table.bucket, self.table.world, tasks, self.options):
+            job = asked[place]
+            try:
+                if isinstance(answer, BlockstoreError):
+                    raise answer
+                result = self.publish(job, seen, tasks[place], answer)
+            except Fenced:
+                raise
+            except NoSpace as error:
+                yield error
+                continue
+            except (Conflict, DamagedInput) as error:
+                result = self._ended(job, error)
+            except BlockstoreError as error:
+                failed = failed or error
+                continue
+            yield replace(result, seconds=clock.monotonic_s() - started)
+        if failed is not None:
+            raise failed
+
+    def _ended(self, job: PlannedJob, error: Conflict | DamagedInput) -> JobResult:
+        """The result of a job that changed nothing. Raises Fenced."""
+        if isinstance(error, Fenced):
+            raise error
+        if isinstance(error, Conflict) or not quarantine(self.table, error.ulid, str(error)):
+            return JobResult(job=job, outcome=Outcome.CONFLICT, problem=str(error))
+        return JobResult(job=job, outcome=Outcome.DAMAGED, problem=str(error), damaged=error.ulid)
 
     def _commit(self, job: PlannedJob, seen: Observation, task: MergeTask, merged: Merged) -> JobResult:
         """Replace the inputs by one entry; without rows, take them away."""
@@ -82,6 +174,8 @@ class Executor:
                 read={item.meta.ulid: item.excepted for item in task.inputs},
                 read_version=seen.version,
                 parameters={"reason": str(job.reason), "details": job.details},
+                role=None if self.held is None else self.held.role,
+                epoch=None if self.held is None else self.held.epoch,
             )
         )
         return JobResult(

@@ -15,7 +15,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.definition import Definition
@@ -26,6 +26,7 @@ from blockstore.names import DELETION_MARK
 from blockstore.table import Table
 from compactor.merge import MergeInput
 from compactor.plan import Candidate
+from compactor.quarantine import contradicted
 
 __all__ = ["Labels", "Observation", "observe"]
 
@@ -43,6 +44,9 @@ class Observation:
     inputs: Mapping[str, MergeInput]
     """Every block that readers read, as a merge would read it."""
     candidates: tuple[Candidate, ...]
+    listing: Listing
+    damaged: Mapping[str, str] = field(default_factory=dict)
+    """Live blocks of which objects are missing, so that no merge need try them: ULID to what is wrong. No candidates."""
 
     def offers(self, ulid: str, wanted: MergeInput) -> bool:
         """Whether the block may be merged, and would be read as ``wanted`` says."""
@@ -63,6 +67,10 @@ def _by_index(table: Table, skip: Labels, left_out: Collection[str]) -> Observat
         for block in state.blocks
         if not _skipped(block.meta, skip)
     }
+    unmarked = [
+        one.meta for ulid, one in inputs.items() if ulid not in left_out and not _is_kept(listing, ulid)
+    ]
+    damaged = contradicted(table.bucket, listing, unmarked)
     return Observation(
         definition=state.definition,
         version=state.version,
@@ -71,8 +79,10 @@ def _by_index(table: Table, skip: Labels, left_out: Collection[str]) -> Observat
         candidates=tuple(
             _candidate(one.meta, state.definition, listing)
             for ulid, one in inputs.items()
-            if ulid not in left_out and not _is_marked(listing, ulid)
+            if ulid not in left_out and ulid not in damaged and not _is_marked(listing, ulid)
         ),
+        listing=listing,
+        damaged=damaged,
     )
 
 
@@ -101,6 +111,7 @@ def _by_listing(table: Table, skip: Labels, left_out: Collection[str]) -> Observ
             and one.meta.rows
             and is_mergeable(one.meta, definition)
         ),
+        listing=listing,
     )
 
 
@@ -118,6 +129,11 @@ def _skipped(meta: BlockMeta, skip: Labels) -> bool:
 def _is_marked(listing: Listing, ulid: str) -> bool:
     directory = listing.directories.get(ulid)
     return directory is not None and DELETION_MARK in directory.objects
+
+
+def _is_kept(listing: Listing, ulid: str) -> bool:
+    directory = listing.directories.get(ulid)
+    return directory is not None and (directory.no_compact or DELETION_MARK in directory.objects)
 
 
 def _candidate(meta: BlockMeta, definition: Definition, listing: Listing) -> Candidate:

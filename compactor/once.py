@@ -8,25 +8,26 @@ Rules:
   new was learned is the last.
 - Without an index a merge replaces its inputs only once it has aged. Until then they are work done, so a second pass
   finds nothing to do: merging what was merged waits for a later run.
-- A damaged block is left out and named in the report; the rest goes on.
+- Merges that a process had uploaded and died before it could commit are committed first (``resume.py``).
+- A damaged block is quarantined, left out and named in the report; the rest goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from blockstore.table import Table
-from compactor.execute import Executor
+from compactor.execute import Executor, Watch
 from compactor.merge import MergeEngine, MergeOptions
 from compactor.merge.local import LocalEngine
 from compactor.observe import Observation, observe
 from compactor.plan import PlannedJob, PlanSettings, plan
+from compactor.quarantine import quarantine
 from compactor.report import JobResult, Outcome, Report
+from compactor.resume import resume
 from compactor.settings import Settings
 
-__all__ = ["Watch", "compact_once", "plan_table"]
-
-Watch = Callable[[JobResult], None]
+__all__ = ["Watch", "compact_once", "merge_options", "plan_seen", "plan_table"]
 
 _CONFLICTS = 3
 """After so many passes in a row that ended in nothing but conflicts, others change the table too fast for us."""
@@ -34,7 +35,7 @@ _CONFLICTS = 3
 
 def plan_table(table: Table, settings: Settings) -> tuple[PlannedJob, ...]:
     """The jobs of the first pass, as ``compact_once`` would do them now."""
-    return _plan(observe(table, skip=settings.skip), settings)
+    return plan_seen(observe(table, skip=settings.skip), settings)
 
 
 def compact_once(
@@ -49,28 +50,31 @@ def compact_once(
         table=table,
         skip=settings.skip,
         engine=engine or LocalEngine(),
-        options=MergeOptions(
-            memory_bytes=settings.memory_bytes,
-            chunk_bytes=settings.chunk_bytes,
-            lanes=settings.concurrency,
-            work_dir=settings.work_dir,
-        ),
+        options=merge_options(settings),
     )
     left_out: dict[str, str] = {}
     merged: set[str] = set()
-    results: list[JobResult] = []
+    seen: Observation | None = observe(table, skip=settings.skip)
+    results = list(resume(table, seen=seen, skip=settings.skip))
+    if results:
+        _tell(results, watch)
+        seen = None
     passes = conflicts = 0
     while conflicts < _CONFLICTS:
-        seen = observe(table, skip=settings.skip, left_out=left_out.keys() | merged)
-        jobs = _plan(seen, settings)
+        seen = seen or observe(table, skip=settings.skip, left_out=left_out.keys() | merged)
+        left_out.update({ulid: why for ulid, why in seen.damaged.items() if quarantine(table, ulid, why)})
+        jobs = plan_seen(seen, settings)
         if not jobs:
             break
         passes += 1
-        done = [_ran(executor, job, seen, watch) for job in jobs]
+        done = executor.run_all(jobs, seen, watch)
+        seen = None
         results += done
+        known = set(left_out)
         left_out.update({result.damaged: result.problem for result in done if result.damaged is not None})
         merged.update(_inputs_by_age(done))
-        conflicts = conflicts + 1 if all(result.outcome is Outcome.CONFLICT for result in done) else 0
+        fruitful = any(result.outcome not in (Outcome.CONFLICT, Outcome.DAMAGED) for result in done)
+        conflicts = 0 if fruitful or left_out.keys() - known else conflicts + 1
     return Report(
         url=table.url,
         version=table.log.state.version if table.indexed else None,
@@ -87,14 +91,23 @@ def _inputs_by_age(done: Iterable[JobResult]) -> Iterator[str]:
             yield from (block.ulid for block in result.job.inputs)
 
 
-def _ran(executor: Executor, job: PlannedJob, seen: Observation, watch: Watch | None) -> JobResult:
-    result = executor.run(job, seen)
-    if watch is not None:
+def _tell(results: Iterable[JobResult], watch: Watch | None) -> None:
+    for result in results if watch is not None else ():
         watch(result)
-    return result
 
 
-def _plan(seen: Observation, settings: Settings) -> tuple[PlannedJob, ...]:
+def merge_options(settings: Settings) -> MergeOptions:
+    """The bounds that the settings set to a merge."""
+    return MergeOptions(
+        memory_bytes=settings.memory_bytes,
+        chunk_bytes=settings.chunk_bytes,
+        lanes=settings.concurrency,
+        work_dir=settings.work_dir,
+    )
+
+
+def plan_seen(seen: Observation, settings: Settings) -> tuple[PlannedJob, ...]:
+    """The jobs of a pass over what was seen of a table."""
     retention_s = seen.definition.properties.retention_s
     return plan(
         seen.candidates,
@@ -102,6 +115,7 @@ def _plan(seen: Observation, settings: Settings) -> tuple[PlannedJob, ...]:
             ranges_ms=settings.ranges_ms,
             tier_blocks=settings.tier_blocks,
             max_block_bytes=settings.max_block_bytes,
+            memory_bytes=settings.memory_bytes,
             retention_ms=None if retention_s is None else round(retention_s * 1000),
         ),
         seen.now_ms,

@@ -109,7 +109,7 @@ class PlannedJob:
         return min(self.memory_limit, max(_LEAST_MEMORY, _IN_MEMORY * self.bytes))
 
     @property
-    def work_bytes(self) -> int:
+    def disk_bytes(self) -> int:
         """The room on the work disk that the merge takes at most; a merge of few local chunks takes none."""
         return _ON_WORK_DISK * self.bytes
 

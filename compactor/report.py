@@ -86,6 +86,8 @@ def job_json(job: PlannedJob) -> dict[str, object]:
         "max_time": iso(job.max_time),
         "expected_rows": job.rows,
         "expected_bytes": job.bytes,
+        "disk_bytes": job.disk_bytes,
+        "memory_bytes": job.memory_bytes,
         "inputs": [_input_json(block.ulid, block.rows, block.bytes, block.level) for block in job.inputs],
     }
 

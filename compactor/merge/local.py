@@ -28,6 +28,7 @@ from compactor.merge.result import PRODUCER, with_source_names
 from compactor.merge.run import Run, Unsorted, depth
 from compactor.merge.spill import spill, spill_sorted
 from compactor.merge.stage import Stage
+from compactor.preflight import Free, Needs, check_space, needs
 
 __all__ = ["LocalEngine"]
 
@@ -50,6 +51,10 @@ _REMOTE_LANES = 16
 class LocalEngine:
     """Merges in this process."""
 
+    def __init__(self, free: Free | None = None) -> None:
+        """``free`` says how many bytes a disk has left; by default the system's own answer."""
+        self._free = free
+
     def merge(self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions) -> Merged:
         """See ``MergeEngine.merge``. A chunk that turns out not to be sorted is sorted first, and noted."""
         sources = Sources(task.met)
@@ -57,6 +62,8 @@ class LocalEngine:
         unsorted: set[int] = set()
         while True:
             attempt = _Attempt(bucket, world, task, options, sources, specs, frozenset(unsorted))
+            if not unsorted:
+                check_space(attempt.needs(), bucket, options.work_dir, self._free)
             try:
                 merged = attempt.run()
             except _UnsortedChunk as found:
@@ -102,10 +109,9 @@ class _Attempt:
         self._unsorted = unsorted
         self._order = RowOrder(task.definition.sort_by)
         self._buffers = options.memory_bytes // _BUFFERS
+        self._held_bytes = max(_HELD_BYTES, self._buffers // max(1, len(specs)))
         self._stage = Stage(
-            bucket,
-            options.work_dir / f"blockstore-{task.ulid}",
-            whole_bytes=max(_HELD_BYTES, self._buffers // max(1, len(specs))),
+            bucket, options.work_dir / f"blockstore-{task.ulid}", whole_bytes=self._held_bytes
         )
         self._chunks = [ChunkRun(spec, task.definition.schema, sources, self._stage) for spec in specs]
         self._lanes = _lanes(bucket, options.lanes, specs)
@@ -145,12 +151,26 @@ class _Attempt:
             chunk.close()
         self._stage.clear()
 
+    def needs(self) -> Needs:
+        """The room on disk that this takes at most."""
+        return needs(
+            [chunk.spec.file.bytes for chunk in self._chunks],
+            open_together=depth(self._chunks) if self._order.sort_by else 1,
+            limit=self._open_limit(),
+            held_bytes=self._held_bytes,
+            remote=self._bucket.path_of(META) is None,
+        )
+
+    def _open_limit(self) -> int:
+        """How many chunks may be open at once."""
+        return max(2, self._options.memory_bytes // _READERS // self._reader_bytes())
+
     def _narrowed(self) -> list[_Placed]:
         """The runs, once few enough of them overlap to be open at once."""
         runs = [placed for place, chunk in enumerate(self._chunks) for placed in self._placed(place, chunk)]
         if not self._order.sort_by:
             return runs
-        limit = max(2, self._options.memory_bytes // _READERS // self._reader_bytes())
+        limit = self._open_limit()
         while (excess := depth([placed.run for placed in runs]) - limit) > 0:
             first, last = _cheapest([placed.run.bytes for placed in runs], min(limit, excess + 1))
             runs[first:last] = [self._spilled(runs[first:last])]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from blockstore.errors import NoSpace, ObjectMissing
 from blockstore.format.block import ChunkFile
 from blockstore.names import object_key
 from compactor.merge.engine import DamagedInput
+from compactor.merge.workdir import WorkDirectory
 
 __all__ = ["Stage", "Staged"]
 
@@ -51,7 +51,7 @@ class Stage:
     def __init__(self, bucket: ReadBucket, directory: Path, *, whole_bytes: int) -> None:
         """Chunks of at most ``whole_bytes`` are held in memory; ``directory`` is made at its first use."""
         self._bucket = bucket
-        self._directory = directory
+        self._directory = WorkDirectory(directory)
         self._whole_bytes = whole_bytes
         self._copies = 0
 
@@ -75,12 +75,11 @@ class Stage:
 
     def path(self, name: str) -> Path:
         """A path in the work directory."""
-        self._directory.mkdir(parents=True, exist_ok=True)
-        return self._directory / name
+        return self._directory.path(name)
 
     def clear(self) -> None:
         """Remove the work directory and all that is in it."""
-        shutil.rmtree(self._directory, ignore_errors=True)
+        self._directory.clear()
 
     def _hold(self, ulid: str, file: ChunkFile, data: bytes) -> Staged:
         _check(ulid, file, iter((data,)), lambda _: None)

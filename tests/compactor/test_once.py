@@ -10,7 +10,7 @@ import pytest
 
 from blockstore.errors import BlockstoreError
 from blockstore.format.marks import NoCompactMark, NoCompactReason, encode_mark
-from blockstore.names import no_compact_mark_key, object_key
+from blockstore.names import no_compact_mark_key
 from compactor.once import plan_table
 from compactor.report import Outcome
 from compactor.settings import Settings
@@ -159,19 +159,6 @@ def test_a_merge_of_which_no_row_is_left_takes_its_inputs_away(tmp_path: Path) -
     assert [(result.outcome, result.block) for result in report.results] == [(Outcome.COMMITTED, None)]
     assert made.live() == []
     assert made.found() == Counter()
-
-
-def test_a_damaged_block_is_left_out_and_named_and_the_rest_is_merged(tmp_path: Path) -> None:
-    made = Scene(tmp_path)
-    blocks = [made.append(writer) for writer in ("a", "b", "c", "d")]
-    bad = made.open().log.state.blocks.get(blocks[2])
-    assert bad is not None
-    key = object_key(bad.ulid, bad.meta.files[0].path)
-    made.bucket.put(key, made.bucket.get(key).data[:-1])
-    report = made.compact()
-    assert [result.outcome for result in report.results] == [Outcome.DAMAGED, Outcome.COMMITTED]
-    assert list(report.left_out) == [blocks[2]]
-    assert sorted(made.live()) == sorted([blocks[2], str(report.results[1].block)])
 
 
 def test_blocks_with_a_no_compact_mark_stay(tmp_path: Path) -> None:

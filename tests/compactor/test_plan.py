@@ -302,7 +302,7 @@ def test_a_job_says_what_it_reads_writes_and_needs() -> None:
     job = only(plan(hourly(4, size=30 * MIB), PlanSettings(memory_bytes=256 * MIB), LATER))
     assert (job.rows, job.bytes, job.level) == (400, 120 * MIB, 2)
     assert job.memory_bytes == 256 * MIB
-    assert job.work_bytes >= job.bytes
+    assert job.disk_bytes >= job.bytes
     tiny = only(plan(hourly(4, size=10), PlanSettings(), LATER))
     assert tiny.memory_bytes < 256 * MIB
 
