@@ -3,7 +3,8 @@
 Rules:
 - One look is one LIST, then the index, then a GET for each object that the table's catalog has not read: the catalog is
   the process's own, so what its loops have read costs nothing here.
-- A look is good for ``refresh_s``; who asks meanwhile, or while another looks at the same table, gets that one.
+- A look is good for ``refresh_s``, and longer where the table has many objects, since a store asks money for a listing: a
+  second for each thousand. Who asks meanwhile, or while another looks at the same table, gets that one.
 - A look changes nothing in the bucket.
 """
 
@@ -23,9 +24,17 @@ from blockstore.world import World
 
 __all__ = ["LiveTimelines", "detail_of", "look"]
 
+_OBJECT_S = 0.001
+"""For so long a look is good, for each object that it listed."""
+
 
 def look(table: Table, quarantined: Mapping[str, str] | None = None, *, name: str | None = None) -> Timeline:
     """The table's timeline as of now, under ``name`` or the table's own."""
+    return _look(table, quarantined, name)[0]
+
+
+def _look(table: Table, quarantined: Mapping[str, str] | None, name: str | None) -> tuple[Timeline, int]:
+    """The timeline, and how many objects were listed for it."""
     listing = table.catalog.listing()
     state = table.log.poll() if table.indexed else None
 
@@ -35,7 +44,7 @@ def look(table: Table, quarantined: Mapping[str, str] | None = None, *, name: st
 
     found = table.catalog.look(listing, skip=answered_by_index).found
     definition = table.definition
-    return timeline_of(
+    timeline = timeline_of(
         name or table.name,
         state=state,
         sighting=Sighting(listing=listing, found=found),
@@ -45,6 +54,7 @@ def look(table: Table, quarantined: Mapping[str, str] | None = None, *, name: st
         quarantined=quarantined,
         time_column=definition.time_column,
     )
+    return timeline, listing.objects
 
 
 def detail_of(table: Table, ulid: str) -> BlockDetail:
@@ -70,7 +80,7 @@ class _Kept:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     timeline: Timeline | None = None
-    taken_s: float = 0.0
+    until_s: float = 0.0
 
 
 class LiveTimelines:
@@ -92,15 +102,14 @@ class LiveTimelines:
         self._lock = threading.Lock()
 
     def timeline(self, table: str) -> Timeline:
-        """The table's blocks as of at most ``refresh_s`` ago."""
+        """The table's blocks as of a moment ago."""
         handle = self._open(table)
         with self._lock:
             kept = self._kept.setdefault(table, _Kept())
         with kept.lock:
-            now_s = self._clock.monotonic_s()
-            if kept.timeline is None or now_s - kept.taken_s >= self._refresh_s:
-                kept.timeline = look(handle, self._quarantined(table), name=table)
-                kept.taken_s = self._clock.monotonic_s()
+            if kept.timeline is None or self._clock.monotonic_s() >= kept.until_s:
+                kept.timeline, objects = _look(handle, self._quarantined(table), table)
+                kept.until_s = self._clock.monotonic_s() + max(self._refresh_s, objects * _OBJECT_S)
             return kept.timeline
 
     def detail(self, table: str, ulid: str) -> BlockDetail:

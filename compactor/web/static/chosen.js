@@ -17,7 +17,7 @@ export class Chosen {
     this.table = null;
     this.answer = null;
     this.hidden = new Set();
-    this.labels = {};
+    this.labels = Object.create(null); // whatever a label is called
     this.timeline = new Timeline(find("timeline"), { onselect: (block) => this.inspect(block), tools: find("zoom") });
     find("search").addEventListener("input", (event) => this.search(event.target.value));
     showHint();
@@ -30,7 +30,7 @@ export class Chosen {
     find("table-title").textContent = table ? `Blocks of ${table.name}` : "Blocks";
     find("only-name").textContent = table ? table.name : "this table";
     if (before?.name !== table?.name) {
-      this.labels = {};
+      this.labels = Object.create(null);
       showHint();
     }
     this.facts();

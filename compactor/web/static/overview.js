@@ -86,7 +86,7 @@ export function showTables(status, current, choose) {
     { name: "Rows", number: true, cell: (one) => count(one.rows) },
     { name: "Size", number: true, cell: (one) => bytes(one.bytes) },
     { name: "Backlog", number: true, cell: (one) => (one.backlog_jobs ? `${counted(one.backlog_jobs, "job")}, ${bytes(one.backlog_bytes)}` : h("span", { class: "muted" }, "none")) },
-    { name: "Quarantined", number: true, cell: (one) => (one.quarantined_count ? h("a", { href: "#quarantine", onclick: jump }, count(one.quarantined_count)) : h("span", { class: "muted" }, "0")) },
+    { name: "Quarantined", number: true, cell: (one) => (one.quarantined_count ? h("a", { href: "#quarantine", "data-key": `bad ${one.name}`, onclick: jump }, count(one.quarantined_count)) : h("span", { class: "muted" }, "0")) },
     { name: "All loops well", number: true, cell: (one) => ago(one.last_success, status.now) },
   ];
   const attributes = (one) => ({ "data-current": String(one.name === current), class: one.health });

@@ -22,8 +22,8 @@ function remember(changes) {
   history.replaceState(null, "", `#${address}`);
 }
 
-async function ask(path) {
-  const answer = await fetch(path, { headers: { Accept: "application/json" } });
+async function ask(path, patience) {
+  const answer = await fetch(path, { headers: { Accept: "application/json" }, signal: AbortSignal.timeout(patience) });
   const body = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Error(body.error || body.detail || `${path} answered ${answer.status}`);
   return body;
@@ -65,7 +65,7 @@ async function show(name, ulid) {
 
 async function refresh() {
   try {
-    state.status = await ask("/api/status");
+    state.status = await ask("/api/status", 15_000);
     state.failed = null;
     const names = state.status.tables.map((table) => table.name);
     if (!names.includes(state.table)) {
@@ -85,7 +85,7 @@ async function timeline({ block = null } = {}) {
   const name = state.table;
   if (!name) return;
   try {
-    const answer = await ask(`/api/timeline?table=${encodeURIComponent(name)}`);
+    const answer = await ask(`/api/timeline?table=${encodeURIComponent(name)}`, 300_000);
     if (name === state.table) chosen.showBlocks(answer, block);
   } catch (error) {
     if (name === state.table) chosen.showFailure(String(error.message ?? error));
@@ -101,6 +101,7 @@ function repeat(work, wait) {
   setTimeout(turn, wait);
 }
 
+document.addEventListener("visibilitychange", () => document.hidden || refresh());
 await refresh();
 repeat(refresh, STATUS_MS);
 repeat(timeline, TIMELINE_MS);

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from blockstore.format.block import StreamKey
 from blockstore.service.pages.timeline import Shade
 from compactor.status import JobState, Phase, Quarantined
 from tests.blockstore.service.pages.scene import lived_in
@@ -103,6 +104,38 @@ def test_ten_thousand_blocks_are_drawn_and_can_be_walked_found_and_zoomed(
     assert drawn(page) == 1
 
 
+def test_blocks_of_any_times_are_drawn(shown: Shown, visit: Visiting) -> None:
+    timeline = lived_in(60)
+    far = [
+        replace(block, min_time=at, max_time=at + 1)
+        for at, block in zip((-(2**53), 2**53, 0), timeline.blocks, strict=False)
+    ]
+    shown.draw(replace(timeline, blocks=(*far, *timeline.blocks[3:])))
+    page = opened(visit, shown).page
+    expect(page.locator(".timeline-chart")).to_have_attribute("data-drawn", "60")
+    page.locator(".timeline-chart").focus()
+    for key in ("End", "+", "+", "ArrowLeft", "Enter"):
+        page.keyboard.press(key)
+    expect(chosen(page)).to_contain_text("nightly-load")
+
+
+def test_of_very_many_streams_the_first_are_drawn_and_the_rest_is_counted_and_found(
+    shown: Shown, visit: Visiting
+) -> None:
+    timeline = lived_in(1_200)
+    blocks = tuple(
+        replace(block, stream=StreamKey((("device", f"{place:04}"),), 0))
+        for place, block in enumerate(timeline.blocks)
+    )
+    shown.draw(replace(timeline, blocks=blocks))
+    page = opened(visit, shown).page
+    expect(page.locator(".timeline-note")).to_contain_text("not drawn: choose a label")
+    assert 50 < drawn(page) < 1_200
+    page.locator("#labels select").select_option("1199")
+    expect(page.locator(".timeline-chart")).to_have_attribute("data-drawn", "1")
+    expect(page.locator(".timeline-heading")).to_have_text(["device=1199"])
+
+
 def test_states_are_filtered_and_colours_go_with_them(shown: Shown, visit: Visiting) -> None:
     page = opened(visit, shown).page
     timeline = shown.drawn.timelines["readings"]
@@ -146,8 +179,10 @@ def test_hovering_names_a_block_and_a_click_shows_its_meta(shown: Shown, visit: 
 def test_dragging_zooms_and_a_double_click_shows_all(shown: Shown, visit: Visiting) -> None:
     page = opened(visit, shown).page
     before = drawn(page)
+    page.evaluate("document.querySelector('.timeline-chart').scrollIntoView({ block: 'center' })")
     box = page.locator(".timeline-chart .u-over").bounding_box()
     assert box is not None
+    assert 80 < box["y"] < 600, "below the bar, and in the window"
     y = box["y"] + 60
     page.mouse.move(box["x"] + box["width"] * 0.3, y)
     page.mouse.down()
@@ -420,7 +455,7 @@ def _brightness(page: Page) -> float:
 
 def _largest(page: Page) -> tuple[float, float, str]:
     """Where the widest block stands in the window, and its ULID."""
-    page.locator(".timeline-chart").scroll_into_view_if_needed()
+    page.evaluate("document.querySelector('.timeline-chart').scrollIntoView({ block: 'center' })")
     x, y, ulid = page.evaluate(
         """() => {
           const { timeline } = document.querySelector(".timeline");
@@ -428,7 +463,7 @@ def _largest(page: Page) -> tuple[float, float, str]:
           let best = null;
           for (const i of timeline.places) {
             const box = timeline.boxOf(i);
-            const inside = over.top + box.top > 0 && over.top + box.top + box.height < innerHeight;
+            const inside = over.top + box.top > 90 && over.top + box.top + box.height < innerHeight;
             if (inside && (!best || box.width > best.box.width)) best = { i, box };
           }
           const { i, box } = best;

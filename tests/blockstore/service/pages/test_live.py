@@ -40,6 +40,21 @@ def test_a_look_is_good_for_a_while_and_no_longer() -> None:
     assert counted.listed == 2
 
 
+def test_a_long_listing_is_good_for_longer() -> None:
+    table = filled(1)
+    for place in range(20_000):
+        table.bucket.put(f"unknown/{place}", b"")
+    counted = Counted(table)
+    timelines = LiveTimelines(lambda name: table, table.world, refresh_s=10)
+    for _ in range(3):
+        timelines.timeline("t")
+        advance(table, 9)
+    assert counted.listed == 1
+    advance(table, 3)
+    timelines.timeline("t")
+    assert counted.listed == 2
+
+
 def test_many_pages_at_once_cost_one_look() -> None:
     table = filled(2)
     counted = Counted(table)
@@ -77,6 +92,7 @@ def test_what_the_process_quarantined_is_asked_at_each_look() -> None:
     timelines = LiveTimelines(lambda name: table, table.world, quarantined=lambda name: bad, refresh_s=0)
     assert timelines.timeline("t").blocks[0].reason == ""
     bad[ulid] = "its hash differs"
+    advance(table, 1)
     assert timelines.timeline("t").blocks[0].reason == "its hash differs"
 
 

@@ -15,6 +15,8 @@ const GUTTER = 34;
 const HEADING = 20;
 const GAP = 6;
 const LEAST_SPAN_MS = 1;
+const TALL = 420; // from here on the times stand above the blocks, too
+const MOST_HEIGHT = 6_000; // browsers refuse canvases that are much taller: what is below is counted, and found by a filter
 
 // What a tick says, by the distance between two: the time, and below it the day where it changes.
 const [S, D, YEAR] = [1_000, 86_400_000, 365 * 86_400_000];
@@ -98,7 +100,8 @@ export class Timeline {
     let top = 2;
     let stream = -1;
     this.headings = [];
-    for (const row of this.rows) {
+    const beyond = this.rows.findIndex((row) => {
+      if (top > MOST_HEIGHT) return true;
       if (row.stream !== stream) {
         top += stream < 0 ? 0 : GAP;
         this.headings.push({ top, text: streamName(this.data.streams[row.stream]) });
@@ -109,7 +112,9 @@ export class Timeline {
       row.top = top;
       row.height = row.band * row.lanes;
       top += row.height + GAP;
-    }
+      return false;
+    });
+    this.undrawn = beyond < 0 ? [] : this.rows.splice(beyond);
     this.total = Math.max(top, 60);
     this.spots = new Map(); // place -> row and lane
     for (const row of this.rows) row.places.forEach((i, at) => this.spots.set(i, { row, lane: row.lane[at], at }));
@@ -117,7 +122,13 @@ export class Timeline {
 
   draw() {
     const width = Math.max(this.canvasHost.clientWidth, 200);
-    const height = this.total + AXIS;
+    const tall = this.total > TALL;
+    const height = this.total + AXIS * (tall ? 2 : 1);
+    if (this.plot && this.tall !== tall) {
+      this.plot.destroy();
+      this.plot = null;
+    }
+    this.tall = tall;
     if (!this.plot) this.plot = new uPlot(this.options(width, height), [[0, 1], [null, null]], this.canvasHost);
     else if (this.plot.width !== width || this.plot.height !== height) this.plot.setSize({ width, height });
     this.canvasHost.style.setProperty("--plot-height", `${height}px`);
@@ -128,6 +139,7 @@ export class Timeline {
   options(width, height) {
     const colour = (name) => () => this.colours().get(name);
     const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), size: 5 } };
+    const times = { ...axis, scale: "x", side: 2, size: AXIS, space: 84, font: "12px system-ui, sans-serif", values: TICKS };
     return {
       width, height, ms: 1, padding: [0, 12, 0, 0],
       tzDate: (ms) => uPlot.tzDate(new Date(ms), "Etc/UTC"),
@@ -136,9 +148,10 @@ export class Timeline {
       select: { show: true, left: 0, top: 0, width: 0, height: 0 },
       scales: { x: { time: true, auto: false, range: () => this.shown() }, y: { auto: false, range: () => [0, this.total], dir: -1 } },
       axes: [
-        { ...axis, size: AXIS, space: 84, font: "12px system-ui, sans-serif", values: TICKS },
+        times,
+        ...(this.tall ? [{ ...times, side: 0, grid: { show: false } }] : []),
         {
-          ...axis, size: GUTTER, grid: { show: false }, ticks: { show: false }, font: "11px system-ui, sans-serif", gap: 4,
+          ...axis, scale: "y", side: 3, size: GUTTER, grid: { show: false }, ticks: { show: false }, font: "11px system-ui, sans-serif", gap: 4,
           splits: () => this.rows.map((row) => row.top + row.height / 2),
           values: () => this.rows.map((row) => (row.level === UNKNOWN_LEVEL ? "?" : `L${row.level}`)),
         },
@@ -213,7 +226,7 @@ export class Timeline {
     if (!this.plot || !this.data) return;
     const width = this.canvasHost.clientWidth;
     if (width > 0 && width !== this.plot.width) {
-      this.plot.setSize({ width, height: this.total + AXIS });
+      this.plot.setSize({ width, height: this.plot.height });
       this.place();
     }
   }
@@ -328,6 +341,7 @@ export class Timeline {
     this.mark(this.focusMark, i);
     const box = this.boxOf(i);
     if (box) {
+      this.focusMark.scrollIntoView({ block: "nearest", inline: "nearest" });
       const over = this.plot.over.getBoundingClientRect();
       this.showTip(i, over.left + box.left, over.top + box.top + box.height);
     }
@@ -388,11 +402,13 @@ export class Timeline {
   notice() {
     if (!this.data || !this.plot) return;
     const [min, max] = this.shown();
-    const outside = this.places.filter((i) => this.data.high[i] < min || this.data.low[i] > max).length;
+    const outside = this.places.filter((i) => this.spots.has(i) && (this.data.high[i] < min || this.data.low[i] > max)).length;
     const without = this.data.size - this.places.length;
+    const undrawn = this.undrawn.reduce((sum, row) => sum + row.places.length, 0);
     this.note.textContent = [
-      `${counted(this.places.length - outside, "block")} shown, ${span(Math.ceil(min), Math.floor(max))} UTC`,
+      `${counted(this.places.length - outside - undrawn, "block")} shown, ${span(Math.ceil(min), Math.floor(max))} UTC`,
       outside ? `${counted(outside, "block")} outside these times` : "",
+      undrawn ? `${counted(undrawn, "block")} in ${counted(this.undrawn.length, "more row")} not drawn: choose a label` : "",
       without ? `${counted(without, "block")} filtered out` : "",
     ].filter(Boolean).join(" · ");
   }
