@@ -30,13 +30,13 @@ from blockstore.errors import Invalid
 from blockstore.format.definition import Definition
 from blockstore.index.blocks import Blocks
 from blockstore.scan.candidates import streams_of
-from blockstore.scan.execute import read_plan
+from blockstore.scan.execute import read_part, read_plan
 from blockstore.scan.plan import ScanPlan, plan_scan
 from blockstore.scan.snapshot import Snapshot
 from blockstore.table import Table
 from blockstore.world import World
 from spark.batches import conform
-from spark.reader import gathered
+from spark.shares import shares
 from spark.streaming.following import NO_LIMIT, Follower, Limit, Window
 from spark.streaming.options import StreamReadOptions
 from spark.streaming.position import Position
@@ -61,11 +61,13 @@ def stream_schema(options: StreamReadOptions, world: World) -> StructType:
 
 
 class PlanPartition(InputPartition):
-    """What one task reads: a plan with its own chunks."""
+    """What one task reads: a plan with its own chunks, or one part of the row groups of a large one."""
 
-    def __init__(self, plan: ScanPlan) -> None:
+    def __init__(self, plan: ScanPlan, part: int = 0, parts: int = 1) -> None:
         super().__init__(None)
         self.plan = plan
+        self.part = part
+        self.parts = parts
 
 
 @dataclass(slots=True)
@@ -124,15 +126,27 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             here.table.log.poll()
             window = here.follower.between(first, last)
         plan = self._plan(here.table.definition, here.labels, window)
-        pieces = gathered(plan.chunks, self._options.partition_bytes) if plan.chunks else []
-        return [PlanPartition(replace(plan, chunks=chunks)) for chunks in pieces]
+        runs = shares(plan.chunks, self._options.partition_bytes) if plan.chunks else []
+        return [
+            PlanPartition(
+                replace(plan, chunks=tuple(share.chunk for share in run)), run[0].part, run[0].parts
+            )
+            for run in runs
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, PlanPartition)
         pa.set_cpu_count(1)
         world = World.real()
+        bucket = open_bucket(self._options.url, world)
         wanted = batch_schema(self._schema)
-        for batch in read_plan(open_bucket(self._options.url, world), partition.plan, world):
+        if partition.parts > 1:
+            batches: Iterator[pa.RecordBatch] = read_part(
+                bucket, partition.plan, part=partition.part, parts=partition.parts
+            )
+        else:
+            batches = iter(read_plan(bucket, partition.plan, world))
+        for batch in batches:
             yield conform(batch, wanted)
 
     def _plan(self, definition: Definition, labels: tuple[str, ...], window: Window) -> ScanPlan:

@@ -1,0 +1,133 @@
+"""Merges on Spark: row for row what the local engine writes, whatever fails on the way."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import blockstore as bs
+import spark as bs_spark
+from blockstore.bucket.memory import MemoryBucket
+from blockstore.format import BlockMeta
+from blockstore.format.chunks import read_chunk
+from blockstore.names import object_key
+from blockstore.table import Table
+from blockstore.world import World
+from compactor.merge import DamagedInput, Merged, MergeInput, MergeOptions, MergeTask
+from compactor.merge.local import LocalEngine
+from compactor.merge.pieces import Pieces
+from compactor.once import compact_once
+from compactor.settings import Settings
+from compactor.verbs import compact
+from spark.merging import SparkMergeEngine
+from spark.merging.work import Failure
+from tests.spark.merging.dying import DyingPieces
+
+SCHEMA = pa.schema([("k", pa.int64()), ("text", pa.string())])
+
+
+def filled(folder: Path, *, blocks: int = 4, rows: int = 2_000) -> Table:
+    """Blocks whose keys interleave and repeat."""
+    table = bs.create(f"{folder}/table?durable=false", schema=SCHEMA, sort_by=["k"])
+    rng = np.random.default_rng(7)
+    for number in range(blocks):
+        keys = rng.integers(0, 500, rows)
+        table.append(pa.table({"k": keys, "text": [f"{number}-{key}" for key in keys]}))
+    return table
+
+
+def task_of(table: Table, *ulids: str) -> MergeTask:
+    live = [block for block in table.log.state.blocks if not ulids or block.ulid in ulids]
+    return MergeTask(
+        ulid=table.world.ids.ulid(),
+        inputs=tuple(MergeInput(meta=block.meta, excepted=block.excepted) for block in live),
+        definition=table.definition,
+    )
+
+
+def options(folder: Path) -> MergeOptions:
+    return MergeOptions(memory_bytes=1 << 26, chunk_bytes=1 << 24, work_dir=folder)
+
+
+def rows_of(table: Table, task: MergeTask, merged: Merged) -> pa.Table:
+    """The rows in the order of the chunks."""
+    chunks = [
+        read_chunk(table.bucket, object_key(task.ulid, file.path), file) for file in merged.written.files
+    ]
+    return pa.concat_tables(chunks).combine_chunks()
+
+
+def largest(table: Table) -> BlockMeta:
+    return max((block.meta for block in table.log.state.blocks), key=lambda meta: meta.rows)
+
+
+def test_whole_and_in_pieces_the_rows_are_the_local_engines_and_an_error_ends_only_its_own_merge(
+    spark_session: SparkSession, tmp_path: Path
+) -> None:
+    table = filled(tmp_path)
+    before = table.snapshot().scan().to_table()
+    ulids = [block.ulid for block in table.log.state.blocks]
+    local = task_of(table)
+    expected = rows_of(table, local, LocalEngine().merge(table.bucket, table.world, local, options(tmp_path)))
+
+    engine = bs_spark.merge_engine(spark_session, piece_bytes=local.inputs[0].meta.bytes)
+    tasks = [task_of(table), task_of(table, *ulids[:2]), task_of(table, ulids[3])]
+    damaged = tasks[2].inputs[0].meta
+    chunk = Path(f"{tmp_path}/table/{damaged.ulid}/{damaged.files[0].path}")
+    whole = chunk.read_bytes()
+    chunk.write_bytes(whole[:-1])
+    answers = dict(engine.merge_all(table.bucket, table.world, tasks[1:], options(tmp_path)))
+    assert isinstance(answers[1], DamagedInput)
+    assert answers[1].ulid == damaged.ulid
+    assert answers[0].written.rows == 4_000
+    chunk.write_bytes(whole)
+
+    merged = engine.merge(table.bucket, table.world, tasks[0], options(tmp_path))
+    assert rows_of(table, tasks[0], merged).equals(expected)
+    assert len({file.path.partition("-")[0] for file in merged.written.files}) > 1, "it was done in pieces"
+    assert bs.open(table.url).snapshot().scan().to_table().equals(before), "an engine commits nothing"
+
+
+def test_a_worker_that_dies_with_its_chunks_written_leaves_every_row_once(
+    spark_session: SparkSession, tmp_path: Path
+) -> None:
+    table = filled(tmp_path)
+    before = table.snapshot().scan(columns=["k", "text", "_source"]).to_table().to_pylist()
+    dying = SparkMergeEngine(pieces=DyingPieces(tmp_path), session=spark_session)
+    compact_once(table, Settings(tier_blocks=2, work_dir=tmp_path / "work"), engine=dying)
+    assert (tmp_path / "died").exists()
+    assert len(bs.open(table.url).snapshot().blocks) == 1
+    after = bs.open(table.url).snapshot().scan(columns=["k", "text", "_source"]).to_table().to_pylist()
+    assert sorted(map(repr, after)) == sorted(map(repr, before))
+    listed = [file.path for file in largest(bs.open(table.url)).files]
+    written = sorted(Path(f"{tmp_path}/table/{largest(bs.open(table.url)).ulid}/chunks").iterdir())
+    assert len(written) > len(listed), "the dead worker's chunks are debris that no meta.json lists"
+
+
+def test_the_verb_merges_on_the_session_that_runs(
+    spark_session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(tmp_path, blocks=9, rows=50)
+    monkeypatch.setenv("BLOCKSTORE_COMPACTOR_WORK_DIR", str(tmp_path))
+    assert compact(f"{tmp_path}/table", once=True, engine="spark") == 0
+    merged = bs.open(f"{tmp_path}/table")
+    assert [block.meta.rows for block in merged.log.state.blocks] == [450]
+
+
+def test_a_table_in_the_memory_of_one_process_is_refused(tmp_path: Path) -> None:
+    bucket = MemoryBucket(World.manual().clock)
+    engine = SparkMergeEngine(pieces=Pieces(), session=object(), piece_bytes=1)
+    with pytest.raises(bs.Invalid, match="memory of one process"):
+        list(engine.merge_all(bucket, World.manual(), [], options(tmp_path)))
+
+
+def test_errors_come_back_from_workers_as_they_were() -> None:
+    sent = DamagedInput("01JD0000000000000000000000", "chunk x is damaged")
+    error = pickle.loads(pickle.dumps(Failure.of(sent))).error()
+    assert type(error) is DamagedInput
+    assert (str(error), error.ulid) == (str(sent), sent.ulid)
