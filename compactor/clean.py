@@ -94,7 +94,11 @@ class Cleaner:
         removals = decide_removals(look.sight)
         withdrawn = self._mark(look, [one for one in removals.decisions if one.action is Action.WITHDRAW])
         going = [one for one in removals.decisions if one.action is Action.REMOVE]
+        if going:
+            _logger.info("removing %s blocks", len(going))
         removed = self._remove(look, going)
+        if going:
+            _logger.info("removed %s blocks", len(removed.blocks))
         cleaned = _cleaned(
             self._table,
             look.sight,

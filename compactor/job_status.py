@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from compactor.plan import PlannedJob
 from compactor.report import JobResult, Outcome
-from compactor.settings import Settings
 from compactor.status import Backlog, JobState, JobStatus
 
 __all__ = ["backlog_of", "finished_job", "planned_job"]
@@ -21,7 +20,7 @@ _STATES = {
 }
 
 
-def planned_job(table: str, job: PlannedJob, settings: Settings) -> JobStatus:
+def planned_job(table: str, job: PlannedJob) -> JobStatus:
     """A job that is to be done."""
     return JobStatus(
         number=0,
@@ -38,8 +37,8 @@ def planned_job(table: str, job: PlannedJob, settings: Settings) -> JobStatus:
         bytes=job.bytes,
         min_time_ms=job.min_time,
         max_time_ms=job.max_time,
-        memory_bytes=settings.memory_bytes,
-        disk_bytes=job.bytes,
+        memory_bytes=job.memory_bytes,
+        disk_bytes=job.disk_bytes,
     )
 
 

@@ -116,6 +116,11 @@ class Loops:
             except JobLookupError:
                 pass
 
+    def of(self, table: str) -> dict[str, Loop]:
+        """The loops of a table, by name."""
+        with self._lock:
+            return {one.name: one for one in self._loops.values() if one.table == table}
+
     def stop(self) -> None:
         """Begin no run any more."""
         with self._lock:

@@ -1,10 +1,14 @@
 """The merging of one table in the process: turn by turn, one job a turn, from a plan that is made when the last is used up.
 
 Rules:
-- One job a turn, so that tables which share the process's one merge at a time take turns.
+- One job a turn, so that tables which share the process's one merge at a time take turns. An engine that does a whole pass
+  side by side (``merge_all``) gets it in one turn.
+- The first turn commits what an earlier process had uploaded and could not commit any more.
 - A plan older than ``interval`` is made anew: new blocks, and marks that a person placed, count. The index checks every
   merge against what has happened since, and its claim of the role.
-- A damaged input is marked no-compact with the reason, so that no restart meets it again; the rest is planned again.
+- A damaged input is quarantined (``quarantine.py``), so that no restart meets it again; the rest is planned again.
+- A job that fails keeps no other from being done: it is told at the end of the plan, and comes last in the next one. Where
+  several fail in a row it is not the jobs: then the loop waits.
 - On a table without an index a fresh merge is work done: its inputs are left alone until listings show it for sure.
 """
 
@@ -15,7 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from blockstore.errors import BlockstoreError
+from blockstore.errors import BlockstoreError, BoundaryLost, Fenced, Unavailable
 from blockstore.index.epochs import Held, check_held
 from blockstore.service.logs import about
 from blockstore.table import Table
@@ -28,6 +32,7 @@ from compactor.once import merge_options, plan_seen
 from compactor.plan import PlannedJob
 from compactor.quarantine import quarantine
 from compactor.report import JobResult, Outcome
+from compactor.resume import resume
 from compactor.settings import Settings
 from compactor.shards import Shard
 from compactor.status import JobState, JobStatus, Phase
@@ -39,6 +44,10 @@ _logger = logging.getLogger(__name__)
 
 _REMEMBERED_S = 3600.0
 """For so long the inputs of a merge on a table without an index are left alone, whatever a listing shows."""
+
+
+_IN_A_ROW = 3
+"""So many jobs that fail one after the other, and the loop waits."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,8 +69,15 @@ class Merging:
     _pending: deque[PlannedJob] = field(default_factory=deque)
     _moved: bool = False
     """Whether a job of this plan changed anything, so that another plan may find more."""
+    _resumed: bool = False
     _merged: dict[str, float] = field(default_factory=dict)
     _damaged: dict[str, tuple[float, str]] = field(default_factory=dict)
+    _failed: dict[str, float] = field(default_factory=dict)
+    """Jobs that failed lately, by their first input."""
+    _trouble: list[Exception] = field(default_factory=list)
+    _in_a_row: int = 0
+    _at_work: frozenset[str] = frozenset()
+    """The inputs of the running job."""
 
     def turn(self) -> float:
         """Do the next job, or look for some; answers in how many seconds the next turn is due."""
@@ -73,9 +89,19 @@ class Merging:
         if not self._pending or self.stopping():
             return self.interval_s
         assert self._seen is not None
-        self._moved |= self._do(self._pending.popleft(), self._seen)
+        together = hasattr(self.engine, "merge_all")
+        jobs = tuple(self._pending) if together else (self._pending[0],)
+        self._at_work = frozenset(block.ulid for job in jobs for block in job.inputs)
+        try:
+            self._moved |= (
+                self._do_all(self._seen) if together else self._do(self._pending.popleft(), self._seen)
+            )
+        finally:
+            self._at_work = frozenset()
         if self._pending:
             return 0.0
+        if self._trouble:
+            raise self._trouble[0]
         return 0.0 if self._moved else self.interval_s
 
     def look(self) -> tuple[Observation, tuple[PlannedJob, ...]]:
@@ -85,49 +111,107 @@ class Merging:
             owned = tuple(one for one in seen.candidates if self.shard.owns(one.stream))
             seen = replace(seen, candidates=owned)
         free = tuple(one for one in seen.candidates if one.no_compact or one.ulid not in self._damaged)
-        return seen, plan_seen(replace(seen, candidates=free), self.settings)
+        jobs = plan_seen(replace(seen, candidates=free), self.settings)
+        return seen, tuple(sorted(jobs, key=lambda job: job.inputs[0].ulid in self._failed))
 
     @property
     def damaged(self) -> dict[str, str]:
-        """What merges of this process found to be damaged lately: ULID to what is wrong."""
+        """What this process found to be damaged lately: ULID to what is wrong."""
         return {ulid: problem for ulid, (_, problem) in self._damaged.items()}
 
     def show(self, jobs: tuple[PlannedJob, ...]) -> None:
-        """Note a plan down."""
-        self.ledger.planned(self.name, (planned_job(self.name, job, self.settings) for job in jobs))
-        backlog = backlog_of(jobs)
+        """Note down what waits: a plan without what is being merged."""
+        waiting = [job for job in jobs if not any(block.ulid in self._at_work for block in job.inputs)]
+        self.ledger.planned(self.name, (planned_job(self.name, job) for job in waiting))
+        backlog = backlog_of(waiting)
         self.ledger.note(self.name, lambda status: replace(status, backlog=backlog))
 
     def _plan(self, now_s: float) -> None:
         self._forget(now_s)
         self._pending.clear()
+        self._trouble.clear()
+        self._in_a_row = 0
         self._seen, jobs = self.look()
+        found = {ulid: why for ulid, why in self._seen.damaged.items() if ulid not in self._damaged}
+        for ulid, why in found.items():
+            self._quarantine(ulid, why, now_s)
+        if not self._resumed or found:
+            self._resume(self._seen)
+            self._seen, jobs = self.look()
         self._pending.extend(jobs)
         self._planned_s, self._moved = now_s, False
         self.show(jobs)
 
+    def _resume(self, seen: Observation) -> None:
+        """Commit what an earlier process had uploaded; a shard leaves it to whoever holds the role of all."""
+        if not self._resumed and self.shard is None:
+            done = resume(self.table, seen=seen, skip=self.settings.skip, held=self.held)
+            for result in done:
+                _logger.info("committed a merge that had been uploaded before", extra={"block": result.block})
+            self.ledger.count(self.name, resumed=len(done))
+        self._resumed = True
+
     def _do(self, job: PlannedJob, seen: Observation) -> bool:
         """Carry out one job; answers whether anything changed."""
-        running = self.ledger.begins(self.name, planned_job(self.name, job, self.settings))
-        running = replace(running, state=JobState.RUNNING, phase=Phase.MERGING)
+        running = self._begun(job)
         self.watched.restart()
         with about(job=running.number):
-            _logger.info(
-                "merging %s: %s", job.details, job.reason, extra={"bytes": job.bytes, "rows": job.rows}
-            )
+            _logger.info("merging %s", job.details, extra={"bytes": job.bytes, "rows": job.rows})
             try:
                 result = self._executor().run(job, seen)
-            except Abandoned:
-                self._ended(
-                    replace(running, state=JobState.ABANDONED, problem="the process was told to stop")
-                )
+            except (Abandoned, Fenced, BoundaryLost) as error:
+                self._stopped(running, error)
                 raise
-            except BaseException as error:
-                self._pending.clear()
-                self._ended(replace(running, state=JobState.FAILED, problem=" ".join(str(error).split())))
-                raise
-            self._ended(finished_job(running, result))
+            except Exception as error:  # noqa: BLE001 - whatever it is, the other jobs go on
+                return self._failure(job, running, error)
+            self._in_a_row = 0
+            self.ledger.ended(self.name, finished_job(running, result))
             return self._learned(result)
+
+    def _do_all(self, seen: Observation) -> bool:
+        """Carry out all jobs of the plan side by side; answers whether anything changed."""
+        jobs = tuple(self._pending)
+        self._pending.clear()
+        running = {job: self._begun(job) for job in jobs}
+        self.watched.restart()
+        moved = []
+
+        def watch(result: JobResult) -> None:
+            self.ledger.ended(self.name, finished_job(running.pop(result.job), result))
+            moved.append(self._learned(result))
+
+        try:
+            self._executor().run_all(jobs, seen, watch)
+        except BaseException as error:
+            for one in running.values():
+                self._stopped(one, error)
+            raise
+        return any(moved)
+
+    def _begun(self, job: PlannedJob) -> JobStatus:
+        running = replace(planned_job(self.name, job), state=JobState.RUNNING, phase=Phase.MERGING)
+        return self.ledger.begins(self.name, running)
+
+    def _stopped(self, running: JobStatus, error: BaseException) -> None:
+        """A job that did not end because the process does."""
+        self._pending.clear()
+        state = JobState.FAILED if isinstance(error, Exception) else JobState.ABANDONED
+        state = JobState.ABANDONED if isinstance(error, Abandoned) else state
+        self.ledger.ended(self.name, replace(running, state=state, problem=" ".join(str(error).split())))
+
+    def _failure(self, job: PlannedJob, running: JobStatus, error: Exception) -> bool:
+        """A job that failed: it is told, and the others go on, unless several failed in a row."""
+        problem = " ".join(str(error).split())
+        self.ledger.ended(self.name, replace(running, state=JobState.FAILED, problem=problem))
+        self._failed[job.inputs[0].ulid] = self.table.world.clock.monotonic_s()
+        self._trouble.append(error)
+        self._in_a_row += 1
+        _logger.warning(
+            "not merged: %s", problem, exc_info=None if isinstance(error, BlockstoreError) else error
+        )
+        if self._in_a_row >= _IN_A_ROW:
+            self._pending.clear()
+        return False
 
     def _executor(self) -> Executor:
         return Executor(
@@ -135,10 +219,8 @@ class Merging:
             skip=self.settings.skip,
             engine=self.engine,
             options=merge_options(self.settings),
+            held=self.held,
         )
-
-    def _ended(self, job: JobStatus) -> None:
-        self.ledger.ended(self.name, job)
 
     def _learned(self, result: JobResult) -> bool:
         """What follows from a result; answers whether anything changed."""
@@ -150,7 +232,9 @@ class Merging:
             case Outcome.DAMAGED:
                 assert result.damaged is not None
                 self._pending.clear()
-                return self._quarantine(result.damaged, result.problem, now_s)
+                # The executor has marked it; where it could not, it is left out for a while all the same.
+                self._damaged[result.damaged] = (now_s, result.problem)
+                return True
             case Outcome.UPLOADED:
                 self._merged |= {block.ulid: now_s for block in result.job.inputs}
         self.ledger.count(
@@ -171,18 +255,18 @@ class Merging:
             _logger.warning("%s", note, extra={"block": result.block})
         return True
 
-    def _quarantine(self, ulid: str, problem: str, now_s: float) -> bool:
+    def _quarantine(self, ulid: str, problem: str, now_s: float) -> None:
         """Keep merges away from a damaged block, over restarts too."""
         try:
             quarantine(self.table, ulid, problem)
-        except BlockstoreError as error:
+        except Unavailable as error:
             _logger.warning("block %s could not be marked: %s", ulid, error, extra={"block": ulid})
         self._damaged[ulid] = (now_s, problem)
-        return True
 
     def _forget(self, now_s: float) -> None:
         """What was learned of blocks counts for a while: the bucket says it by then, or it is to be tried again."""
         self._merged = {ulid: since for ulid, since in self._merged.items() if now_s - since < _REMEMBERED_S}
+        self._failed = {ulid: since for ulid, since in self._failed.items() if now_s - since < _REMEMBERED_S}
         self._damaged = {
             ulid: found for ulid, found in self._damaged.items() if now_s - found[0] < _REMEMBERED_S
         }

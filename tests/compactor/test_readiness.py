@@ -1,0 +1,77 @@
+"""Readiness tells the truth: nothing that has halted looks ready."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from compactor.readiness import not_ready, stuck
+from compactor.status import LoopStatus, TableHealth, TableStatus
+
+NOW_MS = 1_700_000_000_000
+WELL = LoopStatus(name="compact", interval_s=300, last_success_ms=NOW_MS - 1000)
+LAKE = LoopStatus(name="tables", interval_s=60, last_success_ms=NOW_MS - 1000)
+TABLE = TableStatus(name="t", url="lake/t", health=TableHealth.OK, loops=(WELL,))
+
+
+def reasons(*tables: TableStatus, lake: LoopStatus = LAKE, idle_s: float | None = None) -> tuple[str, ...]:
+    return not_ready((lake,), tables, now_ms=NOW_MS, ready_age_s=1800, idle_s=idle_s)
+
+
+def test_a_process_whose_loops_ended_well_lately_is_ready() -> None:
+    assert reasons(TABLE) == ()
+    assert reasons() == ()
+
+
+@pytest.mark.parametrize(
+    ("table", "part"),
+    [
+        (replace(TABLE, loops=()), "t: not opened yet"),
+        (
+            replace(TABLE, loops=(replace(WELL, last_success_ms=None, problem="no answer"),)),
+            "not ended once yet: no answer",
+        ),
+        (
+            replace(TABLE, loops=(replace(WELL, last_success_ms=NOW_MS - 1_801_000),)),
+            "has not ended well for 1801 s",
+        ),
+        (
+            replace(TABLE, health=TableHealth.DEGRADED, problem="entry 7 is damaged", fix="verify"),
+            "entry 7 is damaged; verify",
+        ),
+    ],
+)
+def test_a_table_that_is_not_looked_after_is_named(table: TableStatus, part: str) -> None:
+    (reason,) = reasons(table)
+    assert part in reason
+
+
+def test_a_table_that_is_left_alone_on_purpose_does_not_count() -> None:
+    assert reasons(replace(TABLE, health=TableHealth.LEFT, loops=())) == ()
+
+
+def test_a_long_merge_that_moves_bytes_is_ready_and_one_that_moves_none_is_not() -> None:
+    old = replace(WELL, last_success_ms=NOW_MS - 10_000_000, running=True)
+    assert reasons(replace(TABLE, loops=(old,)), idle_s=5) == ()
+    (reason,) = reasons(replace(TABLE, loops=(old,)), idle_s=1900)
+    assert "moved no byte for 1900 s" in reason
+    assert stuck(ready_age_s=1800, idle_s=1900) == ()
+    assert "restart" in stuck(ready_age_s=1800, idle_s=7300)[0]
+    assert stuck(ready_age_s=1800, idle_s=None) == ()
+
+
+def test_a_slow_loop_has_three_of_its_intervals() -> None:
+    slow = replace(WELL, interval_s=3600, last_success_ms=NOW_MS - 10_000_000)
+    assert reasons(replace(TABLE, loops=(slow,))) == ()
+
+
+def test_a_lake_that_could_not_be_listed_is_not_ready() -> None:
+    assert "has not been listed yet" in reasons(lake=replace(LAKE, last_success_ms=None))[0]
+    assert "the lake: tables" in reasons(lake=replace(LAKE, last_success_ms=NOW_MS - 10_000_000))[0]
+
+
+def test_many_reasons_are_counted() -> None:
+    found = reasons(*(replace(TABLE, name=f"t{n}", loops=()) for n in range(50)))
+    assert len(found) == 21
+    assert found[-1] == "and 30 more"
