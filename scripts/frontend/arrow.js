@@ -1,2 +1,2 @@
 // Answers as they come: Arrow's stream format, with exact 64-bit numbers.
-export { columnFromArray, tableFromArrays, tableFromIPC, tableToIPC } from "@uwdata/flechette";
+export { tableFromIPC } from "@uwdata/flechette";

@@ -13,4 +13,3 @@ export { PostgreSQL, SQLDialect, StandardSQL, keywordCompletionSource, schemaCom
 export { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
 export { forceLinting, lintGutter, linter, setDiagnostics } from "@codemirror/lint";
 export { tags } from "@lezer/highlight";
-export { basicSetup, minimalSetup } from "codemirror";

@@ -30,7 +30,7 @@ def main() -> None:
         for name, dark, width, height in (
             ("compactor-light", False, 1280, 1180),
             ("compactor-dark", True, 1280, 1180),
-            ("compactor-phone", False, 390, 1700),
+            ("compactor-phone", False, 390, 1250),
         ):
             context = browser.new_context(
                 viewport={"width": width, "height": height},
@@ -42,8 +42,9 @@ def main() -> None:
             page.goto(server.url)
             page.wait_for_selector("html[data-ready]")
             _choose(page)
+            if width < 500:
+                page.evaluate("document.getElementById('table').scrollIntoView()")
             page.screenshot(path=folder / f"{name}.png")
-            page.screenshot(path=folder / f"{name}-full.png", full_page=True) if len(sys.argv) > 1 else None
         browser.close()
 
 

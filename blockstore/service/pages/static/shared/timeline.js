@@ -123,7 +123,7 @@ export class Timeline {
   draw() {
     const width = Math.max(this.canvasHost.clientWidth, 200);
     const tall = this.total > TALL;
-    const height = this.total + AXIS * (tall ? 2 : 1);
+    const height = this.total + AXIS + (tall ? AXIS + 6 : 0);
     if (this.plot && this.tall !== tall) {
       this.plot.destroy();
       this.plot = null;
@@ -149,7 +149,7 @@ export class Timeline {
       scales: { x: { time: true, auto: false, range: () => this.shown() }, y: { auto: false, range: () => [0, this.total], dir: -1 } },
       axes: [
         times,
-        ...(this.tall ? [{ ...times, side: 0, grid: { show: false } }] : []),
+        ...(this.tall ? [{ ...times, side: 0, gap: 18, size: AXIS + 6, grid: { show: false } }] : []),
         {
           ...axis, scale: "y", side: 3, size: GUTTER, grid: { show: false }, ticks: { show: false }, font: "11px system-ui, sans-serif", gap: 4,
           splits: () => this.rows.map((row) => row.top + row.height / 2),
