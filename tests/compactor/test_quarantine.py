@@ -113,7 +113,7 @@ def test_a_listing_that_lacks_what_is_there_quarantines_nothing(tmp_path: Path) 
 
 def test_a_block_that_is_gone_meanwhile_gets_no_mark(tmp_path: Path) -> None:
     made = Scene(tmp_path)
-    gone = [made.append(writer) for writer in ("a", "b", "c")][0]
+    gone, *_ = [made.append(writer) for writer in ("a", "b", "c")]
     made.compact()
     assert not quarantine(made.open(), gone, "said by a merge that came too late")
     assert not any(info.key == no_compact_mark_key(gone) for info in made.bucket.list())
