@@ -20,7 +20,7 @@ from blockstore.world import World
 from reader.cache import ChunkCache, default_folder
 from reader.http.tokens import Caller, Tokens
 from reader.http.told import Told
-from reader.jobs.extract import Extracts, Rows
+from reader.jobs.extract import Began, Extracts, Rows
 from reader.jobs.record import Kind, Request
 from reader.jobs.runner import Runner, Terms
 from reader.jobs.store import JobStore
@@ -103,11 +103,14 @@ class Gateway:
         at: At | Mapping[str, At],
         parameters: list[object] | dict[str, object] | None = None,
         limit: int | None = None,
+        began: Began | None = None,
     ) -> Answer:
-        """Begin a query for a caller."""
+        """Begin a query for a caller; ``began`` is handed the means to stop it."""
         query = self.settings.query
         budget = Budget(rows=query.max_rows, bytes=query.max_bytes, seconds=query.time_limit_s, limit=limit)
-        return self.engine.run(sql, parameters=parameters, at=at, allowed=caller.tables, budget=budget)
+        return self.engine.run(
+            sql, parameters=parameters, at=at, allowed=caller.tables, budget=budget, began=began
+        )
 
     def healthy(self) -> Health:
         """Whether the process need not be restarted."""
@@ -154,7 +157,7 @@ class Gateway:
         runner = Runner(store, self.world, works, terms, tell=told.of_job)
         return Jobs(store=store, runner=runner)
 
-    def _rows(self, request: Request, limit_s: float) -> Rows:
+    def _rows(self, request: Request, limit_s: float, began: Began) -> Rows:
         """The rows of a job, as whoever asked for it may read them."""
         sql = request.sql
         if sql is None:
@@ -163,16 +166,12 @@ class Gateway:
             sql = f'SELECT * FROM "{name.replace(chr(34), chr(34) * 2)}"'
         at = At(version=request.version, as_of=request.as_of, tag=request.tag)
         budget = Budget(seconds=limit_s, limit=request.limit)
-        return _Running(self.engine.run(sql, at=at, allowed=request.allowed, budget=budget))
+        return _Running(self.engine.run(sql, at=at, allowed=request.allowed, budget=budget, began=began))
 
 
 class _Running:
     """An answer as a job needs it."""
 
     def __init__(self, answer: Answer) -> None:
-        self._answer = answer
         self.reader: pa.RecordBatchReader = answer.reader
         self.versions = {name: version for name, version in answer.versions.items() if version is not None}
-
-    def cancel(self) -> None:
-        self._answer.cancel()

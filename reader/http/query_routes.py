@@ -13,7 +13,7 @@ from reader.http.encoding import Form, pieces
 from reader.http.gateway import Gateway
 from reader.http.negotiate import form_asked_for
 from reader.http.shapes import Error, Question, at_of
-from reader.http.streaming import Patience, Streamed, first_piece, in_thread
+from reader.http.streaming import Patience, Stopper, Streamed, first_piece, while_waited_for
 from reader.http.tokens import Caller
 from reader.query import Answer
 
@@ -54,7 +54,9 @@ async def query(request: Request, question: Question, gateway: Here, caller: Rea
     """Answer SQL over the tables. Arrow where Accept says nothing."""
     form = form_asked_for(request.headers.get("accept"))
     http = gateway.settings.http
-    answer = await in_thread(partial(_begin, gateway, question, caller))
+    stopper = Stopper()
+    begin = partial(_begin, gateway, question, caller, stopper)
+    answer = await while_waited_for(request.receive, stopper, begin)
     rest = pieces(form, answer.schema, answer)
     first = await first_piece(request.receive, rest, answer)
     return Streamed(
@@ -67,13 +69,14 @@ async def query(request: Request, question: Question, gateway: Here, caller: Rea
     )
 
 
-def _begin(gateway: Gateway, question: Question, caller: Caller) -> Answer:
+def _begin(gateway: Gateway, question: Question, caller: Caller, stopper: Stopper) -> Answer:
     return gateway.ask(
         question.sql,
         caller=caller,
         at=at_of(question),
         parameters=question.parameters,
         limit=question.limit,
+        began=stopper.began,
     )
 
 

@@ -24,7 +24,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from reader.http.problems import Problem
 
-__all__ = ["Held", "Patience", "Streamed", "first_piece", "in_thread"]
+__all__ = ["Held", "Patience", "Stopper", "Streamed", "first_piece", "in_thread", "while_waited_for"]
 
 T = TypeVar("T")
 
@@ -65,6 +65,42 @@ def _limiter() -> anyio.CapacityLimiter:
         found = anyio.CapacityLimiter(_THREADS)
         _of_loop.set(found)
     return found
+
+
+class Stopper:
+    """Stops what is about to begin, or has begun; asked before it was told how, it stops it at once."""
+
+    def __init__(self) -> None:
+        self._stop: Callable[[], None] | None = None
+        self._asked = False
+
+    def began(self, stop: Callable[[], None]) -> None:
+        """This is how."""
+        self._stop = stop
+        if self._asked:
+            stop()
+
+    def cancel(self) -> None:
+        """Stop it."""
+        self._asked = True
+        if self._stop is not None:
+            self._stop()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+async def while_waited_for(receive: Receive, stopper: Stopper, call: Callable[[], T]) -> T:
+    """What a call answers that may take long; it is stopped when the client goes away."""
+    found: list[T] = []
+
+    async def make() -> None:
+        found.append(await in_thread(call))
+
+    await _while_there(receive, stopper, make)
+    if not found:
+        raise Problem(408, "the client went away before the first row came")
+    return found[0]
 
 
 async def first_piece(receive: Receive, pieces: Iterator[bytes], held: Held) -> bytes:

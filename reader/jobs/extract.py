@@ -15,6 +15,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from blockstore.bucket import Bucket, ObjectWriter
+from blockstore.errors import BlockstoreError
 from blockstore.names import job_result_key
 from blockstore.world import World
 from reader.answer import FORMS
@@ -23,7 +24,7 @@ from reader.jobs.record import Failure, Request, Result
 from reader.jobs.work import Ended, Failed, Work
 from reader.refusals import Busy
 
-__all__ = ["Ask", "Extracts", "Rows"]
+__all__ = ["Ask", "Began", "Extracts", "Rows"]
 
 _PIECE = 1 << 20
 
@@ -39,13 +40,12 @@ class Rows(Protocol):
         """The version of each table that was read."""
         ...
 
-    def cancel(self) -> None:
-        """Stop it, from any thread; its reader raises."""
-        ...
 
+Began = Callable[[Callable[[], None]], None]
+"""Is handed the means to stop what is about to run, from any thread."""
 
-Ask = Callable[[Request, float], Rows]
-"""From a request, and the seconds that it may take, to its rows."""
+Ask = Callable[[Request, float, Began], Rows]
+"""From a request, the seconds that it may take, and who may stop it, to its rows."""
 
 
 class Extracts(Work):
@@ -61,8 +61,11 @@ class Extracts(Work):
         self._result_bytes = result_bytes
 
     def run(self, job: str, attempt: int, request: Request, meter: Meter) -> Ended:
-        rows = self._begun(request, meter)
-        meter.interruptible(rows.cancel)
+        try:
+            rows = self._begun(request, meter)
+        except BlockstoreError:
+            meter.check()
+            raise
         key = job_result_key(job, attempt)
         out = _Counted(self._bucket.writer(key), meter, self._result_bytes)
         reader = rows.reader
@@ -91,7 +94,7 @@ class Extracts(Work):
         """The query, once it is its turn: a job has time."""
         while True:
             try:
-                return self._ask(request, self._time_limit_s)
+                return self._ask(request, self._time_limit_s, meter.interruptible)
             except Busy as busy:
                 meter.check()
                 self._clock.sleep(min(busy.retry_after_s, 1.0))

@@ -97,17 +97,21 @@ class Engine:
         at: At | Mapping[str, At] = NEWEST,
         allowed: Collection[str] | None = None,
         budget: Budget | None = None,
+        began: Callable[[Callable[[], None]], None] | None = None,
     ) -> Answer:
         """The answer to one SELECT, whose rows come as they are taken; close it.
 
         ``parameters`` are values for ``?`` and ``$1``, or for ``$name``; ``at`` is the version, of all tables or of
-        each; ``allowed`` are the tables that this caller may see. Raises BadSql, UnknownTable, Busy, Stale, TimedOut,
+        each; ``allowed`` are the tables that this caller may see. ``began`` is handed the means to stop the query, from
+        any thread, before it runs: some take long until their first row. Raises BadSql, UnknownTable, Busy, Stale, TimedOut,
         NoMemory, Corrupt (with the block's name), VersionExpired.
         """
         budget = budget or Budget()
         values = checked(parameters)
         ending = Ending(budget.seconds, self._admission.turn(budget.seconds).give_back)
         self.counts.queries += 1
+        if began is not None:
+            began(ending.cancel)
         try:
             if budget.seconds is not None:
                 ending.at_end(self._deadlines.watch(budget.seconds, ending.time_out))

@@ -84,13 +84,13 @@ class Gateway:
     def _open(self, name: str) -> Table:
         return Table.open_bucket(Prefixed(self.bucket, name), self.world)
 
-    def _ask(self, request: Request, limit_s: float) -> Any:
+    def _ask(self, request: Request, limit_s: float, began: Any) -> Any:
         if isinstance(self.answer, Exception):
             raise self.answer
         table = self._open("t")
         snapshot = table.snapshot()
         reader = snapshot.scan().to_reader()
-        return SimpleNamespace(reader=reader, versions={"t": snapshot.version}, cancel=lambda: None)
+        return SimpleNamespace(reader=reader, versions={"t": snapshot.version})
 
     def upload(self, job: str, text: str = GOOD, **more: Any) -> bool:
         """What the door does with a file: the input first, then the request."""

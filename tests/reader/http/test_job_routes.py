@@ -1,0 +1,177 @@
+"""Jobs over HTTP: uploads whole or absent, keys that make repeating safe, files, cancellation."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.reader.http.gateways import (
+    HEADER,
+    OTHER,
+    Served,
+    csv_of,
+    make_lake,
+    serving,
+    settings,
+    until_ended,
+)
+
+CSV = {"Content-Type": "text/csv"}
+
+
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A gateway of its own: these tests write."""
+    folder = tmp_path_factory.mktemp("jobs")
+    with serving(settings(make_lake(folder), folder)) as one:
+        yield one
+
+
+def counted(served: Served) -> int:
+    """The rows of the table now, whatever was polled."""
+    served.gateway.tables.poll_now("salaries")
+    return int(served.rows("select count(*) as c from salaries")[0]["c"])
+
+
+def test_an_upload_appends_its_rows_and_tells_its_progress(jobs: Served) -> None:
+    before = counted(jobs)
+    data = csv_of(range(100))
+    asked = jobs.http.post("/v1/jobs?table=salaries&message=by+hand", content=data, headers=CSV)
+    assert asked.status_code == 202, asked.text
+    job = asked.json()["id"]
+    assert asked.headers["location"] == f"/v1/jobs/{job}"
+    ended = until_ended(jobs.http, job)
+    assert (ended["state"], ended["error"]) == ("done", None)
+    assert ended["written"]["rows"] == 100
+    assert ended["progress"] == {"rows": 100, "bytes": len(data), "bytes_total": len(data)}
+    assert counted(jobs) == before + 100
+    newest = jobs.http.get("/v1/tables/salaries/history?limit=1").json()["entries"][0]
+    assert (newest["message"], newest["rows_added"]) == ("by hand", 100)
+
+
+def test_tsv_with_other_nulls_is_read(jobs: Served) -> None:
+    data = "n\ts\ttime\n5\tNA\t2026-01-01T00:00:00Z\n"
+    headers = {"Content-Type": "text/tab-separated-values; charset=utf-8"}
+    job = jobs.http.post("/v1/jobs?table=salaries&null=NA", content=data, headers=headers).json()["id"]
+    assert until_ended(jobs.http, job)["state"] == "done"
+    jobs.gateway.tables.poll_now("salaries")
+    assert jobs.rows("select count(*) as c from salaries where s is null")[0]["c"] >= 1
+
+
+def test_a_bad_row_says_line_column_value_and_rule_and_writes_nothing(jobs: Served) -> None:
+    before = counted(jobs)
+    data = csv_of(range(50)) + "2026-01-01T00:00:00Z,many,x\n" + csv_of(range(5)).removeprefix(HEADER)
+    job = jobs.http.post("/v1/jobs?table=salaries", content=data, headers=CSV).json()["id"]
+    error = until_ended(jobs.http, job)["error"]
+    assert (error["error"], error["line"], error["column"], error["value"], error["rule"]) == (
+        "bad_row",
+        52,
+        "n",
+        "many",
+        "int",
+    )
+    assert counted(jobs) == before
+
+
+def test_the_same_key_is_the_same_job_and_other_content_is_refused(jobs: Served) -> None:
+    before = counted(jobs)
+    headers = {**CSV, "Idempotency-Key": "march"}
+    data = csv_of(range(10))
+    first = jobs.http.post("/v1/jobs?table=salaries", content=data, headers=headers)
+    again = jobs.http.post("/v1/jobs?table=salaries", content=data, headers=headers)
+    assert (first.status_code, again.status_code) == (202, 200)
+    assert first.json()["id"] == again.json()["id"]
+    until_ended(jobs.http, first.json()["id"])
+    late = jobs.http.post("/v1/jobs?table=salaries", content=data, headers=headers)
+    assert (late.status_code, late.json()["state"]) == (200, "done")
+    other = jobs.http.post("/v1/jobs?table=salaries", content=csv_of(range(11)), headers=headers)
+    assert (other.status_code, other.json()["error"]) == (409, "conflict")
+    with jobs.as_(OTHER) as somebody_else:
+        theirs = somebody_else.post("/v1/jobs?table=salaries", content=data, headers=headers)
+        assert theirs.status_code == 202
+        until_ended(somebody_else, theirs.json()["id"])
+    assert counted(jobs) == before + 20
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "body", "status"),
+    [
+        ("/v1/jobs", CSV, b"n\n", 400),
+        ("/v1/jobs?table=", CSV, b"n\n", 400),
+        ("/v1/jobs?table=nope", CSV, b"n\n", 404),
+        ("/v1/jobs?table=salaries", {"Content-Type": "image/png"}, b"x", 415),
+        ("/v1/jobs?table=salaries", {}, b"x", 415),
+        ("/v1/jobs?table=salaries", {**CSV, "Content-Encoding": "gzip"}, b"x", 415),
+        ("/v1/jobs?table=salaries", CSV, b"x" * (1 << 21), 413),
+        ("/v1/jobs?table=salaries", {**CSV, "Idempotency-Key": "k" * 201}, b"x", 400),
+        ("/v1/jobs", {"Content-Type": "application/json"}, b"{", 400),
+        ("/v1/jobs", {"Content-Type": "application/json"}, b'{"kind":"query"}', 400),
+        ("/v1/jobs", {"Content-Type": "application/json"}, b'{"kind":"upload"}', 400),
+        ("/v1/jobs", {"Content-Type": "application/json"}, b'{"kind":"download","table":"nope"}', 404),
+    ],
+)
+def test_what_is_no_job_is_refused_at_once(
+    jobs: Served, path: str, headers: dict[str, str], body: bytes, status: int
+) -> None:
+    answer = jobs.http.post(path, content=body, headers=headers)
+    assert answer.status_code == status, answer.text
+    assert answer.json()["message"]
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "parquet", "json", "arrow"])
+def test_a_download_is_a_file_of_the_tables_rows(jobs: Served, form: str) -> None:
+    asked = jobs.http.post("/v1/jobs", json={"kind": "download", "table": "flights", "format": form})
+    assert asked.status_code == 202, asked.text
+    ended = until_ended(jobs.http, asked.json()["id"])
+    assert ended["state"] == "done", ended
+    assert (ended["result"]["rows"], ended["result"]["versions"]) == (1000, {"flights": 3})
+    file = jobs.http.get(ended["result"]["href"])
+    assert len(file.content) == ended["result"]["bytes"] == int(file.headers["content-length"])
+    assert f"{ended['id']}.{form}" in file.headers["content-disposition"]
+    if form == "parquet":
+        assert pq.read_table(io.BytesIO(file.content))["n"].to_pylist() == list(range(1000))
+    if form == "json":
+        assert [row["n"] for row in json.loads(file.content)] == list(range(1000))
+    if form == "csv":
+        assert file.text.count("\n") == 1001
+
+
+def test_a_query_that_cannot_be_answered_fails_its_job_with_the_reason(jobs: Served) -> None:
+    job = jobs.http.post("/v1/jobs", json={"kind": "query", "sql": "select nope from flights"}).json()["id"]
+    ended = until_ended(jobs.http, job)
+    assert ended["state"] == "failed"
+    assert "nope" in ended["error"]["message"]
+    answer = jobs.http.get(f"/v1/jobs/{job}/result")
+    assert (answer.status_code, answer.json()["error"]) == (409, "conflict")
+
+
+def test_a_running_query_can_be_cancelled(jobs: Served) -> None:
+    sql = "select count(*) from flights a, flights b, flights c, flights d where a.n + b.n + c.n + d.n < 0"
+    job = jobs.http.post("/v1/jobs", json={"kind": "query", "sql": sql}).json()["id"]
+    assert jobs.http.delete(f"/v1/jobs/{job}").status_code == 202
+    assert until_ended(jobs.http, job)["state"] == "cancelled"
+    assert jobs.http.delete(f"/v1/jobs/{job}").status_code == 200
+
+
+def test_jobs_are_listed_newest_first_and_unknown_ones_are_404(jobs: Served) -> None:
+    made = [
+        jobs.http.post("/v1/jobs", json={"kind": "query", "sql": "select 1"}).json()["id"] for _ in range(3)
+    ]
+    listed = [job["id"] for job in jobs.http.get("/v1/jobs?limit=3").json()["jobs"]]
+    assert set(listed) == set(made)
+    for unknown in ("x", "01JD0000000000000000000000", "..", "%2e%2e%2fsalaries"):
+        assert jobs.http.get(f"/v1/jobs/{unknown}").status_code == 404
+
+
+def test_a_gateway_without_jobs_says_so_and_writes_nothing(tmp_path: Path, jobs: Served) -> None:
+    url = jobs.gateway.settings.tables.urls[0]
+    asked = settings(url, tmp_path)
+    with serving(replace(asked, jobs=replace(asked.jobs, enabled=False))) as one:
+        answer = one.http.post("/v1/jobs", json={"kind": "query", "sql": "select 1"})
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
