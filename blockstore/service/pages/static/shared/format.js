@@ -31,9 +31,10 @@ export function time(ms) {
   return `${text.slice(0, -1).replace("T", " ").replace(/\.000$/, "").replace(/(\.\d+?)0+$/, "$1")}`;
 }
 
-/** From one time to another; the day is said once where both are of one day. */
+/** From one time to another: to the second where it is long, and the day is said once where both are of one day. */
 export function span(low, high) {
-  const [from, to] = [time(low), time(high)];
+  const cut = high - low > 120_000 ? (ms) => Math.floor(ms / 1000) * 1000 : (ms) => ms;
+  const [from, to] = [time(cut(low)), time(cut(high))];
   return from.slice(0, 10) === to.slice(0, 10) ? `${from} – ${to.slice(11)}` : `${from} – ${to}`;
 }
 
