@@ -70,4 +70,4 @@ class BlockstoreSource(DataSource):
                 f"outputMode('complete') replaces all rows of {options.url} at every micro-batch, which a stream cannot: use "
                 "outputMode('append'), or foreachBatch with an overwrite of your own."
             )
-        return BatchWriter(plan_write(schema, options, World.real()))
+        return BatchWriter(schema, options)

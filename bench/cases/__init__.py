@@ -8,10 +8,12 @@ from bench.case import Case
 from bench.cases.append import AGING, APPEND
 from bench.cases.append16 import APPEND16
 from bench.cases.merge import MERGE_SMALL, MERGE_WIDE
+from bench.cases.merge_spark import MERGE_SPARK
 from bench.cases.open import OPEN_CASES
 from bench.cases.poll import POLL
 from bench.cases.poll_million import POLL_MILLION
 from bench.cases.query import COUNT, GROUP_BY, POINT
+from bench.cases.query_blocks import QUERY_CASES
 from bench.cases.spark_append import SPARK_APPEND
 from bench.cases.spark_read import SPARK_READ
 from bench.cases.sync import SYNC
@@ -31,8 +33,10 @@ CASES = {
         POINT,
         GROUP_BY,
         COUNT,
+        *QUERY_CASES,
         MERGE_WIDE,
         MERGE_SMALL,
+        MERGE_SPARK,
         SPARK_APPEND,
         SPARK_READ,
     )

@@ -15,15 +15,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
 
-from blockstore.errors import Invalid, Unavailable
+from blockstore.errors import BlockstoreError, Invalid, Unavailable
 from blockstore.format import WrittenChunks
 from blockstore.world import World
+from spark.options import WriteOptions
 from spark.plan import WritePlan
+from spark.planning import plan_write
 from spark.task import write_task
 
 __all__ = ["BatchAnswer", "BatchWriter"]
@@ -46,10 +50,23 @@ class BatchAnswer(WriterCommitMessage):
 class BatchWriter(DataSourceStreamArrowWriter):
     """One micro-batch's write, as Spark drives it."""
 
-    def __init__(self, plan: WritePlan) -> None:
-        self._plan = plan
+    def __init__(self, schema: StructType, options: WriteOptions) -> None:
+        self._url = options.url
+        self._plan: WritePlan | BlockstoreError
+        try:
+            self._plan = plan_write(schema, options, World.real())
+        except BlockstoreError as error:
+            # The writer that commits needs no plan: a table that was altered since then is none of its business.
+            self._plan = error
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels to the tasks. Raises what keeps the batch from being written at all."""
+        if isinstance(self._plan, BlockstoreError):
+            raise self._plan
+        return self.__dict__
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> BatchAnswer:
+        assert isinstance(self._plan, WritePlan), "a writer without a plan does not travel"
         return BatchAnswer(_query(), self._plan, write_task(self._plan, iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
@@ -64,7 +81,7 @@ class BatchWriter(DataSourceStreamArrowWriter):
             )
         written = [answer.written for answer in answers if answer.written is not None]
         if not written:
-            _log.info("%s: batch %d has no rows, so no block was written", self._plan.url, batchId)
+            _log.info("%s: batch %d has no rows, so no block was written", self._url, batchId)
             return
         plan = replace(answers[0].plan, job=stream_job(answers[0].query, batchId))
         commit_batch(plan, written, World.real())

@@ -24,6 +24,7 @@ from pyspark.sql.types import StructType
 
 from spark.source import BlockstoreSource
 from tests.support.spark import start_session
+from tests.support.streams import run_to_end
 
 __all__ = ["POINTS", "HaltingSource", "HaltingWriter"]
 
@@ -94,9 +95,8 @@ def main(folder: str) -> None:
         .option("folder", folder)
         .option("checkpointLocation", f"{folder}/checkpoint")
         .trigger(availableNow=True)
-        .start(f"{folder}/sink")
     )
-    query.awaitTermination()
+    run_to_end(lambda: query.start(f"{folder}/sink"), deadline_s=24 * 3600)
     session.stop()
 
 

@@ -28,6 +28,7 @@ from spark.merging import SparkMergeEngine
 from spark.merging.work import Failure
 from tests.spark.merging.dying import DyingPieces
 
+pytestmark = pytest.mark.timeout(900)
 SCHEMA = pa.schema([("k", pa.int64()), ("text", pa.string())])
 
 

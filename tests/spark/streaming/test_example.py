@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 EXAMPLE = Path(__file__).parents[3] / "examples" / "spark_streaming.py"
 
 
+@pytest.mark.timeout(1200)
 def test_the_streaming_example_counts_every_reading_once(
     spark_session: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

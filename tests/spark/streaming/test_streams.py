@@ -17,9 +17,12 @@ import blockstore as bs
 import spark as bs_spark
 from compactor.once import compact_once
 from compactor.settings import Settings
+from tests.support.streams import run_to_end
 
-DEADLINE_S = 200
 IDS = pa.schema([("id", pa.int64())])
+
+pytestmark = pytest.mark.timeout(1200)
+"""Each micro-batch starts three processes of Python: seconds where nothing else runs, minutes where much does."""
 
 
 @pytest.fixture
@@ -41,11 +44,7 @@ def copy(rows: DataFrame, folder: Path, name: str = "sink", **options: object) -
 
 def finish(writer: DataStreamWriter, folder: Path, name: str, target: str | None = None) -> None:
     query = writer.option("checkpointLocation", f"{folder}/{name}-checkpoint").trigger(availableNow=True)
-    running = query.start(target)
-    try:
-        assert running.awaitTermination(DEADLINE_S), "the stream did not end"
-    finally:
-        running.stop()
+    run_to_end(lambda: query.start(target))
 
 
 def ids(url: object) -> list[int]:
