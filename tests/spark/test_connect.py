@@ -20,6 +20,7 @@ os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executa
 os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 from pyspark.sql import SparkSession
 import blockstore as bs, spark as bs_spark
+from tests.support.streams import run_to_end
 
 builder = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false")
 session = builder.config("spark.sql.shuffle.partitions", "2").config("spark.log.level", "OFF").getOrCreate()
@@ -31,6 +32,9 @@ again = bs_spark.append(session.range(0, 100, 1, 2), url, job=job)
 session.range(100, 110).write.format("blockstore").mode("append").save(url)
 done = bs_spark.overwrite(session.range(0, 5), url, where="id < 50")
 session.range(100, 103).write.format("blockstore").option("where", "id >= 100").mode("overwrite").save(url)
+rows = session.readStream.format("blockstore").option("start", 1).option("on_removal", "ignore").load(url)
+sink = rows.writeStream.format("blockstore").option("checkpointLocation", url + "-checkpoint").trigger(availableNow=True)
+run_to_end(lambda: sink.start(url + "-copy"))
 found = bs_spark.read(session, url, where="id < 3")
 print(json.dumps({
     "first": [first.version, first.rows, first.chunks],
@@ -39,6 +43,7 @@ print(json.dumps({
     "few": sorted(row.id for row in found.collect()),
     "filtered": session.read.format("blockstore").load(url).where("id >= 100").count(),
     "version": session.read.format("blockstore").option("version", first.version).load(url).count(),
+    "streamed": bs.open(url + "-copy").snapshot().count(),
     "how": str(bs_spark.how(found).engine),
 }))
 session.stop()
@@ -46,12 +51,13 @@ session.stop()
 
 
 @pytest.mark.spark
-def test_append_overwrite_filtered_read_and_version_work_across_connect(tmp_path: Path) -> None:
+@pytest.mark.timeout(900)
+def test_append_overwrite_filtered_read_version_and_streams_work_across_connect(tmp_path: Path) -> None:
     """Slow because it starts a Connect server: a client in this process could not stand beside the classic session."""
     url = str(tmp_path / "numbers")
     child = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", CHILD, url],
-        cwd=ROOT, capture_output=True, text=True, check=False, timeout=280,
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=800,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert child.returncode == 0, child.stderr[-3000:]
@@ -62,6 +68,7 @@ def test_append_overwrite_filtered_read_and_version_work_across_connect(tmp_path
         "few": [0, 1, 2],
         "filtered": 3,
         "version": 100,
+        "streamed": 100 + 10 + 5 + 3,
         "how": "python",
     }
     assert bs.open(url).snapshot().count() == 5 + 50 + 3

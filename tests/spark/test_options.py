@@ -36,6 +36,17 @@ def test_every_write_option_is_read_whatever_its_case() -> None:
     assert (options.buffer_bytes, options.chunk_bytes) == (64 * 2**20, 10**9)
 
 
+def test_the_options_of_an_overwrite_are_read() -> None:
+    options = write_options(
+        {**URL, "where": "a > 1", "isolation": "serializable", "app": "x", "batch": "1", "any_order": "TRUE"},
+        overwrite=True,
+    )
+    assert (options.overwrite, options.where, options.isolation) == (True, "a > 1", "serializable")
+    assert options.any_order
+    with pytest.raises(Invalid, match="exclude each other"):
+        write_options({**URL, "if_exists": "error"}, overwrite=True)
+
+
 def test_a_misspelt_option_is_refused_with_the_nearest_known_one() -> None:
     with pytest.raises(Invalid, match=r"no write option 'bacth'.*did you mean 'batch'"):
         write_options({**URL, "app": "x", "bacth": "1"})
@@ -55,6 +66,11 @@ def test_a_misspelt_option_is_refused_with_the_nearest_known_one() -> None:
         ({**URL, "buffer_size": "much"}, "expected a size"),
         ({**URL, "buffer_size": "0MiB"}, "expected a size"),
         ({"path": "memory://lake"}, "memory of one process"),
+        ({**URL, "cluster": "true"}, r"repartitionByRange.*by the sort key"),
+        ({**URL, "any_order": "true"}, "no job is named"),
+        ({**URL, "if_exists": "replace"}, "expected one of 'append', 'error', 'ignore'"),
+        ({**URL, "where": "a > 1"}, "those of an overwrite"),
+        ({**URL, "isolation": "serializable"}, "those of an overwrite"),
     ],
 )
 def test_a_write_option_that_is_wrong_is_named(given: dict[str, str], message: str) -> None:
