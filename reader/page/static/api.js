@@ -16,7 +16,8 @@ const segment = encodeURIComponent;
 
 export const tables = (signal) => get("/v1/tables", signal).then(({ tables: found }) => ({ tables: found.map(tableOf) }));
 export const table = (name, signal) => get(`/v1/tables/${segment(name)}`, signal).then(tableOf);
-export const blocks = (name, signal) => get(`/v1/tables/${segment(name)}/blocks`, signal);
+/** The blocks in the columns that the shared timeline reads. */
+export const timeline = (name, signal) => get(`/v1/tables/${segment(name)}/timeline`, signal);
 /** Versions, newest first, from below `before` on: {entries, more}. */
 export const history = (name, { before = null, limit = 200, signal } = {}) =>
   get(`/v1/tables/${segment(name)}/history?${new URLSearchParams({ limit, ...(before === null ? {} : { before }) })}`, signal);
@@ -26,7 +27,7 @@ export const job = (id, signal) => get(`/v1/jobs/${segment(id)}`, signal).then(j
 export const cancelJob = (id) => call(`/v1/jobs/${segment(id)}`, { method: "DELETE" }).then(json);
 export const jobResult = (id, signal) => call(`/v1/jobs/${segment(id)}/result`, { signal });
 export const queryJob = (sql, travel, form) =>
-  call("/v1/jobs", posted({ kind: "query", sql, format: form, ...travelling(travel) })).then(json);
+  call("/v1/jobs", posted({ kind: "query", sql, format: form, ...jobTravelling(travel) })).then(json);
 
 /** Ask; the answer is a Response whose body streams. */
 export const query = (sql, { travel = {}, limit = null, form = "arrow", signal } = {}) =>
@@ -58,6 +59,12 @@ export function upload(name, file, { form, onProgress }) {
 
 // {} is now; else one of version, versions (one a table), as_of, tag.
 const travelling = ({ versions, ...travel }) => (versions ? { version: versions } : travel);
+
+// A job reads one version of one table, or all tables at a time or now.
+function jobTravelling({ versions, ...travel }) {
+  const found = Object.values(versions ?? {});
+  return found.length === 1 ? { version: found[0] } : travel;
+}
 
 const get = (path, signal) => call(path, { signal }).then(json);
 

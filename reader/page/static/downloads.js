@@ -3,6 +3,7 @@
 import * as api from "./api.js";
 import { announce, fill, h } from "./dom.js";
 import { bytes } from "./format.js";
+import { menu } from "./menu.js";
 
 export function downloads({ question, onError }) {
   const summary = h("summary", { id: "download" }, "Download");
@@ -10,8 +11,7 @@ export function downloads({ question, onError }) {
   const forms = Object.entries(api.FORMS).map(([form, { label }]) =>
     h("button", { type: "button", "data-form": form, on: { click: () => take(form) } }, label));
   const job = h("button", { type: "button", id: "as-job", on: { click: asJob } }, "Run as a job");
-  const element = h("details", { class: "menu", on: { keydown: (event) => { if (event.key === "Escape") { element.open = false; summary.focus(); } } } }, summary,
-    h("div", { class: "menu-card" }, h("p", { class: "hint" }, "All rows, without the limit of the page."), h("div", { class: "choices" }, forms), h("hr"), job, started));
+  const element = menu({ summary, card: [h("p", { class: "hint" }, "All rows, without the limit of the page."), h("div", { class: "choices" }, forms), h("hr"), job, started] });
 
   async function take(form) {
     const { sql, travel } = question();

@@ -62,6 +62,7 @@ export class Editor {
           { key: "Tab", run: (view) => completionStatus(view.state) === "active" && acceptCompletion(view) },
         ])),
         lineNumbers(), highlightSpecialChars(), history(), drawSelection(), bracketMatching(), closeBrackets(),
+        EditorView.domEventHandlers({ beforeinput: typedOver }),
         autocompletion({ icons: false, activateOnTyping: true }), highlightActiveLine(), EditorView.lineWrapping, wrong,
         syntaxHighlighting(colours), look, placeholder("SELECT … FROM …"),
         keymap.of([...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, ...defaultKeymap]),
@@ -115,6 +116,17 @@ export class Editor {
   }
 }
 
+// Text typed over a selection goes in as a transaction. Left to the browser, it would keep the colour of what it replaces by
+// a style attribute, which the policy refuses with an error.
+function typedOver(event, view) {
+  const { from, to, empty } = view.state.selection.main;
+  if (event.inputType !== "insertText" || event.data === null || empty || event.isComposing || view.composing) return false;
+  event.preventDefault();
+  const typed = () => view.state.update({ ...view.state.replaceSelection(event.data), userEvent: "input.type", scrollIntoView: true });
+  if (!view.state.facet(EditorView.inputHandler).some((handle) => handle(view, from, to, event.data, typed))) view.dispatch(typed());
+  return true;
+}
+
 const escaped = (name) => name.replaceAll("\\", "\\\\").replaceAll(".", "\\.");
 const option = (name, detail, type, boost) => ({ label: name, apply: quoted(name), detail, type, boost });
 
@@ -123,7 +135,8 @@ function columnsAnywhere(tables) {
   return (context) => {
     const word = context.matchBefore(/[\p{L}_][\p{L}\p{N}_]*/u);
     if (!word || (word.from === word.to && !context.explicit)) return null;
-    if (context.state.sliceDoc(word.from - 1, word.from) === ".") return null;
+    const before = context.state.sliceDoc(Math.max(word.from - 40, 0), word.from);
+    if (before.endsWith(".") || /\b(from|join)\s+$/i.test(before)) return null;
     const text = context.state.doc.toString().toLowerCase();
     const named = tables.filter((table) => text.includes(table.name.toLowerCase()));
     const options = (named.length ? named : tables).flatMap((table) =>

@@ -9,7 +9,7 @@ const LEVELS = { ready: "good", loading: "busy", degraded: "warn", stale: "bad" 
 /** A table: {name, status, level, error, version, rows, bytes, blocks, staleness_s, columns, tags, sort_by, time_column}. */
 export function tableOf(found) {
   const status = String(found.status ?? "unknown");
-  return { sort_by: [], columns: [], ...found, status, level: LEVELS[status] ?? "warn", tags: found.tags ?? {} };
+  return { ...found, status, level: LEVELS[status] ?? "warn", tags: found.tags ?? {}, columns: found.columns ?? [], sort_by: found.sort_by ?? [] };
 }
 
 /** A job: {id, kind, table, sql, state, over, ok, progress: {share, text}, error, has_result, created, rows, record}. */

@@ -2,6 +2,7 @@
 
 import { fill, h, labelled } from "./dom.js";
 import { moment } from "./format.js";
+import { menu } from "./menu.js";
 
 export class Travel {
   #value = {};
@@ -13,9 +14,8 @@ export class Travel {
     this.kind = h("select", { "data-travel": "kind", on: { change: () => this.#rebuild() } },
       h("option", { value: "now" }, "Now"), h("option", { value: "version" }, "Version"), h("option", { value: "as_of" }, "Time"), h("option", { value: "tag" }, "Tag"));
     this.place = h("div", { class: "travel-place" });
-    this.element = h("details", { class: "menu travel", on: { keydown: (event) => { if (event.key === "Escape") { this.element.open = false; this.summary.focus(); } } } },
-      this.summary, h("div", { class: "menu-card" }, labelled("Read the tables as they are", this.kind), this.place,
-        h("p", { class: "hint" }, "A version or a tag belongs to one table. A time moves all tables of a query together.")));
+    this.element = menu({ kind: "travel", summary: this.summary, card: [labelled("Read the tables as they are", this.kind), this.place,
+      h("p", { class: "hint" }, "A version or a tag belongs to one table. A time moves all tables of a query together.")] });
     this.#say();
   }
 

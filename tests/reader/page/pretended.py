@@ -63,6 +63,8 @@ class Pretended:
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
     trouble: dict[str, Callable[[Request], Response | None]] = field(default_factory=dict)
     """By path: what is answered instead; None as an answer means: as usual."""
+    checking: dict[str, Any] | None = None
+    """How far every upload is for good; None: they end at once."""
     gate: dict[str, threading.Event] = field(default_factory=dict)
     """Queries whose SQL holds the key wait until the event is set."""
     asked: list[dict[str, Any]] = field(default_factory=list)
@@ -72,7 +74,7 @@ class Pretended:
         """The application, page included."""
         routes = [
             Route("/v1/tables", self.tables),
-            Route("/v1/tables/{name:path}/blocks", self.blocks),
+            Route("/v1/tables/{name:path}/timeline", self.timeline),
             Route("/v1/tables/{name:path}/history", self.history),
             Route("/v1/tables/{name:path}/diff", self.diff),
             Route("/v1/tables/{name:path}", self.table),
@@ -124,14 +126,28 @@ class Pretended:
             {**self._summary(name), **more, "tags": self.tags.get(name, {}), "oldest_version": 1}
         )
 
-    async def blocks(self, request: Request) -> Response:
+    async def timeline(self, request: Request) -> Response:
         name = request.path_params["name"]
-        found = [
-            {"ulid": ULID.format(place), "min_time": BEGAN + place * 24 * HOUR, "max_time": BEGAN + (place + 1) * 24 * HOUR,
-             "rows": 300, "bytes": 9000, "chunks": 1, "level": 1, "sources": 1, "labels": {}, "version": place + 1, "producer": "test"}
-            for place in range(len(self.versions[name]))
-        ]  # fmt: skip
-        return JSONResponse({"table": name, "version": len(self.versions[name]), "blocks": found})
+        size = len(self.versions[name])
+        every: dict[str, Any] = {
+            "ulid": [ULID.format(place) for place in range(size)], "min": [place * 24 * HOUR for place in range(size)],
+            "version": list(range(1, size + 1)), "no_compact": [],
+        }  # fmt: skip
+        for key, value in {
+            "stream": 0,
+            "level": 1,
+            "length": 24 * HOUR,
+            "rows": 300,
+            "bytes": 9000,
+            "sources": 1,
+            "state": 0,
+            "reason": 0,
+        }.items():
+            every[key] = [value] * size
+        return JSONResponse({
+            "table": name, "now": BEGAN + 24 * HOUR, "version": size, "boundary": 0, "tags": self.tags.get(name, {}), "time_column": "time_hour",
+            "count": size, "origin": BEGAN, "blocks": every, "streams": [{"labels": {}, "resolution": 0}], "states": ["live"], "reasons": [""],
+        })  # fmt: skip
 
     async def history(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -139,7 +155,7 @@ class Pretended:
         limit = int(request.query_params.get("limit", 100))
         every = [
             {"version": place + 1, "time": BEGAN + place * HOUR, "operation": "append", "by": "writer, test", "message": "", "job": None,
-             "added": 1, "removed": 0, "rows_added": 300}
+             "added": [ULID.format(place)], "removed": [], "rows_added": 300}
             for place in range(len(self.versions[name])) if place + 1 < before
         ][::-1]  # fmt: skip
         return JSONResponse({"table": name, "entries": every[:limit], "more": len(every) > limit})
@@ -147,12 +163,12 @@ class Pretended:
     async def diff(self, request: Request) -> Response:
         low, high = int(request.query_params["from"]), int(request.query_params["to"])
         added, removed = (
-            [ULID.format(place) for place in range(low, high)],
-            [ULID.format(place) for place in range(high, low)],
+            [{"ulid": ULID.format(place), "rows": 300} for place in range(*ends)]
+            for ends in ((low, high), (high, low))
         )
         return JSONResponse({
-            "table": request.path_params["name"], "from": low, "to": high, "added": added, "removed": removed,
-            "rows_added": 300 * len(added), "rows_removed": 300 * len(removed),
+            "table": request.path_params["name"], "from": low, "to": high, "added": added, "removed": removed, "hidden": {},
+            "rows": 300 * (high - low), "schema_changed": False,
         })  # fmt: skip
 
     def _at(self, name: str, body: dict[str, Any]) -> int:
@@ -217,6 +233,9 @@ class Pretended:
         return JSONResponse(job, status_code=202)
 
     def _upload(self, job: dict[str, Any], lines: list[str]) -> None:
+        if self.checking is not None:
+            job |= {"state": "running", "progress": self.checking}
+            return
         for number, line in enumerate(lines[1:], start=2):
             value = line.split(",")[-1]
             try:

@@ -50,7 +50,7 @@ export class HistoryTab {
       }))),
       h("th", { scope: "row", class: "right" }, count(entry.version)), h("td", { class: "nowrap" }, moment(entry.time)),
       h("td", {}, h("span", { class: "chip" }, entry.operation), this.tags.filter(([, version]) => version === entry.version).map(([tag]) => h("span", { class: "chip tag" }, tag)), entry.message ? ` ${entry.message}` : null),
-      h("td", { class: "right" }, entry.rows_added ? `+${count(entry.rows_added)}` : "–"), h("td", { class: "nowrap" }, change(size(entry.added), size(entry.removed))), h("td", { class: "dim" }, entry.by ?? ""),
+      h("td", { class: "right" }, entry.rows_added ? `+${count(entry.rows_added)}` : "–"), h("td", { class: "nowrap" }, change(entry.added.length, entry.removed.length)), h("td", { class: "dim" }, entry.by ?? ""),
       h("td", {}, h("a", { class: "nowrap", href: toConsole(`SELECT *\nFROM ${quoted(this.name)}\nLIMIT 1000`, { version: entry.version }), "aria-label": `Query at version ${entry.version}` }, "Query here")))));
   }
 
@@ -70,15 +70,19 @@ export class HistoryTab {
 }
 
 function shown(found, from, to) {
-  const side = (word, ulids, rows, sign) => h("div", { class: `side ${word}` },
-    h("h3", {}, `${sign}${count(rows)} rows`), h("p", {}, `${many(ulids.length, "block")} ${word}`),
-    ulids.length ? h("details", {}, h("summary", {}, "Which"), h("ul", {}, ulids.slice(0, 200).map((ulid) => h("li", {}, h("code", {}, ulid))), ulids.length > 200 ? h("li", {}, `and ${count(ulids.length - 200)} more`) : null)) : null);
+  const side = (word, blocks, sign) => h("div", { class: `side ${word}` },
+    h("h3", {}, `${sign}${count(rowsOf(blocks))} rows`), h("p", {}, `${many(blocks.length, "block")} ${word}`),
+    blocks.length ? h("details", {}, h("summary", {}, "Which"), h("ul", {}, blocks.slice(0, MOST).map((block) => h("li", {}, h("code", {}, block.ulid), ` ${many(block.rows, "row")}`)),
+      blocks.length > MOST ? h("li", {}, `and ${count(blocks.length - MOST)} more`) : null)) : null);
+  const hidden = Object.keys(found.hidden ?? {}).length;
   return [h("h2", {}, `From version ${count(from)} to ${count(to)}`),
-    h("div", { class: "sides" }, side("added", found.added, found.rows_added, "+"), side("removed", found.removed, found.rows_removed, "−"))];
+    h("p", { class: "hint" }, [`${many(Math.abs(found.rows), "row")} ${found.rows < 0 ? "fewer" : "more"} in all`,
+      hidden ? `writes hidden in ${many(hidden, "block")}` : "", found.schema_changed ? "the columns changed" : ""].filter(Boolean).join(", ")),
+    h("div", { class: "sides" }, side("added", found.added, "+"), side("removed", found.removed, "−"))];
 }
 
-// Added and removed come as numbers or as lists.
-const size = (part) => (Array.isArray(part) ? part.length : part ?? 0);
+const MOST = 200;
+const rowsOf = (blocks) => blocks.reduce((sum, block) => sum + block.rows, 0);
 
 function change(added, removed) {
   return [added ? `+${count(added)}` : "", removed ? `−${count(removed)}` : ""].filter(Boolean).join(" ") || "–";

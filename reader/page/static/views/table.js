@@ -56,7 +56,7 @@ export class TableView {
   }
 
   async #tab(tab, detail, options, run) {
-    if (tab === "blocks") return new BlocksTab(detail, await api.blocks(detail.name, run.signal));
+    if (tab === "blocks") return new BlocksTab(await api.timeline(detail.name, run.signal));
     if (tab === "history") return new HistoryTab(detail, await api.history(detail.name, { signal: run.signal }), options);
     return tab === "tags" ? tags(detail) : overview(detail);
   }

@@ -3,7 +3,7 @@
 import * as api from "../api.js";
 import { fill, h, labelled } from "../dom.js";
 import { brokenRows, failure } from "../failure.js";
-import { bytes, count } from "../format.js";
+import { bytes, many } from "../format.js";
 import { Latest } from "../latest.js";
 import { toTable } from "../route.js";
 import { progress } from "./jobs.js";
@@ -78,7 +78,7 @@ export class UploadView {
 
   #ended(job, name) {
     if (job.ok) {
-      fill(this.state, h("div", { class: "success" }, h("p", {}, h("strong", {}, job.rows === null ? "Uploaded." : `${count(job.rows)} rows uploaded.`)), h("p", {}, h("a", { href: toTable(name, "history") }, `See ${name}`))));
+      fill(this.state, h("div", { class: "success" }, h("p", {}, h("strong", {}, job.rows === null ? "Uploaded." : `${many(job.rows, "row")} uploaded.`)), h("p", {}, h("a", { href: toTable(name, "history") }, `See ${name}`))));
       this.catalogue.refresh();
     } else if (job.error) {
       fill(this.state, h("div", { class: "failure", role: "alert" }, h("p", { class: "failure-title" }, "Nothing was written"), h("pre", { class: "failure-text" }, job.error.message), job.error.rows.length ? brokenRows(job.error.rows) : null));

@@ -1,0 +1,179 @@
+"""Answers as people see them: long ones scroll, values are exact, files are whole, a chart draws them."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from playwright.sync_api import Page
+
+from tests.reader.page.acts import answered, cell, console, expect, run, run_js
+from tests.reader.page.pretended import Pretended
+from tests.support.browser import Visiting
+
+LONG = "SELECT i, 'row ' || i AS name, i * 0.5 AS half FROM range(100000) t(i)"
+
+
+def drawn(page: Page) -> int:
+    return page.locator(".grid-row").count()
+
+
+def test_a_hundred_thousand_rows_scroll_with_few_elements(visit: Visiting, url: str) -> None:
+    page = visit(url).page
+    page.locator("#limit").select_option("100000")
+    run(page, LONG)
+    expect(page.locator(".state")).to_contain_text("100,000 rows")
+    grid = page.get_by_role("grid")
+    assert grid.get_attribute("aria-rowcount") == "100001"
+    assert drawn(page) < 80
+    for share in (0.25, 0.5, 0.75, 1.0, 0.0):
+        row = int(99_999 * share)
+        page.evaluate("([row]) => { document.querySelector('.grid').scrollTop = row * 28 - 100; }", [row])
+        expect(cell(page, row, 1)).to_have_text(f"row {row}")
+        assert drawn(page) < 80
+    grid.focus()
+    page.keyboard.press("Control+End")
+    expect(cell(page, 99_999, 2)).to_have_class("cell right at")
+    expect(cell(page, 99_999, 2)).to_be_in_viewport()
+    page.keyboard.press("Control+Home")
+    expect(cell(page, 0, 0)).to_be_in_viewport()
+
+
+def test_the_page_answers_while_a_long_answer_is_on_its_way(visit: Visiting, url: str) -> None:
+    """A counter that runs beside must never stand still for long: the work is cut into what a person does not feel."""
+    page = visit(url).page
+    page.locator("#limit").select_option("100000")
+    page.evaluate("""() => { window.longest = 0; let last = performance.now();
+        setInterval(() => { const now = performance.now(); window.longest = Math.max(window.longest, now - last); last = now; }, 10); }""")
+    run(page, LONG)
+    expect(page.locator(".state")).to_contain_text("100,000 rows")
+    assert page.evaluate("window.longest") < 20_000
+
+
+def test_many_columns_are_drawn_as_they_come_into_sight(visit: Visiting, url: str) -> None:
+    page = visit(url).page
+    run(page, "SELECT " + ", ".join(f"{place} AS c{place}" for place in range(400)))
+    assert page.locator(".cell.head").count() < 60
+    page.get_by_role("grid").focus()
+    page.keyboard.press("End")
+    expect(cell(page, 0, 399)).to_have_text("399")
+    assert page.locator(".cell.head").count() < 60
+
+
+def test_a_limit_says_that_it_cut_and_an_answer_as_long_as_it_does_not(
+    visit: Visiting, url: str, gateway: Pretended
+) -> None:
+    page = visit(url).page
+    page.locator("#limit").select_option("1000")
+    run(page, "SELECT i FROM range(1001) t(i)")
+    expect(page.locator(".state")).to_contain_text("1,000 rows (the first 1,000")
+    expect(page.get_by_role("grid")).to_have_attribute("aria-rowcount", "1001")
+    run(page, "SELECT i FROM range(1000) t(i)")
+    expect(page.locator(".state")).to_contain_text("1,000 rows, ")
+    assert gateway.asked[-1]["limit"] == 1001
+
+
+VALUES = [
+    ("9007199254740993::BIGINT", "9007199254740993"),
+    ("'-12345678901234567890.123456789'::DECIMAL(38,9)", "-12345678901234567890.123456789"),
+    ("0.05::DECIMAL(5,2)", "0.05"),
+    ("TIMESTAMP_NS '2026-01-02 03:04:05.123456789'", "2026-01-02T03:04:05.123456789"),
+    ("TIMESTAMP '1969-12-31 23:59:59.5'", "1969-12-31T23:59:59.5"),
+    ("TIMESTAMP '2026-01-02 03:04:05'", "2026-01-02T03:04:05"),
+    ("DATE '2026-01-02'", "2026-01-02"),
+    ("TIME '03:04:05.25'", "03:04:05.25"),
+    ("NULL::INTEGER", "null"),
+    ("''", ""),
+    ("true", "true"),
+    ("1.5::DOUBLE", "1.5"),
+    ("'nan'::DOUBLE", "NaN"),
+    ("[1, 2, NULL]", "[1,2,null]"),
+    ("{'a': 1, 'b': 'x'}", '{"a":1,"b":"x"}'),
+    ("'\\x41\\x00'::BLOB", "4100"),
+    ("'ä€😀'", "ä€😀"),
+]
+
+
+def test_values_are_exact_and_readable(visit: Visiting, url: str) -> None:
+    page = visit(url, width=4000).page
+    run(page, "SELECT " + ", ".join(f"{sql} AS v{place}" for place, (sql, _) in enumerate(VALUES)))
+    for place, (sql, shown) in enumerate(VALUES):
+        if place == 8:
+            page.get_by_role("grid").focus()
+            page.keyboard.press("End")
+        assert cell(page, 0, place).text_content() == shown, sql
+
+
+def test_an_empty_answer_and_no_columns_of_numbers_say_so(visit: Visiting, url: str) -> None:
+    page = visit(url).page
+    run(page, "SELECT carrier FROM flights WHERE false")
+    expect(page.locator("#answer")).to_contain_text("No rows.")
+    page.locator("#tab-chart").click()
+    expect(page.locator("#answer")).to_contain_text("A chart needs a column of numbers")
+
+
+def test_all_rows_are_downloaded_in_every_form(visit: Visiting, url: str, gateway: Pretended) -> None:
+    page = visit(console(url, "SELECT carrier, flight FROM flights")).page
+    answered(page)
+    page.locator("#download").click()
+    rows = {
+        "csv": lambda data: len(data.splitlines()) - 1,
+        "tsv": lambda data: len(data.splitlines()) - 1,
+        "json": lambda data: len(json.loads(data)),
+        "arrow": lambda data: pa.ipc.open_stream(data).read_all().num_rows,
+        "parquet": lambda data: pq.read_table(io.BytesIO(data)).num_rows,
+    }
+    for form, count in rows.items():
+        with page.expect_download() as waiting:
+            page.locator(f"[data-form={form}]").click()
+        assert waiting.value.suggested_filename == f"answer.{form}"
+        assert count(Path(waiting.value.path()).read_bytes()) == 600, form
+        assert "limit" not in gateway.asked[-1]
+        assert gateway.asked[-1]["version"] == {"flights": 2}
+
+
+def test_a_chart_draws_bars_and_lines_and_its_columns_are_chosen(visit: Visiting, url: str) -> None:
+    page = visit(
+        console(url, "SELECT carrier, count(*) AS n, avg(dep_delay) AS late FROM flights GROUP BY 1")
+    ).page
+    answered(page)
+    page.locator("#tab-chart").click()
+    area = page.locator(".chart-area")
+    expect(area).to_have_attribute(
+        "aria-label", "Chart of n, late: 4 bars. The same figures stand in the table."
+    )
+    before = page.locator(".chart canvas").evaluate("(canvas) => canvas.toDataURL()")
+    page.locator("[data-y='1']").uncheck()
+    expect(area).to_have_attribute(
+        "aria-label", "Chart of late: 4 bars. The same figures stand in the table."
+    )
+    assert page.locator(".chart canvas").evaluate("(canvas) => canvas.toDataURL()") != before
+    run(page, "SELECT time_hour, carrier, dep_delay FROM flights")
+    expect(page.locator("[data-choice=kind]")).to_have_value("line")
+    expect(area).to_have_attribute(
+        "aria-label", "Chart of UA, AA, DL, B6: 600 points. The same figures stand in the table."
+    )
+
+
+def test_a_chart_sorts_its_points_and_keeps_gaps_and_says_what_it_leaves_out(
+    visit: Visiting, url: str
+) -> None:
+    page = visit(url).page
+    data = run_js(page, "chart_data.js", """
+        const column = (name, kind, values) => ({ name, kind, number: (row) => kind === "text" ? null : values[row], text: (row) => String(values[row]) });
+        const result = (columns, rows) => ({ rows, columns });
+        const times = result([column("t", "time", [30, 10, 20]), column("y", "number", [3, null, 2])], 3);
+        const many = result([column("k", "text", Array.from({length: 100}, (_, i) => "k" + i)), column("n", "number", Array(100).fill(1))], 100);
+        const twice = result([column("k", "text", ["a", "a", "b"]), column("n", "number", [1, 2, 5])], 3);
+        const choice = (kind) => ({ kind, x: 0, ys: [1], split: null });
+        return [m.seriesOf(times, choice("line")), m.seriesOf(many, choice("bars")), m.seriesOf(twice, choice("bars"))];
+    """)  # fmt: skip
+    times, many, twice = data
+    assert times["xs"] == [10, 20, 30]
+    assert times["series"][0]["values"] == [None, 2, 3]
+    assert len(many["xs"]) == 60
+    assert "first 60 bars" in many["note"]
+    assert twice["series"][0]["values"] == [3, 5]
