@@ -45,7 +45,7 @@ def each_table(
         Table.open_bucket(lake.bucket, world, discovery=None)  # says what is there instead
         raise NotFound(f"no table at {lake.bucket.url}, nor in a folder right below it: check the URL")
     single = lake.single
-    found = []
+    found: list[One[T]] = []
     for place in places:
         if leave(place.name):
             continue
@@ -55,5 +55,5 @@ def each_table(
         except BlockstoreError as error:
             if single:
                 raise
-            found.append(One[T](name=place.name, error=error))
+            found.append(One(name=place.name, error=error))
     return Each(lake=not single, found=tuple(found))

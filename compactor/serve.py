@@ -3,6 +3,7 @@
 Rules:
 - SIGTERM or SIGINT stops it, safely, within ``grace``; a second one abandons the running merge at once. Exit code 0.
 - A fatal failure ends it with the error as its last line. Exit code 1.
+- What merges of dead processes left in the work directory goes first.
 - What the process serves, it serves from its first moment to its last: a probe sees it start and stop.
 """
 
@@ -30,6 +31,7 @@ from compactor.config import ProcessConfig
 from compactor.http import application
 from compactor.instruments import Instruments
 from compactor.merge import MergeEngine
+from compactor.merge.workdir import clear_abandoned
 from compactor.process import Process
 from compactor.shards import Shard
 
@@ -48,6 +50,9 @@ def serve(url: str, config: ProcessConfig, engine: MergeEngine, *, shard: Shard 
     requests = BucketRequests(registry, lambda: [bucket], prices=config.prices, clock=world.clock)
     process.month_cost = requests.estimate
     set_up(config.log)
+    cleared = clear_abandoned(config.settings.work_dir)
+    if cleared:
+        _logger.info("removed %s work folders of merges that died", cleared)
     with _served(process, registry, config), _signals(process):
         _logger.info("looks after %s in the role %s", bucket.url, process.status().role)
         process.start()

@@ -32,6 +32,7 @@ from blockstore.lifecycle.listing import list_directories
 from blockstore.table import Discovery, Table
 from blockstore.world import Threads, World
 from compactor.by_hand import clean_once
+from compactor.merge.workdir import clear_abandoned
 from compactor.once import compact_once
 from compactor.settings import Settings
 from tests.end_to_end.killed_world import SCHEMA, compare, noted
@@ -283,6 +284,7 @@ def last_pass(url: str, folder: Path, done: Killed) -> None:
         for ulid, one in listing.directories.items()
         if ulid not in live
     ]
+    clear_abandoned(folder / "work")
     done.problems += [f"debris in the work directory: {path.name}" for path in (folder / "work").iterdir()]
 
 
