@@ -4,6 +4,8 @@ Rules:
 - zstd level 1; the page index and column statistics are written; the Arrow schema with the field ids stands in the file.
 - A column is dictionary-encoded only where a sample of it repeats, since a dictionary of a column that does not makes
   files larger and writing slower.
+- Many whole numbers and times that never fall in the sample (a sort key, or what follows it) are held as differences even
+  where they repeat: a dictionary of them outgrows its page in a large merge, and the rest of the column then stands plain.
 - Other whole numbers and times are held as differences, other texts as lengths and then bytes: smaller, and quicker to
   write and to read (``docs/decisions/0011-encodings.md`` has the figures). Floats stay plain, since Spark's own reader knows
   no BYTE_STREAM_SPLIT.
@@ -25,6 +27,10 @@ _LEVEL = 1
 _SMALL_ROWS = 10_000
 _SAMPLE = 8_192
 _REPEATS = 4
+_FEW = 256
+"""So few values make a small dictionary, whatever their order."""
+
+_DIFFERENCES = "DELTA_BINARY_PACKED"
 
 
 def open_parquet(
@@ -60,7 +66,7 @@ def _encodings(schema: pa.Schema, dictionaries: Collection[str]) -> dict[str, st
 
 def _encoding(kind: pa.DataType) -> str | None:
     if pt.is_integer(kind) or pt.is_temporal(kind):
-        return "DELTA_BINARY_PACKED"
+        return _DIFFERENCES
     if pt.is_string(kind) or pt.is_large_string(kind) or pt.is_binary(kind) or pt.is_large_binary(kind):
         return "DELTA_LENGTH_BYTE_ARRAY"
     return None
@@ -74,7 +80,17 @@ def _repeating(sample: pa.Table) -> list[str]:
         if pt.is_dictionary(field.type):
             names.append(field.name)
         elif not (pt.is_nested(field.type) or pt.is_boolean(field.type)):
-            seen = pc.call_function("count_distinct", [sample.column(field.name).slice(0, rows)]).as_py()
-            if seen * _REPEATS <= rows:
+            column = sample.column(field.name).slice(0, rows)
+            seen = pc.call_function("count_distinct", [column]).as_py()
+            if seen * _REPEATS <= rows and not (seen > _FEW and _never_falls(column, field.type)):
                 names.append(field.name)
     return names
+
+
+def _never_falls(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
+    """Whether each number or time is at least the one before it; False where that cannot be told."""
+    if _encoding(kind) != _DIFFERENCES or column.null_count:
+        return False
+    values = column.combine_chunks()
+    falls = pc.any(pc.less(values.slice(1), values.slice(0, len(values) - 1)))
+    return not falls.as_py()

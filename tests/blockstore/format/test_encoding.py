@@ -41,6 +41,19 @@ def test_only_columns_that_repeat_are_dictionaries() -> None:
     assert dictionaries(rows) == {"origin", "delay"}
 
 
+def test_a_sort_key_that_repeats_is_held_as_differences_and_few_values_as_a_dictionary() -> None:
+    sorted_keys = np.arange(20_000) // 8
+    rows = pa.table(
+        {
+            "key": sorted_keys,
+            "at": pa.array(sorted_keys, pa.timestamp("us", tz="UTC")),
+            "shuffled": np.random.default_rng(0).permutation(sorted_keys % 1_000),
+            "day": pa.array(np.arange(20_000) // 1_000, pa.int32()).cast(pa.date32()),
+        }
+    )
+    assert dictionaries(rows) == {"shuffled", "day"}
+
+
 def test_a_chunk_of_few_rows_has_none() -> None:
     assert dictionaries(pa.table({"origin": ["EWR"] * 1000})) == set()
 
