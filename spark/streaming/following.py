@@ -81,15 +81,13 @@ class Follower:
 
     def window(self, start: Position, until: int, limit: Limit = NO_LIMIT) -> Window:
         """What follows on ``start``, up to the end of version ``until`` or the limit."""
+        self._check_same_table(start)
         taken = _Taken(limit)
         at = start
         if start.snapshot:
-            blocks = self._snapshot(start.version)
-            at = taken.some(blocks, start)
+            at = taken.some(self._snapshot(start.version), start)
             if at.snapshot:
                 return Window(start=start, end=at, blocks=tuple(taken.blocks))
-        else:
-            self._check_same_table(start)
         for news in self._news(at, until):
             if news.changes and not self._ignores:
                 if at == start:
@@ -103,6 +101,7 @@ class Follower:
 
     def between(self, start: Position, end: Position) -> Window:
         """What lies between two positions, as it was told before; of a batch that Spark runs again."""
+        self._check_same_table(start)
         blocks: list[LiveBlock] = []
         at = start
         if start.snapshot:
@@ -111,7 +110,6 @@ class Follower:
             blocks += held[start.blocks : upto]
             at = Position(version=start.version, commit=start.commit)
         if not end.snapshot:
-            self._check_same_table(start)
             until = end.version + 1 if end.blocks else end.version
             for news in self._news(at, until):
                 if news.changes and not self._ignores:

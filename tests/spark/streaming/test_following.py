@@ -219,8 +219,11 @@ def test_a_table_that_was_made_anew_is_not_taken_for_the_old_one(tmp_path: Path,
     at.remake()
     for _ in range(appends):
         at.append()
-    with pytest.raises(Conflict, match=r"made anew or brought back.*new checkpoint location"):
-        follower(at).window(place, newest(at))
+    for known in (place, replace(place, snapshot=True)):
+        with pytest.raises(Conflict, match=r"made anew or brought back.*new checkpoint location"):
+            follower(at).window(known, newest(at))
+        with pytest.raises(Conflict, match="made anew or brought back"):
+            follower(at).between(known, replace(place, version=newest(at)))
 
 
 def test_a_condition_on_a_label_that_only_some_blocks_bear_stops_nothing(tmp_path: Path) -> None:

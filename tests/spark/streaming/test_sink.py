@@ -112,6 +112,12 @@ def test_answers_that_are_not_ours_end_the_batch_before_it_is_visible(url: str) 
         bs.open(url)
 
 
+def test_a_table_without_an_index_where_nothing_happens_once_is_refused(url: str) -> None:
+    bs.create(url, schema=pa.schema([("id", pa.int64())]), index=False).append(pa.table({"id": [1]}))
+    with pytest.raises(Invalid, match="has no index, and this needs one"):
+        writer(url).commit(answers(url, [2]), 0)
+
+
 def test_abort_deletes_nothing(url: str) -> None:
     made = answers(url, [1])
     writer(url).commit(made, 0)
