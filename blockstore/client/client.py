@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote
@@ -116,7 +117,7 @@ class Client:
             "/v1/jobs",
             params=params,
             headers=headers,
-            content=lambda: _sent(opened(), progress),
+            content=lambda: _sent(opened, progress),
             again=not isinstance(file, io.IOBase) or file.seekable(),
         )
         return RemoteJob(self._wire, told)
@@ -178,26 +179,31 @@ def _form_of(file: object, otherwise: str) -> str:
     return found
 
 
-def _opener(file: str | os.PathLike[str] | bytes | BinaryIO) -> Callable[[], BinaryIO]:
-    """How to begin to read the file, as often as it is sent."""
+def _opener(
+    file: str | os.PathLike[str] | bytes | BinaryIO,
+) -> Callable[[], AbstractContextManager[BinaryIO]]:
+    """How to begin to read the file, as often as it is sent; a caller's own file stays open."""
     if isinstance(file, bytes):
         return lambda: io.BytesIO(file)
     if isinstance(file, str | os.PathLike):
         return lambda: open(file, "rb")
     start = file.tell() if file.seekable() else 0
 
-    def again() -> BinaryIO:
+    def again() -> AbstractContextManager[BinaryIO]:
         if file.seekable():
             file.seek(start)
-        return file
+        return nullcontext(file)
 
     return again
 
 
-def _sent(file: BinaryIO, progress: Callable[[int], None] | None) -> Iterator[bytes]:
+def _sent(
+    opened: Callable[[], AbstractContextManager[BinaryIO]], progress: Callable[[int], None] | None
+) -> Iterator[bytes]:
     sent = 0
-    while piece := file.read(_PIECE):
-        yield piece
-        sent += len(piece)
-        if progress is not None:
-            progress(sent)
+    with opened() as file:
+        while piece := file.read(_PIECE):
+            yield piece
+            sent += len(piece)
+            if progress is not None:
+                progress(sent)

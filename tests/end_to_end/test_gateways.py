@@ -1,0 +1,40 @@
+"""Gateways as processes: killed while they work, and answering what others append."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import blockstore as bs
+from blockstore.world import World
+from tests.end_to_end.gateway_killing import SCHEMA, run
+from tests.end_to_end.gateways import GatewayProcess
+
+
+@pytest.mark.timeout(1200)
+def test_jobs_of_a_gateway_that_is_killed_are_ended_by_another_and_rows_come_once(tmp_path: Path) -> None:
+    """Slow because its gateways are real processes; ``gateway_killing --kills 20`` is the long series."""
+    report = run(3, 7, tmp_path)
+    assert report.violations == []
+    assert report.kills == 3
+
+
+def test_a_block_appended_by_another_process_is_answered_within_a_poll(tmp_path: Path) -> None:
+    url = f"{tmp_path}/lake/t?durable=false"
+    table = bs.create(url, schema=SCHEMA, time_column="time")
+    world = World.real()
+    with GatewayProcess(f"{tmp_path}/lake", tmp_path, "gateway") as gateway:
+        for number in range(1, 4):
+            one = {"time": pa.array([0], SCHEMA.field(0).type), "upload": [number], "n": [number]}
+            version = table.append(pa.table(one)).version
+            asked = {"sql": "select count(*) as c from t"}
+            for _ in range(600):
+                answer = gateway.http.post("/v1/query", json=asked, headers={"Accept": "application/json"})
+                if answer.json() == [{"c": number}]:
+                    break
+                world.clock.sleep(0.05)
+            assert answer.json() == [{"c": number}]
+            assert f'"t":{version}' in answer.headers["x-blockstore-versions"]
+        assert gateway.end() == 0
