@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bench.case import Case
 from bench.cases.append import AGING, APPEND
 from bench.cases.append16 import APPEND16
-from bench.cases.merge import MERGE_SMALL, MERGE_WIDE
+from bench.cases.merge import MERGE_10GB, MERGE_SMALL, MERGE_WIDE
 from bench.cases.merge_spark import MERGE_SPARK
 from bench.cases.open import OPEN_CASES
 from bench.cases.poll import POLL
@@ -36,6 +36,7 @@ CASES = {
         *QUERY_CASES,
         MERGE_WIDE,
         MERGE_SMALL,
+        MERGE_10GB,
         MERGE_SPARK,
         SPARK_APPEND,
         SPARK_READ,

@@ -12,7 +12,7 @@ from bench import inputs
 from bench.case import Case, Figures, Metric, Prepare, Scale, Sizes, Task
 from bench.timing import timed
 
-__all__ = ["MERGE_SMALL", "MERGE_WIDE"]
+__all__ = ["MERGE_10GB", "MERGE_SMALL", "MERGE_WIDE"]
 
 METRICS = (
     Metric(name="rows_per_s", unit="M rows/s", title="merge", higher_is_better=True, digits=2),
@@ -84,4 +84,12 @@ MERGE_SMALL = _case(
     {"blocks": 100, "rows": 1_000},
     2,
     ("duckdb", "ours", "lance", "delta", "iceberg"),
+)
+MERGE_10GB = _case(
+    "merge_10gb",
+    "merge 160 blocks of 3,200,000 sorted rows: 10 GB of Parquet, all of it over one key range",
+    {"blocks": 160, "rows": 3_200_000},
+    {"blocks": 16, "rows": 320_000},
+    1,
+    ("duckdb", "ours"),
 )
