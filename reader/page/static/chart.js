@@ -35,7 +35,7 @@ export class Chart {
     this.#plot = null;
   }
 
-  #height() { return Math.max(220, Math.min(420, innerHeight - 480, this.area.clientWidth * 0.6)); }
+  #height() { return Math.max(220, Math.min(420, innerHeight - 500, this.area.clientWidth * 0.6)); }
 
   #choose() {
     const { columns } = this.result;
@@ -71,7 +71,7 @@ export class Chart {
     const axis = { stroke: colour("--dim"), grid: { stroke: colour("--grid-line"), width: 1 }, ticks: { stroke: colour("--grid-line"), width: 1 }, font: "12px system-ui, sans-serif" };
     const across = data.labels
       ? { ...axis, grid: { show: false }, splits: (_plot, _axis, low, high) => data.xs.filter((place) => place >= low && place <= high), values: (plot, splits) => thinned(plot, splits, data.labels), rotate: data.labels.length > 12 ? -40 : 0, size: data.labels.length > 12 ? 70 : 36 }
-      : { ...axis, values: data.isTime ? times : (_plot, splits) => splits.map(short) };
+      : { ...axis, space: 76, values: data.isTime ? times : (_plot, splits) => splits.map(short) };
     this.area.setAttribute("role", "img");
     this.area.setAttribute("aria-label", described(data, this.choice.kind));
     this.#plot = new uPlot({
@@ -114,15 +114,18 @@ function thinned(plot, splits, labels) {
   return splits.map((place) => (place % each === 0 && Number.isInteger(place) ? clipped(labels[place] ?? "") : ""));
 }
 
-// "12:00" with the day below where it changes; days and years where the steps are as long.
+// "12:00", and below it the day where it changes; "5 Jan", and below it the year, where the steps are days.
 function times(_plot, splits, _axis, _space, step) {
   let before = "";
   return splits.map((seconds) => {
-    const [day, clock] = new Date(seconds * 1000).toISOString().split(/[T.]/);
-    if (step >= 86_400) return day;
-    const text = `${step < 60 ? clock : clock.slice(0, 5)}${day === before ? "" : `\n${day}`}`;
-    before = day;
-    return text;
+    const date = new Date(seconds * 1000);
+    const [day, clock] = date.toISOString().split(/[T.]/);
+    const [text, under] = step >= 86_400
+      ? [date.toLocaleDateString("en-GB", { day: "numeric", month: "short", timeZone: "UTC" }), day.slice(0, 4)]
+      : [step < 60 ? clock : clock.slice(0, 5), day];
+    if (under === before) return text;
+    before = under;
+    return `${text}\n${under}`;
   });
 }
 

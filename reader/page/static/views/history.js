@@ -76,7 +76,7 @@ function shown(found, from, to) {
       blocks.length > MOST ? h("li", {}, `and ${count(blocks.length - MOST)} more`) : null)) : null);
   const hidden = Object.keys(found.hidden ?? {}).length;
   return [h("h2", {}, `From version ${count(from)} to ${count(to)}`),
-    h("p", { class: "hint" }, [`${many(Math.abs(found.rows), "row")} ${found.rows < 0 ? "fewer" : "more"} in all`,
+    h("p", { class: "hint" }, [found.rows ? `${many(Math.abs(found.rows), "row")} ${found.rows < 0 ? "fewer" : "more"} in all` : "as many rows as before",
       hidden ? `writes hidden in ${many(hidden, "block")}` : "", found.schema_changed ? "the columns changed" : ""].filter(Boolean).join(", ")),
     h("div", { class: "sides" }, side("added", found.added, "+"), side("removed", found.removed, "−"))];
 }
