@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from blockstore.bucket import ReadBucket
 from blockstore.errors import BlockstoreError, Corrupt, NoSpace
 from blockstore.world import World
 
-__all__ = ["ChunkCache", "Hold", "Wanted", "default_folder"]
+__all__ = ["ChunkCache", "Counts", "Hold", "Wanted", "default_folder"]
 
 _PIECE = 8 << 20
 _ABANDONED_MS = 24 * 3600 * 1000
@@ -53,6 +54,19 @@ class Hold:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+@dataclass(slots=True)
+class Counts:
+    """What one process asked of the cache; only grows, for whoever exports metrics."""
+
+    hits: int = 0
+    """Chunks that were there."""
+    misses: int = 0
+    """Chunks that had to be fetched."""
+    bytes_served: int = 0
+    bytes_fetched: int = 0
+    evicted: int = 0
+
+
 class ChunkCache:
     """A folder of cached chunks; safe to share between threads and processes."""
 
@@ -63,6 +77,8 @@ class ChunkCache:
         """The folder under which every Hold lies: what a query engine must be allowed to read."""
         self._world = world
         self._limit_bytes = limit_bytes
+        self._lock = threading.Lock()
+        self.counts = Counts()
         for each in (self._files, self._parts, self.held):
             each.mkdir(parents=True, exist_ok=True)
         self._sweep()
@@ -96,8 +112,15 @@ class ChunkCache:
         place, chunk, folder = job
         cached = self._files / chunk.sha256
         link = folder / f"{place:06d}.parquet"
+        fetched = False
         while not self._linked(cached, link):
             self._download(chunk, cached)
+            fetched = True
+        with self._lock:
+            self.counts.hits += not fetched
+            self.counts.misses += fetched
+            self.counts.bytes_served += chunk.bytes
+            self.counts.bytes_fetched += chunk.bytes * fetched
         return str(link)
 
     def _linked(self, cached: Path, link: Path) -> bool:
@@ -141,6 +164,8 @@ class ChunkCache:
                 return
             Path(path).unlink(missing_ok=True)
             excess -= size
+            with self._lock:
+                self.counts.evicted += 1
 
     def _sweep(self) -> None:
         """Remove what processes that were killed left behind a day ago."""

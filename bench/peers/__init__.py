@@ -19,13 +19,14 @@ ADAPTERS: Final = {
     "ours-aged": "ours",
     "ours-durable": "ours",
     "ours-aged-durable": "ours",
+    "ours-gateway": "gateway",
     "lance": "pylance",
     "lance-btree": "pylance",
     "delta": "deltalake",
     "iceberg": "pyiceberg",
     "duckdb": "duckdb",
 }
-FAMILIES: Final = {"ours": "ours", "pylance": "lance", "deltalake": "delta", "pyiceberg": "iceberg"}
+FAMILIES: Final = {"ours": "ours", "gateway": "ours", "pylance": "lance", "deltalake": "delta", "pyiceberg": "iceberg"}
 
 
 def names(selection: str) -> frozenset[str]:

@@ -108,13 +108,15 @@ class Engine:
         """
         budget = budget or Budget()
         values = checked(parameters)
+        asked_s = self._world.clock.monotonic_s()
         ending = Ending(budget.seconds, self._admission.turn(budget.seconds).give_back)
         self.counts.queries += 1
-        if began is not None:
-            began(ending.cancel)
         try:
+            if began is not None:
+                began(ending.cancel)
             if budget.seconds is not None:
-                ending.at_end(self._deadlines.watch(budget.seconds, ending.time_out))
+                left_s = budget.seconds - (self._world.clock.monotonic_s() - asked_s)
+                ending.at_end(self._deadlines.watch(max(0.0, left_s), ending.time_out))
             return self._begin(sql, values, at, allowed, budget, ending)
         except BaseException as error:
             self.counts.failed += 1

@@ -74,9 +74,13 @@ class Workers:
         """End every process; running queries end with an error."""
         with self._lock:
             self._closed = True
-            workers, self._all, self._free = list(self._all), set(), []
-        for worker in workers:
+            free, running = self._free, self._all.difference(self._free)
+            self._all, self._free = set(), []
+        for worker in running:
+            # Its reader meets the end of the pipe, and closes it.
             worker.kill()
+        for worker in free:
+            worker.end()
 
     def warm(self) -> None:
         """Start a process before it is needed, in the background."""
@@ -98,10 +102,11 @@ class Workers:
                 if worker.alive:
                     return worker
                 self._all.discard(worker)
+                worker.end()
         worker = _Worker(self._start)
         with self._lock:
             if self._closed:
-                worker.kill()
+                worker.end()
                 raise Unavailable("the engine is closed: start it again")
             self._all.add(worker)
         return worker
@@ -112,7 +117,7 @@ class Workers:
                 if not self._closed:
                     self._free.append(worker)
                     return
-        worker.kill()
+        worker.end()
         with self._lock:
             self._all.discard(worker)
             self.killed += 1
@@ -138,7 +143,7 @@ class _Worker:
         self.send(0, pickle.dumps(start))
         frame = self.receive()
         if frame is None or frame[0] != Up.READY:
-            self.kill()
+            self.end()
             raise Unavailable(
                 "a process for a query could not be started: look into the log for what it said, and whether the "
                 "machine has memory left"
@@ -168,8 +173,9 @@ class _Worker:
         self._process.kill()
         self._process.wait()
 
-    def release(self) -> None:
-        """Close the pipes; only by who reads them."""
+    def end(self) -> None:
+        """End it, and close the pipes; only by who reads them, or where nobody does."""
+        self.kill()
         for pipe in (self._down, self._up):
             try:
                 pipe.close()
@@ -226,8 +232,6 @@ class _Remote:
             self._killer.cancel()
         whole = self._over and not self._spent and self._worker.alive
         self._give_back(self._worker, whole=whole)
-        if not whole:
-            self._worker.release()
 
     def _kill(self) -> None:
         with self._lock:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
+from collections.abc import Iterator
 
 import pyarrow.compute as pc
 
@@ -36,17 +37,20 @@ _REMEMBERED = 8
 class HeldTable:
     """One table; safe to share between threads."""
 
-    def __init__(self, name: str, bucket: Bucket, world: World, polling: Polling) -> None:
+    def __init__(
+        self, name: str, bucket: Bucket, world: World, polling: Polling, events: Iterator[int]
+    ) -> None:
         self.name = name
         self.bucket = bucket
         self._clock = world.clock
         self._ids = world.ids
         self._polling = polling
+        self._events = events
         self._looker = Looker(bucket, world, polling.discovery)
         self._look_lock = threading.Lock()
         self._looks = 0
-        self.seen: deque[Seen] = deque(maxlen=_REMEMBERED)
-        """The last snapshots, the newest first; replaced as a whole by ``_note``."""
+        self.seen: deque[Seen] = deque()
+        """The last snapshots, the newest first; replaced as a whole by a look."""
         self.error: BlockstoreError | None = None
         self.failures = 0
         self.fresh_s: float | None = None
@@ -113,6 +117,7 @@ class HeldTable:
         """The table's handle, checked just now to be of the table that stands there."""
         found = self.fresh()
         if found.state is not None and not self._looker.is_same(found.table, found.state):
+            self._looker.doubt()
             self.look()
             found = self.fresh()
         return found
@@ -145,7 +150,7 @@ class HeldTable:
         return self.error is not None and self.tried_s is not None and now_s - self.tried_s < 1.0
 
     def _look(self) -> bool:
-        started_s = self._clock.monotonic_s()
+        began, started_s = next(self._events), self._clock.monotonic_s()
         self.tried_s = started_s
         last = self.found
         try:
@@ -153,24 +158,20 @@ class HeldTable:
         except BlockstoreError as error:
             self._failed(error)
             return False
-        ended_s = self._clock.monotonic_s()
         changed = last is None or not found.same_as(last)
-        self._note(found, started_s, ended_s, changed=changed)
+        if changed:
+            first, others = next(self._events), list(self.seen)
+        else:
+            first, others = self.seen[0].from_event, list(self.seen)[1:]
+        newest = Seen(found=found, from_event=first, to_event=began, to_s=started_s)
+        self.seen = deque([newest, *others][:_REMEMBERED])
         if self.error is not None:
             _logger.info("the table %s is well again", self.name)
         self.error = None
         self.failures = 0
         self.fresh_s = started_s
-        self.due_s = ended_s + self._polling.wait_s(0, self._ids.uniform(-1, 1))
+        self.due_s = self._clock.monotonic_s() + self._polling.wait_s(0, self._ids.uniform(-1, 1))
         return changed
-
-    def _note(self, found: Found, started_s: float, ended_s: float, *, changed: bool) -> None:
-        if changed:
-            seen = [Seen(found=found, from_s=ended_s, to_s=started_s), *self.seen]
-        else:
-            first, *rest = self.seen
-            seen = [Seen(found=found, from_s=first.from_s, to_s=started_s), *rest]
-        self.seen = deque(seen[:_REMEMBERED], maxlen=_REMEMBERED)
 
     def _failed(self, error: BlockstoreError) -> None:
         if self.error is None or str(error) != str(self.error):

@@ -1,7 +1,8 @@
 """Which tables there are below one URL: the one that fills it, or those in the folders right below it.
 
 Rules:
-- A URL is a table's if an index or a complete block lies there, and then stays so; else it is a lake, perhaps still empty.
+- A URL is a table's if an index or a complete block lies there, and then stays so; once a table was found in a folder below
+  it, it is a lake, and stays so.
 - A folder without either is looked at again, less and less often, for a table may still come.
 - A folder that is no longer listed is gone only if a look at the table says so too: listings of some stores lag.
 """
@@ -24,13 +25,14 @@ class Place:
     def __init__(self, bucket: Bucket) -> None:
         self.bucket = bucket
         self._is_table = False
+        self._is_lake = False
         self._not_yet: dict[str, tuple[int, int]] = {}
         """Folders without a table: after how many rounds to look again, and how many are left."""
 
     def tables(self, known: frozenset[str]) -> tuple[dict[str, Bucket], frozenset[str]]:
         """The tables that are new beside ``known`` (by name), and all names that are listed. One listing, and for each
         new folder at most three small requests."""
-        if self._is_table or self._has_table(self.bucket):
+        if self._is_table or (not self._is_lake and self._has_table(self.bucket)):
             self._is_table = True
             name = table_name(self.bucket)
             return ({} if name in known else {name: self.bucket}), frozenset({name})
@@ -41,6 +43,7 @@ class Place:
             if self._is_due(name) and self._has_table(bucket):
                 self._not_yet.pop(name, None)
                 new[name] = bucket
+                self._is_lake = True
         self._not_yet = {name: wait for name, wait in self._not_yet.items() if name in listed}
         return new, listed
 

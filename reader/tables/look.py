@@ -57,11 +57,16 @@ class Looker:
         self._world = world
         self._discovery = discovery
         self._turn = 0
+        self._doubted = False
+
+    def doubt(self) -> None:
+        """Read the table cold at the next look: another one seems to stand there."""
+        self._doubted = True
 
     def look(self, last: Found | None) -> Found:
         """The newest snapshot. Raises NotFound where there is no table (any more), and what reading it raises."""
-        if last is None:
-            return self._cold()
+        if last is None or self._doubted:
+            return self._anew()
         if last.state is None or self._discovery == Discovery.LIST:
             return self._listed(last)
         try:
@@ -69,8 +74,10 @@ class Looker:
         except Unavailable:
             raise
         except BlockstoreError:
-            # Perhaps another table stands here now. What is wrong with this one, a cold read says again.
-            return self._cold()
+            # Perhaps another table stands here now. What is wrong with this one, a cold read says again, and so does
+            # every look until one succeeds: half of the polls would not see it.
+            self._doubted = True
+            return self._anew()
 
     def at(self, last: Found, at: At) -> TableSnapshot:
         """The snapshot of an earlier version; of the table that ``last`` is of, or NotFound."""
@@ -95,6 +102,11 @@ class Looker:
         except (ValueError, KeyError, TypeError):
             return False
         return isinstance(commit, str) and state.commits.find(commit) == state.version
+
+    def _anew(self) -> Found:
+        found = self._cold()
+        self._doubted = False
+        return found
 
     def _advanced(self, last: Found, state: State) -> Found:
         reader = last.table.log.reader

@@ -8,6 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -70,6 +71,7 @@ class Tables:
         self._busy: set[str] = set()
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
+        self._events = itertools.count()
         self.counts = Counts()
         self.ready = False
         """Whether every place and table has been looked at once."""
@@ -154,7 +156,7 @@ class Tables:
                 {name: list(one.seen) for name, one in held.items()}, not_before_s=oldest_s
             )
             if common is not None:
-                return {name: found.snapshot for name, found in common[1].items()}
+                return {name: found.snapshot for name, found in common.items()}
             if turn == _ROUNDS - 1:
                 break
             for one in held.values():
@@ -284,13 +286,16 @@ class Tables:
                         name,
                     )
                     continue
-                self._held = {**self._held, name: HeldTable(name, bucket, self._world, self._polling)}
+                self._held = {**self._held, name: self._hold(name, bucket)}
         for name, held in mine.items():
             if name not in listed and not held.gone:
                 held.look()
             if name not in listed and held.gone:
                 with self._lock:
                     self._held = {key: one for key, one in self._held.items() if one is not held}
+
+    def _hold(self, name: str, bucket: Bucket) -> HeldTable:
+        return HeldTable(name, bucket, self._world, self._polling, self._events)
 
     def _list_if_old(self) -> bool:
         """List the places for a name that is not known, not more often than once a second."""

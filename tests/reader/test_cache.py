@@ -138,3 +138,14 @@ def test_the_default_folder_is_the_users_cache(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert default_folder() == tmp_path / ".cache" / "blockstore" / "chunks"
+
+
+def test_what_was_there_and_what_was_fetched_is_counted(store: Store) -> None:
+    small = Store(store.folder / "small", limit_bytes=1500)
+    one, two = small.chunk("a"), small.chunk("b")
+    small.cache.hold([one]).release()
+    small.cache.hold([one]).release()
+    small.cache.hold([two]).release()
+    counts = small.cache.counts
+    assert (counts.hits, counts.misses, counts.evicted) == (1, 2, 1)
+    assert (counts.bytes_served, counts.bytes_fetched) == (3000, 2000)

@@ -46,6 +46,17 @@ def test_time_travel_by_version_and_by_moment(lake: Path) -> None:
         query(f"{lake}/t", sql, version=9)
 
 
+def test_a_tag_and_parameters(lake: Path) -> None:
+    table = tables.open(f"{lake}/t")
+    table.tag("half", version=2)
+    sql = "SELECT count(*) AS n FROM t WHERE n >= $1"
+    assert query(f"{lake}/t", sql, tag="half", parameters=[5]).read_all()["n"][0].as_py() == 5
+    with pytest.raises(NotFound, match="no tag 'whole'"):
+        query(f"{lake}/t", sql, tag="whole", parameters=[5])
+    with pytest.raises(Invalid, match="tag='half' is of one table"):
+        query([f"{lake}/t", f"{lake}/u"], "SELECT 1", tag="half")
+
+
 def test_what_cannot_be_asked_is_told(lake: Path) -> None:
     with pytest.raises(NotFound, match=r"no table at .*nope"):
         query(f"{lake}/nope", "SELECT 1")

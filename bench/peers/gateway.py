@@ -1,0 +1,59 @@
+"""Ours by the gateway's way: polled tables, admission, limits, and every query in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from bench.peers.api import Handle, Peer, Unsupported
+from reader.query import Budget, Capacity, Engine
+from reader.tables import Tables
+
+__all__ = ["CONTESTANTS"]
+
+_BUDGET = Budget(seconds=60.0)
+_CAPACITY = Capacity(queries=1, memory_bytes=4 << 30, spill_bytes=8 << 30)
+
+
+class GatewayHandle(Handle):
+    def __init__(self, directory: Path) -> None:
+        self._tables = Tables([str(directory / "table")])
+        self._tables.poll_now()
+        self._engine = Engine(self._tables, capacity=_CAPACITY, isolated=True)
+
+    def count(self) -> int:
+        return int(self._query('SELECT count(*) AS n FROM "table"')["n"][0].as_py())
+
+    def point_range(self, low: int, high: int) -> int:
+        return self._query('SELECT * FROM "table" WHERE id BETWEEN $1 AND $2', [low, high]).num_rows
+
+    def group_by(self, shift: int) -> Mapping[str, int]:
+        answer = self._query(
+            f'SELECT origin, count(*) AS n, sum(value + {shift}) AS total FROM "table" GROUP BY origin'
+        )
+        return dict(zip(answer["origin"].to_pylist(), answer["n"].to_pylist(), strict=True))
+
+    def close(self) -> None:
+        self._engine.close()
+
+    def _query(self, sql: str, parameters: Sequence[int] | None = None) -> pa.Table:
+        with self._engine.run(sql, parameters, budget=_BUDGET) as answer:
+            return answer.reader.read_all()
+
+
+class Gateway(Peer):
+    name = "ours-gateway"
+    family = "ours"
+    distribution = "blocklake"
+    settings = "the gateway's engine: polled tables, parameters, one query at once in a process of its own"
+
+    def create(self, directory: Path, schema: pa.Schema, sort_by: Sequence[str]) -> Handle:
+        raise Unsupported("the gateway's engine reads only; it borrows the files of ours")
+
+    def open(self, directory: Path) -> Handle:
+        return GatewayHandle(directory)
+
+
+CONTESTANTS = (Gateway(),)
