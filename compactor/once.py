@@ -92,8 +92,9 @@ def _inputs_by_age(done: Iterable[JobResult]) -> Iterator[str]:
 
 
 def _tell(results: Iterable[JobResult], watch: Watch | None) -> None:
-    for result in results if watch is not None else ():
-        watch(result)
+    if watch is not None:
+        for result in results:
+            watch(result)
 
 
 def merge_options(settings: Settings) -> MergeOptions:

@@ -34,7 +34,7 @@ def block(
 
 
 def hourly(count: int, *, first: int = 0, **more: object) -> list[Candidate]:
-    return [block(first + hour, hour * HOUR, (hour + 1) * HOUR, **more) for hour in range(count)]
+    return [block(first + hour, hour * HOUR, (hour + 1) * HOUR, **more) for hour in range(count)]  # type: ignore[arg-type]
 
 
 def only(jobs: tuple[PlannedJob, ...]) -> PlannedJob:

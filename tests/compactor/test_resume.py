@@ -89,8 +89,9 @@ def test_a_merge_that_was_uploaded_whole_is_committed_and_not_done_again(tmp_pat
 
 def test_no_merge_is_done_twice_wherever_the_process_dies_once_its_meta_lies_there(tmp_path: Path) -> None:
     origin = four(tmp_path)
-    counting = FaultyBucket(origin.copy().bucket)
-    compact(Scene(tmp_path, origin.world, origin.expected.copy(), counting.inner), counting)
+    clean = origin.copy()
+    counting = FaultyBucket(clean.bucket)
+    compact(clean, counting)
     calls = counting.calls
     wrote = next(n for n, call in enumerate(calls, 1) if call.writes and call.key.endswith("/meta.json"))
     again = 0
