@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
+
 import orjson
 import pytest
 
@@ -106,6 +109,19 @@ def test_a_block_committed_after_the_listing_is_not_called_lost() -> None:
     assert shades(table)[late] is Shade.LIVE
 
 
+@pytest.mark.parametrize(("age_s", "expected"), [(60, Shade.LIVE), (600, Shade.QUARANTINED)])
+def test_a_block_that_a_listing_lacks_is_lost_once_it_is_older_than_clocks_differ(
+    age_s: float, expected: Shade
+) -> None:
+    table = filled(2)
+    ulid = table.log.state.blocks.ulids()[1]
+    advance(table, age_s)
+    listing = table.catalog.listing()
+    others = {name: one for name, one in listing.directories.items() if name != ulid}
+    table.catalog.listing = lambda: replace(listing, directories=others)  # type: ignore[method-assign]
+    assert shades(table)[ulid] is expected
+
+
 def test_what_a_merge_found_damaged_is_quarantined_whatever_the_index_says() -> None:
     table = filled(2)
     ulid = table.log.state.blocks.ulids()[0]
@@ -158,6 +174,4 @@ def test_tags_are_shown() -> None:
 
 
 def _iso(ms: int) -> str:
-    import datetime
-
-    return datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC).isoformat()
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat()
