@@ -1,6 +1,6 @@
 """A timeline as JSON: columns instead of objects, and every text that repeats said once.
 
-Ten thousand blocks are about 0.8 MB, a third of it the ULIDs, and less than half of that once it is compressed. The
+Ten thousand blocks are about 0.76 MB, a third of it the ULIDs, and 0.24 MB compressed. The
 page's ``timeline.js`` reads this shape and no other.
 """
 
