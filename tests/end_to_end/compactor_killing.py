@@ -246,6 +246,7 @@ def at_rest(url: str, folder: Path, config: Path, done: Killed) -> None:
     must = noted(folder, "acknowledged") | noted(folder, "late")
     table = bs.open(url)
     with compactor(folder, config, 999) as (process, log):
+        wait_for(lambda: log.count("holds the role") > 0, process, log)
 
         def published() -> bool:
             table.poll()
