@@ -77,6 +77,7 @@ class Gateway:
                 spill_bytes=query.spill_bytes,
             ),
             isolated=query.isolated,
+            strict=asked.strict,
         )
         self.timelines = LiveTimelines(lambda name: self.tables.table(name), world)
         self.told = Told(self, self._meters)

@@ -10,6 +10,8 @@ import pytest
 import blockstore as bs
 from blockstore.world import World
 from tests.end_to_end.gateway_killing import SCHEMA, run
+from tests.end_to_end.gateway_large import run as large
+from tests.end_to_end.gateway_load import run as load
 from tests.end_to_end.gateways import GatewayProcess
 
 
@@ -38,3 +40,24 @@ def test_a_block_appended_by_another_process_is_answered_within_a_poll(tmp_path:
             assert answer.json() == [{"c": number}]
             assert f'"t":{version}' in answer.headers["x-blockstore-versions"]
         assert gateway.end() == 0
+
+
+@pytest.mark.timeout(600)
+def test_clients_are_answered_right_while_others_append_merge_and_remove(tmp_path: Path) -> None:
+    """Slow because it runs for a while; ``gateway_load --clients 64 --seconds 60`` is the long one."""
+    report = load(tmp_path, clients=8, seconds=20)
+    assert report.failed == []
+    assert report.wrong == []
+    assert report.queries > 0
+    assert report.appends > 4
+    assert report.merges > 0
+
+
+@pytest.mark.timeout(600)
+def test_a_file_larger_than_its_buffers_goes_up_and_comes_down(tmp_path: Path) -> None:
+    """Slow because a file of some size goes both ways; ``gateway_large --mib 1024`` watches the memory of a large one."""
+    report = large(tmp_path, mib=24)
+    assert report.rows == report.rows_down > 100_000
+    assert report.bytes_down > 24 << 20
+    assert report.progress_up >= 1
+    assert report.progress_down >= 1
