@@ -113,13 +113,15 @@ def _committed_before(state: State, table: Table, job: Job, any_order: bool) -> 
     asked = Append(commit=table.world.ids.ulid(), blocks=(), job=job, ordered=not any_order)
     if not isinstance(decide(state, asked), Done):
         return None
-    found = earlier_block(state, job)
+    found, app = earlier_block(state, job), state.batches.get(job.app)
+    written = None if app is None else app.written(job.batch)
+    version = None if written is None else written.version
     if found is None:
-        return Written(url=table.url, published=True, already=True)
+        return Written(url=table.url, version=version, published=True, already=True)
     return Written(
         url=table.url,
         ulid=found.ulid,
-        version=found.version,
+        version=found.version or version,
         published=True,
         already=True,
         rows=found.rows,

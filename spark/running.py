@@ -3,8 +3,8 @@
 - What the action answers comes from winning attempts only, and nothing of it stays lazy, so that no later use of a
   result can write again.
 - Spark's Arrow batches are tuned around the action (``tuning``), and the session is left as it was found.
-- With ``cluster`` rows are exchanged between tasks first, by ranges of the table's sort key, so that each chunk holds a
-  narrow range of it.
+- With ``cluster`` rows are exchanged between tasks first, by ranges of the table's sort key, and sorted within them by Spark,
+  which spills: so no two chunks of the block overlap, however much a task has.
 """
 
 from __future__ import annotations
@@ -50,4 +50,5 @@ def _clustered(df: DataFrame, plan: WritePlan) -> DataFrame:
             f"cluster=True exchanges rows by the sort key, and {plan.url} has none: create it with sort_by=[…], or drop "
             "cluster"
         )
-    return df.repartitionByRange(*(quoted(name) for name in plan.definition.sort_by))
+    keys = [quoted(name) for name in plan.definition.sort_by]
+    return df.repartitionByRange(*keys).sortWithinPartitions(*keys)

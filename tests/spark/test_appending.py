@@ -120,8 +120,7 @@ def test_rows_are_exchanged_by_ranges_of_the_sort_key_where_that_is_asked_for(
     (block,) = bs.open(url).snapshot().blocks
     ranges = sorted((file.columns["n"].min, file.columns["n"].max) for file in block.meta.chunks)
     assert (answer.rows, len(ranges) > 3) == (4000, True)
-    overlaps = sum(low <= high for (_, high), (low, _) in pairwise(ranges))
-    assert overlaps < len(ranges) - 1, "chunks of different tasks hold different ranges"
+    assert all(high < low for (_, high), (low, _) in pairwise(ranges)), "no two chunks overlap"
     with pytest.raises(bs.Invalid, match="has none"):
         bs_spark.append(rows, f"{url}-unsorted", cluster=True)
 
@@ -129,7 +128,7 @@ def test_rows_are_exchanged_by_ranges_of_the_sort_key_where_that_is_asked_for(
 def test_a_chunk_ends_at_its_size_and_memory_is_bounded_by_it(spark_session: SparkSession, url: str) -> None:
     answer = bs_spark.append(spark_session.range(0, 20_000, 1, 1), url, chunk_bytes=40_000)
     (block,) = bs.open(url).snapshot().blocks
-    assert answer.chunks == len(block.meta.chunks) == 4
+    assert 4 <= answer.chunks == len(block.meta.chunks) <= 6
     assert max(file.bytes for file in block.meta.chunks) <= 40_000
 
 

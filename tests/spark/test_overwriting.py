@@ -242,6 +242,13 @@ def test_a_backfill_writes_its_batches_in_any_order_and_each_once(url: str, tabl
         plan(url, where="delay = 0", job=bs.Job("backfill", 0))
 
 
+def test_a_job_that_only_deleted_is_known_again_by_its_version(url: str, table: bs.Table) -> None:
+    job = bs.Job("purge", 1)
+    done = finish(plan(url, where="key = 'q'", job=job))
+    again = finish(plan(url, where="key = 'q'", job=job))
+    assert (done.version, again.version, again.already, again.ulid) == (3, 3, True, None)
+
+
 def test_a_table_without_an_index_is_refused(url: str) -> None:
     bs.create(url, schema=SCHEMA, index=False).append(pa.Table.from_batches([batch(("a", 1))]))
     with pytest.raises(bs.Invalid, match="has no index"):
