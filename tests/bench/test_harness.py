@@ -24,7 +24,7 @@ from bench.targets import TARGETS, Bound, Target
 from bench.worker import Answer, Request, answer
 
 HERE = ("floor", "ours", "ours-durable", "ours-aged", "duckdb")
-ELSEWHERE = {"append16", "spark_append", "spark_read"}
+ELSEWHERE = {"append16", "merge_spark", "spark_append", "spark_read"}
 """Tested by themselves: they start processes of their own."""
 PAIRS = [
     (case.name, peer)

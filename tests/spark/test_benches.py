@@ -12,7 +12,7 @@ from bench.case import Scale, Task
 from bench.cases import CASES, spark_append, spark_read
 
 
-@pytest.mark.parametrize("name", ["spark_append", "spark_read"])
+@pytest.mark.parametrize("name", ["spark_append", "spark_read", "merge_spark"])
 def test_a_spark_bench_gives_every_figure(
     spark_session: SparkSession, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -20,6 +20,8 @@ def test_a_spark_bench_gives_every_figure(
     monkeypatch.setattr(spark_read, "TIMES", 1)
     case = CASES[name]
     task = Task(peer=peers.load("ours"), directory=tmp_path, sizes=case.sizes[Scale.TINY], seed=1)
+    if case.prepare is not None:
+        case.prepare.run(task)
     figures = case.measure(task)
     assert {metric.name for metric in case.metrics} == set(figures)
     assert all(figure > 0 for figure in figures.values())
