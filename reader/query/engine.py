@@ -38,7 +38,7 @@ from reader.query.instance import Instance, Limits
 from reader.query.parameters import bind, checked
 from reader.query.source import Fixed, Source
 from reader.query.statement import Statement, parse
-from reader.query.task import Runner, Task
+from reader.query.task import Parameters, Runner, Task
 from reader.query.views import guard, view
 from reader.query.workers import Workers
 from reader.refusals import UnknownTable
@@ -156,7 +156,7 @@ class Engine:
     def _begin(
         self,
         sql: str,
-        values: object,
+        parameters: Parameters,
         at: At | Mapping[str, At],
         allowed: Collection[str] | None,
         budget: Budget,
@@ -164,7 +164,6 @@ class Engine:
     ) -> Answer:
         statement = self._parse(sql, allowed)
         snapshots = self.source.snapshots(sorted(statement.tables), at, allowed)
-        parameters = checked(values)
         bind(statement.root, parameters)
         schemas = {name: _columns(snapshot) for name, snapshot in snapshots.items()}
         wanted = conditions(statement, schemas)
@@ -195,9 +194,13 @@ class Engine:
             ending.at_end(files.release)
             placed.append(files)
             views.append(view(name, plan, files.paths, hidden))
-        task = Task(views=tuple(views), sql=sql, parameters=parameters, limit=budget.limit)
+        task = Task(
+            views=tuple(views), sql=sql, parameters=parameters, limit=budget.limit, seconds=budget.seconds
+        )
         explain = _explainer(placed)
         try:
+            if ending.reason is not None:
+                raise ending.reason
             running = self._runner.start(task, ending.began)
         except Exception as error:
             raise (ending.reason or explain(error)) from error

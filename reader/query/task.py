@@ -23,6 +23,8 @@ class Task:
     sql: str
     parameters: Parameters = None
     limit: int | None = None
+    seconds: float | None = None
+    """After so many the other process ends itself, should nobody be left to end it."""
 
 
 class Running(Protocol):

@@ -86,7 +86,9 @@ class HeldTable:
         now_s = self._clock.monotonic_s()
         self.asked_s = now_s
         if self._polling.is_due_on_demand(self.fresh_s, now_s) and not self._has_just_failed(now_s):
-            self.look()
+            # A look that hangs must not hang those who can still be answered.
+            if not self._look_lock.locked() or not self._is_young(now_s):
+                self.look()
             now_s = self._clock.monotonic_s()
         found = self.found
         if self.gone or found is None or self.fresh_s is None:
@@ -144,6 +146,10 @@ class HeldTable:
         if error is not None and staleness_s > self._polling.max_staleness_s:
             return TableState.STALE
         return TableState.READY if error is None else TableState.DEGRADED
+
+    def _is_young(self, now_s: float) -> bool:
+        """Whether the last snapshot may still be answered."""
+        return self.fresh_s is not None and now_s - self.fresh_s <= self._polling.max_staleness_s
 
     def _has_just_failed(self, now_s: float) -> bool:
         """Whether asking once more would only make a store in trouble worse."""

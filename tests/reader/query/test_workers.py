@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +17,8 @@ from blockstore.bucket.local import LocalBucket
 from blockstore.errors import BlockstoreError, Corrupt, ObjectMissing
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
-from reader.query import Budget, Capacity, Engine
+from reader.query import Budget, Capacity, Engine, Limits
+from reader.query.instance import Instance
 from reader.refusals import BadSql, Canceled, NoMemory, TimedOut, TooMuch
 from tests.reader.query.lakes import everything, lake, snapshot_of
 from tests.reader.query.test_engine import bag
@@ -111,9 +113,11 @@ def test_what_does_not_end_is_ended_at_its_time_limit(engine: Engine, sql: str) 
 
 
 def test_a_caller_that_takes_no_rows_does_not_keep_its_turn(engine: Engine) -> None:
-    idle = [
-        engine.run("SELECT x.range FROM range(100000000000) x", budget=Budget(seconds=0.5)) for _ in range(2)
-    ]
+    idle = [engine.run("SELECT x.range FROM range(100000000000) x") for _ in range(CAPACITY.queries)]
+    assert engine.running() == CAPACITY.queries
+    for answer in idle:
+        answer._ending.time_out()
+    assert engine.running() == 0
     assert rows(engine, "SELECT 1 AS one")["one"].to_pylist() == [1]
     for answer in idle:
         with pytest.raises(TimedOut):
@@ -188,6 +192,23 @@ def test_a_process_that_dies_costs_its_own_query_only(engine: Engine) -> None:
         for _ in batches:
             pass
     assert rows(engine, "SELECT 1 AS one")["one"].to_pylist() == [1]
+
+
+def test_a_query_that_no_gateway_can_stop_any_more_is_ended_by_an_alarm(
+    monkeypatch: pytest.MonkeyPatch, snapshot: TableSnapshot
+) -> None:
+    """As if the gateway were gone: nobody cancels, nobody kills. What remains is the process's own alarm."""
+    from reader.query import worker as other_side
+    from reader.query.task import Task
+
+    alarms: list[float] = []
+    monkeypatch.setattr(other_side.signal, "setitimer", lambda kind, seconds: alarms.append(seconds))
+    server = other_side._Server(BytesIO(), BytesIO())
+    instance = Instance([], Limits(threads=1))
+    server._run(instance, Task(views=(), sql="SELECT 1", seconds=3.0))
+    server._run(instance, Task(views=(), sql="SELECT 1"))
+    instance.close()
+    assert alarms == [13.0, 0, 0, 0]
 
 
 def test_nothing_of_this_process_is_told_to_the_one_that_runs_queries(

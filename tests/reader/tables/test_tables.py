@@ -191,6 +191,29 @@ def test_a_table_that_nobody_asks_for_is_polled_on_demand(scene: Scene) -> None:
     assert not scene.tables.views()[0].idle
 
 
+def test_a_look_that_hangs_holds_nobody_up_who_can_be_answered(scene: Scene) -> None:
+    scene.create("t", [1])
+    scene.create("u", [2])
+    scene.settle()
+    hanging, end = threading.Event(), threading.Event()
+
+    def hang(call: Call) -> None:
+        if call.key.startswith("t/index/"):
+            hanging.set()
+            end.wait(60)
+
+    scene.faulty[0].before.append(hang)
+    scene.advance(40)
+    thread = threading.Thread(target=scene.tables.poll_now, args=("t",))
+    thread.start()
+    assert hanging.wait(60)
+    assert scene.tables.snapshot("t").count() == 1
+    assert scene.tables.snapshot("u").count() == 1
+    end.set()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
 def test_failures_are_asked_about_less_and_less_often(scene: Scene) -> None:
     scene.create("t", [1])
     scene.settle()
