@@ -96,7 +96,7 @@ def test_of_a_task_that_ran_twice_on_two_hosts_one_attempt_is_listed(tmp_path: P
     (block,) = bs.open(url).snapshot().blocks
     listed = {Path(file.path).name for file in block.meta.chunks}
     there = {path.name for path in Path(url).glob("*/chunks/*.parquet")}
-    attempts = {name.split("-")[1] for name in there if name.startswith("000000-")}
-    assert len(attempts) == 2, "Spark tried the slow task a second time"
-    assert len({name.split("-")[1] for name in listed if name.startswith("000000-")}) == 1
+    (winner,) = {int(name.split("-")[1]) for name in listed if name.startswith("000000-")}
+    assert winner >= 4, "the first attempts are 0 to 3: that at the slow task did not win"
+    assert listed <= there
     assert sorted(bs.open(url).snapshot().scan().to_table()["id"].to_pylist()) == list(range(40_000))
