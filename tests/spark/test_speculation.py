@@ -82,13 +82,13 @@ def start(stack: contextlib.ExitStack, folder: Path, kind: str, host: str, *argu
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_of_a_task_that_ran_twice_on_two_hosts_one_attempt_is_listed(tmp_path: Path, master: str) -> None:
     """Slow because it starts a cluster."""
     url = str(tmp_path / "numbers")
     child = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", CHILD, url, master],
-        cwd=ROOT, capture_output=True, text=True, check=False, timeout=500,
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=800,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert child.returncode == 0, child.stderr[-3000:]
