@@ -34,7 +34,7 @@ __all__ = ["Series", "run"]
 ROOT = Path(__file__).parent.parent.parent
 ROWS = 3
 """Rows of a batch."""
-DEADLINE_S = 420.0
+DEADLINE_S = 900.0
 
 
 @dataclass

@@ -10,7 +10,7 @@ from tests.end_to_end.stream_killing import run
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3000)
 def test_a_stream_that_is_killed_at_three_points_of_a_batch_writes_each_row_once(tmp_path: Path) -> None:
     """Slow because it starts a Spark of its own for each kill: only a real process can be killed at a named point."""
     series = run(tmp_path, kills=3, batches=4, seed=9)
