@@ -14,7 +14,7 @@ from blockstore.bucket.prefixed import Prefixed
 from blockstore.index.log import exists
 from blockstore.operations.unindexed import whole_block
 
-__all__ = ["Lake", "Place"]
+__all__ = ["Lake", "Place", "is_table"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from blockstore.table import Table
 from blockstore.world import World
 from compactor.config import ProcessConfig
 from compactor.keeper import COMPACT, Keeper
-from compactor.lake import Lake, Place
+from compactor.lake import Lake, Place, is_table
 from compactor.ledger import LAKE, Ledger
 from compactor.loops import Loop, Loops, Pool
 from compactor.merge import MergeEngine
@@ -196,7 +196,7 @@ class Process:
 
     def _still_there(self, place: Place) -> float:
         """A folder may outlive its table: let go of one without either witness."""
-        if place.name not in {one.name for one in Lake(self.lake.bucket).places()}:
+        if not is_table(place.bucket):
             self._let_go(place.name)
         return self.config.loops.tables_s
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from blockstore.bucket import Bucket
+from blockstore.bucket.metered import Metered
 from blockstore.errors import BlockstoreError, BoundaryLost, Fenced, Unavailable
 from blockstore.index.entry import Operation
 from blockstore.index.epochs import COMPACTOR, claim
@@ -69,6 +70,29 @@ def test_tables_are_found_as_they_appear_merged_and_let_go_as_they_vanish(lake: 
     assert [one.name for one in process.status().tables] == ["b"]
     assert process.loops.of("a") == {}
     assert process.fatal is None
+
+
+def test_a_folder_that_outlives_its_table_is_let_go_too(lake: Tended) -> None:
+    lake.create("a")
+    lake.place("a").put("notes.txt", b"mine")
+    process = lake.process()
+    process.look()
+    gone = [info.key for info in lake.bucket.list("a/") if not info.key.endswith("notes.txt")]
+    lake.bucket.delete(gone)
+    process.look()
+    assert process.status().tables == ()
+    assert process.fatal is None
+
+
+def test_looking_whether_tables_are_still_there_costs_two_requests_a_table_at_most(lake: Tended) -> None:
+    for number in range(10):
+        lake.create(f"t{number}")
+    metered = Metered(lake.bucket)
+    process = lake.process(metered)
+    process.look()
+    metered.reset()
+    process.look()
+    assert sum(metered.counts.values()) <= 2 * 10 + 5
 
 
 def test_a_url_that_is_a_table_itself_is_looked_after_as_one(lake: Tended) -> None:

@@ -21,4 +21,4 @@ def test_a_compactor_killed_ten_times_under_load_loses_nothing_and_leaves_nothin
     assert done.batches > 0
     assert done.polls > 0
     # By the log, so far as its last line tells: the long series asks for more.
-    assert done.at_work >= 3
+    assert done.at_work >= 2
