@@ -201,13 +201,19 @@ def compactor(folder: Path, config: Path, number: int) -> Iterator[tuple[subproc
 def kill(process: subprocess.Popen[bytes], log: Log, rng: random.Random) -> list[str]:
     """Kill it at a moment of the dice; answers what was under way by its log."""
     draw = rng.random()
-    begin = "merging " if draw < 0.65 else "removing " if draw < 0.9 else None
-    if begin is not None:
-        later = rng.randint(1, 3)
-        seen = log.count(begin)
-        with contextlib.suppress(TimeoutError):
-            wait_for(lambda: log.count(begin) >= seen + later, process, log, seconds=20.0)
-        time.sleep(rng.choice((0.0, 0.0, rng.uniform(0, 0.05))))
+    if draw < 0.92:
+        wanted = ("merging ",) if draw < 0.67 else ("removing ",)
+        for kinds, seconds in ((wanted, 5.0), (tuple(AT_WORK), 20.0)):
+            seen = {kind: log.count(kind) for kind in kinds}
+            with contextlib.suppress(TimeoutError):
+                wait_for(
+                    lambda seen=seen: any(log.count(kind) > count for kind, count in seen.items()),
+                    process,
+                    log,
+                    seconds=seconds,
+                )
+                break
+        time.sleep(rng.choice((0.0, 0.0, 0.0, rng.uniform(0, 0.05))))
     else:
         time.sleep(rng.uniform(0, 2))
     process.kill()
