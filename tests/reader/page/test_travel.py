@@ -62,12 +62,14 @@ def test_a_version_a_time_or_a_tag_is_chosen_and_asked(visit: Visiting, url: str
     page.locator("#run").click()
     expect(page.locator("#versions")).to_have_text("flights at 1")
     assert gateway.asked[-1]["as_of"] == "2025-11-13T02:13:20Z"
+    page.locator("#travel").click()
     kind.select_option("tag")
     page.locator("[data-travel=tag]").select_option("q3-close")
     page.locator("#run").click()
     expect(page.locator("#travel")).to_have_text("◷Tag q3-close")
     answered(page)
     assert gateway.asked[-1]["tag"] == "q3-close"
+    page.locator("#travel").click()
     kind.select_option("now")
     page.locator("#run").click()
     expect(cell(page, 0, 0)).to_have_text("600")
