@@ -42,17 +42,6 @@ def test_a_hundred_thousand_rows_scroll_with_few_elements(visit: Visiting, url: 
     expect(cell(page, 0, 0)).to_be_in_viewport()
 
 
-def test_the_page_answers_while_a_long_answer_is_on_its_way(visit: Visiting, url: str) -> None:
-    """A counter that runs beside must never stand still for long: the work is cut into what a person does not feel."""
-    page = visit(url).page
-    page.locator("#limit").select_option("100000")
-    page.evaluate("""() => { window.longest = 0; let last = performance.now();
-        setInterval(() => { const now = performance.now(); window.longest = Math.max(window.longest, now - last); last = now; }, 10); }""")
-    run(page, LONG)
-    expect(page.locator(".state")).to_contain_text("100,000 rows")
-    assert page.evaluate("window.longest") < 20_000
-
-
 def test_many_columns_are_drawn_as_they_come_into_sight(visit: Visiting, url: str) -> None:
     page = visit(url).page
     run(page, "SELECT " + ", ".join(f"{place} AS c{place}" for place in range(400)))
