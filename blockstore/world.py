@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -45,12 +45,17 @@ class Serial:
 
 
 class Threads:
-    """A pool of threads, made at its first use in a process and made again after a fork."""
+    """A pool of threads, made at its first use in a process and made again after a fork.
+
+    A call that runs in the pool and maps in it again maps in turn, in its own thread: were it to wait for the pool's
+    threads, all of them could wait for work that none is left to do.
+    """
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
         self._pool: ThreadPoolExecutor | None = None
         self._pid = -1
+        self._inside = threading.local()
 
     def map(self, call: Callable[[A], B], items: Iterable[A]) -> list[B]:
         work = list(items)
@@ -59,14 +64,31 @@ class Threads:
         if self._pool is None or self._pid != os.getpid():
             self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="blockstore")
             self._pid = os.getpid()
-        futures = [self._pool.submit(call, item) for item in work]
+        if getattr(self._inside, "here", False):
+            futures = [_ended(call, item) for item in work]
+        else:
+            futures = [self._pool.submit(self._within, call, item) for item in work]
         errors = [error for future in futures if (error := future.exception()) is not None]
         if errors:
             raise errors[0]
         return [future.result() for future in futures]
 
+    def _within(self, call: Callable[[A], B], item: A) -> B:
+        self._inside.here = True
+        return call(item)
+
     def wait(self, event: threading.Event) -> None:
         event.wait()
+
+
+def _ended(call: Callable[[A], B], item: A) -> Future[B]:
+    """The call, carried out now; its answer or its error."""
+    future: Future[B] = Future()
+    try:
+        future.set_result(call(item))
+    except Exception as error:  # noqa: BLE001 - told as any other call's
+        future.set_exception(error)
+    return future
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

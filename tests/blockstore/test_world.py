@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import threading
 
 import pytest
 
@@ -63,3 +64,34 @@ def test_the_systems_clock_runs_in_milliseconds_of_this_century() -> None:
 
 def test_a_manual_world_repeats_itself() -> None:
     assert World.manual(seed=5).ids.ulid() == World.manual(seed=5).ids.ulid()
+
+
+def test_a_map_inside_a_map_ends_whatever_the_number_of_threads() -> None:
+    """All threads of a pool could wait for work that none of them is left to do."""
+    threads = Threads(2)
+    answers: list[object] = []
+
+    def outer(number: int) -> list[int]:
+        return threads.map(lambda inner: 10 * number + inner, range(3))
+
+    def ask() -> None:
+        answers.append(threads.map(outer, range(6)))
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(60)
+    assert answers == [[[10 * number + inner for inner in range(3)] for number in range(6)]]
+
+
+def test_an_error_inside_a_map_inside_a_map_is_raised_once_all_have_ended() -> None:
+    threads = Threads(2)
+    ran: list[int] = []
+
+    def inner(number: int) -> None:
+        ran.append(number)
+        if number == 1:
+            raise ValueError("one")
+
+    with pytest.raises(ValueError, match="one"):
+        threads.map(lambda _: threads.map(inner, range(3)), range(4))
+    assert sorted(ran) == sorted([0, 1, 2] * 4)
