@@ -26,7 +26,13 @@ ADAPTERS: Final = {
     "iceberg": "pyiceberg",
     "duckdb": "duckdb",
 }
-FAMILIES: Final = {"ours": "ours", "gateway": "ours", "pylance": "lance", "deltalake": "delta", "pyiceberg": "iceberg"}
+FAMILIES: Final = {
+    "ours": "ours",
+    "gateway": "ours",
+    "pylance": "lance",
+    "deltalake": "delta",
+    "pyiceberg": "iceberg",
+}
 
 
 def names(selection: str) -> frozenset[str]:
