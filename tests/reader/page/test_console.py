@@ -119,11 +119,15 @@ def test_a_late_body_is_thrown_away_even_if_it_cannot_be_aborted(
     expect(page.locator("#stop")).to_be_visible()
     run(page, "SELECT 'quick' AS word")
     expect(cell(page, 0, 0)).to_have_text("quick")
+    page.evaluate("""() => { window.late = false; new MutationObserver(() => {
+        if (document.getElementById("answer").textContent.includes("slow")) window.late = true;
+        }).observe(document.getElementById("answer"), {childList: true, subtree: true}); }""")
     gateway.gate["'slow'"].set()
     page.wait_for_function("() => window.arrived === 2")
     run(page, "SELECT 'after' AS word")
     expect(cell(page, 0, 0)).to_have_text("after")
     expect(page.locator("#stop")).to_be_hidden()
+    assert page.evaluate("window.late") is False
 
 
 def test_a_question_is_cancelled_and_the_gateway_told(visit: Visiting, url: str, gateway: Pretended) -> None:
