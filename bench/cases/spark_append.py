@@ -71,4 +71,5 @@ SPARK_APPEND = Case(
     },
     rounds=2,
     measure=measure,
+    reference="ours",
 )

@@ -114,4 +114,5 @@ SPARK_READ = Case(
     },
     rounds=2,
     measure=measure,
+    reference="ours",
 )

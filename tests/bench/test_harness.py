@@ -226,7 +226,13 @@ def test_names_and_groups_select_and_unknown_ones_are_refused_with_the_known() -
     assert len(select(["all"])) == len(CASES)
     with pytest.raises(ValueError, match="no bench is called 'opne'; there are append"):
         select(["opne"])
-    assert peers.names("ours") == {"ours", "ours-aged", "ours-durable", "ours-aged-durable"}
+    assert peers.names("ours") == {
+        "ours",
+        "ours-aged",
+        "ours-durable",
+        "ours-aged-durable",
+        "ours-gateway",
+    }
     assert peers.names("lance-btree, floor") == {"lance-btree", "floor"}
     assert peers.names("") == set(peers.ADAPTERS)
     with pytest.raises(ValueError, match="no peer is called 'iceburg'"):
