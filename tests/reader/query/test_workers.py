@@ -98,7 +98,7 @@ ENDLESS = [
     "SELECT levenshtein(repeat('a', 200000), repeat('b', 200000))",
     # One call of one function.
     "SELECT levenshtein(repeat('a', x), repeat('b', x)) FROM (VALUES (200000)) t(x)",
-    "SELECT count(*) FROM range(100000000) a, range(100000000) b WHERE a.range * b.range = 7",
+    "SELECT count(*) FROM range(1000000000000) a WHERE a.range % 7 = 9",
     "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r",
 ]
 

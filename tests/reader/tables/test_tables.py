@@ -372,7 +372,7 @@ def test_threads_keep_tables_fresh_until_they_are_stopped(tmp_path: Path) -> Non
             world.clock.sleep(0.01)
         assert tables.views()[0].rows == 1
     finally:
-        tables.stop()
+        tables.stop(60)
     assert [thread for thread in threading.enumerate() if thread.name.startswith("tables-")] == []
 
 
