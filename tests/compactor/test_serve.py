@@ -21,6 +21,8 @@ from blockstore.bucket import open_bucket
 from blockstore.names import BOUNDARY
 from blockstore.world import World
 
+pytestmark = pytest.mark.alone
+
 SCHEMA = pa.schema([("row", pa.int64())])
 PATIENCE_S = 120.0
 

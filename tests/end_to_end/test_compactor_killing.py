@@ -9,6 +9,8 @@ import pytest
 from tests.end_to_end.compactor_killing import run
 from tests.support.tally import tally
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.mark.timeout(900)
 def test_a_compactor_killed_ten_times_under_load_loses_nothing_and_leaves_nothing(tmp_path: Path) -> None:

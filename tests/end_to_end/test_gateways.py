@@ -14,6 +14,8 @@ from tests.end_to_end.gateway_large import run as large
 from tests.end_to_end.gateway_load import run as load
 from tests.end_to_end.gateways import GatewayProcess
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.mark.timeout(1200)
 def test_jobs_of_a_gateway_that_is_killed_are_ended_by_another_and_rows_come_once(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from tests.end_to_end.spark_killing import POINTS, kill_series
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")

@@ -8,6 +8,8 @@ import pytest
 
 from tests.end_to_end.stream_killing import run
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.mark.spark
 @pytest.mark.timeout(3000)

@@ -12,6 +12,8 @@ import pytest
 
 import blockstore as bs
 
+pytestmark = pytest.mark.alone
+
 ROOT = Path(__file__).parent.parent.parent
 
 CHILD = """

@@ -23,6 +23,8 @@ from reader.refusals import BadSql, Canceled, NoMemory, TimedOut, TooMuch
 from tests.reader.query.lakes import everything, lake, snapshot_of
 from tests.reader.query.test_engine import bag
 
+pytestmark = pytest.mark.alone
+
 CAPACITY = Capacity(queries=2, memory_bytes=512 << 20, threads=2, spill_bytes=256 << 20)
 
 
