@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -28,6 +29,9 @@ from reader.jobs.upload import Uploads
 SCHEMA = pa.schema([("time", pa.timestamp("us", "UTC")), ("n", pa.int64()), ("s", pa.string())])
 HEADER = "time,n,s\n"
 GOOD = HEADER + "".join(f"2026-01-01T00:00:{n:02}Z,{n},row {n}\n" for n in range(20))
+WORK = Path(tempfile.gettempdir()) / f"jobs-of-{os.getpid()}"
+"""Of this process alone: seeded names are the same in all of them."""
+
 # The clock is the test's own, but the thread that keeps a lease waits by the machine: so long that it never wakes here.
 TERMS = Terms(lease_s=3_000, poll_s=500, time_limit_s=60_000, keep_s=8_640_000)
 
@@ -56,7 +60,7 @@ class Lake:
     def gateway(
         self, seed: int, *, bucket: Bucket | None = None, folder: Path | None = None, terms: Terms = TERMS
     ) -> Gateway:
-        return Gateway(self, seed, bucket or self.bucket, folder or Path(tempfile.gettempdir()), terms)
+        return Gateway(self, seed, bucket or self.bucket, folder or WORK, terms)
 
     def table(self) -> Table:
         return Table.open_bucket(Prefixed(self.bucket, "t"), self.world(99))
