@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bench import inputs
 from bench.case import Case, Figures, Metric, Prepare, Scale, Task
+from bench.peers.api import Handle
 from bench.timing import milliseconds
 
-__all__ = ["POLL"]
+__all__ = ["POLL", "polled"]
 
 POLLS = 200
 WARM_POLLS = 20
@@ -25,6 +26,11 @@ def measure(task: Task) -> Figures:
     handle = task.peer.open(task.directory)
     if (found := handle.count()) != task.sizes["commits"]:
         raise ValueError(f"{task.peer.name} holds {found} rows of {task.sizes['commits']}")
+    return polled(task, handle)
+
+
+def polled(task: Task, handle: Handle) -> Figures:
+    """The median of 200 polls by this handle, which is closed, and what one poll asks of the store."""
     figures = {"poll_ms": milliseconds(handle.poll, times=POLLS, warm=WARM_POLLS)}
     handle.close()
     if (metered := task.peer.open_metered(task.directory)) is not None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from bench import inputs
 from bench.case import Case, Figures, Metric, Prepare, Scale, Task
-from bench.timing import milliseconds
+from bench.cases.poll import polled
 from blockstore.bucket import open_bucket
 from blockstore.format.block import BlockMeta, ChunkFile, ColumnStats
 from blockstore.ids import ulid_at
@@ -23,8 +23,6 @@ from blockstore.world import World
 __all__ = ["POLL_MILLION"]
 
 LOT = 1_000
-POLLS = 200
-WARM_POLLS = 20
 FIRST_MS = 1_700_000_000_000
 
 
@@ -45,15 +43,7 @@ def measure(task: Task) -> Figures:
     handle = task.peer.open(task.directory)
     if (found := handle.blocks()) != task.sizes["blocks"]:
         raise ValueError(f"{task.peer.name} lists {found} blocks of {task.sizes['blocks']}")
-    figures = {"poll_ms": milliseconds(handle.poll, times=POLLS, warm=WARM_POLLS)}
-    handle.close()
-    if (metered := task.peer.open_metered(task.directory)) is not None:
-        metered.poll()
-        before = metered.requests()
-        metered.poll()
-        figures["requests"] = float(metered.requests() - before)
-        metered.close()
-    return figures
+    return polled(task, handle)
 
 
 def _blocks(count: int) -> Iterator[BlockMeta]:
