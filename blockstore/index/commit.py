@@ -104,12 +104,16 @@ class Committer:
         deadline = self._clock.monotonic_s() + self._patience_s
         losses = 0
         if self._pace.rivals >= 1 and self.state is not None and not attempt.sent:
+            known = self.state.version
             self._pace.give_way()
-            self.catch_up(before_create=True)  # looking first costs less than a PUT that must lose
+            # Looking first costs less than a PUT that must lose.
+            if self.catch_up(before_create=True).version == known:
+                self._pace.quiet()
         while True:
             settled = self.settle(attempt, deadline)
             if settled is not None:
                 return settled
+            self._pace.begin()
             state = self._checked()
             try:
                 decided = decide(state, attempt.change)
@@ -243,13 +247,12 @@ class Committer:
         maybe_applied = not fresh
         tries = 0
         while True:
-            started = self._clock.monotonic_s()
             try:
                 self._bucket.put_if_absent(entry_key(entry), attempt.sent[entry])
-                self._pace.measured(self._clock.monotonic_s() - started)
+                self._pace.answered()
                 return True
             except AlreadyExists:
-                self._pace.measured(self._clock.monotonic_s() - started)
+                self._pace.answered()
                 return False
             except BlockstoreError as error:
                 maybe_applied |= isinstance(error, Unavailable) and not isinstance(error, _NOT_APPLIED)
@@ -270,7 +273,7 @@ class Committer:
                 f"commit {attempt.change.commit} ({attempt.change.operation}) lost the race for {losses} index entries "
                 f"within {self._patience_s:g} s; nothing of it is in the index, try again"
             )
-        self._pace.give_way()
+        self._pace.give_way(losses)
         if self._pace.rivals > 1 and self.state is not None:
             self.catch_up(before_create=True)
 

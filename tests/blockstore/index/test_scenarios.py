@@ -7,9 +7,6 @@ Deeper enumerations stand beside their subjects: commits in ``test_crash.py``, c
 from __future__ import annotations
 
 import logging
-import os
-import threading
-from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -32,7 +29,6 @@ from blockstore.errors import (
     VersionExpired,
 )
 from blockstore.format import VisibleBy
-from blockstore.ids import Ids
 from blockstore.index.added import AddedBlock
 from blockstore.index.change import Append, Change, Draft, Expire, RaiseWatermarks
 from blockstore.index.entry import Operation
@@ -625,59 +621,6 @@ def test_a_store_that_lacks_304_answers_costs_bytes_only(
     assert log.commit(append(105)).version == 7
     assert collected(log, world) == 6
     once(store, world, *GROWN, 105, 800)
-
-
-def test_32_writers_all_commit_exactly_once_and_none_starves(world: World) -> None:
-    """Each a process of its own as far as the index can tell; ``BLOCKSTORE_RACE_COMMITS=200`` for the long run."""
-    writers, commits = 32, int(os.environ.get("BLOCKSTORE_RACE_COMMITS", "25"))
-    real = World.real()
-    bucket = MemoryBucket(real.clock)
-    create(bucket, real, DEFINITION)
-    puts: Counter[str] = Counter()
-
-    class Counting(Wrapper):
-        def put_if_absent(self, key: str, data: bytes) -> str:
-            puts[threading.current_thread().name] += 1
-            return self.inner.put_if_absent(key, data)
-
-    attempts: list[int] = []
-    waited: list[float] = []
-    errors: list[BaseException] = []
-    together = threading.Barrier(writers)
-
-    def run(writer: int) -> None:
-        mine = World(clock=real.clock, ids=Ids(real.clock), pool=real.pool)
-        log = Log(Counting(bucket), mine)
-        name = threading.current_thread().name
-        log.poll()
-        together.wait()
-        total = 0.0
-        try:
-            for number in range(commits):
-                before, started = puts[name], real.clock.monotonic_s()
-                one = Append(commit=mine.ids.ulid(), blocks=(block(1_000 * (writer + 1) + number),))
-                assert log.commit(one).version is not None
-                attempts.append(puts[name] - before)
-                total += real.clock.monotonic_s() - started
-        except BaseException as error:
-            errors.append(error)
-        waited.append(total)
-
-    threads = [threading.Thread(target=run, args=(writer,)) for writer in range(writers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(600)
-    assert errors == [], "none is refused within the deadline"
-    state = Log(bucket, real).state
-    assert state.version == 1 + writers * commits
-    expected = [ulid(1_000 * (writer + 1) + number) for writer in range(writers) for number in range(commits)]
-    assert state.blocks.ulids() == sorted(expected), "all exactly once"
-    attempts.sort()
-    waited.sort()
-    assert attempts[int(0.99 * len(attempts))] <= 40, attempts[-20:]
-    assert waited[-1] <= 5 * waited[writers // 2], waited
-    tally("commits raced", len(attempts))
 
 
 def test_a_killed_writer_leaves_nothing_that_stops_the_others(
