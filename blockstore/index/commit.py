@@ -255,6 +255,7 @@ class Committer:
                 self._pace.answered()
                 return False
             except BlockstoreError as error:
+                self._pace.unanswered()
                 maybe_applied |= isinstance(error, Unavailable) and not isinstance(error, _NOT_APPLIED)
                 tries += 1
                 again = isinstance(error, Unavailable) and not isinstance(error, NoSpace)

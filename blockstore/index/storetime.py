@@ -61,15 +61,20 @@ class Pace:
         self._began = self._world.clock.monotonic_s()
 
     def answered(self) -> None:
-        """Take note that its PUT was answered. A mean of late, in which one attempt that hung counts little."""
+        """Take note that its PUT was answered. A mean of late, in which one that hung counts little, also if it was the first."""
         if self._began is None:
             return
         took = self._world.clock.monotonic_s() - self._began
+        self._began = None
         if self._attempt_s:
             took = min(took, self._OUTLIER * self._attempt_s)
-            self._attempt_s += self._NEWEST * (took - self._attempt_s)
+            mean = min(self._attempt_s, self._OUTLIER * took)
+            self._attempt_s = mean + self._NEWEST * (took - mean)
         else:
             self._attempt_s = took
+
+    def unanswered(self) -> None:
+        """Take note that no answer came: what is sent again later began another time."""
         self._began = None
 
     @property
@@ -99,6 +104,5 @@ class Pace:
 
     def after_silence(self, attempt: int) -> None:
         """Pause after an answer that was lost or refused for now: full jitter under a bound that doubles."""
-        self._began = None
         bound = min(self._LONGEST_PAUSE_S, self._FIRST_PAUSE_S * 2.0 ** min(attempt, 16))
         self._world.clock.sleep(self._world.ids.uniform(0, bound))
