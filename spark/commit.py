@@ -19,6 +19,7 @@ from blockstore.format import BlockMeta, VisibleBy, WrittenChunks, block_meta
 from blockstore.operations.access import Access
 from blockstore.operations.append import AppendedBlock, append_block, earlier_block
 from blockstore.operations.begun import Begun, begun_on, end
+from blockstore.operations.overwrite import done_before
 from blockstore.table import Table, open_any
 from blockstore.world import World
 from spark.options import IfExists
@@ -101,7 +102,9 @@ def _overwritten(plan: WritePlan, table: Table, begun: Begun, chunks: WrittenChu
     access = Access.of(table.bucket, table.world, table.log)
     if plan.creates:
         begun = begun_on(access, begun)
-        if begun.seen or holds_a_write(table.log.at(begun.version)):
+        if done_before(access.log.state, begun.job) is None and (
+            begun.seen or holds_a_write(table.log.at(begun.version))
+        ):
             raise Conflict(
                 f"{plan.url} was created by another writer while this overwrite, which had found no table there, was under "
                 "way, and holds rows that it never saw: run it again on the table as it is"
@@ -124,6 +127,7 @@ def _overwritten(plan: WritePlan, table: Table, begun: Begun, chunks: WrittenChu
         bytes=0 if chunks is None else chunks.bytes,
         chunks=0 if chunks is None else len(chunks.files),
         removed=done.removed,
+        accounted=done.accounted,
         rewritten={old: new for old, new in done.rewritten.items() if new is not None},
         rows_removed=done.rows_removed,
     )

@@ -35,6 +35,8 @@ class Written:
     """The blocks of which an overwrite left nothing."""
     rewritten: Mapping[str, str] = field(default_factory=dict)
     """The blocks of which it left some rows, and the blocks that hold those now."""
+    accounted: tuple[str, ...] = ()
+    """Writes that no index entry had named yet, whose rows are gone as well."""
     rows_removed: int | None = 0
     """None where reading alone would tell."""
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -52,7 +54,7 @@ class Written:
             _log.warning(
                 "%s: it holds a write already, so nothing was written (if_exists='ignore')", self.url
             )
-        elif self.ulid is None and not (self.removed or self.rewritten):
+        elif self.ulid is None and self.version is None:
             _log.warning("%s: the DataFrame has no rows, so no block was written", self.url)
         else:
             _log.info("%s", self)
@@ -63,9 +65,13 @@ class Written:
         gone = ""
         if self.operation != "append":
             rows = "an unknown number of" if self.rows_removed is None else f"{self.rows_removed:,}"
-            gone = f", in the place of {rows} rows ({len(self.removed)} blocks gone, {len(self.rewritten)} rewritten)"
+            gone = (
+                f", in the place of {rows} rows ({len(self.removed) + len(self.accounted)} blocks gone, "
+                f"{len(self.rewritten)} rewritten)"
+            )
         version = "not published yet" if self.version is None else f"version {self.version}"
+        block = "no block" if self.ulid is None else f"block {self.ulid}"
         return (
-            f"{self.url}: {self.operation}, block {self.ulid}, {version}, {self.rows:,} rows in {self.chunks} chunks of "
+            f"{self.url}: {self.operation}, {block}, {version}, {self.rows:,} rows in {self.chunks} chunks of "
             f"{self.bytes:,} bytes{gone}; {spent}"
         )

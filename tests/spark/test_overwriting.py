@@ -225,6 +225,27 @@ def test_a_first_attempt_that_only_made_the_table_is_followed_by_one_that_fills_
     assert delays(url) == [9]
 
 
+def test_of_two_runs_of_one_job_that_both_found_no_table_the_second_is_told_of_the_first(url: str) -> None:
+    job = bs.Job(app="nightly", batch=1)
+    first, second = plan(url, job=job), plan(url, job=job)
+    done = finish(first, ("c", 9))
+    again = finish(second, ("c", 9))
+    assert (again.already, again.ulid, again.version) == (True, done.ulid, done.version)
+    assert delays(url) == [9]
+
+
+def test_an_overwrite_that_only_took_an_unpublished_write_away_says_so(
+    url: str, table: bs.Table, caplog: pytest.LogCaptureFixture
+) -> None:
+    table.delete("key = 'a' or key = 'b'")
+    unpublished = table.append(pa.Table.from_batches([batch(("u", 5))]), publish=False)
+    with caplog.at_level(logging.INFO, logger="blockstore.spark"):
+        done = finish(plan(url)).say()
+    assert (done.ulid, done.removed, done.accounted) == (None, (), (unpublished.ulid,))
+    assert "1 blocks gone" in caplog.text
+    assert f"version {done.version}" in caplog.text
+
+
 def test_a_condition_is_judged_also_where_there_is_no_table_yet(url: str) -> None:
     mine = plan(url, where="key = 'a'")
     with pytest.raises(bs.Invalid, match="key = 'b'"):
