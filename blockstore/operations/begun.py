@@ -39,7 +39,7 @@ from blockstore.operations.view import look_first
 from blockstore.predicate import parse
 from blockstore.scan.columns import Columns
 
-__all__ = ["Begun", "begin", "begin_anew", "begun_on", "end", "rows_of"]
+__all__ = ["Begun", "begin", "begin_anew", "begun_on", "commit_of", "end", "rows_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,7 @@ def begun_on(access: Access, begun: Begun) -> Begun:
     begun = replace(
         begun,
         version=view.state.version,
-        commit=_commit_of(view.state),
+        commit=commit_of(view.state),
         known_labels=scope.labels,
         isolation=str(scope.isolation),
         waiting=view.waiting,
@@ -180,8 +180,8 @@ def _judge(begun: Begun) -> Judge:
     return Judge(begun.definition, labels, parse(begun.where, offered.all), told(begun.where) or "true")
 
 
-def _commit_of(state: State) -> str:
-    """The commit id of the state's own version."""
+def commit_of(state: State) -> str:
+    """The commit id of the state's own version: with it, what tells a table from another of the same name."""
     ids = state.commits.window().ids
     return next(commit for commit, entry in ids.items() if entry == state.version)
 

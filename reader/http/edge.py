@@ -27,6 +27,7 @@ __all__ = ["Edge"]
 _logger = logging.getLogger("blockstore.access")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _UPLOADS = ("text/csv", "text/tab-separated-values")
+_RECEIVED_AT = "/v1/jobs"
 
 
 class Edge:
@@ -69,7 +70,7 @@ class Edge:
         begun = self._world.clock.monotonic_s()
         with about(request=request_id):
             try:
-                await self._app(scope, self._bounded(headers, receive), told)
+                await self._app(scope, self._bounded(scope, headers, receive), told)
             except Exception as error:  # noqa: BLE001 - the last layer answers every error
                 problem = of_error(error)
                 if status:
@@ -87,10 +88,14 @@ class Edge:
                     extra={"seconds": round(seconds, 3), "caller": scope.get("caller", "")},
                 )
 
-    def _bounded(self, headers: Headers, receive: Receive) -> Receive:
-        """Bodies up to the limit of their kind, and no longer between two parts than the patience."""
+    def _bounded(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
+        """Bodies up to the limit of their kind, and no longer between two parts than the patience.
+
+        Files are large where they are received in parts alone: any other route holds its body whole, and before it asks for a token.
+        """
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        limit = self._upload_bytes if kind in _UPLOADS else self._body_bytes
+        received = scope["method"] == "POST" and scope["path"] == _RECEIVED_AT
+        limit = self._upload_bytes if received and kind in _UPLOADS else self._body_bytes
         declared = headers.get("content-length", "")
         too_large = declared.isdecimal() and int(declared) > limit
         read, whole = 0, False

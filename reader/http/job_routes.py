@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated
@@ -17,7 +18,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, Response
 
 from blockstore.bucket import Bucket
-from blockstore.errors import Invalid, NotFound, ObjectMissing
+from blockstore.errors import BlockstoreError, Corrupt, Invalid, NewerFormat, NotFound, ObjectMissing
 from blockstore.names import is_ulid, job_input_key
 from reader.http.callers import Here, Known, Reading
 from reader.http.encoding import Form
@@ -31,11 +32,14 @@ from reader.http.tokens import Caller, Scope
 from reader.jobs.record import Kind
 from reader.jobs.record import Request as Wish
 from reader.jobs.store import Job
+from reader.jobs.upload import identity_of
 from reader.tables import At
 
 __all__ = ["router"]
 
 router = APIRouter(responses=ERRORS, tags=["jobs"])
+
+_logger = logging.getLogger(__name__)
 
 _FORMS = {"text/csv": "csv", "text/tab-separated-values": "tsv"}
 _LISTED = 1_000
@@ -76,15 +80,18 @@ async def submit(
     job = gateway.world.ids.ulid() if key is None else _id_of(caller, key)
     if kind in _FORMS:
         _must(caller, Scope.WRITE)
+        name, version, commit = await in_thread(lambda: _uploadable(gateway, caller, table))
         wish = Wish(
             kind=Kind.UPLOAD,
             owner=caller.fingerprint,
             created_ms=gateway.world.clock.now_ms(),
             form=_FORMS[kind],
             allowed=_allowed(caller),
-            table=await in_thread(lambda: _uploadable(gateway, caller, table)),
+            table=name,
             nulls=tuple(null or ())[:20],
             message=message,
+            table_version=version,
+            table_commit=commit,
         )
         _check_encoding(request)
         made = await _upload(request, gateway, jobs, job, wish)
@@ -103,18 +110,20 @@ async def submit(
 @router.get("/v1/jobs")
 def listed(gateway: Here, caller: Known, limit: Annotated[int, Query(ge=1, le=_LISTED)] = 100) -> JobsShown:
     """The caller's jobs, or everybody's for an admin; the newest first."""
-    jobs = gateway.need_jobs()
-    found: list[Job] = []
-    for sketch in jobs.store.sketches():
-        if sketch.asked:
-            try:
-                job = jobs.store.load(sketch.job)
-            except NotFound:
-                continue
-            if _sees(caller, job.request):
-                found.append(job)
-    newest = sorted(found, key=lambda job: (job.request.created_ms, job.id), reverse=True)
-    return JobsShown(jobs=[_shown(job) for job in newest[:limit]])
+    store = gateway.need_jobs().store
+    asked = sorted((one for one in store.sketches() if one.asked), key=lambda one: (one.asked_ms, one.job))
+    found: list[JobShown] = []
+    while asked and len(found) < limit:
+        sketch = asked.pop()
+        try:
+            wish = store.request(sketch.job)
+            if _sees(caller, wish):
+                found.append(_shown(store.told(sketch, wish)))
+        except NotFound:
+            continue  # it expired meanwhile
+        except (Corrupt, NewerFormat) as error:
+            _logger.warning("job %s cannot be shown: %s", sketch.job, error)
+    return JobsShown(jobs=found)
 
 
 @router.get("/v1/jobs/{job}")
@@ -212,14 +221,29 @@ async def _upload(request: Request, gateway: Gateway, jobs: Jobs, job: str, wish
 
 
 def _answer(gateway: Gateway, jobs: Jobs, job: str, wish: Wish, made: bool) -> Response:
+    if not made and wish.kind is not Kind.UPLOAD:
+        _check_same(jobs, job, wish)
     if made:
+        found = _offered(jobs, job, wish)
+    else:
+        found = jobs.store.load(job)
+    return JSONResponse(
+        _shown(found).model_dump(), status_code=202 if made else 200, headers={"Location": f"/v1/jobs/{job}"}
+    )
+
+
+def _offered(jobs: Jobs, job: str, wish: Wish) -> Job:
+    """Begin a new job here if there is a place. It exists: whatever fails from now on, the client must be told so, since
+    it would ask again, and without a key of its own that is a second job."""
+    try:
         claimed = jobs.runner.offer(job)
         if claimed is not None:
             jobs.runner.begin(claimed)
-    elif wish.kind is not Kind.UPLOAD:
-        _check_same(jobs, job, wish)
-    shown = _shown(jobs.store.load(job)).model_dump()
-    return JSONResponse(shown, status_code=202 if made else 200, headers={"Location": f"/v1/jobs/{job}"})
+        return jobs.store.load(job)
+    except BlockstoreError as error:
+        _logger.warning("job %s was made and waits for the next pass: %s", job, error)
+        jobs.runner.wake()
+        return Job(id=job, request=wish)
 
 
 def _check_same(jobs: Jobs, job: str, wish: Wish) -> None:
@@ -263,16 +287,18 @@ def _wish(gateway: Gateway, caller: Caller, asked: JobAsked) -> Wish:
     )
 
 
-def _uploadable(gateway: Gateway, caller: Caller, table: str | None) -> str:
+def _uploadable(gateway: Gateway, caller: Caller, table: str | None) -> tuple[str, int, str]:
+    """The table's own spelling, its version and that version's commit id: the rows are for this one and no other."""
     if not table:
         raise Problem(400, "an upload names its table: POST /v1/jobs?table=NAME")
     name = gateway.tables.find(table, caller.tables)
-    if not gateway.tables.table(name, caller.tables).indexed:
+    handle = gateway.tables.table(name, caller.tables)
+    if not handle.indexed:
         raise Problem(
             409,
             f"table {name} has no index, and an upload happens once by its entry there: write with blockstore write",
         )
-    return name
+    return name, *identity_of(handle.bucket, gateway.world)
 
 
 def _check_encoding(request: Request) -> None:

@@ -20,6 +20,8 @@ from blockstore.errors import Corrupt, NewerFormat
 __all__ = ["Failure", "Kind", "Lease", "Outcome", "Progress", "Request", "Result", "State"]
 
 _FORMAT = 1
+_MOMENTARY = frozenset({"created_ms", "input_key", "table_version", "table_commit"})
+"""What another value of a request does not make another wish: a repeat comes later, at another version."""
 
 
 class Kind(StrEnum):
@@ -72,9 +74,13 @@ class Request:
     input_sha256: str | None = None
     nulls: tuple[str, ...] = ()
     message: str = ""
+    table_version: int = 0
+    """Of an upload: the version at which its table was looked at; 0 in records that do not say."""
+    table_commit: str = ""
+    """The commit id of that version: what tells the table from another that was made anew under its name."""
 
     def same_wish(self, other: Request) -> bool:
-        """Whether two requests ask for the same: the moment and the place of the input aside."""
+        """Whether two requests ask for the same: the moment, the place of the input and what the table was then aside."""
         mine, theirs = _wish(self), _wish(other)
         return mine == theirs
 
@@ -156,7 +162,7 @@ class Outcome:
 
 def _wish(request: Request) -> dict[str, Any]:
     document = orjson.loads(_dump(request))
-    return {name: value for name, value in document.items() if name not in ("created_ms", "input_key")}
+    return {name: value for name, value in document.items() if name not in _MOMENTARY}
 
 
 def _dump(value: object) -> bytes:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
 from blockstore.errors import (
@@ -99,19 +98,34 @@ class Runner:
     # What one pass does
 
     def look(self) -> list[Claimed]:
-        """One pass: claim what may be claimed and has a place. Raises what the store raises."""
+        """One pass: claim what may be claimed and has a place. Raises what the listing raises.
+
+        What was claimed is answered whatever happens to the rest of the pass: a claim that nobody runs would never end.
+        """
         sketches = self._store.sketches()
         open_jobs = {one.job for one in sketches if one.open}
         self._watch.keep(open_jobs)
         self._requests = {job: one for job, one in self._requests.items() if job in open_jobs}
         claimed = []
         for sketch in sketches:
-            if sketch.open and not self._closing.is_set():
-                with suppress(NotFound):
-                    one = self._try(sketch)
-                    if one is not None:
-                        claimed.append(one)
-        self._sweep(sketches)
+            if not sketch.open or self._closing.is_set():
+                continue
+            try:
+                one = self._try(sketch)
+            except NotFound:
+                continue
+            except Unavailable as error:
+                _logger.warning("no more jobs can be claimed now: %s", error)
+                break
+            except BlockstoreError as error:
+                _logger.warning("job %s cannot be claimed: %s", sketch.job, error)
+                continue
+            if one is not None:
+                claimed.append(one)
+        try:
+            self._sweep(sketches)
+        except BlockstoreError as error:
+            _logger.warning("old jobs cannot be removed now: %s", error)
         return claimed
 
     def offer(self, job: str) -> Claimed | None:
@@ -269,7 +283,10 @@ class Runner:
     def _run(self, claimed: Claimed, meter: Meter) -> Outcome | None:
         work = self._works[claimed.request.kind]
         try:
-            if self._store.sketch(claimed.job).cancelled:
+            sketch = self._store.sketch(claimed.job)
+            if sketch.ended:
+                meter.stop(Stop.LOST)
+            elif sketch.cancelled:
                 meter.stop(Stop.CANCELLED)
             if claimed.attempt > MAX_ATTEMPTS:
                 raise Failed(_given_up(claimed))
@@ -330,8 +347,8 @@ class Runner:
         ended: Ended | None = None,
         clean: bool = False,
     ) -> Outcome:
-        """Tell how it ended; ``clean`` says that this attempt itself had no effect."""
-        if state is not State.DONE and not (clean and claimed.attempt == 1):
+        """Tell how it ended; ``clean`` says that this attempt itself had no effect, which is no word of those after it."""
+        if state is not State.DONE and not (clean and self._alone(claimed)):
             try:
                 late = self._works[claimed.request.kind].settle(claimed.job, claimed.request)
             except (Corrupt, Invalid, NotFound) as error:
@@ -352,6 +369,10 @@ class Runner:
         self._tell(claimed.request.kind, standing.state)
         return standing
 
+    def _alone(self, claimed: Claimed) -> bool:
+        """Whether nobody has begun another attempt, before this one or since."""
+        return claimed.attempt == 1 and self._store.sketch(claimed.job).attempt == 1
+
     # Removing what is over
 
     def _sweep(self, sketches: list[Sketch]) -> None:
@@ -362,7 +383,8 @@ class Runner:
         self._next_sweep_s = now_s + max(self._terms.poll_s, min(3600.0, self._terms.keep_s / 4))
         limit_ms = self._store.bucket.now_ms() - round(self._terms.keep_s * 1000)
         for sketch in sketches:
-            if not sketch.open and sketch.modified_ms < limit_ms:
+            # Looked at once more: another gateway may have removed it, and somebody asked anew under the same id.
+            if not sketch.open and sketch.modified_ms < limit_ms and self._store.sketch(sketch.job) == sketch:
                 self._store.forget(sketch)
 
 

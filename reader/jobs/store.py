@@ -44,6 +44,8 @@ class Sketch:
     cancelled: bool
     ended: bool
     modified_ms: int
+    asked_ms: int = 0
+    """When it was asked for, by the store's clock."""
     claim_etag: str | None = None
     keys: tuple[str, ...] = ()
 
@@ -85,11 +87,12 @@ class JobStore:
 
     def load(self, job: str) -> Job:
         """The job. Raises NotFound."""
-        try:
-            request = Request.load(self.bucket.get(job_request_key(job)).data, job_request_key(job))
-        except ObjectMissing:
-            raise NotFound(f"there is no job {job}: it never was, or it expired") from None
-        sketch = self.sketch(job)
+        request = self.request(job)
+        return self.told(self.sketch(job), request)
+
+    def told(self, sketch: Sketch, request: Request) -> Job:
+        """The job of a listing and a request that are known already."""
+        job = sketch.job
         outcome = self.outcome(job) if sketch.ended else None
         lease = self.lease(job, sketch.attempt) if sketch.attempt else None
         return Job(id=job, request=request, lease=lease, outcome=outcome, cancelled=sketch.cancelled)
@@ -152,11 +155,12 @@ class JobStore:
         return None
 
     def forget(self, sketch: Sketch) -> None:
-        """Remove the job's records: the outcome last, since a request without one is work to be done."""
+        """Remove the records that were seen: the outcome last, since a request without one is work to be done."""
         last = [job_request_key(sketch.job), job_outcome_key(sketch.job)]
         self.bucket.delete([key for key in sketch.keys if key not in last])
         for key in last:
-            self.bucket.delete([key])
+            if key in sketch.keys:
+                self.bucket.delete([key])
 
     def _create(self, key: str, data: bytes) -> bool:
         """Create if absent; sent again while the answer is lost, since the content is the same."""
@@ -186,9 +190,11 @@ def _sketch(job: str, infos: Iterable[ObjectInfo]) -> Sketch:
         if (split := split_job_key(key)) is not None and (attempt := parse_job_claim(split[1])) is not None
     }
     newest = max(attempts, default=0)
+    request = found.get(job_request_key(job))
     return Sketch(
         job=job,
-        asked=job_request_key(job) in found,
+        asked=request is not None,
+        asked_ms=0 if request is None else request.modified_ms,
         attempt=newest,
         cancelled=job_cancel_key(job) in found,
         ended=job_outcome_key(job) in found,

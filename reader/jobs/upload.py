@@ -1,12 +1,15 @@
 """A file of rows appended to a table: all of them, once, or none.
 
 Rules:
-- The rows are one block whose batch is named by the job (``Job("gateway/<id>", 0)``): however many attempts run, at once or one
-  after the other, the index takes one.
+- The rows are one block whose batch is named by the request's input, which is drawn anew for each request: however many
+  attempts run, at once or one after the other, the index takes one; and a key that is used again after its job was
+  removed is another upload.
+- The rows go to the table that was looked at when they were brought, and to no other that was made anew under its name:
+  its identity is in the request, and is compared with the table read anew, before the file is read and before the end.
 - Every line is checked before the block is finished. The first bad one fails the job, with its line, column, value and
   rule; nothing is visible.
 - Where an earlier attempt may still be running somewhere, failure and cancellation are told only once the batch is taken
-  by an empty entry (``settle``): after that no attempt can publish its block.
+  by an empty entry (``settle``): after that no attempt can publish its block. An attempt that finds it so fails.
 """
 
 from __future__ import annotations
@@ -25,7 +28,10 @@ from blockstore.errors import Corrupt, Invalid, NotFound
 from blockstore.format.block import Job
 from blockstore.format.fields import required
 from blockstore.index.change import Append
+from blockstore.index.state import State
+from blockstore.names import JOBS
 from blockstore.operations.append import AppendedBlock, earlier_block
+from blockstore.operations.begun import commit_of
 from blockstore.operations.writer import WriteOptions, Writer
 from blockstore.table import Table
 from blockstore.world import World
@@ -34,7 +40,7 @@ from reader.jobs.meter import Meter
 from reader.jobs.record import Failure, Request
 from reader.jobs.work import Ended, Failed, Work
 
-__all__ = ["DELIMITERS", "Uploads"]
+__all__ = ["DELIMITERS", "Uploads", "identity_of"]
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 """The forms of a file that can be uploaded."""
@@ -44,6 +50,13 @@ _FILE = "the file"
 _PIECE = 8 << 20
 _BUFFER = 64 << 20
 """Rows of about so many bytes are sorted and become one chunk: what an upload takes of memory, a few times over."""
+
+
+def identity_of(bucket: Bucket, world: World) -> tuple[int, str]:
+    """The version of the table that stands there now, and its commit id: what an upload keeps of its table. Read anew,
+    since a handle does not notice that its table was dropped and made anew. Raises NotFound if there is none."""
+    state = Table.open_bucket(bucket, world).log.state
+    return state.version, commit_of(state)
 
 
 class Uploads(Work):
@@ -64,7 +77,7 @@ class Uploads(Work):
     def run(self, job: str, attempt: int, request: Request, meter: Meter) -> Ended:
         table = self._table(request)
         options = WriteOptions(
-            job=_job(job), producer="gateway", message=request.message, buffer_bytes=_BUFFER
+            job=_job(request), producer="gateway", message=request.message, buffer_bytes=_BUFFER
         )
         writer = Writer(table.bucket, self._world, table.log, table.definition, options)
         if writer.block is not None:
@@ -72,10 +85,13 @@ class Uploads(Work):
         try:
             with self._input(job, request, meter) as path:
                 self._read(path, request, table, writer, meter)
+            meter.check()
+            # Reading a file takes long, and a commit goes on from the version that was read: in a table made anew
+            # meanwhile its entry would leave a hole before it, or stand among rows that the asker never saw.
+            self._anew(table.bucket, request)
         except BaseException:
             writer.abort()
             raise
-        meter.check()
         return _ended(writer.finish())
 
     def settle(self, job: str, request: Request) -> Ended | None:
@@ -85,13 +101,18 @@ class Uploads(Work):
             return None
         table.log.commit(
             Append(
-                commit=self._world.ids.ulid(), blocks=(), job=_job(job), message="an upload that was given up"
+                commit=self._world.ids.ulid(),
+                blocks=(),
+                job=_job(request),
+                message="an upload that was given up",
             )
         )
-        done = earlier_block(table.log.state, _job(job))
+        done = earlier_block(table.log.state, _job(request))
         return _ended(done) if done is not None and done.ulid is not None else None
 
     def _table(self, request: Request) -> Table:
+        """The table that was asked for, by a handle of this attempt: one that is held for reading may know an old
+        definition, or another table. Raises Failed where there is no such table any more."""
         assert request.table is not None, "an upload names its table"
         try:
             table = self._open(request.table)
@@ -105,6 +126,15 @@ class Uploads(Work):
                     "with blockstore write",
                 )
             )
+        return self._anew(table.bucket, request)
+
+    def _anew(self, bucket: Bucket, request: Request) -> Table:
+        """The table as it is now. Raises Failed if it is gone, or is another."""
+        try:
+            table = Table.open_bucket(bucket, self._world)
+        except NotFound as error:
+            raise Failed(Failure(error="unknown_table", message=f"{error}; nothing was written")) from error
+        _check_same(table.log.state, request)
         return table
 
     def _read(self, path: Path, request: Request, table: Table, writer: Writer, meter: Meter) -> None:
@@ -164,8 +194,27 @@ class Uploads(Work):
             )
 
 
-def _job(job: str) -> Job:
-    return Job(f"{_APP}{job}", 0)
+def _job(request: Request) -> Job:
+    """The batch of an upload: the same for all attempts of a request, another for every request."""
+    assert request.input_key is not None, "an upload has an input"
+    return Job(f"{_APP}{request.input_key.removeprefix(JOBS)}", 0)
+
+
+def _check_same(state: State, request: Request) -> None:
+    """Raise Failed if this is not the table that the request was made for. One that has left its window of commits
+    behind since then counts as the same; a request that names no version is not judged."""
+    version, commits = request.table_version, state.commits
+    if not version or commits.find(request.table_commit) == version:
+        return
+    if state.version >= version and not commits.covers(version):
+        return
+    raise Failed(
+        Failure(
+            error="replaced",
+            message=f"table {request.table} was dropped and made anew since this upload was asked for: nothing was written; "
+            "look at it, then upload again",
+        )
+    )
 
 
 def _check_filled(
@@ -201,6 +250,17 @@ def _bad_row(error: BadRow) -> Failure:
 
 
 def _ended(block: AppendedBlock) -> Ended:
+    """What was written. Raises Failed where the batch was taken by an empty entry, before this attempt or while it wrote."""
+    empty_file = block.ulid is None and not block.already
+    # A block with a job is visible by its entry alone: one that is not published never will be.
+    visible = block.ulid is not None and block.published
+    if not (visible or empty_file):
+        raise Failed(
+            Failure(
+                error="given_up",
+                message="another attempt gave this upload up: nothing was written; upload it again",
+            )
+        )
     return Ended(
         written={
             "ulid": block.ulid,

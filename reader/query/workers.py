@@ -83,10 +83,11 @@ class Workers:
             worker.end()
 
     def warm(self) -> None:
-        """Start a process before it is needed, in the background."""
+        """Start a process, and load what this one needs for its first query, before they are needed, in the background."""
         threading.Thread(target=self._warm, name="warming", daemon=True).start()
 
     def _warm(self) -> None:
+        pa.array([0])  # with its first array pyarrow imports pandas, where it is installed: up to seconds
         with self._lock:
             if self._free or self._closed:
                 return

@@ -8,15 +8,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import blockstore as bs
 from tests.reader.http.gateways import (
     HEADER,
     OTHER,
+    SCHEMA,
     Served,
     csv_of,
     make_lake,
+    rows_of,
     serving,
     settings,
     until_ended,
@@ -97,6 +101,32 @@ def test_the_same_key_is_the_same_job_and_other_content_is_refused(jobs: Served)
         assert theirs.status_code == 202
         until_ended(somebody_else, theirs.json()["id"])
     assert counted(jobs) == before + 20
+
+
+def test_an_upload_is_for_the_table_that_stood_there_when_it_was_asked_for(
+    jobs: Served, tmp_path: Path
+) -> None:
+    folder = Path(jobs.gateway.settings.tables.urls[0].partition("?")[0])
+    url = f"{folder}/passing?durable=false"
+    made = bs.create(url, schema=SCHEMA)
+    jobs.gateway.tables.poll_now()
+    assert jobs.gateway.tables.table("passing").log.state.version == 1
+    made.alter(add=[pa.field("extra", pa.int64())])
+    data = csv_of(range(1)).replace("s\n", "s,extra\n").replace("row 0\n", "row 0,5\n")
+    job = jobs.http.post("/v1/jobs?table=passing", content=data, headers=CSV).json()["id"]
+    ended = until_ended(jobs.http, job)
+    assert (ended["state"], ended["error"]) == ("done", None), "the column was added a moment ago"
+    store = jobs.gateway.need_jobs().store
+    (change,) = made.log.entries(2, 2)
+    assert (store.request(job).table_version, store.request(job).table_commit) == (2, change.commit)
+    # Made beside it, so that no poll comes between.
+    bs.create(f"{tmp_path}/new?durable=false", schema=SCHEMA).append(rows_of(range(3)))
+    (folder / "passing").rename(tmp_path / "old")
+    (tmp_path / "new").rename(folder / "passing")
+    job = jobs.http.post("/v1/jobs?table=passing", content=csv_of(range(7)), headers=CSV).json()["id"]
+    ended = until_ended(jobs.http, job)
+    assert (ended["state"], ended["error"]) == ("done", None), "the handle of the other one is not asked"
+    assert bs.open(url).snapshot().scan().to_table().num_rows == 10
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,129 @@
+"""One pass over many jobs: what fails for one of them, or after the claims, takes nothing from the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from blockstore.errors import Unavailable
+from blockstore.names import job_request_key
+from reader.jobs.record import Kind, Lease, Outcome, State
+from tests.reader.jobs.gateways import GOOD, TERMS, Gateway, Lake
+from tests.support.faulty import Call, FaultyBucket
+
+FIRST, SECOND, THIRD = (f"01JD000000000000000000000{number}" for number in range(3))
+OTHER = GOOD.replace("row", "other")
+
+
+@pytest.fixture
+def lake() -> Lake:
+    return Lake.make()
+
+
+def passes(lake: Lake, gateway: Gateway) -> None:
+    """So many that a lease that nobody renews has run out before the gateway's eyes."""
+    for _ in range(3):
+        gateway.look_and_run()
+        lake.clock.advance(TERMS.lease_s + 1)
+
+
+def test_a_claim_that_fails_takes_no_claim_back_and_no_place(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway = lake.gateway(1)
+    gateway.upload(FIRST)
+    gateway.upload(SECOND, OTHER)
+    claim, failures = gateway.store.claim, [1]
+
+    def fails_once(job: str, lease: Lease) -> bool:
+        if job == SECOND and failures:
+            failures.pop()
+            raise Unavailable("slow down")
+        return claim(job, lease)
+
+    monkeypatch.setattr(gateway.store, "claim", fails_once)
+    passes(lake, gateway)
+    assert not failures
+    assert [gateway.store.load(job).state for job in (FIRST, SECOND)] == [State.DONE, State.DONE]
+    assert gateway.runner.running == 0
+    assert len(lake.rows()) == 40
+
+
+def test_old_jobs_that_cannot_be_removed_hold_no_new_one_up(lake: Lake) -> None:
+    faulty = FaultyBucket(lake.bucket)
+    gateway = lake.gateway(1, bucket=faulty)
+    gateway.upload(FIRST)
+    gateway.look_and_run()
+    lake.clock.advance(2 * TERMS.keep_s)
+    gateway.upload(SECOND, OTHER)
+
+    def no_delete(call: Call) -> None:
+        if call.method == "delete":
+            raise Unavailable("slow down")
+
+    faulty.before.append(no_delete)
+    [claimed] = gateway.runner.look()
+    faulty.before.clear()
+    outcome = gateway.run(claimed)
+    assert outcome is not None
+    assert outcome.state is State.DONE
+    assert gateway.runner.running == 0
+
+
+def test_a_record_that_cannot_be_read_holds_no_other_job_up(lake: Lake) -> None:
+    gateway = lake.gateway(1)
+    lake.bucket.put(job_request_key(FIRST), b'{"format": 2}')
+    gateway.upload(SECOND)
+    gateway.look_and_run()
+    assert gateway.store.load(SECOND).state is State.DONE
+
+
+def test_a_job_that_was_asked_for_anew_outlives_another_gateways_old_listing(lake: Lake) -> None:
+    one, two = lake.gateway(1), lake.gateway(2)
+    one.upload(FIRST)
+    one.look_and_run()
+    lake.clock.advance(2 * TERMS.keep_s)
+    stale = two.store.sketches()
+    one.runner.look()
+    assert not one.store.sketch(FIRST).asked, "swept"
+    assert one.upload(FIRST)
+    two.runner._sweep(stale)
+    assert two.store.sketch(FIRST).asked
+
+
+def test_a_first_attempt_that_is_cancelled_after_a_second_began_asks_what_that_wrote(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = lake.gateway(1), lake.gateway(2)
+    one.upload(FIRST)
+    [first] = one.runner.look()
+    two.look_and_run()
+    lake.clock.advance(TERMS.lease_s)
+    [second] = two.runner.look()
+    finish = two.store.finish
+
+    def cancelled_before(job: str, outcome: Outcome) -> Outcome:
+        one.store.cancel(job)
+        one.run(first)
+        return finish(job, outcome)
+
+    monkeypatch.setattr(two.store, "finish", cancelled_before)
+    two.run(second)
+    state = one.store.load(FIRST).state
+    assert (state, len(lake.rows())) in ((State.DONE, 20), (State.CANCELLED, 0))
+
+
+def test_an_attempt_whose_job_has_ended_does_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = lake.gateway(1), lake.gateway(2)
+    one.upload(FIRST)
+    [first] = one.runner.look()
+    two.look_and_run()
+    lake.clock.advance(TERMS.lease_s)
+    two.look_and_run()
+    assert two.store.load(FIRST).state is State.DONE
+
+    def never(*_: object) -> None:
+        raise AssertionError("it read its input")
+
+    monkeypatch.setattr(one.runner._works[Kind.UPLOAD], "run", never)
+    assert one.run(first) is None
+    assert len(lake.rows()) == 20
