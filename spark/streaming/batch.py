@@ -3,7 +3,7 @@
 - A batch that was committed is done, and nothing of it is written again.
 - Spark runs only its last batch again. An earlier one that comes after a later one was committed is not the same
   batch any more: its checkpoint was set back, or the name serves another stream. Taken for done, its rows would be
-  lost without a word; so it is a Conflict.
+  lost without a word; so it is a Conflict, also where the later one came in between.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from spark.appending import append
 from spark.commit import commit
 from spark.options import DEFAULT_BUFFER_BYTES, DEFAULT_CHUNK_BYTES, checked_url
 from spark.plan import WritePlan
+from spark.written import Written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,11 +40,19 @@ def stream_job(stream: str, batch: int) -> Job:
 def commit_batch(plan: WritePlan, written: Sequence[WrittenChunks], world: World) -> None:
     """Make one visible block of what the tasks of a micro-batch wrote, unless it is there already."""
     assert plan.job is not None, "a micro-batch is a job"
-    check_not_set_back(plan.url, plan.job, world)
-    block = commit(plan, written, world)
+    block = _in_order(plan.url, plan.job, world, lambda: commit(plan, written, world))
     if block.already:
-        check_not_set_back(plan.url, plan.job, world)
         _log.info("%s: batch %d was committed before, by block %s", plan.url, plan.job.batch, block.ulid)
+
+
+def _in_order(url: str, job: Job, world: World, write: Callable[[], Written]) -> Written:
+    """Write a batch. Raises Conflict if a later one of the stream was committed before it."""
+    check_not_set_back(url, job, world)
+    written = write()
+    if written.already:
+        # It was done before, or a later one came in after the first look.
+        check_not_set_back(url, job, world)
+    return written
 
 
 def check_not_set_back(url: str, job: Job, world: World) -> None:
@@ -82,17 +91,21 @@ def foreach_batch(
 
     def write(batch: DataFrame, number: int) -> None:
         job = stream_job(stream or _query(batch), number)
-        check_not_set_back(target, job, World.real())
-        append(
-            batch,
+        _in_order(
             target,
-            job=job,
-            time_column=time_column,
-            sort_by=keys,
-            labels=labels,
-            buffer_bytes=buffer_bytes,
-            chunk_bytes=chunk_bytes,
-            tune=tune,
+            job,
+            World.real(),
+            lambda: append(
+                batch,
+                target,
+                job=job,
+                time_column=time_column,
+                sort_by=keys,
+                labels=labels,
+                buffer_bytes=buffer_bytes,
+                chunk_bytes=chunk_bytes,
+                tune=tune,
+            ),
         )
 
     return write

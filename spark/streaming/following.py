@@ -6,7 +6,8 @@
 - A block stays readable while a version above the boundary names it, and the one that added it does. So what can be
   planned can be read, also where a merge has replaced it since; and where the versions were collected before the
   stream came to them the answer is VersionExpired, which says how to go on.
-- A position whose version has another commit than it had belongs to a table that is no more: Conflict.
+- A position whose version has another commit than it had belongs to a table that is no more: Conflict. That is looked
+  at for every batch that brings something; a stream that waits looks once.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class Follower:
         self._log = log
         self._ignores = ignores_removal
         self._known: Position | None = None
-        """The position that was found to be of this table's history last."""
+        """The position that was found to be of this table's history last. Good for as long as nothing is new: what comes
+        next may be of a table that was made anew meanwhile."""
 
     def begin(self, start: StreamStart, latest: int) -> Position:
         """Where a new stream begins, ``latest`` being the newest version. Raises NotFound, and VersionExpired for what was collected."""
@@ -81,7 +83,7 @@ class Follower:
 
     def window(self, start: Position, until: int, limit: Limit = NO_LIMIT) -> Window:
         """What follows on ``start``, up to the end of version ``until`` or the limit."""
-        self._check_same_table(start)
+        self._check_same_table(start, idle=until <= start.version and not start.snapshot)
         taken = _Taken(limit)
         at = start
         if start.snapshot:
@@ -102,6 +104,7 @@ class Follower:
     def between(self, start: Position, end: Position) -> Window:
         """What lies between two positions, as it was told before; of a batch that Spark runs again."""
         self._check_same_table(start)
+        self._check_same_table(end)  # a start before the first version has no commit to tell by
         blocks: list[LiveBlock] = []
         at = start
         if start.snapshot:
@@ -155,8 +158,9 @@ class Follower:
         """The commit id of a version. Raises VersionExpired."""
         return next(self._log.entries(version, version)).commit
 
-    def _check_same_table(self, position: Position) -> None:
-        if not position.commit or position == self._known:
+    def _check_same_table(self, position: Position, *, idle: bool = False) -> None:
+        """Raise Conflict if the position is of another table. ``idle``: there is nothing after it."""
+        if not position.commit or (idle and position == self._known):
             return
         newest = self._log.state.version
         if position.version > newest:

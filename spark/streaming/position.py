@@ -8,6 +8,9 @@ A position is a version of the index, with what lies inside it where a batch had
 
 ``commit`` is the id of the commit that made the version. A table that was deleted and made anew has other commits
 under the same numbers: a stream must not go on there as if nothing had happened.
+
+``from``, in the end of a query's first batch alone, is the position where that batch began. Spark logs where a batch
+ends; where the first one begins it asks again each time it runs it, when the table may have gone on.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ class Position:
     blocks: int = 0
     snapshot: bool = False
     """Whether the table as it was at ``version`` is still being read."""
+    begun: Position | None = None
+    """Where the first batch began, in its end; None in every other place."""
 
     def to_json(self) -> dict[str, Any]:
         """The offset as Spark stores and compares it: the same position is the same text."""
@@ -39,6 +44,8 @@ class Position:
             value["commit"] = self.commit
         if self.blocks or self.snapshot:
             value["blocks"] = self.blocks
+        if self.begun is not None:
+            value["from"] = self.begun.to_json()
         return value
 
     @classmethod
@@ -49,9 +56,19 @@ class Position:
         whole = all(
             isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in (version, blocks)
         )
-        if not whole or not isinstance(commit, str) or value.keys() - {name, "blocks", "commit"}:
+        begun = value.get("from")
+        # Where a batch began is no end of a first batch itself.
+        apart = "from" not in value or (isinstance(begun, Mapping) and "from" not in begun)
+        strange = value.keys() - {name, "blocks", "commit", "from"}
+        if not whole or not isinstance(commit, str) or not apart or strange:
             raise Corrupt(
                 f"the stream's offset is {dict(value)!r}, expected one such as {{'version': 40}}: it was written by another "
                 "source, or by a newer release; start with a checkpoint location of its own"
             )
-        return cls(version=int(version or 0), commit=commit, blocks=int(blocks), snapshot=name == "snapshot")
+        return cls(
+            version=int(version or 0),
+            commit=commit,
+            blocks=int(blocks),
+            snapshot=name == "snapshot",
+            begun=None if begun is None else cls.from_json(begun),
+        )

@@ -1,7 +1,9 @@
 """The streaming source: what ``spark.readStream.format("blockstore")`` asks for, answered from the table's index.
 
-- An offset is a ``Position``. Spark asks for the next one, plans the rows between two of them, and keeps both in its
-  checkpoint; a batch that was planned is planned again from the same two after a restart, and has the same rows.
+- An offset is a ``Position``. Spark asks for the next one, plans the rows between two of them, and keeps where each batch
+  ends in its checkpoint; a batch that was planned is planned again after a restart, and has the same rows.
+- Where the first batch begins Spark does not keep: it asks when it plans that batch and again when it runs it. So a
+  reader answers the same each time, and the end of that batch carries where it began, which holds after a restart.
 - The schema is fixed when the query starts. Columns that the table gets later are seen after a restart, and so are
   labels that nobody named; a block without a label has null there.
 - One process answers for a query as long as it runs; tasks are handed whole plans, and open their own bucket.
@@ -77,6 +79,8 @@ class _Following:
     table: Table
     follower: Follower
     labels: tuple[str, ...]
+    begun: Position | None = None
+    """Where the query was told to begin."""
     last: Window | None = None
     """What the last answer was based on: Spark asks for its partitions next."""
     target: int | None = None
@@ -95,7 +99,10 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**self.__dict__, "_following": None}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        return self._here.follower.begin(self._options.start, self._latest()).to_json()
+        here = self._here
+        if here.begun is None:
+            here.begun = here.follower.begin(self._options.start, self._latest())
+        return here.begun.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         if self._options.max_blocks is not None:
@@ -106,11 +113,14 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         here = self._here
-        window = here.follower.window(Position.from_json(start), self._latest(), self._limit(limit))
-        if window.end == window.start:
+        first = Position.from_json(start)
+        begins = first == here.begun
+        window = here.follower.window(replace(first, begun=None), self._latest(), self._limit(limit))
+        if window.end == window.start and not begins:
             return start
         here.last = window
-        return window.end.to_json()
+        # Spark runs a first batch also without rows: it must not get any when it runs again.
+        return (replace(window.end, begun=first) if begins else window.end).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         return Position(version=self._here.table.log.state.version).to_json()
@@ -121,6 +131,11 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         here = self._here
         first, last = Position.from_json(start), Position.from_json(end)
+        if last.begun is not None and start != end:
+            # The first batch: what the checkpoint says, and not a start that was asked for again. Where both are the same
+            # Spark asks for nothing new: it takes up a query whose first batch was its last.
+            first = last.begun
+        first, last = replace(first, begun=None), replace(last, begun=None)
         window = here.last
         if window is None or (window.start, window.end) != (first, last):
             here.table.log.poll()

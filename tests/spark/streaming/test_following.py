@@ -14,10 +14,12 @@ from blockstore.errors import Conflict, NotFound, VersionExpired
 from blockstore.format import BlockMeta
 from blockstore.format.loading import load_meta
 from blockstore.index.change import Append
+from blockstore.table import Table
 from spark.streaming.following import NO_LIMIT, Follower, Limit
 from spark.streaming.options import Start, StreamStart
 from spark.streaming.position import Position
 from tests.spark.streaming.tables import Followed
+from tests.support.faulty import FaultyBucket
 
 quick = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 STEPS = st.lists(
@@ -224,6 +226,50 @@ def test_a_table_that_was_made_anew_is_not_taken_for_the_old_one(tmp_path: Path,
             follower(at).window(known, newest(at))
         with pytest.raises(Conflict, match="made anew or brought back"):
             follower(at).between(known, replace(place, version=newest(at)))
+
+
+@pytest.mark.parametrize("appends", [3, 4])
+def test_a_table_that_is_made_anew_under_a_stream_that_waits_is_not_followed_on(
+    tmp_path: Path, appends: int
+) -> None:
+    at = Followed(tmp_path)
+    at.append()
+    at.append()
+    table = at.open()
+    waits = Follower(table.log)
+    place = waits.begin(StreamStart(kind=Start.LATEST), table.log.poll().version)
+    assert waits.window(place, table.log.poll().version).end == place
+    at.remake()
+    for _ in range(appends):
+        at.append()
+    with pytest.raises(Conflict, match=r"made anew or brought back.*new checkpoint location"):
+        waits.window(place, table.log.poll().version)
+
+
+def test_a_batch_from_before_the_first_version_is_not_planned_again_from_a_table_made_anew(
+    tmp_path: Path,
+) -> None:
+    at = Followed(tmp_path)
+    at.append()
+    at.append()
+    end = follower(at).window(Position(version=0), newest(at)).end
+    at.remake()
+    for _ in range(3):
+        at.append()
+    with pytest.raises(Conflict, match=r"made anew or brought back.*new checkpoint location"):
+        follower(at).between(Position(version=0), end)
+
+
+def test_a_stream_that_waits_asks_nothing_but_what_the_newest_version_is(tmp_path: Path) -> None:
+    at = Followed(tmp_path)
+    at.append()
+    bucket = FaultyBucket(at.bucket)
+    waits = Follower(Table.open_bucket(bucket, at.world).log)
+    place = waits.window(begun(at), newest(at)).end
+    assert waits.window(place, place.version).end == place
+    found = len(bucket.calls)
+    assert waits.window(place, place.version).end == place
+    assert len(bucket.calls) == found
 
 
 def test_a_condition_on_a_label_that_only_some_blocks_bear_stops_nothing(tmp_path: Path) -> None:

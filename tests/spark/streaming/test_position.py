@@ -22,6 +22,10 @@ COMMIT = "01JD0000000000000000000000"
             f'{{"version": 40, "commit": "{COMMIT}", "blocks": 3}}',
         ),
         (Position(version=40, snapshot=True), '{"snapshot": 40, "blocks": 0}'),
+        (
+            Position(version=41, begun=Position(version=40, snapshot=True)),
+            '{"version": 41, "from": {"snapshot": 40, "blocks": 0}}',
+        ),
     ],
 )
 def test_a_position_is_a_text_and_comes_back_from_it(position: Position, text: str) -> None:
@@ -39,6 +43,10 @@ def test_a_position_is_a_text_and_comes_back_from_it(position: Position, text: s
         {"version": 40, "blocks": -1},
         {"version": 40, "commit": 7},
         {"version": 40, "later": 1},
+        {"version": 40, "from": 39},
+        {"version": 40, "from": None},
+        {"version": 40, "from": {}},
+        {"version": 40, "from": {"version": 39, "from": {"version": 38}}},
         {"snapshot": None},
         {"partition-1": {"index": 3}},
     ],

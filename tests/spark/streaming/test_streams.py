@@ -134,6 +134,22 @@ def test_for_each_batch_appends_once_under_the_query_and_refuses_a_name_that_is_
         run(rows, "other", bs_spark.foreach_batch(named, stream="mine"))
 
 
+def test_a_query_that_ends_in_its_first_batch_runs_it_again_with_the_same_rows(
+    spark_session: SparkSession, source: bs.Table, tmp_path: Path
+) -> None:
+    def fails(_rows: DataFrame, _batch: int) -> None:
+        raise RuntimeError("the power is gone")
+
+    target = f"{tmp_path}/sink"
+    rows = follow(spark_session, source, max_blocks=2)
+    with pytest.raises(StreamingQueryException, match="the power is gone"):
+        finish(rows.writeStream.foreachBatch(fails), tmp_path, "each")
+    source.append(pa.table({"id": [30]}))
+    compact_once(bs.open(source.url), Settings(tier_blocks=2, work_dir=tmp_path / "work"))
+    finish(rows.writeStream.foreachBatch(bs_spark.foreach_batch(target)), tmp_path, "each")
+    assert ids(target) == [0, 1, 10, 11, 20, 21, 30]
+
+
 @pytest.mark.parametrize(
     ("mode", "options", "message"),
     [

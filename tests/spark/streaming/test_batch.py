@@ -1,0 +1,86 @@
+"""A micro-batch as a job, where another run of the stream is ahead of it. Spark's action alone is replaced here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import LongType, StructField, StructType
+
+import blockstore as bs
+from blockstore.errors import Conflict
+from blockstore.world import World
+from spark import appending
+from spark.commit import commit
+from spark.options import WriteOptions
+from spark.planning import plan_write
+from spark.streaming import batch
+from spark.streaming.batch import foreach_batch
+from spark.task import write_task
+from spark.written import Written
+
+SCHEMA = StructType([StructField("id", LongType())])
+
+
+def frame(*ids: int) -> Any:
+    return SimpleNamespace(schema=SCHEMA, batches=pa.table({"id": list(ids)}).to_batches())
+
+
+def run(df: Any, options: WriteOptions, *, tune: bool, cluster: bool) -> Written:
+    """What a Spark job does, in this process."""
+    plan = plan_write(df.schema, options, World.real())
+    written = None if plan.done is not None else write_task(plan, iter(df.batches))
+    return commit(plan, [] if written is None else [written], World.real())
+
+
+@pytest.fixture
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(appending, "run", run)
+    return f"{tmp_path}/table"
+
+
+def ids(url: str) -> list[int]:
+    found: list[int] = sorted(bs.open(url).snapshot().scan().to_table()["id"].to_pylist())
+    return found
+
+
+def other_commits_first(monkeypatch: pytest.MonkeyPatch, url: str, number: int, *rows: int) -> None:
+    """Let another run of the stream commit its batch once the next one of ours was found to be in order."""
+
+    def late(*args: Any, **options: Any) -> Written:
+        monkeypatch.setattr(batch, "append", appending.append)
+        foreach_batch(url, stream="s")(frame(*rows), number)
+        return appending.append(*args, **options)
+
+    monkeypatch.setattr(batch, "append", late)
+
+
+def test_a_batch_that_runs_again_counts_once(url: str) -> None:
+    write = foreach_batch(url, stream="s")
+    write(frame(0), 0)
+    write(frame(1), 1)
+    write(frame(1), 1)
+    assert ids(url) == [0, 1]
+
+
+def test_a_batch_that_a_later_one_overtook_is_refused_and_not_taken_for_done(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = foreach_batch(url, stream="s")
+    write(frame(0), 0)
+    other_commits_first(monkeypatch, url, 7, 700)
+    with pytest.raises(Conflict, match=r"batch 5 .*has its batch 7 already.*nothing was written"):
+        write(frame(500), 5)
+    assert ids(url) == [0, 700]
+
+
+def test_a_batch_that_another_run_committed_meanwhile_is_done(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = foreach_batch(url, stream="s")
+    other_commits_first(monkeypatch, url, 0, 1)
+    write(frame(1), 0)
+    assert ids(url) == [1]
