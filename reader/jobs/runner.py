@@ -27,6 +27,7 @@ from blockstore.errors import (
     Unavailable,
 )
 from blockstore.world import World
+from reader.jobs.failures import failure_of, given_up, internal, overtime, unsettled
 from reader.jobs.meter import Meter, Stop, Stopped
 from reader.jobs.record import Failure, Kind, Lease, Outcome, Request, State
 from reader.jobs.store import JobStore, Sketch
@@ -289,7 +290,7 @@ class Runner:
             elif sketch.cancelled:
                 meter.stop(Stop.CANCELLED)
             if claimed.attempt > MAX_ATTEMPTS:
-                raise Failed(_given_up(claimed))
+                raise Failed(given_up(MAX_ATTEMPTS))
             meter.check()
             ended = work.run(claimed.job, claimed.attempt, claimed.request, meter)
         except Stopped as stopped:
@@ -301,25 +302,19 @@ class Runner:
                 _logger.warning("job %s will be tried again: %s", claimed.job, error)
                 self._release(claimed, meter)
                 return None
-            return self._end(claimed, meter, State.FAILED, failure=_failure(error))
+            return self._end(claimed, meter, State.FAILED, failure=failure_of(error))
         except BlockstoreError as error:
-            return self._end(claimed, meter, State.FAILED, failure=_failure(error))
+            return self._end(claimed, meter, State.FAILED, failure=failure_of(error))
         except Exception as error:
             _logger.exception("job %s failed by a fault of ours", claimed.job)
-            fault = Failure(
-                error="internal", message=f"an internal error ({type(error).__name__}): see the gateway's log"
-            )
-            return self._end(claimed, meter, State.FAILED, failure=fault)
+            return self._end(claimed, meter, State.FAILED, failure=internal(error))
         return self._end(claimed, meter, State.DONE, ended=ended)
 
     def _stopped(self, claimed: Claimed, meter: Meter, reason: Stop) -> Outcome | None:
         if reason is Stop.CANCELLED:
             return self._end(claimed, meter, State.CANCELLED, clean=True)
         if reason is Stop.OVERTIME:
-            limit = Failure(
-                error="overtime",
-                message=f"the job took more than {self._terms.time_limit_s:g} s, which is the limit: ask for less at a time",
-            )
+            limit = overtime(self._terms.time_limit_s)
             return self._end(claimed, meter, State.FAILED, failure=limit, clean=True)
         if reason is Stop.CLOSING:
             self._release(claimed, meter)
@@ -352,7 +347,7 @@ class Runner:
             try:
                 late = self._works[claimed.request.kind].settle(claimed.job, claimed.request)
             except (Corrupt, Invalid, NotFound) as error:
-                state, failure = State.FAILED, _unsettled(failure, error)
+                state, failure = State.FAILED, unsettled(failure, error)
             else:
                 if late is not None:
                     state, failure, ended = State.DONE, None, late
@@ -386,23 +381,3 @@ class Runner:
             # Looked at once more: another gateway may have removed it, and somebody asked anew under the same id.
             if not sketch.open and sketch.modified_ms < limit_ms and self._store.sketch(sketch.job) == sketch:
                 self._store.forget(sketch)
-
-
-def _given_up(claimed: Claimed) -> Failure:
-    return Failure(
-        error="given_up",
-        message=f"{MAX_ATTEMPTS} gateways began this job and none ended it: look into their logs, ask for less at a time, and "
-        "ask again",
-    )
-
-
-def _unsettled(failure: Failure | None, error: BlockstoreError) -> Failure:
-    why = "it was cancelled" if failure is None else failure.message
-    return Failure(
-        error="unsettled",
-        message=f"{why}; and whether an earlier attempt wrote its rows cannot be made sure of: {' '.join(str(error).split())}",
-    )
-
-
-def _failure(error: BlockstoreError) -> Failure:
-    return Failure(error=type(error).__name__, message=" ".join(str(error).split()))
