@@ -7,6 +7,7 @@ Rules:
   are constants. Rows of sources that do not count are left out by the chunk's own ``_source``.
 - Paths are taken as they are: nothing in them is a pattern or a partition.
 - Hidden columns stand in the view only if the query names them.
+- DuckDB takes Parquet's bounds, in which NaN never stands, for those of all values, unless it is told of NaN.
 """
 
 from __future__ import annotations
@@ -75,12 +76,25 @@ def _select(part: _Part, plan: ScanPlan, paths: Mapping[str, str], asked: Sequen
     columns = [*_columns(part, plan), *(_hidden(column, part) for column in asked)]
     files = ", ".join(text(paths[chunk.key]) for chunk in part.chunks)
     options = "hive_partitioning = false, union_by_name = false"
+    if _may_hold_nan(part, plan):
+        options += ", can_have_nan = true"
     if facts:
         options += f", filename = {text(_FILE)}, file_row_number = true"
     source = f"read_parquet([{files}], {options})"
     if facts:
         source += f" AS chunk JOIN {_facts(part, paths)} ON chunk.{_FILE} = {_FACTS}.path"
     return f"SELECT {', '.join(columns)} FROM {source}{_filter(part)}"
+
+
+def _may_hold_nan(part: _Part, plan: ScanPlan) -> bool:
+    """Whether a float of these chunks may be NaN: their statistics count them, for columns that are not nested."""
+    fields = list(plan.schemas[part.chunks[0].schema_id])
+    floats = [field.name for field in fields if pa.types.is_floating(field.type)]
+    return any(pa.types.is_nested(field.type) for field in fields) or any(
+        (stats := chunk.file.columns.get(name)) is None or stats.nans > 0
+        for chunk in part.chunks
+        for name in floats
+    )
 
 
 def _columns(part: _Part, plan: ScanPlan) -> Iterator[str]:
