@@ -20,6 +20,7 @@ from pyspark.sql import types as st
 from blockstore.bucket import ReadBucket
 from blockstore.predicate.nodes import TRUE
 from blockstore.scan.chunk import HIDDEN, ScanGroup
+from blockstore.scan.nans import may_hold_nan
 from blockstore.scan.plan import ScanPlan
 from spark.filters import quoted, to_spark
 from spark.reach import PATTERN_CHARACTERS, path_of_chunks
@@ -49,6 +50,11 @@ def obstacle(session: Any, plan: ScanPlan, bucket: ReadBucket) -> str | None:
     strange = [name for name in plan.needed if name in plan.columns.table.names and not _readable(plan, name)]
     if strange:
         return f"Spark's Parquet reader does not read the type of {', '.join(strange)}"
+    doubtful = [
+        name for name in plan.needed if name in plan.columns.table.names and _may_hold_nan(plan, name)
+    ]
+    if doubtful:
+        return f"{', '.join(doubtful)} may hold NaN, which Spark's Parquet reader prunes away"
     if plan.predicate.extra is not None or (
         plan.predicate.node != TRUE and to_spark(plan.predicate.node) is None
     ):
@@ -122,6 +128,16 @@ def _readable(plan: ScanPlan, name: str) -> bool:
         ):
             return False
     return True
+
+
+def _may_hold_nan(plan: ScanPlan, name: str) -> bool:
+    """Whether a chunk may hold NaN there: Spark pushes filters down to bounds in which NaN does not stand, and for one read
+    alone that cannot be turned off."""
+    for chunk in plan.chunks:
+        stored = plan.reads(chunk.schema_id)[name].stored_as
+        if stored is not None and may_hold_nan(chunk, plan.schemas[chunk.schema_id].field(stored)):
+            return True
+    return False
 
 
 def _named(field: st.StructField) -> Column:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from blockstore.scan.chunk import HIDDEN, ScanChunk
+from blockstore.scan.nans import may_hold_nan
 from blockstore.scan.plan import ScanPlan
 from reader.query.types import quoted, sql_type, text
 
@@ -76,7 +77,8 @@ def _select(part: _Part, plan: ScanPlan, paths: Mapping[str, str], asked: Sequen
     columns = [*_columns(part, plan), *(_hidden(column, part) for column in asked)]
     files = ", ".join(text(paths[chunk.key]) for chunk in part.chunks)
     options = "hive_partitioning = false, union_by_name = false"
-    if _may_hold_nan(part, plan):
+    stored = list(plan.schemas[part.chunks[0].schema_id])
+    if any(may_hold_nan(chunk, field) for field in stored for chunk in part.chunks):
         options += ", can_have_nan = true"
     if facts:
         options += f", filename = {text(_FILE)}, file_row_number = true"
@@ -84,17 +86,6 @@ def _select(part: _Part, plan: ScanPlan, paths: Mapping[str, str], asked: Sequen
     if facts:
         source += f" AS chunk JOIN {_facts(part, paths)} ON chunk.{_FILE} = {_FACTS}.path"
     return f"SELECT {', '.join(columns)} FROM {source}{_filter(part)}"
-
-
-def _may_hold_nan(part: _Part, plan: ScanPlan) -> bool:
-    """Whether a float of these chunks may be NaN: their statistics count them, for columns that are not nested."""
-    fields = list(plan.schemas[part.chunks[0].schema_id])
-    floats = [field.name for field in fields if pa.types.is_floating(field.type)]
-    return any(pa.types.is_nested(field.type) for field in fields) or any(
-        (stats := chunk.file.columns.get(name)) is None or stats.nans > 0
-        for chunk in part.chunks
-        for name in floats
-    )
 
 
 def _columns(part: _Part, plan: ScanPlan) -> Iterator[str]:

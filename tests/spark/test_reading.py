@@ -134,7 +134,7 @@ def test_every_condition_means_the_same_to_spark_and_to_us(
     snapshot = bs.open(url).snapshot()
     columns = [to_spark(parse(condition, snapshot.definition.schema).node) for condition in CONDITIONS]
     assert [condition for condition, column in zip(CONDITIONS, columns, strict=True) if column is None] == []
-    rows = by_read(spark_session, url).select("id", *columns).collect()
+    rows = bs_spark.read(spark_session, url).select("id", *columns).collect()
     for position, condition in enumerate(CONDITIONS, start=1):
         ours = snapshot.scan(columns=["id"], where=condition).to_table()["id"].to_pylist()
         assert sorted(row.id for row in rows if row[position]) == sorted(ours), condition
@@ -347,6 +347,30 @@ def test_types_that_sparks_parquet_reader_lacks_are_read_by_the_data_source(
         dt.datetime(1970, 1, 1, 0, 0, 0, 2),
         None,
     }
+
+
+@pytest.mark.parametrize("type_", [pa.float32(), pa.float64()], ids=str)
+def test_nan_is_found_whatever_the_files_bounds_say(
+    spark_session: SparkSession, tmp_path: Path, type_: pa.DataType
+) -> None:
+    url, nan = str(tmp_path / "floats"), float("nan")
+    inner = pa.struct([("y", type_)])
+    table = bs.create(url, schema=pa.schema([("k", pa.int64()), ("x", type_), ("s", inner)]))
+    for keys, floats in (([1, 2, 3], [1.0, nan, 2.0]), ([4, 5, 6], [1.0, nan, 1.0])):
+        columns = {"k": keys, "x": pa.array(floats, type_), "s": pa.array([{"y": one} for one in floats], inner)}
+        table.append(pa.table(columns, schema=table.definition.schema))
+    for where, expected in (
+        ("x > 5", [2, 5]),
+        ("x <> 1", [2, 3, 5]),
+        ("NOT x <= 5", [2, 5]),
+        ("x = 'nan'", [2, 5]),
+        ("x < 3", [1, 3, 4, 6]),
+        ("s.y > 5", [2, 5]),
+    ):
+        found = bs_spark.read(spark_session, url).where(where).collect()
+        assert sorted(row.k for row in found) == expected, where
+    assert "may hold NaN" in bs_spark.how(spark_session, url).reason
+    assert bs_spark.how(spark_session, url, columns=["k"]).engine == "native"
 
 
 def test_nanoseconds_that_spark_cannot_hold_are_refused_by_name(

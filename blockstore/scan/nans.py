@@ -1,0 +1,32 @@
+"""Whether chunks may hold NaN: what whoever prunes by Parquet's own bounds must know.
+
+NaN never stands in those bounds, and SQL orders it above every number: a reader that takes them for the bounds of all
+values leaves out rows that match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from blockstore.scan.chunk import ScanChunk
+
+__all__ = ["may_hold_nan"]
+
+
+def may_hold_nan(chunk: ScanChunk, field: pa.Field) -> bool:
+    """Whether a stored column of the chunk may hold NaN: counted by the statistics, or a float somewhere inside a value."""
+    if pt.is_floating(field.type):
+        stats = chunk.file.columns.get(field.name)
+        return stats is None or stats.nans > 0
+    return any(_holds_float(inner.type) for inner in _inner(field.type))
+
+
+def _holds_float(type_: pa.DataType) -> bool:
+    return bool(pt.is_floating(type_)) or any(_holds_float(inner.type) for inner in _inner(type_))
+
+
+def _inner(type_: pa.DataType) -> Iterable[pa.Field]:
+    return [type_.field(place) for place in range(type_.num_fields)] if pt.is_nested(type_) else []
