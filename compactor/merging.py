@@ -1,14 +1,15 @@
 """The merging of one table in the process: turn by turn, one job a turn, from a plan that is made when the last is used up.
 
 Rules:
-- One job a turn, so that tables which share the process's one merge at a time take turns. An engine that does a whole pass
-  side by side (``merge_all``) gets it in one turn.
+- One job a turn, so that tables which share the process's one merge at a time take turns; behind one that failed the next is
+  done in the same turn. An engine that does a whole pass side by side (``merge_all``) gets it in one turn.
 - The first turn commits what an earlier process had uploaded and could not commit any more.
 - A plan older than ``interval`` is made anew: new blocks, and marks that a person placed, count. The index checks every
   merge against what has happened since, and its claim of the role.
 - A damaged input is quarantined (``quarantine.py``), so that no restart meets it again; the rest is planned again.
-- A job that fails keeps no other from being done: it is told at the end of the plan, and comes last in the next one. Where
-  several fail in a row it is not the jobs: then the loop waits.
+- A job that fails keeps no other from being done: it is told at the end of the plan, before there is another one, in which
+  it comes last. Where several fail in a row it is not the jobs: then the loop waits.
+- A turn ends well only if its last job did, so a loop that merges nothing never looks well.
 - On a table without an index a fresh merge is work done: its inputs are left alone until listings show it for sure.
 """
 
@@ -84,24 +85,30 @@ class Merging:
         now_s = self.table.world.clock.monotonic_s()
         if self.held is not None:
             check_held(self.table.log.poll(), self.held)
-        if not self._pending or now_s - self._planned_s > self.interval_s:
+        if now_s - self._planned_s > self.interval_s:
+            self._pending.clear()
+        if not self._pending:
+            self._tell()  # of a plan that time has used up; the next is made once the loop has waited
             self._plan(now_s)
         if not self._pending or self.stopping():
             return self.interval_s
         assert self._seen is not None
         together = hasattr(self.engine, "merge_all")
-        jobs = tuple(self._pending) if together else (self._pending[0],)
-        self._at_work = frozenset(block.ulid for job in jobs for block in job.inputs)
-        try:
-            self._moved |= (
-                self._do_all(self._seen) if together else self._do(self._pending.popleft(), self._seen)
-            )
-        finally:
-            self._at_work = frozenset()
+        while self._pending:
+            told = len(self._trouble)
+            jobs = tuple(self._pending) if together else (self._pending[0],)
+            self._at_work = frozenset(block.ulid for job in jobs for block in job.inputs)
+            try:
+                self._moved |= (
+                    self._do_all(self._seen) if together else self._do(self._pending.popleft(), self._seen)
+                )
+            finally:
+                self._at_work = frozenset()
+            if len(self._trouble) == told or self.stopping():
+                break
         if self._pending:
             return 0.0
-        if self._trouble:
-            raise self._trouble[0]
+        self._tell()
         return 0.0 if self._moved else self.interval_s
 
     def look(self) -> tuple[Observation, tuple[PlannedJob, ...]]:
@@ -128,8 +135,6 @@ class Merging:
 
     def _plan(self, now_s: float) -> None:
         self._forget(now_s)
-        self._pending.clear()
-        self._trouble.clear()
         self._in_a_row = 0
         self._seen, jobs = self.look()
         found = {ulid: why for ulid, why in self._seen.damaged.items() if ulid not in self._damaged}
@@ -141,6 +146,12 @@ class Merging:
         self._pending.extend(jobs)
         self._planned_s, self._moved = now_s, False
         self.show(jobs)
+
+    def _tell(self) -> None:
+        """Raise the first failure of the plan that is used up, once."""
+        trouble, self._trouble = self._trouble, []
+        if trouble:
+            raise trouble[0]
 
     def _resume(self, seen: Observation) -> None:
         """Commit what an earlier process had uploaded; a shard leaves it to whoever holds the role of all."""

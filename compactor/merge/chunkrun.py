@@ -7,6 +7,8 @@ Rules:
 - In a block of level 1 the source is implied; in any other it is read.
 - Rows of excepted sources are dropped, and counted; so every row read is either handed on or dropped.
 - The chunk's declared number of rows is what it holds, or the merge ends with DamagedInput.
+- Where the machine fails to read (no memory, a failing disk, no more open files), its error is raised as it is: it says
+  nothing about the block.
 """
 
 from __future__ import annotations
@@ -140,7 +142,7 @@ class ChunkRun:
             )
             rows, schema = parquet.metadata.num_rows, parquet.schema_arrow
         except (pa.ArrowException, OSError) as error:
-            raise self._unreadable(error) from None
+            raise self._cause(error) from None
         if rows != self.spec.file.rows:
             raise DamagedInput(
                 self.spec.ulid,
@@ -190,7 +192,7 @@ class ChunkRun:
             for table in read():
                 yield self._adapted(table)
         except (pa.ArrowException, OSError) as error:
-            raise self._unreadable(error) from None
+            raise self._cause(error) from None
 
     def _adapted(self, table: pa.Table) -> pa.Table:
         if self.spec.source is not None:
@@ -220,7 +222,11 @@ class ChunkRun:
         self.dropped_rows += table.num_rows - kept.num_rows
         return kept
 
-    def _unreadable(self, error: Exception) -> DamagedInput:
+    def _cause(self, error: Exception) -> Exception:
+        """What a failed read is to be raised as: the machine's fault as it is, any other as the block's."""
+        # Garbage is an OSError too, but one without a number: only the system gives it one.
+        if isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
+            return error
         return DamagedInput(
             self.spec.ulid,
             f"chunk {self.spec.file.path} of block {self.spec.ulid} has the bytes that its meta.json promises, but "

@@ -13,7 +13,6 @@ Rules:
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
@@ -32,6 +31,7 @@ from compactor.merge.inputs import key_range
 from compactor.merge.local import LocalEngine
 from compactor.merge.order import KeyPart, key_part
 from compactor.merge.ranges import KeyRange
+from compactor.merge.workdir import WorkDirectory
 
 __all__ = ["Pieces"]
 
@@ -64,13 +64,12 @@ class Pieces:
 
     def merge(self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions) -> Merged:
         """One task or piece, in this process. Other attempts at the same may be under way elsewhere."""
-        mine = replace(
-            options, work_dir=options.work_dir / f"blockstore-{world.ids.token()}", one_attempt=False
-        )
+        work = WorkDirectory(options.work_dir / f"blockstore-{world.ids.token()}")
         try:
+            mine = replace(options, work_dir=work.open(), one_attempt=False)
             return LocalEngine().merge(bucket, world, task, mine)
         finally:
-            shutil.rmtree(mine.work_dir, ignore_errors=True)
+            work.clear()
 
     def together(self, task: MergeTask, parts: Sequence[Merged]) -> Merged | None:
         """What the pieces make, in their order; None where they are not the whole merge."""

@@ -1,7 +1,8 @@
 """The folder of one merge on the work disk, and what dead processes left there.
 
 Rules:
-- A merge has a folder of its own, ``blockstore-<ULID>``, made at its first use and removed at its end.
+- A merge has a folder of its own, ``blockstore-<ULID>``, made at its first use and removed at its end. An attempt at a piece
+  has one around that, ``blockstore-<token>``, which is held the same way.
 - Beside it lies a lock file that the process holds while it lives. It is made before the folder and removed after it, so a
   folder whose lock nobody holds, or that has none, is a dead process's. Those go at the next start; a living process's,
   of whatever program shares the disk, never do.
@@ -29,13 +30,17 @@ class WorkDirectory:
         self._lock = directory.with_name(directory.name + _LOCK)
         self._held: int | None = None
 
-    def path(self, name: str) -> Path:
-        """A path in the folder, which is there from now on."""
+    def open(self) -> Path:
+        """The folder, which is there and held from now on."""
         if self._held is None:
             self._directory.parent.mkdir(parents=True, exist_ok=True)
             self._held = _locked(self._lock)
         self._directory.mkdir(exist_ok=True)
-        return self._directory / name
+        return self._directory
+
+    def path(self, name: str) -> Path:
+        """A path in the folder, which is there and held from now on."""
+        return self.open() / name
 
     def clear(self) -> None:
         """Remove the folder and all that is in it; allowed at any time."""
