@@ -11,7 +11,7 @@ Rules:
 - The pass holds the role ``compactor``: whoever claims it next fences this one at its next look or commit.
 - A listing that fails decides nothing: the error goes to the caller, and what was done stays.
 - A pass that died anywhere is finished by the next; every step asks the bucket first, and nothing is remembered.
-- One bad block stops no other. What a person must look at is named.
+- One bad block stops no other. What a person must look at is named; so are rights that are lacking (``denied``).
 - A dry run changes nothing and claims nothing; it decides as if the horizon had been raised.
 """
 
@@ -116,6 +116,7 @@ class Cleaner:
             bytes=removed.bytes,
             dropped={**carried.dropped, **withdrawn.dropped, **removed.dropped},
             failed={**carried.failed, **withdrawn.failed, **removed.failed},
+            denied=carried.denied or withdrawn.denied or removed.denied,
         )
 
     def _publish(self, sight: Sight, state: State) -> Published:
@@ -150,6 +151,7 @@ class Cleaner:
             _directories(look.sight),
             rate=self._rate,
             fresh=look.fresh,
+            go_on=True,
         )
 
     def _remove(self, look: _Look, decisions: list[Decision]) -> Removed:

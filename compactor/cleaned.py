@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from blockstore.errors import AccessDenied
 from blockstore.lifecycle.cleaning import Decision
 
 __all__ = ["Cleaned"]
@@ -42,6 +43,8 @@ class Cleaned:
     """Decided and not carried out: the next pass decides again."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """What the store said of a block that could not be marked, withdrawn or removed."""
+    denied: AccessDenied | None = None
+    """The first refusal for want of rights among them: a person must give them."""
 
     @property
     def changed(self) -> bool:

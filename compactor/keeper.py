@@ -102,7 +102,11 @@ class Keeper:
         return self._merging.turn()
 
     def clean(self) -> float:
-        """Publish aged blocks, raise the watermarks, mark and remove."""
+        """Publish aged blocks, raise the watermarks, mark and remove.
+
+        Raises AccessDenied where the pass may not mark or remove, after what it did is counted: nothing goes until a person
+        has looked.
+        """
         assert self._cleaner is not None, "a shard does not clean"
         cleaned = self._cleaner.run()
         self._ledger.count(
@@ -130,12 +134,16 @@ class Keeper:
                 len(cleaned.withdrawn),
                 len(cleaned.removed),
             )
+        if cleaned.denied is not None:
+            raise cleaned.denied
         return self._schedule.clean_s
 
     def retention(self) -> float:
         """Take out what is older than the table's retention."""
         retained = retain(self.table, self.held, objects_per_s=self._schedule.objects_per_s)
         self._ledger.count(self.name, retired=len(retained.blocks))
+        for ulid, why in retained.failed.items():
+            _logger.warning("block %s was not taken out: %s", ulid, why, extra={"block": ulid})
         if retained.blocks:
             _logger.info(
                 "retention took %s blocks out", len(retained.blocks), extra={"version": retained.version}

@@ -3,7 +3,7 @@
 Rules:
 - A decision is dropped whose listing is older than ``delete_delay``/2, or whose mark has changed since it was listed.
 - Each is idempotent: a mark that is there, or gone, by now is as it should be.
-- One directory that fails is named and stops nobody else; a store that answers for none stops the pass.
+- One directory that fails is named and stops nobody else; a store that answers for none, or refuses all, stops the pass.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from blockstore.bucket.api import Bucket
-from blockstore.errors import BlockstoreError, Unavailable
+from blockstore.errors import AccessDenied, BlockstoreError, Unavailable
 from blockstore.format.marks import DeletionMark
 from blockstore.lifecycle.cleaning import Action, Decision
 from blockstore.lifecycle.listing import Directory
@@ -31,6 +31,8 @@ class Carried:
     done: tuple[Decision, ...] = ()
     dropped: Mapping[str, str] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
+    denied: AccessDenied | None = None
+    """The first refusal for want of rights among the failures: no later pass mends that."""
 
 
 def carry_out(
@@ -41,8 +43,13 @@ def carry_out(
     *,
     rate: Rate,
     fresh: Freshness,
+    go_on: bool = False,
 ) -> Carried:
-    """Place and withdraw marks, side by side. Raises Unavailable where the store answers for none of them."""
+    """Place and withdraw marks, side by side.
+
+    Raises Unavailable where the store answers for none of them, and AccessDenied where none is allowed, unless the caller
+    has other work to ``go_on`` with, and looks at ``denied`` afterwards.
+    """
 
     def one(decision: Decision) -> str | BlockstoreError | None:
         rate.take()
@@ -55,7 +62,8 @@ def carry_out(
 
     answers = list(zip(decisions, world.pool.map(one, decisions), strict=True))
     errors = [answer for _, answer in answers if isinstance(answer, BlockstoreError)]
-    if errors and len(errors) == len(answers) and isinstance(errors[0], Unavailable):
+    stops = Unavailable if go_on else (Unavailable, AccessDenied)
+    if errors and len(errors) == len(answers) and isinstance(errors[0], stops):
         raise errors[0]
     return Carried(
         done=tuple(decision for decision, answer in answers if answer is None),
@@ -63,6 +71,7 @@ def carry_out(
         failed={
             decision.ulid: str(answer) for decision, answer in answers if isinstance(answer, BlockstoreError)
         },
+        denied=next((error for error in errors if isinstance(error, AccessDenied)), None),
     )
 
 

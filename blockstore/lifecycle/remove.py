@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 
 from blockstore.bucket.api import Bucket, ReadBucket
 from blockstore.clock import Clock
-from blockstore.errors import BlockstoreError, ObjectMissing, Unavailable
+from blockstore.errors import AccessDenied, BlockstoreError, ObjectMissing, Unavailable
 from blockstore.lifecycle.cleaning import Decision
 from blockstore.lifecycle.listing import Directory
 from blockstore.lifecycle.rate import Rate
@@ -85,6 +85,8 @@ class Removed:
     """Decided, and not carried out: ULID to why. The next pass decides again."""
     failed: dict[str, str] = field(default_factory=dict)
     """The store refused: ULID to what it said."""
+    denied: AccessDenied | None = None
+    """The first refusal for want of rights among them: no later pass mends that."""
 
 
 class Remover:
@@ -160,6 +162,8 @@ class Remover:
             gone = self._delete([ulid], result)
         except BlockstoreError as error:
             result.failed[ulid] = str(error)
+            if isinstance(error, AccessDenied):
+                result.denied = result.denied or error
             self._silent = self._silent + 1 if isinstance(error, Unavailable) else 0
             if self._silent == _SILENT:
                 raise

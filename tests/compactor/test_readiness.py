@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from compactor.readiness import not_ready, stuck
-from compactor.status import LoopStatus, TableHealth, TableStatus
+from compactor.status import JobState, JobStatus, LoopStatus, TableHealth, TableStatus
 
 NOW_MS = 1_700_000_000_000
 WELL = LoopStatus(name="compact", interval_s=300, last_success_ms=NOW_MS - 1000)
@@ -59,6 +59,64 @@ def test_a_long_merge_that_moves_bytes_is_ready_and_one_that_moves_none_is_not()
     assert stuck(ready_age_s=1800, idle_s=1900) == ()
     assert "restart" in stuck(ready_age_s=1800, idle_s=7300)[0]
     assert stuck(ready_age_s=1800, idle_s=None) == ()
+
+
+HOUR_MS = 3_600_000
+MERGE = JobStatus(
+    number=1,
+    table="t",
+    state=JobState.RUNNING,
+    reason="tier",
+    details="",
+    labels={},
+    resolution=0,
+    level=1,
+    inputs=("a", "b"),
+    blocks=2,
+    rows=2,
+    bytes=2,
+    min_time_ms=0,
+    max_time_ms=1,
+    memory_bytes=1,
+    disk_bytes=1,
+)
+
+
+def hanging(name: str, hours: float = 8) -> LoopStatus:
+    """A loop that ended well once, and whose present run began so many hours ago."""
+    start_ms = NOW_MS - round(hours * HOUR_MS)
+    return replace(WELL, name=name, running=True, last_start_ms=start_ms, last_success_ms=start_ms - 1000)
+
+
+@pytest.mark.parametrize("name", ["clean", "retention", "index", "backlog", "compact"])
+def test_a_run_that_does_not_end_is_named(name: str) -> None:
+    (reason,) = reasons(replace(TABLE, loops=(WELL, hanging(name))))
+    assert reason == f"t: {name} has run for 28800 s and not ended: see whether the store answers"
+    assert reasons(replace(TABLE, loops=(hanging(name, 1.9),))) == ()
+    slow = replace(hanging(name), interval_s=3 * 3600)
+    assert reasons(replace(TABLE, loops=(slow,))) == (), "a run has four of its intervals"
+
+
+def test_a_listing_of_the_lake_that_does_not_end_is_named() -> None:
+    (reason,) = reasons(lake=hanging("tables"))
+    assert reason.startswith("the lake: tables has run for 28800 s")
+
+
+def test_the_bytes_of_a_merge_vouch_for_its_own_loop_alone() -> None:
+    merging = replace(TABLE, loops=(hanging("compact"),), running=(MERGE,))
+    assert reasons(merging, idle_s=5) == ()
+    (reason,) = reasons(merging, replace(TABLE, name="u", loops=(hanging("compact"),)), idle_s=5)
+    assert reason.startswith("u: compact has run for")
+    (reason,) = reasons(replace(merging, loops=(hanging("compact"), hanging("clean"))), idle_s=5)
+    assert reason.startswith("t: clean has run for")
+    (reason,) = reasons(merging, idle_s=1900)
+    assert "moved no byte for 1900 s" in reason
+
+
+def test_a_run_that_never_ended_before_is_named_once() -> None:
+    first = replace(hanging("clean"), last_success_ms=None)
+    (reason,) = reasons(replace(TABLE, loops=(first,)))
+    assert "has not ended once yet" in reason
 
 
 def test_a_slow_loop_has_three_of_its_intervals() -> None:
