@@ -2,11 +2,15 @@
 
 Invariants:
 - A file is named by its SHA-256 and appears only whole: it is downloaded under another name, checked for size and
-  hash, and renamed. Chunks never change, so a cached file is never stale, and equal chunks are kept once.
+  hash, put on disk, and renamed. Chunks never change, so a cached file is never stale, and equal chunks are kept once.
+- A disk may still lose what it was given: a hit is checked for its size, and for its hash when this process meets the
+  file first or finds it written to since. A file that fails is dropped and downloaded again, so damage here heals, and
+  is never taken for damage of the bucket.
 - A query reads hard links of its own (``Hold``), so eviction, by this process or another, never takes a file from
   under it; what the links keep alive is freed with the last of them.
-- The files together stay within ``limit_bytes``, the least recently used going first; what one query needs at once
-  is kept until it ends even if it is more.
+- The files together stay within ``limit_bytes``, the least recently used going first (by the time of access, which
+  each use sets; the time of change stays that of the download); what one query needs at once is kept until it ends even
+  if it is more.
 - Processes share a folder without locks: every step is one atomic call of the file system.
 """
 
@@ -48,6 +52,12 @@ class Hold:
     folder: Path
     paths: tuple[str, ...]
     """In the order in which they were asked for."""
+    cache: ChunkCache
+    """Where they are kept."""
+
+    def forget(self, path: str, sha256: str) -> None:
+        """One of the paths was found to be damaged: nobody is to get that file again."""
+        self.cache.forget(Path(path), sha256)
 
     def release(self) -> None:
         """Let the files go; allowed twice."""
@@ -59,7 +69,7 @@ class Counts:
     """What one process asked of the cache; only grows, for whoever exports metrics."""
 
     hits: int = 0
-    """Chunks that were there."""
+    """Chunks that were there, and sound."""
     misses: int = 0
     """Chunks that had to be fetched."""
     bytes_served: int = 0
@@ -78,6 +88,8 @@ class ChunkCache:
         self._world = world
         self._limit_bytes = limit_bytes
         self._lock = threading.Lock()
+        self._sound: dict[str, tuple[int, int]] = {}
+        """The inode and time of change with which a file's hash was right, by that hash."""
         self.counts = Counts()
         for each in (self._files, self._parts, self.held):
             each.mkdir(parents=True, exist_ok=True)
@@ -91,7 +103,7 @@ class ChunkCache:
         folder.mkdir()
         try:
             jobs = [(place, chunk, folder) for place, chunk in enumerate(chunks)]
-            hold = Hold(folder=folder, paths=tuple(self._world.pool.map(self._held, jobs)))
+            paths = tuple(self._world.pool.map(self._held, jobs))
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
             raise NoSpace(
@@ -102,7 +114,19 @@ class ChunkCache:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         self._evict()
-        return hold
+        return Hold(folder=folder, paths=paths, cache=self)
+
+    def forget(self, held: Path, sha256: str) -> None:
+        """Drop the cached file that is held under this name; one that has come in its place since stays."""
+        with self._lock:
+            self._sound.pop(sha256, None)
+        cached = self._files / sha256
+        try:
+            if cached.samefile(held):
+                cached.unlink()
+        except FileNotFoundError:
+            # One of the two is gone: what is cached now, if anything, is checked at its next use.
+            pass
 
     def bytes_used(self) -> int:
         """What the cached files take; files that only a query still holds not counted."""
@@ -112,10 +136,9 @@ class ChunkCache:
         place, chunk, folder = job
         cached = self._files / chunk.sha256
         link = folder / f"{place:06d}.parquet"
-        fetched = False
-        while not self._linked(cached, link):
-            self._download(chunk, cached)
-            fetched = True
+        fetched = not self._linked(chunk, cached, link)
+        if fetched:
+            self._download(chunk, cached, link)
         with self._lock:
             self.counts.hits += not fetched
             self.counts.misses += fetched
@@ -123,16 +146,47 @@ class ChunkCache:
             self.counts.bytes_fetched += chunk.bytes * fetched
         return str(link)
 
-    def _linked(self, cached: Path, link: Path) -> bool:
-        """Link a cached file and note its use; False if it is not cached, or no longer."""
+    def _linked(self, chunk: Wanted, cached: Path, link: Path) -> bool:
+        """Link a cached file and note its use; False if it is not cached, or no longer, or was damaged and is dropped."""
         try:
             os.link(cached, link)
         except FileNotFoundError:
             return False
-        os.utime(link)
+        if not self._is_sound(chunk, link):
+            self.forget(link, chunk.sha256)
+            link.unlink()
+            return False
+        try:
+            os.utime(link, ns=(self._world.clock.now_ms() * 1_000_000, os.stat(link).st_mtime_ns))
+        except PermissionError:
+            # Another user's file, which this one may write: both times move, and it is checked again.
+            os.utime(link)
         return True
 
-    def _download(self, chunk: Wanted, cached: Path) -> None:
+    def _is_sound(self, chunk: Wanted, link: Path) -> bool:
+        state = os.stat(link)
+        if state.st_size != chunk.bytes:
+            return False
+        with self._lock:
+            known = self._sound.get(chunk.sha256)
+        if known == _identity(state):
+            return True
+        try:
+            with open(link, "rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError:
+            # The disk cannot read it back: a copy that can be fetched again is no reason to fail.
+            return False
+        if found == chunk.sha256:
+            self._note(chunk.sha256, state)
+        return found == chunk.sha256
+
+    def _note(self, sha256: str, state: os.stat_result) -> None:
+        with self._lock:
+            self._sound[sha256] = _identity(state)
+
+    def _download(self, chunk: Wanted, cached: Path, link: Path) -> None:
+        """Fetch a chunk, and keep it under both names."""
         part = self._parts / self._world.ids.token()
         digest = hashlib.sha256()
         try:
@@ -141,13 +195,20 @@ class ChunkCache:
                     data = chunk.bucket.get_range(chunk.key, start, min(_PIECE, chunk.bytes - start))
                     digest.update(data)
                     file.write(data)
-            found = part.stat().st_size
-            if found != chunk.bytes or digest.hexdigest() != chunk.sha256:
+                file.flush()
+                # Else the name may outlive a power loss that the bytes do not.
+                os.fsync(file.fileno())
+            state = part.stat()
+            if state.st_size != chunk.bytes or digest.hexdigest() != chunk.sha256:
                 raise Corrupt(
-                    f"{chunk.bucket.url}/{chunk.key} has {found:,} bytes and the hash {digest.hexdigest()[:12]}…, "
+                    f"{chunk.bucket.url}/{chunk.key} has {state.st_size:,} bytes and the hash {digest.hexdigest()[:12]}…, "
                     f"expected {chunk.bytes:,} and {chunk.sha256[:12]}…"
                 )
+            os.utime(part, ns=(self._world.clock.now_ms() * 1_000_000, state.st_mtime_ns))
+            # Linked first: once it is cached, another process may evict it.
+            os.link(part, link)
             os.replace(part, cached)
+            self._note(chunk.sha256, state)
         finally:
             part.unlink(missing_ok=True)
 
@@ -157,7 +218,11 @@ class ChunkCache:
         for entry in os.scandir(self._files):
             with suppress(FileNotFoundError):
                 state = entry.stat()
-                found.append((state.st_mtime_ns, state.st_size, entry.path))
+                found.append((state.st_atime_ns, state.st_size, entry.path))
+        kept = {os.path.basename(path) for _, _, path in found}
+        with self._lock:
+            for gone in self._sound.keys() - kept:
+                del self._sound[gone]
         excess = sum(size for _, size, _ in found) - self._limit_bytes
         for _, size, path in sorted(found):
             if excess <= 0:
@@ -179,6 +244,10 @@ class ChunkCache:
                         shutil.rmtree(entry.path, ignore_errors=True)
                     else:
                         Path(entry.path).unlink(missing_ok=True)
+
+
+def _identity(state: os.stat_result) -> tuple[int, int]:
+    return state.st_ino, state.st_mtime_ns
 
 
 def default_folder() -> Path:

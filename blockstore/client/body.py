@@ -10,7 +10,7 @@ __all__ = ["Body"]
 
 
 class Body(io.RawIOBase):
-    """The pieces, in bounded memory; the first error of the connection ends it."""
+    """The pieces, in bounded memory; errors are those of the pieces."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces

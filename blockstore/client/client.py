@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from blockstore.client.job import OnProgress, RemoteJob
+from blockstore.client.parameters import sendable
 from blockstore.client.rows import Rows
 from blockstore.client.wire import Wire
 from blockstore.errors import Invalid
@@ -57,15 +58,23 @@ class Client:
     def sql(
         self,
         sql: str,
-        parameters: list[Any] | dict[str, Any] | None = None,
+        parameters: Sequence[Any] | Mapping[str, Any] | None = None,
         *,
         version: int | Mapping[str, int] | None = None,
         as_of: object = None,
         tag: str | Mapping[str, str] | None = None,
         limit: int | None = None,
     ) -> Rows:
-        """A query: ``.to_arrow()``, ``.to_pandas()``, ``.to_polars()``, ``.to_pylist()``, or ``with ….stream()``."""
-        asked = {"sql": sql, "parameters": parameters, "limit": limit, **_at(version, as_of, tag)}
+        """A query: ``.to_arrow()``, ``.to_pandas()``, ``.to_polars()``, ``.to_pylist()``, or ``with ….stream()``.
+
+        Dates and times among the parameters are sent as ISO texts. Raises Invalid for one that cannot be sent.
+        """
+        asked = {
+            "sql": sql,
+            "parameters": sendable(parameters) or None,
+            "limit": limit,
+            **_at(version, as_of, tag),
+        }
         return Rows(self._wire, {name: value for name, value in asked.items() if value is not None})
 
     def tables(self) -> list[dict[str, Any]]:

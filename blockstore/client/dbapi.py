@@ -12,6 +12,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -67,7 +68,7 @@ class DatabaseError(Error):
 
 
 class DataError(DatabaseError):
-    """PEP 249."""
+    """A value is none that Python has."""
 
 
 class OperationalError(DatabaseError):
@@ -132,24 +133,25 @@ class Connection:
 
 
 class Cursor:
-    """One query at a time; rows come as they are fetched, in bounded memory."""
+    """One query at a time; rows come as they are fetched, in bounded memory. An answer that broke off stays broken: each
+    later fetch raises the same, until the next ``execute``, so half of one is never taken for whole."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._stack = ExitStack()
         self._rows: Iterator[tuple[Any, ...]] | None = None
+        self._broken: Error | None = None
         self._closed = False
         self.arraysize = 1
         self.description: list[tuple[str, Any, None, None, None, None, bool]] | None = None
         self.rowcount = -1
 
     def execute(self, operation: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
-        """Ask; rows are then fetched."""
+        """Ask; rows are then fetched. Dates and times among the parameters are sent as ISO texts."""
         self._check()
         self._end()
-        given = dict(parameters) if isinstance(parameters, Mapping) else list(parameters)
         try:
-            rows = self._client.sql(operation, given or None)
+            rows = self._client.sql(operation, parameters)
             reader = self._stack.enter_context(rows.stream())
         except BlockstoreError as error:
             raise _of(error) from error
@@ -170,23 +172,11 @@ class Cursor:
 
     def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
         """The next rows, ``arraysize`` if it is not said how many."""
-        rows = self._under_way()
-        wanted = self.arraysize if size is None else size
-        found: list[tuple[Any, ...]] = []
-        try:
-            while len(found) < wanted and (row := next(rows, None)) is not None:
-                found.append(row)
-        except BlockstoreError as error:
-            raise _of(error) from error
-        return found
+        return self._next(max(0, self.arraysize if size is None else size))
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """All rows that are left."""
-        rows = self._under_way()
-        try:
-            return list(rows)
-        except BlockstoreError as error:
-            raise _of(error) from error
+        return self._next(None)
 
     def close(self) -> None:
         """End the query."""
@@ -209,11 +199,27 @@ class Cursor:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _under_way(self) -> Iterator[tuple[Any, ...]]:
+    def _next(self, most: int | None) -> list[tuple[Any, ...]]:
+        """So many rows, or all; the one place that reads."""
         self._check()
+        if self._broken is not None:
+            raise type(self._broken)(str(self._broken)) from self._broken.__cause__
         if self._rows is None:
             raise InterfaceError("nothing was executed: execute a query first")
-        return self._rows
+        try:
+            return list(islice(self._rows, most))
+        except Exception as error:
+            broken = _of(error)
+            self._break(broken)
+            raise broken from error
+        except BaseException:
+            # Part of the rows is lost with it: what is left is not the rest.
+            self._break(OperationalError("the fetch was interrupted: execute the query again"))
+            raise
+
+    def _break(self, broken: Error) -> None:
+        self._end()
+        self._broken = broken
 
     def _check(self) -> None:
         if self._closed:
@@ -221,7 +227,7 @@ class Cursor:
 
     def _end(self) -> None:
         self._stack.close()
-        self._rows, self.description = None, None
+        self._rows, self._broken, self.description = None, None, None
 
 
 def _tuples(reader: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:
@@ -230,8 +236,12 @@ def _tuples(reader: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:
         yield from zip(*columns, strict=True)
 
 
-def _of(error: BlockstoreError) -> Error:
+def _of(error: Exception) -> Error:
     message = str(error)
+    if not isinstance(error, BlockstoreError):
+        return DataError(
+            f"a value is none that Python has ({message}): cast the column to VARCHAR in the SQL"
+        )
     if isinstance(error, Corrupt):
         return InternalError(message)
     if isinstance(error, Unavailable):

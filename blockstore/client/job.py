@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from blockstore.client.wire import Wire
+from blockstore.client.wire import Wire, pieces
 from blockstore.errors import BlockstoreError, Invalid, Unavailable
 
 __all__ = ["OnProgress", "RemoteJob"]
@@ -77,7 +77,7 @@ class RemoteJob:
                 self._wire.answer("GET", f"/v1/jobs/{self.id}/result") as found,
                 open(part, "wb") as file,
             ):
-                for piece in found.iter_bytes():
+                for piece in pieces(found):
                     file.write(piece)
                     got += len(piece)
                     if progress is not None:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from blockstore.client.body import Body
-from blockstore.client.wire import Wire
+from blockstore.client.wire import Wire, pieces
 from blockstore.errors import MissingExtra, Unavailable
 
 __all__ = ["Rows"]
@@ -31,17 +31,21 @@ class Rows:
 
     @contextmanager
     def stream(self) -> Iterator[pa.RecordBatchReader]:
-        """The rows batch by batch, in bounded memory; leaving ends the query."""
+        """The rows batch by batch, in bounded memory; leaving ends the query. The reader raises Unavailable where the
+        answer breaks off, and does so again at every later read."""
         headers = {"Accept": _ARROW, "Content-Type": "application/json"}
         body = json.dumps(self._question).encode()
         with self._wire.answer("POST", "/v1/query", content=lambda: body, headers=headers) as found:
-            self.versions = json.loads(found.headers.get("x-blockstore-versions", "{}"))
-            file = io.BufferedReader(Body(found.iter_bytes()), 1 << 20)
             try:
-                with pa.ipc.open_stream(file) as reader:
-                    yield reader
-            except (pa.ArrowInvalid, OSError) as error:
-                raise Unavailable(f"the gateway's answer broke off ({error}): ask again") from error
+                self.versions = json.loads(found.headers.get("x-blockstore-versions", "{}"))
+                coming = pa.ipc.open_stream(io.BufferedReader(Body(pieces(found)), 1 << 20))
+            except (ValueError, OSError) as error:
+                raise _broken(error) from error
+            with (
+                coming,
+                pa.RecordBatchReader.from_batches(coming.schema, _Batches(coming)) as reader,
+            ):
+                yield reader
 
     def to_arrow(self) -> pa.Table:
         """A pyarrow Table."""
@@ -72,3 +76,31 @@ class Rows:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+
+class _Batches:
+    """An answer's batches. Unlike a generator it does not seem to have ended once it broke."""
+
+    def __init__(self, coming: pa.RecordBatchReader) -> None:
+        self._coming = coming
+        self._broke: Exception | None = None
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        if self._broke is not None:
+            raise _broken(self._broke) from self._broke
+        try:
+            return self._coming.read_next_batch()
+        except StopIteration:
+            raise
+        except Exception as error:
+            self._broke = error
+            raise _broken(error) from error
+
+
+def _broken(error: Exception) -> Unavailable:
+    if isinstance(error, Unavailable):
+        return Unavailable(str(error))
+    return Unavailable(f"the gateway's answer broke off ({error}): ask again")

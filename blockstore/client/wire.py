@@ -9,6 +9,7 @@ Rules:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ from blockstore.world import World
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Wire"]
+__all__ = ["Wire", "pieces"]
 
 _TRIES = 4
 _LONGEST_WAIT_S = 30.0
@@ -69,8 +70,7 @@ class Wire:
     def json(self, method: str, path: str, **more: Any) -> Any:
         """The JSON that a small request answers."""
         with self.answer(method, path, **more) as found:
-            found.read()
-            return found.json()
+            return json.loads(b"".join(pieces(found)))
 
     @contextmanager
     def answer(
@@ -82,12 +82,11 @@ class Wire:
         again: bool = True,
         **more: Any,
     ) -> Iterator[httpx.Response]:
-        """The answer, its body not read yet. ``content`` makes the body, anew for each try. Raises errors of the tree."""
+        """The answer, its body not read yet: ``pieces`` reads it. ``content`` makes the body, anew for each try. Raises
+        errors of the tree."""
         found = self._sent(method, path, content, again, more)
         try:
             yield found
-        except _httpx().HTTPError as error:
-            raise Unavailable(f"the gateway's answer broke off ({_told(error)}): ask again") from error
         finally:
             found.close()
 
@@ -116,6 +115,15 @@ class Wire:
                 raise problem
             self.world.clock.sleep(min(wait_s, _LONGEST_WAIT_S) * self.world.ids.uniform(0.5, 1.0))
         raise AssertionError("the last try returns or raises")
+
+
+def pieces(found: httpx.Response) -> Iterator[bytes]:
+    """The body of an answer. Raises Unavailable if it breaks off; errors of whoever takes the pieces stay theirs."""
+    httpx = _httpx()
+    try:
+        yield from found.iter_bytes()
+    except (httpx.HTTPError, httpx.StreamError) as error:
+        raise Unavailable(f"the gateway's answer broke off ({_told(error)}): ask again") from error
 
 
 def _problem(found: httpx.Response) -> BlockstoreError:

@@ -1,7 +1,8 @@
 """Where DuckDB finds the chunks of a plan: in the bucket's own folder, or in the cache.
 
 R11: a chunk that is missing or is not what its block says fails the query with the block's name; the rows of a query
-are never fewer because a file was.
+are never fewer because a file was. A cached copy is not the chunk: one that is damaged is dropped, and the query can be
+asked again.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from blockstore.bucket import ReadBucket
-from blockstore.errors import AccessDenied, BlockstoreError, Corrupt, ObjectMissing
+from blockstore.errors import AccessDenied, BlockstoreError, Corrupt, ObjectMissing, Unavailable
 from blockstore.names import META
 from blockstore.scan.chunk import ScanChunk
 from reader.cache import ChunkCache, Hold, Wanted
@@ -39,10 +40,11 @@ class Placed:
             self.hold.release()
 
     def damage(self, message: str = "") -> BlockstoreError | None:
-        """The first chunk whose bytes are not what its block says, those that ``message`` names first. Reads files in
-        full, so only after a failure, and no more than a few GiB of them."""
+        """The first chunk whose bytes are not what its block says, those that ``message`` names first; cached copies that
+        are not are all dropped. Reads files in full, so only after a failure, and no more than a few GiB of them."""
         sizes = [(_size(self.paths[chunk.key]), chunk) for chunk in self.chunks]
         left = _MOST_READ
+        first: BlockstoreError | None = None
         suspects = sorted(sizes, key=lambda one: self.paths[one[1].key] not in message)
         for size, chunk in suspects:
             path = self.paths[chunk.key]
@@ -52,10 +54,17 @@ class Placed:
                 left -= chunk.file.bytes
                 found = _digest(path)
             except OSError as error:
-                return _unreadable(self.bucket, chunk, error)
-            if found != chunk.file.sha256:
-                return _damaged(self.bucket, chunk, "its bytes have another hash than meta.json says")
-        return None
+                damage = _unreadable(self.bucket, chunk, error)
+            else:
+                if found == chunk.file.sha256:
+                    continue
+                damage = _damaged(self.bucket, chunk, "its bytes have another hash than meta.json says")
+            if self.hold is None:
+                return damage
+            # It was whole when it was fetched: this machine lost it, not the bucket.
+            self.hold.forget(path, chunk.file.sha256)
+            first = first or _dropped(self.bucket, chunk)
+        return first
 
 
 def local_folder(bucket: ReadBucket) -> str | None:
@@ -125,6 +134,12 @@ def _damaged(bucket: ReadBucket, chunk: ScanChunk, what: str) -> Corrupt:
     return Corrupt(
         f"block {chunk.block} of {bucket.url} cannot be read: {chunk.file.path}: {what.rstrip('.')}; restore the file "
         "from a copy, or ask for a version without the block"
+    )
+
+
+def _dropped(bucket: ReadBucket, chunk: ScanChunk) -> Unavailable:
+    return Unavailable(
+        f"the cached copy of {chunk.file.path} of block {chunk.block} of {bucket.url} was damaged and is dropped: ask again"
     )
 
 

@@ -149,3 +149,79 @@ def test_what_was_there_and_what_was_fetched_is_counted(store: Store) -> None:
     counts = small.cache.counts
     assert (counts.hits, counts.misses, counts.evicted) == (1, 2, 1)
     assert (counts.bytes_served, counts.bytes_fetched) == (3000, 2000)
+
+
+def test_a_cached_file_that_lost_its_bytes_is_fetched_again(store: Store) -> None:
+    chunk = store.chunk("a")
+    for size in (0, 999, 1001):
+        store.cache.hold([chunk]).release()
+        os.truncate(store.folder / "files" / chunk.sha256, size)
+        before = store.cache.counts.misses
+        again = store.cache.hold([chunk])
+        assert Path(again.paths[0]).read_bytes() == b"a" * 1000
+        assert store.cache.counts.misses == before + 1
+        again.release()
+    fetched = store.fetched
+    store.cache.hold([chunk]).release()
+    assert store.fetched == fetched
+
+
+def flip(path: Path) -> None:
+    """Another bit in the middle, and nothing else about the file."""
+    state, data = path.stat(), bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.write_bytes(data)
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+
+def test_a_cached_file_with_other_bytes_is_fetched_again_by_the_next_process(store: Store) -> None:
+    chunk, sound = store.chunk("a"), store.chunk("b")
+    store.cache.hold([chunk, sound]).release()
+    flip(store.folder / "files" / chunk.sha256)
+    anew = ChunkCache(store.folder, store.world)
+    hold = anew.hold([chunk, sound, chunk])
+    assert [Path(path).read_bytes() for path in hold.paths] == [b"a" * 1000, b"b" * 1000, b"a" * 1000]
+    assert (anew.counts.misses, anew.counts.hits) == (1, 2)
+
+
+def test_a_cached_file_that_was_written_to_is_checked_again(store: Store) -> None:
+    chunk = store.chunk("a")
+    store.cache.hold([chunk]).release()
+    path = store.folder / "files" / chunk.sha256
+    path.write_bytes(b"b" * 1000)
+    os.utime(path, ns=(1, 1))
+    assert Path(store.cache.hold([chunk]).paths[0]).read_bytes() == b"a" * 1000
+
+
+def test_what_was_checked_is_not_read_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    chunk = store.chunk("a")
+    store.cache.hold([chunk]).release()
+    anew, other = (ChunkCache(store.folder, store.world) for _ in range(2))
+    read: list[object] = []
+    real = hashlib.file_digest
+    monkeypatch.setattr(hashlib, "file_digest", lambda *given: read.append(given) or real(*given))
+    for cache in (store.cache, anew, other, anew, other, store.cache):
+        cache.hold([chunk]).release()
+    assert len(read) == 2
+
+
+def test_a_file_is_on_disk_before_it_has_its_name(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    sync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda fd: done.append("fsync") or sync(fd))
+    monkeypatch.setattr(os, "replace", lambda *names: done.append("replace") or replace(*names))
+    store.cache.hold([store.chunk("a")]).release()
+    assert done == ["fsync", "replace"]
+
+
+def test_to_forget_a_damaged_file_leaves_one_that_came_since(store: Store) -> None:
+    chunk = store.chunk("a")
+    first = store.cache.hold([chunk])
+    first.forget(first.paths[0], chunk.sha256)
+    assert store.files() == []
+    second = store.cache.hold([chunk])
+    first.forget(first.paths[0], chunk.sha256)
+    assert store.files() == [chunk.sha256]
+    second.release()
+    second.forget(second.paths[0], chunk.sha256)
+    assert store.files() == [chunk.sha256]
