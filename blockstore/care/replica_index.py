@@ -8,10 +8,13 @@ Invariants:
 - A replica of a table whose first entries were collected begins at C, the oldest version that the source still promises
   (its boundary + 1): the blocks of C, the checkpoint of C, then the boundary advances to C (protocol 3.4). So does a
   replica that the source's boundary has left behind.
-- Only entries above the source's boundary, read after them, are copied; what it passed meanwhile is planned anew.
+- Only entries above the source's boundary, read after them, are copied, and only while the source is the table that was
+  looked at; what moved meanwhile is planned anew.
 - A replica that has an entry which the source has not, or another one, is forked: Conflict, which names the version, and
   nothing of it is touched.
 - A checkpoint is copied once all entries up to it are there.
+- A source or a replica that was dropped and made anew between two looks is another table: it is read cold, never folded
+  onto what was known, so that its versions are told as forked.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from blockstore.bucket.api import Bucket
 from blockstore.care.replica_blocks import BlockCopier, Gone
 from blockstore.errors import (
     AlreadyExists,
+    BoundaryLost,
     Conflict,
     Corrupt,
     Invalid,
@@ -52,7 +56,7 @@ _ULID = 26
 
 
 class _Moved(Exception):
-    """The source's boundary passed what was being copied: plan anew."""
+    """The source's boundary passed what was being copied, or another table stands there: plan anew."""
 
 
 class IndexCopier:
@@ -79,8 +83,12 @@ class IndexCopier:
         )
 
     def _run(self, blocks: BlockCopier) -> State:
-        boundary = self._source.boundary.read()
-        latest = self._source.poll()
+        try:
+            boundary = self._source.boundary.read()
+        except BoundaryLost:
+            self._look()
+            raise
+        latest = self._look()
         at = self._replica_version(latest)
         if at is None or at < boundary:
             at = self._begin(boundary, blocks)
@@ -93,12 +101,22 @@ class IndexCopier:
             checkpoint = self._copy_checkpoint(checkpoint, at)
         return latest
 
+    def _look(self) -> State:
+        """The source's latest state. Raises _Moved where its table is another one since it was last looked at."""
+        source = self._source.follow()
+        if source is not self._source:
+            self._source, self._reader = source, source.reader
+            raise _Moved
+        return source.state
+
     def _replica_version(self, latest: State) -> int | None:
         """The replica's version, or None where it has none yet. Raises Conflict where it is forked."""
         try:
-            mine = self._replica.poll()
+            self._replica = self._replica.follow()
         except NotFound:
+            self._replica = Log(self._target, self._world)
             return None
+        mine = self._replica.state
         if mine.version > latest.version:
             raise self._forked(latest.version + 1)
         if not self._is_the_sources(mine, latest):
@@ -148,7 +166,7 @@ class IndexCopier:
 
     def _copy_page(self, page: range, blocks: BlockCopier) -> None:
         found = self._reader.get_all(page)
-        if page[0] <= self._source.boundary.read():
+        if page[0] <= self._source.boundary.read() or not self._source.is_same(self._source.state):
             raise _Moved
         entries: list[tuple[bytes, Entry]] = []
         for number, data in zip(page, found, strict=True):
@@ -183,7 +201,7 @@ class IndexCopier:
             state = decode_checkpoint(self._source.bucket.get(checkpoint_key(version)).data, version=version)
             blocks.complete(block.ulid for block in state.blocks)
         except (ObjectMissing, Gone) as error:
-            if version in self._source.poll().tags.values():
+            if version in self._look().tags.values():
                 raise Corrupt(
                     f"version {version} of {self._source.bucket.url} is tagged and not whole ({error} is not there): restore it "
                     "from a copy, or untag"

@@ -72,7 +72,12 @@ class Replicator:
             except NotFound:
                 return self._pass(None, advance)
             self._index = IndexCopier(log, self._target, self._world)
-        return self._pass(self._index, advance)
+        try:
+            return self._pass(self._index, advance)
+        except NotFound:
+            # Perhaps the source is dropped: what is made anew there may have no index.
+            self._index = None
+            raise
 
     def _pass(self, index: IndexCopier | None, advance: Advance) -> ReplicationReport:
         here, there = list_directories(self._source), list_directories(self._target)

@@ -184,12 +184,12 @@ class Shipper:
     def _look(self, finished: Mapping[str, Directory], state: ShipperState, *, rebuild: bool) -> _Pass:
         log = self._log or Log(self._bucket, self._world)
         try:
-            known = log.poll()
+            self._log = log.follow()
         except NotFound:
+            self._log = None
             new = finished.keys() - state.sent_to(self._table).keys()
             return _Pass(state=None, held=self._held(min(new)) if rebuild and new else {})
-        self._log = log
-        return _Pass(state=known)
+        return _Pass(state=self._log.state)
 
     def _held(self, oldest: str) -> Mapping[str, str]:
         """Who in a table without an index holds which source, among blocks that can hold one from ``oldest`` on."""

@@ -3,6 +3,8 @@
 Rules:
 - ``state`` is the last state that was checked under the double look; it moves on by ``poll`` and by ``commit``, and never
   back. One handle reads its own writes.
+- A handle is of one table: ``poll`` does not notice that another one was made under its name. Whoever keeps a handle for
+  long goes on with what ``follow`` answers.
 - Operations whose fate is not certain are settled before the handle commits anything else; what can never be known is
   Indeterminate for good, and the handle goes on.
 - A committer writes a checkpoint after every 64th entry, once its commit has succeeded and been answered; that it fails
@@ -19,6 +21,8 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
+
+import orjson
 
 from blockstore.bucket.api import Bucket, ReadBucket, writable
 from blockstore.errors import (
@@ -40,7 +44,7 @@ from blockstore.index.commit import Attempt, Committer
 from blockstore.index.entry import Entry
 from blockstore.index.history import History
 from blockstore.index.queue import CommitQueue, Waiting
-from blockstore.index.read import IndexReader
+from blockstore.index.read import IndexReader, Loaded
 from blockstore.index.state import State
 from blockstore.names import BOUNDARY, entry_key
 from blockstore.world import World
@@ -85,9 +89,43 @@ class Log:
     def poll(self) -> State:
         """The latest state: two small requests if nothing is new, whatever the table's size."""
         state = self._state
-        loaded = self.reader.cold() if state is None else self.reader.advance(state)
-        self._checkpoint = max(self._checkpoint, loaded.checkpoint)
-        return self._adopt(loaded.state)
+        return self._take(self.reader.cold() if state is None else self.reader.advance(state))
+
+    def is_same(self, state: State) -> bool:
+        """Whether the entry that a state ends with is still there, with its commit: one request. False where the table was
+        made anew since, and where that entry was collected; a cold read is safe for both."""
+        data = self.reader.get(state.version)
+        if data is None:
+            return False
+        try:
+            commit = orjson.loads(data)["commit"]
+        except (ValueError, KeyError, TypeError):
+            return False
+        return isinstance(commit, str) and state.commits.find(commit) == state.version
+
+    def follow(self) -> Log:
+        """This handle, polled; or another one, read cold, where a table was made anew under its name (or its last entry was
+        collected): then this one is to be dropped. Raises NotFound where there is no index any more."""
+        known = self._state
+        if known is None:
+            self.poll()
+            return self
+        try:
+            loaded = self.reader.advance(known)
+        except Unavailable:
+            raise
+        except BlockstoreError:
+            # Perhaps it met entries of another table, which did not fit, or another boundary.
+            if self.is_same(known):
+                raise
+        else:
+            # Asked after the poll: what that read is of this table, and taken, only if it still stands there.
+            if self.is_same(known):
+                self._take(loaded)
+                return self
+        anew = Log(self.bucket, self._world, program=self._program, patience_s=self._patience_s)
+        anew.poll()
+        return anew
 
     def at(self, version: int) -> State:
         """The state at a version. Raises NotFound if it was never written, VersionExpired if it was collected."""
@@ -248,6 +286,10 @@ class Log:
             _logger.warning("checkpoint %s of %s was not written: %s", state.version, self.bucket.url, error)
             return
         self._checkpoint = max(self._checkpoint, state.version)
+
+    def _take(self, loaded: Loaded) -> State:
+        self._checkpoint = max(self._checkpoint, loaded.checkpoint)
+        return self._adopt(loaded.state)
 
     def _adopt(self, state: State) -> State:
         with self._lock:

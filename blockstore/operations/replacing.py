@@ -6,7 +6,8 @@ Rules (protocol 3.3):
 - A block is replaced as it was read, with the exceptions under which it was read. If it was merged, rewritten or reverted
   meanwhile, the plan is made again on the newer state, a few times; what was written for blocks that did not change is
   used again. Only what clashes with the condition itself (``scope.py``) is the caller's to decide.
-- Clashes are judged from the first view on, however often the plan is made again.
+- Clashes are judged from the first view on, however often the plan is made again; so is what the condition means, for it
+  was parsed over the columns of then, and new rows were judged by it.
 - A write that the index does not know: replaced whole, its sources stand in ``account``; in part, it is published first.
 - A condemned block is uploaded again under a new ULID that keeps its sources.
 - An operation that was begun earlier (``since``) is about what was there then: what came later stands after it.
@@ -107,6 +108,7 @@ class Replacing:
         if self.since is not None:
             first = self.since.state.version
             self._seen.update(self.since.seen)
+            self.scope.check_definition(self.since.state.definition, self.view.state.definition)
             judged = self._judge(first, first)
         problem: Conflict | None = None
         renewals = 0
@@ -147,6 +149,7 @@ class Replacing:
         """Take a newer view; raise the problem where it is the same, for then another plan would end alike."""
         before = self.view
         self.view = look_first(self.access)
+        self.scope.check_definition(before.state.definition, self.view.state.definition)
         same = self.view.state.version == before.state.version and self.view.unpublished == before.unpublished
         if same and not isinstance(problem, BlockCondemned):
             raise problem

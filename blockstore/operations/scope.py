@@ -7,6 +7,8 @@ Rules (protocol 3.3 step 3), between the version that the transaction read and t
   (``serializable``).
 - A merge, a rewrite and a delete bring no rows: the blocks that they left are planned on again.
 - Whether a block could hold matching rows is told by labels, times and statistics; no row is read.
+- A condition means what it meant over the columns that it was read for: a literal is folded against its column's type.
+  Where one of these columns is another now, or has another type, it clashes; the other columns may be altered.
 """
 
 from __future__ import annotations
@@ -15,10 +17,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from blockstore.errors import Conflict
 from blockstore.format.block import BlockMeta
 from blockstore.format.definition import Definition
+from blockstore.format.fields import field_id
 from blockstore.format.properties import Isolation
 from blockstore.index import ulids
 from blockstore.index.added import AddedBlock
@@ -56,6 +60,7 @@ class Scope:
         """Raise unless a plan made on ``read`` may be committed on ``now``: Conflict for a clash, Moved where the entries
         in between must be looked at. Only appends and discoveries add blocks of level 1. ``seen`` are blocks that the
         plan knew of before the index did."""
+        self.check_definition(read.definition, now.definition)
         for block in self.may_match(now.definition, _newcomers(read, now)):
             if block.ulid in seen:
                 continue
@@ -65,6 +70,18 @@ class Scope:
                 raise Moved(
                     f"block {block.ulid} could hold rows that this {self.what} is about, and was added after version "
                     f"{read.version}: read the table again and plan again"
+                )
+
+    def check_definition(self, read: Definition, now: Definition) -> None:
+        """Raise Conflict where a column of the condition, which was judged under ``read``, is another one ``now``."""
+        if read is now:
+            return
+        for name in self.predicate.columns:
+            then, today = _column(read, name), _column(now, name)
+            if then != today:
+                raise Conflict(
+                    f"column {name!r} was {_said(then)} when this {self.what} read its condition, and is {_said(today)} "
+                    "now: the condition could mean other rows; run it again on the table as it is"
                 )
 
     def check_entry(
@@ -102,6 +119,17 @@ class Scope:
                 f"version {read_version}, which it has read: look at the table and decide again, or let appends stand after "
                 f"it (isolation {str(Isolation.WRITE_SERIALIZABLE)!r})"
             )
+
+
+def _column(definition: Definition, name: str) -> tuple[int | None, pa.DataType] | None:
+    """The id and the type of a column of the table; None for a label and for what every table has."""
+    # Regardless of case, as a column takes the name of a label from it.
+    found = next((field for field in definition.schema if field.name.lower() == name.lower()), None)
+    return None if found is None else (field_id(found), found.type)
+
+
+def _said(column: tuple[int | None, pa.DataType] | None) -> str:
+    return "a label" if column is None else f"a column of {column[1]}"
 
 
 def _brings_rows(entry: Entry, block: AddedBlock) -> bool:

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import orjson
-
 from blockstore.bucket import Bucket
 from blockstore.errors import BlockstoreError, NotFound, Unavailable
 from blockstore.index.history import History
@@ -94,14 +92,7 @@ class Looker:
 
     def is_same(self, table: Table, state: State) -> bool:
         """Whether the table is still the one that the state was read from: one request."""
-        data = table.log.reader.get(state.version)
-        if data is None:
-            return False
-        try:
-            commit = orjson.loads(data)["commit"]
-        except (ValueError, KeyError, TypeError):
-            return False
-        return isinstance(commit, str) and state.commits.find(commit) == state.version
+        return table.log.is_same(state)
 
     def _anew(self) -> Found:
         found = self._cold()
