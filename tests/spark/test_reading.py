@@ -357,7 +357,11 @@ def test_nan_is_found_whatever_the_files_bounds_say(
     inner = pa.struct([("y", type_)])
     table = bs.create(url, schema=pa.schema([("k", pa.int64()), ("x", type_), ("s", inner)]))
     for keys, floats in (([1, 2, 3], [1.0, nan, 2.0]), ([4, 5, 6], [1.0, nan, 1.0])):
-        columns = {"k": keys, "x": pa.array(floats, type_), "s": pa.array([{"y": one} for one in floats], inner)}
+        columns = {
+            "k": keys,
+            "x": pa.array(floats, type_),
+            "s": pa.array([{"y": one} for one in floats], inner),
+        }
         table.append(pa.table(columns, schema=table.definition.schema))
     for where, expected in (
         ("x > 5", [2, 5]),
