@@ -133,9 +133,9 @@ def _readable(plan: ScanPlan, name: str) -> bool:
 def _may_hold_nan(plan: ScanPlan, name: str) -> bool:
     """Whether a chunk may hold NaN there: Spark pushes filters down to bounds in which NaN does not stand, and for one read
     alone that cannot be turned off."""
-    for chunk in plan.chunks:
-        stored = plan.reads(chunk.schema_id)[name].stored_as
-        if stored is not None and may_hold_nan(chunk, plan.schemas[chunk.schema_id].field(stored)):
+    for group in plan.groups():
+        stored = plan.reads(group.schema_id)[name].stored_as
+        if stored is not None and may_hold_nan(group.chunks, plan.schemas[group.schema_id].field(stored)):
             return True
     return False
 

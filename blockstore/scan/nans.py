@@ -16,12 +16,12 @@ from blockstore.scan.chunk import ScanChunk
 __all__ = ["may_hold_nan"]
 
 
-def may_hold_nan(chunk: ScanChunk, field: pa.Field) -> bool:
-    """Whether a stored column of the chunk may hold NaN: counted by the statistics, or a float somewhere inside a value."""
-    if pt.is_floating(field.type):
-        stats = chunk.file.columns.get(field.name)
-        return stats is None or stats.nans > 0
-    return any(_holds_float(inner.type) for inner in _inner(field.type))
+def may_hold_nan(chunks: Iterable[ScanChunk], field: pa.Field) -> bool:
+    """Whether a stored column of chunks of one schema may hold NaN: their statistics count them, but not inside a value."""
+    if not pt.is_floating(field.type):
+        return _holds_float(field.type)
+    counted = (chunk.file.columns.get(field.name) for chunk in chunks)
+    return any(stats is None or stats.nans > 0 for stats in counted)
 
 
 def _holds_float(type_: pa.DataType) -> bool:

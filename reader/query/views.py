@@ -77,8 +77,8 @@ def _select(part: _Part, plan: ScanPlan, paths: Mapping[str, str], asked: Sequen
     columns = [*_columns(part, plan), *(_hidden(column, part) for column in asked)]
     files = ", ".join(text(paths[chunk.key]) for chunk in part.chunks)
     options = "hive_partitioning = false, union_by_name = false"
-    stored = list(plan.schemas[part.chunks[0].schema_id])
-    if any(may_hold_nan(chunk, field) for field in stored for chunk in part.chunks):
+    stored = plan.schemas[part.chunks[0].schema_id]
+    if any(may_hold_nan(part.chunks, field) for field in stored):
         options += ", can_have_nan = true"
     if facts:
         options += f", filename = {text(_FILE)}, file_row_number = true"
