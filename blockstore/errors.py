@@ -132,7 +132,12 @@ class VersionExpired(NotFound):
 
 
 class Invalid(BlockstoreError):
-    """The call is wrong and changes nothing; the message says what to change."""
+    """The call is wrong and changes nothing; the message says what to change. Where one of the rows that were given is
+    what is wrong, ``row`` is its number, from 0 over the whole write."""
+
+    def __init__(self, *args: object, row: int | None = None) -> None:
+        super().__init__(*args)
+        self.row = row
 
 
 class AccessDenied(Invalid):

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from blockstore.bucket import Bucket, open_bucket
+from blockstore.bucket.url import last_part
 from blockstore.errors import Invalid, NotFound
 from blockstore.format.block import Job
 from blockstore.format.definition import Definition
@@ -189,7 +190,7 @@ class Table:
     @property
     def name(self) -> str:
         """The last part of the URL's path: the table's name in SQL."""
-        return self.url.partition("?")[0].rstrip("/").rpartition("/")[2]
+        return last_part(self.url)
 
     @property
     def indexed(self) -> bool:
@@ -342,6 +343,7 @@ class Table:
 
     def tag(self, name: str, *, version: int | None = None, message: str = "") -> int:
         """Keep a version (default: the newest) readable under a name until it is untagged; answers the version."""
+        tags.check_free(name)
         look = Whole(self.bucket, self.world)
         return tags.tag(self.log, self.world, name, version, message, look=look)
 

@@ -128,26 +128,31 @@ class Tree:
 
     def _in_folder(self, folder: str, step: Callable[[], A]) -> A:
         """What ``step`` answers, with ``folder`` made whenever it turns out to be missing."""
+        made = False
         for _ in range(_ATTEMPTS):
             try:
                 return step()
             except FileNotFoundError:
-                self._make(folder)
+                made = self._make(folder) or made
+        if not made:
+            # A file system such as that of the processes says "no such file" of what it will not have.
+            raise PermissionError(errno.EPERM, "no folder can be made there")
         return step()
 
-    def _make(self, folder: str) -> None:
+    def _make(self, folder: str) -> bool:
+        """Whether it was there for a moment."""
+        made = True
         try:
             os.mkdir(folder)
         except FileNotFoundError:
-            self._make(_folder_of(folder))
-            with suppress(FileExistsError, FileNotFoundError):
-                os.mkdir(folder)
+            made = self._make(_folder_of(folder)) and _made(folder)
         except FileExistsError:
             if _is_no_folder(folder):
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
-        if self._durable and len(folder) <= len(self.root):
+        if made and self._durable and len(folder) <= len(self.root):
             # The root's own name, and names above it: below the root every write syncs them itself.
-            sync_folder(_folder_of(folder))
+            sync_folder(_folder_of(folder) or "/")
+        return made
 
     def _sync_names(self, folder: str, path: str) -> None:
         """Put the names from ``folder`` up to the root on disk, except those that this handle knows are there."""
@@ -219,6 +224,17 @@ class Tree:
             for name in names:
                 os.unlink(f"{folder}/{name}")
         return True
+
+
+def _made(folder: str) -> bool:
+    """Make it below a folder that was there just now; False if that is gone again."""
+    try:
+        os.mkdir(folder)
+    except FileExistsError:
+        return True
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _is_no_folder(path: str) -> bool:

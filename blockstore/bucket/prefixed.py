@@ -6,6 +6,7 @@ Serves ``s3://bucket/prefix`` and ``memory://name/prefix``, and a table as a par
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from urllib.parse import quote
 
 from blockstore.bucket.api import Bucket, Object, ObjectInfo, ObjectWriter
 from blockstore.bucket.keys import check_key, check_prefix
@@ -21,7 +22,8 @@ class Prefixed(Wrapper):
         super().__init__(bucket)
         self._prefix = check_key(prefix.strip("/")) + "/"
         base, question, query = bucket.url.partition("?")
-        self.url = f"{base.rstrip('/')}/{self._prefix[:-1]}{question}{query}"
+        inside = quote(self._prefix[:-1]) if base.startswith("file:") else self._prefix[:-1]
+        self.url = f"{base.rstrip('/')}/{inside}{question}{query}"
 
     def get(self, key: str, *, if_none_match: str | None = None) -> Object:
         return self.inner.get(self._full(key), if_none_match=if_none_match)

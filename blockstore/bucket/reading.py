@@ -1,12 +1,19 @@
 """A stored object as a file: seekable, read-only, one ranged GET a read. For pyarrow, without fsspec.
 
-pyarrow reads a Parquet file's footer and then whole column chunks, so reads are few and large; nothing is cached
-here. The object is immutable (R1), so ranges read at different times belong together.
+pyarrow reads a Parquet file's footer and then each column chunk once, whole. Who knows which says so (``expect``), and
+neighbors are fetched together; nothing is kept that was read. The object is immutable (R1), so ranges read at different
+times belong together.
+
+Give it to pyarrow without ``pre_buffer`` and without threads: with either, Arrow reads in threads of its own, and one of
+them may drop the last bytes that Python owns when the interpreter is already ending, which aborts the process.
 """
 
 from __future__ import annotations
 
 import io
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from blockstore.errors import Invalid
@@ -15,6 +22,23 @@ if TYPE_CHECKING:
     from blockstore.bucket.api import ReadBucket
 
 __all__ = ["RangeFile"]
+
+
+_GAP = 64 * 1024
+"""So many bytes that nobody wants cost less than a request."""
+_MOST = 16 * 1024 * 1024
+"""A piece is held until all of it was read."""
+
+
+@dataclass(slots=True)
+class _Piece:
+    """Neighboring ranges that are fetched together."""
+
+    start: int
+    end: int
+    left: int = 0
+    """How many of the bytes that are wanted were not read yet."""
+    data: bytes | None = None
 
 
 class RangeFile(io.RawIOBase):
@@ -27,6 +51,18 @@ class RangeFile(io.RawIOBase):
         self._key = key
         self._size = size
         self._position = 0
+        self._pieces: list[_Piece] = []
+
+    def expect(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """These ranges (start, length) will be read, each once and whole: fetch neighbors by one GET, at the first read."""
+        self._pieces = []
+        for start, length in sorted(ranges):
+            last = self._pieces[-1] if self._pieces else None
+            if last is None or start > last.end + _GAP or start + length > last.start + _MOST:
+                self._pieces.append(_Piece(start, start))
+                last = self._pieces[-1]
+            last.end = max(last.end, start + length)
+            last.left += length
 
     def size(self) -> int:
         """The object's size in bytes (pyarrow asks for it)."""
@@ -56,8 +92,21 @@ class RangeFile(io.RawIOBase):
         length = left if size is None or size < 0 else min(size, left)
         if length == 0:
             return b""
-        data = self._bucket.get_range(self._key, self._position, length)
+        data = self._fetch(self._position, length)
         self._position += len(data)
+        return data
+
+    def _fetch(self, start: int, length: int) -> bytes:
+        place = bisect_right(self._pieces, start, key=lambda piece: piece.start) - 1
+        if place < 0 or start + length > self._pieces[place].end:
+            return self._bucket.get_range(self._key, start, length)
+        piece = self._pieces[place]
+        if piece.data is None:
+            piece.data = self._bucket.get_range(self._key, piece.start, piece.end - piece.start)
+        data = piece.data[start - piece.start : start - piece.start + length]
+        piece.left -= length
+        if piece.left <= 0:
+            del self._pieces[place]
         return data
 
     def readall(self) -> bytes:

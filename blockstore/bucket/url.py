@@ -20,7 +20,7 @@ from blockstore.bucket.retrying import Retrying
 from blockstore.errors import Invalid
 from blockstore.world import Threads, World
 
-__all__ = ["open_bucket"]
+__all__ = ["last_part", "open_bucket"]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _FORMS = "a path, file:///dir, memory://name, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix"
@@ -35,6 +35,7 @@ def open_bucket(url: str | os.PathLike[str], world: World) -> Bucket:
         raise Invalid(f"the URL is {url!r}, expected text: {_FORMS}")
     match = _SCHEME.fullmatch(url)
     if match is None:
+        _refuse_one_slash(url)
         path, _, query = url.partition("?")
         return _local(url, path, query, world)
     scheme, rest = match[1].lower(), match[2]
@@ -46,6 +47,8 @@ def open_bucket(url: str | os.PathLike[str], world: World) -> Bucket:
     if scheme not in _SCHEMES:
         raise Invalid(f"The scheme of {url!r} is unknown: use {_FORMS}.")
     place, question, query = rest.partition("?")
+    if scheme == "s3":
+        _check_endpoint()
     name, _, prefix = place.rstrip("/").partition("/")
     if not name or (question and scheme != "s3"):
         raise Invalid(f"{url!r} is no bucket URL: write {scheme}://name/prefix, without options.")
@@ -56,6 +59,29 @@ def open_bucket(url: str | os.PathLike[str], world: World) -> Bucket:
     else:
         bucket = _cloud(scheme, name, world)
     return Prefixed(bucket, prefix) if prefix else bucket
+
+
+def last_part(url: str) -> str:
+    """The last part of a bucket's URL, as people write it: a table's name."""
+    last = url.partition("?")[0].rstrip("/").rpartition("/")[2]
+    return unquote(last) if url.startswith("file:") else last
+
+
+def _refuse_one_slash(url: str) -> None:
+    scheme, _, rest = url.partition(":")
+    if scheme.lower() in _SCHEMES and rest.startswith("/"):
+        raise Invalid(
+            f"{url!r} has one slash after the scheme: write {scheme}://{rest.lstrip('/')}, or, for a folder of that name, ./{url}"
+        )
+
+
+def _check_endpoint() -> None:
+    for variable in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
+        address = os.environ.get(variable)
+        if address and not address.lower().startswith(("http://", "https://")):
+            raise Invalid(
+                f"{variable} is {address!r}, expected an address with its scheme: write http://{address} or https://{address}"
+            )
 
 
 def _client(url: str, query: str) -> str:

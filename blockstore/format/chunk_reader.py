@@ -4,7 +4,7 @@ Rules:
 - A chunk's size must be what meta.json says; a chunk that cannot be parsed is Corrupt, one that is not there is
   ObjectMissing, each with its key: never fewer rows (R11).
 - Where the bucket has files, the file is read; a small chunk costs one GET; of a large one only what is needed
-  is fetched, by ranges.
+  is fetched, by ranges, in the caller's thread.
 - Rows come as the file holds them: bringing them under a newer schema is ``schema.adapt``.
 """
 
@@ -18,7 +18,8 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from blockstore.bucket.api import ReadBucket, read_file
+from blockstore.bucket.api import ReadBucket
+from blockstore.bucket.reading import RangeFile
 from blockstore.errors import AccessDenied, Corrupt, ObjectMissing
 from blockstore.format.block import ChunkFile
 
@@ -37,8 +38,8 @@ def read_chunk(
     verify: bool = False,
 ) -> pa.Table:
     """The rows of a chunk; ``columns`` that it does not have are left out. ``verify`` compares its SHA-256 too."""
-    with _opened(bucket, key, file, verify=verify) as parquet:
-        return parquet.read(columns=_present(parquet, columns), use_threads=threads)
+    with _opened(bucket, key, file, columns, verify=verify) as (parquet, native):
+        return parquet.read(columns=_present(parquet, columns), use_threads=threads and native)
 
 
 def read_batches(
@@ -51,7 +52,7 @@ def read_batches(
     verify: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a chunk, batch by batch, in the chunk's order; holds one row group at most."""
-    with _opened(bucket, key, file, verify=verify) as parquet:
+    with _opened(bucket, key, file, columns, verify=verify) as (parquet, _):
         yield from parquet.iter_batches(
             batch_size=batch_rows, columns=_present(parquet, columns), use_threads=False
         )
@@ -71,7 +72,7 @@ def read_part(
 
     Every row is in exactly one of the runs; where there are more parts than row groups, some are empty.
     """
-    with _opened(bucket, key, file, verify=False) as parquet:
+    with _opened(bucket, key, file, columns, verify=False) as (parquet, _):
         groups = parquet.metadata.num_row_groups
         mine = range(part * groups // parts, (part + 1) * groups // parts)
         position = sum(parquet.metadata.row_group(group).num_rows for group in range(mine.start))
@@ -88,23 +89,30 @@ def read_part(
 
 
 @contextmanager
-def _opened(bucket: ReadBucket, key: str, file: ChunkFile, *, verify: bool) -> Iterator[pq.ParquetFile]:
+def _opened(
+    bucket: ReadBucket, key: str, file: ChunkFile, columns: Sequence[str] | None, *, verify: bool
+) -> Iterator[tuple[pq.ParquetFile, bool]]:
+    """The chunk, and whether Arrow may read it in threads of its own."""
     try:
+        source = _source(bucket, key, file, verify=verify)
+        ranged = source if isinstance(source, RangeFile) else None
         with (
-            _source(bucket, key, file, verify=verify) as source,
-            pq.ParquetFile(source, pre_buffer=True) as parquet,
+            source if ranged is None else pa.PythonFile(ranged, mode="r") as opened,
+            pq.ParquetFile(opened, pre_buffer=ranged is None) as parquet,
         ):
             if parquet.metadata.num_rows != file.rows:
                 raise Corrupt(
                     f"chunk {key} has {parquet.metadata.num_rows:,} rows, expected {file.rows:,} as its meta.json "
                     "says: restore it from a copy"
                 )
-            yield parquet
+            if ranged is not None:
+                ranged.expect(_ranges(parquet.metadata, columns))
+            yield parquet, ranged is None
     except (pa.ArrowException, OSError) as error:
         raise Corrupt(f"chunk {key} cannot be read as Parquet ({error}): restore it from a copy") from error
 
 
-def _source(bucket: ReadBucket, key: str, file: ChunkFile, *, verify: bool) -> pa.NativeFile:
+def _source(bucket: ReadBucket, key: str, file: ChunkFile, *, verify: bool) -> pa.NativeFile | RangeFile:
     path = bucket.path_of(key)
     if path is not None and not verify:
         _check_size(key, _file_size(key, path), file)
@@ -115,7 +123,19 @@ def _source(bucket: ReadBucket, key: str, file: ChunkFile, *, verify: bool) -> p
         if verify and hashlib.sha256(data).hexdigest() != file.sha256:
             raise Corrupt(f"chunk {key} has another SHA-256 than its meta.json says: restore it from a copy")
         return pa.BufferReader(data)
-    return pa.PythonFile(read_file(bucket, key, file.bytes), mode="r")
+    return RangeFile(bucket, key, file.bytes)
+
+
+def _ranges(metadata: pq.FileMetaData, columns: Sequence[str] | None) -> Iterator[tuple[int, int]]:
+    """Where the chunks of these columns lie; of nested ones all parts, whose paths begin with the column's name."""
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for part in map(group.column, range(group.num_columns)):
+            path = part.path_in_schema
+            if columns is None or any(path == name or path.startswith(f"{name}.") for name in columns):
+                start = part.data_page_offset
+                if part.has_dictionary_page:
+                    start = min(start, part.dictionary_page_offset)
+                yield start, part.total_compressed_size
 
 
 def _file_size(key: str, path: str) -> int:

@@ -3,6 +3,9 @@
 Rules:
 - What is written has the table's own types, by name: encodings, nullability and session time zones of the
   incoming data are taken off; a widening is done; anything else, a missing or an extra column is refused.
+- What is new has text that is UTF-8 and values that Parquet holds as they are, at any depth, or is refused. Rows of
+  stored blocks, which come with reserved columns, are taken as they are: whoever wrote them, a merge or a rewrite must
+  be able to carry them on.
 - What is read from an older chunk is brought to a newer schema by field id: widened, or filled with nulls.
 - A schema only grows: columns are added at the end and may be null in older rows, types only widen.
 """
@@ -27,7 +30,9 @@ from blockstore.format.fields import (
     number,
     required,
 )
+from blockstore.format.storable import is_limited, not_storable
 from blockstore.format.types import can_widen, canonical_type, fits
+from blockstore.format.utf8 import first_not_text, holds_text
 
 if TYPE_CHECKING:
     from blockstore.format.definition import Definition
@@ -39,6 +44,7 @@ __all__ = [
     "cast_batch",
     "deserialize",
     "evolve",
+    "other_than_text",
     "readable_under",
     "serialize",
     "with_reserved",
@@ -47,6 +53,7 @@ __all__ = [
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
 _FOREIGN = (b"pandas", b"ARROW:schema", b"org.apache.spark.sql.parquet.row.metadata")
+_SHOWN_BYTES = 40
 
 
 def canonical(schema: pa.Schema) -> pa.Schema:
@@ -102,7 +109,21 @@ def cast_batch(
         _refuse_nulls(
             batch.column(definition.time_column), definition.time_column, "is the time column", first_row
         )
+    if not extra:
+        for name in definition.memo("texts", lambda: _texts(definition.schema)):
+            _refuse_other_than_text(batch.column(name), name, first_row)
+        for name in definition.memo("limited", lambda: _limited(definition.schema)):
+            _refuse_what_cannot_be_stored(batch.column(name), name)
     return batch
+
+
+def other_than_text(column: pa.Array, row: int, name: str, first_row: int) -> str:
+    """What a column holds in a row in which text is no UTF-8, as a clause; rows count from ``first_row``."""
+    found = "bytes"
+    if not pt.is_nested(column.type):
+        value = column[row].as_buffer().to_pybytes()
+        found = repr(value[:_SHOWN_BYTES]) + ("…" if len(value) > _SHOWN_BYTES else "")
+    return f"column {name!r} holds {found} in row {first_row + row:,} (counted from 0), expected text that is UTF-8"
 
 
 def evolve(
@@ -237,7 +258,35 @@ def _refuse_nulls(column: pa.Array, name: str, why: str, first_row: int) -> None
     if column.null_count:
         row = first_row + pc.index(pc.is_null(column), True).as_py()
         raise Invalid(
-            f"column {name!r} is null in row {row:,} (counted from 0), expected a value because it {why}: give every row one"
+            f"column {name!r} is null in row {row:,} (counted from 0), expected a value because it {why}: give every row one",
+            row=row,
+        )
+
+
+def _texts(schema: pa.Schema) -> tuple[str, ...]:
+    """The columns that hold text."""
+    return tuple(field.name for field in schema if holds_text(field.type))
+
+
+def _refuse_other_than_text(column: pa.Array, name: str, first_row: int) -> None:
+    row = first_not_text(column)
+    if row is not None:
+        raise Invalid(
+            f"{other_than_text(column, row, name, first_row)}: decode it from its own encoding (Latin-1, perhaps), or keep "
+            "such bytes in a binary column"
+        )
+
+
+def _limited(schema: pa.Schema) -> tuple[str, ...]:
+    """The columns that can hold what cannot be stored."""
+    return tuple(field.name for field in schema if is_limited(field.type))
+
+
+def _refuse_what_cannot_be_stored(column: pa.Array, name: str) -> None:
+    found = not_storable(column)
+    if found is not None:
+        raise Invalid(
+            f"column {name!r} holds {found}: mend the value, or give the column a type that holds it"
         )
 
 

@@ -33,7 +33,7 @@ from blockstore.index.storetime import Pace
 from blockstore.names import BOUNDARY
 from blockstore.world import World
 
-__all__ = ["Boundary", "BoundaryCounts", "encode_boundary", "parse_boundary", "write_first"]
+__all__ = ["Boundary", "BoundaryCounts", "encode_boundary", "how_to_mend", "parse_boundary", "write_first"]
 
 _logger = logging.getLogger(__name__)
 
@@ -98,8 +98,8 @@ class Boundary:
         value = self.look()
         if value is None:
             raise BoundaryLost(
-                f"{BOUNDARY} of {self._bucket.url} is missing although the table has an index: stop all writers, "
-                "and write the highest value known, or restore it from a copy"
+                f"{BOUNDARY} of {self._bucket.url} is missing although the table has an index: "
+                f"{how_to_mend(self._bucket.url)}"
             )
         return value
 
@@ -153,8 +153,8 @@ class Boundary:
             seen = self._look()
             if seen is None or seen.etag is None:
                 raise BoundaryLost(
-                    f"{BOUNDARY} of {bucket.url} is missing, and it cannot be advanced to {to}: stop all writers, and "
-                    "restore it"
+                    f"{BOUNDARY} of {bucket.url} is missing, and it cannot be advanced to {to}: "
+                    f"{how_to_mend(bucket.url)}"
                 )
             if seen.value >= to:
                 return seen.value, sent and seen.value == to
@@ -191,13 +191,14 @@ class Boundary:
             if before.etag is None:
                 return None
             raise BoundaryLost(
-                f"{BOUNDARY} of {self._bucket.url} vanished, it was {before.value}: stop all writers, and restore it"
+                f"{BOUNDARY} of {self._bucket.url} vanished, it was {before.value}: {how_to_mend(self._bucket.url)}"
             ) from None
         seen = _Seen(parse_boundary(found.data, self._bucket.url), found.etag)
         if seen.value < before.value:
             raise BoundaryLost(
                 f"{BOUNDARY} of {self._bucket.url} fell from {before.value} to {seen.value}, and it may only rise: "
-                "stop all writers, and restore it"
+                "stop all processes that work on the table, look with "
+                f"'blockstore verify {self._bucket.url}' what is left of its index, and start them anew"
             )
         self._note(seen)
         return seen
@@ -242,6 +243,17 @@ def write_first(bucket: Bucket, world: World, patience_s: float) -> None:
         return
 
 
+def how_to_mend(url: str) -> str:
+    """What to do about a boundary that cannot be read, as a clause.
+
+    A rebuild knows a value that is right, the newest checkpoint's version; a value written by hand is a guess. One that
+    fell can be read, and a rebuild is refused: ``verify`` tells whether entries are gone as well.
+    """
+    return (
+        f"stop all processes that work on the table, and bring it back with 'blockstore index rebuild {url}'"
+    )
+
+
 def encode_boundary(value: int) -> bytes:
     """The bytes of the boundary: ASCII digits."""
     return str(value).encode("ascii")
@@ -253,6 +265,6 @@ def parse_boundary(data: bytes, url: str) -> int:
     if value is None or value > _U64_MAX:
         raise BoundaryLost(
             f"{BOUNDARY} of {url} holds {data[:40]!r}, expected 1 to 20 ASCII digits of a u64: "
-            "stop all writers, and restore it"
+            f"{how_to_mend(url)}"
         )
     return value

@@ -4,7 +4,8 @@ Rules (protocol 3.5):
 - Everything is read under the double look: what the boundary, read afterwards, has passed does not count.
 - A version at or below the boundary is readable only through a tag, whose checkpoint is pinned; else
   ``VersionExpired``, which names the oldest version left.
-- ``as_of`` is the last version with an entry time at or before the time asked for. Entry times never fall.
+- ``as_of`` is the last version with an entry time at or before the time asked for. Entry times never fall. Where that is the
+  version at the boundary, a tag keeps it readable by its time as well.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ class History:
         for _ in range(_RESTARTS):
             boundary = self._reader.boundary.read()
             if version <= boundary:
-                return self._tagged(version, boundary)
+                pinned = self._tagged(version)
+                if pinned is None:
+                    raise self.expired(f"version {version}", boundary)
+                return pinned
             base = max((one for one in self._reader.checkpoints(boundary) if one <= version), default=0)
             state = self._reader.replay(base, version) if base >= boundary else None
             if state is not None:
@@ -62,6 +66,11 @@ class History:
             if version > boundary:
                 return self.at(version)
             if boundary:
+                # No version above the boundary is old enough; that at it may be, and be pinned. Of those below it only the
+                # pinned ones are left, and nobody knows what followed them.
+                pinned = self._tagged(boundary)
+                if pinned is not None and pinned.time_ms <= time_ms:
+                    return pinned
                 raise self.expired(f"the version as of {_iso(time_ms)}", boundary)
             raise NotFound(f"{self._url} has no version as of {_iso(time_ms)}: its first entry is younger")
         raise self._moving(f"the version as of {_iso(time_ms)}")
@@ -95,7 +104,8 @@ class History:
                 yield entry, data
             start = page.stop
 
-    def _tagged(self, version: int, boundary: int) -> State:
+    def _tagged(self, version: int) -> State | None:
+        """The state at a version at or below the boundary, if a tag pins it."""
         found = self._pinned(self._latest, version)
         if found is None:
             # It may have been tagged, or untagged, since the state that is known.
@@ -107,8 +117,6 @@ class History:
                     f"{checkpoint_key(version)} of {self._url} is missing although tag {tags[0]!r} pins version {version}: "
                     "restore it from a copy, or untag"
                 )
-        if found is None:
-            raise self.expired(f"version {version}", boundary)
         return found
 
     def _pinned(self, state: State, version: int) -> State | None:

@@ -19,16 +19,15 @@ from itertools import pairwise
 from typing import NoReturn, TypeVar
 
 from blockstore.bucket.api import ReadBucket
-from blockstore.errors import BoundaryLost, Corrupt, Invalid, NotFound, ObjectMissing, Unavailable
+from blockstore.errors import Corrupt, Invalid, NotFound, ObjectMissing, Unavailable
 from blockstore.format.sources import decode_sources, hash_sources
 from blockstore.index.added import AddedBlock, SourcesFile
-from blockstore.index.boundary import Boundary
+from blockstore.index.boundary import Boundary, how_to_mend
 from blockstore.index.checkpoint import decode_checkpoint, read_hint
 from blockstore.index.entry import Entry, decode_entry
 from blockstore.index.fold import fold
 from blockstore.index.state import State
 from blockstore.names import (
-    BOUNDARY,
     CHECKPOINTS,
     INDEX,
     checkpoint_key,
@@ -197,17 +196,13 @@ class IndexReader:
             raise NotFound(
                 f"there is no table with an index at {self.bucket.url}: create it, or check the URL"
             )
-        if self.boundary.look() is None:
-            raise BoundaryLost(
-                f"{self.bucket.url} has index entries, and {BOUNDARY} is missing: stop all writers, and write the highest "
-                "value known, or restore it from a copy"
-            )
+        self.boundary.read()
 
     def _nothing_yet(self, boundary: int) -> NoReturn:
         if boundary:
             raise Corrupt(
                 f"the index of {self.bucket.url} is empty although its boundary is {boundary}, expected entry "
-                f"{boundary + 1}: stop all writers, and restore the index from a copy"
+                f"{boundary + 1}: {how_to_mend(self.bucket.url)}"
             )
         raise NotFound(
             f"the table at {self.bucket.url} was never finished: there is a boundary and no entry; create it again"

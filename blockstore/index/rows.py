@@ -27,7 +27,7 @@ from blockstore.format.meta import from_dict, to_dict
 from blockstore.index import ulids
 from blockstore.index.ulids import UlidArray
 
-__all__ = ["BULK", "FRAME", "Bulk", "LiveBlock", "MemoryBulk", "Rows"]
+__all__ = ["BULK", "FRAME", "Bulk", "LiveBlock", "MemoryBulk", "Rows", "visible_rows"]
 
 FRAME = pa.schema(
     [
@@ -69,6 +69,20 @@ class LiveBlock:
     def ulid(self) -> str:
         """The block's ULID."""
         return self.meta.ulid
+
+
+def visible_rows(blocks: Iterable[LiveBlock]) -> int | None:
+    """The rows that readers see of these blocks, by metadata alone; None where those of some must be looked at.
+
+    A level-1 block with an exception is hidden whole: its one source is what is excepted.
+    """
+    total = 0
+    for block in blocks:
+        if not block.excepted:
+            total += block.meta.rows
+        elif block.meta.level > 1:
+            return None
+    return total
 
 
 class Bulk(Protocol):

@@ -9,10 +9,13 @@ Rules:
   still be deleting (``specs/tags.pml``, PIN_OF_ANY_AGE).
 - A tag never moves. Tagging the same version again changes nothing, and checks again, itself no proof before it is as old:
   a tag whose process died before its check is told so, and is a person's to take away. A name is free after ``untag``.
+- Names that begin as those by which a restore pins its version are not given to others: the next restore would take such a
+  tag for one that was left behind.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from blockstore.bucket.api import writable
@@ -27,12 +30,15 @@ from blockstore.index.state import State
 from blockstore.names import entry_key
 from blockstore.world import World
 
-__all__ = ["MAX_TAG", "Look", "check_tag", "tag", "untag"]
+__all__ = ["MAX_TAG", "TEMPORARY", "Look", "check_free", "check_tag", "keeps_from", "tag", "untag"]
 
 Look = Callable[[Sequence[BlockMeta]], str | None]
 """Looks at blocks in the bucket: why one of them is not whole (marked, or an object missing), or None."""
 
 MAX_TAG = 128
+TEMPORARY = "_restore_"
+"""How the names of the tags begin that hold a version while it is restored."""
+
 _MAX_MESSAGE = 10_000
 
 
@@ -44,6 +50,14 @@ def check_tag(name: object) -> None:
         raise Invalid(
             f"tag {name!r} cannot be a name, expected 1 to {MAX_TAG} printable characters without '/', not only digits, and "
             "no space at either end"
+        )
+
+
+def check_free(name: object) -> None:
+    """Raise Invalid for a name that is kept for the tags of restores."""
+    if isinstance(name, str) and name.startswith(TEMPORARY):
+        raise Invalid(
+            f"tag {name!r} begins with {TEMPORARY}, as the tags do that restores make and take away: choose another name"
         )
 
 
@@ -99,6 +113,20 @@ def untag(log: Log, world: World, name: str, message: str = "") -> None:
     log.commit(Untag(commit=world.ids.ulid(), name=name, message=message))
 
 
+def keeps_from(log: Log, version: int) -> int:
+    """From when on, in milliseconds of the store's clock, another tag keeps this version of the state that is known.
+
+    0 for a version above the boundary. Raises VersionExpired where no tag pins one below it.
+    """
+    boundary = log.boundary.read()
+    if version > boundary:
+        return 0
+    found = _proof_from(log, version, log.state.version + 1)
+    if found is None:
+        raise History(log.reader, log.state).expired(f"version {version}", boundary)
+    return found
+
+
 def _why_lost(log: Log, name: str, state: State, entry: int | None, look: Look | None) -> str | None:
     """Why a tag that is in the index does not keep its version; None if it does.
 
@@ -120,15 +148,21 @@ def _why_lost(log: Log, name: str, state: State, entry: int | None, look: Look |
 
 def _pinned_for_long(log: Log, version: int, entry: int) -> bool:
     """Whether the state just before an entry pinned the version by a tag that nobody can have overlooked by now."""
+    found = _proof_from(log, version, entry)
+    return found is not None and log.bucket.now_ms() >= found
+
+
+def _proof_from(log: Log, version: int, entry: int) -> int | None:
+    """From when on nobody can have overlooked the oldest tag by which the state just before an entry pinned the version;
+    None where there was none, or nobody can tell."""
     try:
         before = log.at(entry - 1)
         since = _tagged_since(log, {name for name, pinned in before.tags.items() if pinned == version}, entry)
-        bucket = log.bucket
-        ages_ms = (bucket.now_ms() - bucket.head(entry_key(at)).modified_ms for at in since)
-        half_ms = before.definition.properties.delete_delay_s * 500
-        return any(age_ms >= half_ms for age_ms in ages_ms)
+        tagged_ms = [log.bucket.head(entry_key(at)).modified_ms for at in since]
     except NotFound:  # collected since
-        return False
+        return None
+    half_ms = before.definition.properties.delete_delay_s * 500
+    return math.ceil(min(tagged_ms) + half_ms) if tagged_ms else None
 
 
 def _tagged_since(log: Log, names: set[str], entry: int) -> set[int]:

@@ -40,8 +40,15 @@ class ByIndex:
         return self._fate(one)
 
     def to_remove(self, one: Found) -> Fate:
-        """R6's condition must still hold when the mark is due."""
-        return self._fate(one)
+        """R6's condition must still hold when the mark is due.
+
+        A block that became complete under a partial mark may have been listed until the index accounted for it: it waits
+        ``delete_delay`` from a mark of its own, as all that readers have seen.
+        """
+        fate = self._fate(one)
+        if fate.goes and one.mark is MarkReason.PARTIAL and _listed_by_readers(one):
+            return stays("it became complete since it was marked partial: its mark is to be withdrawn")
+        return fate
 
     def _fate(self, one: Found) -> Fate:
         ulid = one.directory.ulid
@@ -88,3 +95,8 @@ class ByIndex:
         if self._horizon is None or one.directory.ulid > self._horizon:
             return stays("the horizon has not passed it: its writer may still publish it")
         return goes(f"{why}, it lies at or below the horizon, and {_UNNAMED}", reason)
+
+
+def _listed_by_readers(one: Found) -> bool:
+    """Whether a reader that lists may have shown the block."""
+    return one.damage is None and one.meta is not None and one.meta.visible_by is VisibleBy.AGE

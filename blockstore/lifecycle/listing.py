@@ -214,9 +214,11 @@ def look_at(bucket: ReadBucket, directory: Directory, before: Seen | None) -> tu
         return before.found, before
     listed, known = directory, before or Seen(directory, None)
     mark = _reading(bucket, directory, DELETION_MARK, known.mark, _read_mark)
+    known_meta = known.meta
     if mark is None and DELETION_MARK in directory.objects:
-        directory = _without(directory, DELETION_MARK)
-    meta = _reading(bucket, directory, META, known.meta, _read_meta)
+        # Withdrawn, or the last of a block that was removed meanwhile (R7): its meta.json tells, read anew.
+        directory, known_meta = _without(directory, DELETION_MARK), None
+    meta = _reading(bucket, directory, META, known_meta, _read_meta)
     if meta is None and META in directory.objects:
         directory = _without(directory, META)
     found = _found(bucket, directory, meta, mark)

@@ -29,7 +29,7 @@ from blockstore.format.schema import deserialize, readable_under, serialize
 from blockstore.format.types import can_widen, canonical_type, is_sortable, is_time
 from blockstore.lifecycle.cover import ChosenBlock
 
-__all__ = ["derived", "fitting", "is_mergeable"]
+__all__ = ["derived", "fitting", "is_mergeable", "why_not_joined"]
 
 
 def derived(
@@ -84,6 +84,11 @@ def fitting(
         else:
             kept.append(block if schema == meta.schema else replace(block, meta=replace(meta, schema=schema)))
     return tuple(kept), misfits
+
+
+def why_not_joined(schema: bytes, definition: Definition) -> str | None:
+    """Why a table without an index, as its blocks define it, cannot take in a block with this schema; None if it can."""
+    return _problem(deserialize(schema), {field.name: field for field in definition.schema})
 
 
 def is_mergeable(meta: BlockMeta, definition: Definition) -> bool:

@@ -32,9 +32,11 @@ def check_said(job: Job | None, message: str) -> None:
 def scope_of(
     view: View, what: str, where: Condition, isolation: str | None, labels: Iterable[str] = ()
 ) -> Scope:
-    """The scope of a transaction; ``labels`` may be named though no stream has them yet. Raises Invalid."""
+    """The scope of a transaction; ``labels`` and the table's own may be named though no stream has them. Raises Invalid."""
     snapshot = view.snapshot
-    known = {name for stream in streams_of(snapshot) for name in stream}.union(labels)
+    known = {name for stream in streams_of(snapshot) for name in stream}.union(
+        snapshot.definition.labels, labels
+    )
     columns = Columns.of(snapshot.definition, known)
     return Scope(
         what=what,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from blockstore.format.block import BlockMeta
-from blockstore.index.blocks import LiveBlock
+from blockstore.index.rows import LiveBlock, visible_rows
 from blockstore.index.state import State
 
 __all__ = ["Diff", "diff"]
@@ -14,10 +14,10 @@ __all__ = ["Diff", "diff"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """The blocks that one version has and the other has not, each sorted by ULID.
+    """The blocks that one version has and the other has not, each sorted by ULID; and what is hidden in those that stay.
 
-    ``excepted`` names, for blocks in both, the sources hidden in ``after`` and not in ``before``. ``rows`` is the
-    difference of the blocks' rows; a merge has 0. ``schema_changed`` says whether the definition differs.
+    ``rows`` is how many rows more a reader of ``after`` sees, and 0 for a merge; None where sources are hidden in a merged
+    block, so that only reading tells. ``schema_changed`` says whether the definition differs.
     """
 
     before: int
@@ -25,7 +25,10 @@ class Diff:
     added: tuple[BlockMeta, ...]
     removed: tuple[BlockMeta, ...]
     excepted: Mapping[str, tuple[str, ...]]
-    rows: int
+    """By block of ``after``: the sources that are hidden in it, and were not in ``before``."""
+    shown: Mapping[str, tuple[str, ...]]
+    """By block of both: the sources that were hidden in it, and are no more."""
+    rows: int | None
     schema_changed: bool
 
 
@@ -33,22 +36,27 @@ def diff(before: State, after: State) -> Diff:
     """How to come from ``before`` to ``after``."""
     old = {block.ulid: block for block in before.blocks}
     new = {block.ulid: block for block in after.blocks}
-    added = tuple(new[ulid].meta for ulid in sorted(new.keys() - old.keys()))
-    removed = tuple(old[ulid].meta for ulid in sorted(old.keys() - new.keys()))
+    both = sorted(new.keys() & old.keys())
+    changed = [ulid for ulid in both if new[ulid].excepted != old[ulid].excepted]
+    added, removed = sorted(new.keys() - old.keys()), sorted(old.keys() - new.keys())
+    more = visible_rows(new[ulid] for ulid in (*added, *changed))
+    less = visible_rows(old[ulid] for ulid in (*removed, *changed))
     return Diff(
         before=before.version,
         after=after.version,
-        added=added,
-        removed=removed,
+        added=tuple(new[ulid].meta for ulid in added),
+        removed=tuple(old[ulid].meta for ulid in removed),
         excepted={
             ulid: hidden
-            for ulid in sorted(new.keys() & old.keys())
-            if (hidden := _newly_hidden(old[ulid], new[ulid]))
+            for ulid in sorted((*added, *changed))
+            if (hidden := _hidden(new[ulid].excepted, old.get(ulid)))
         },
-        rows=sum(meta.rows for meta in added) - sum(meta.rows for meta in removed),
+        shown={ulid: shown for ulid in changed if (shown := _hidden(old[ulid].excepted, new[ulid]))},
+        rows=None if more is None or less is None else more - less,
         schema_changed=before.definition != after.definition,
     )
 
 
-def _newly_hidden(old: LiveBlock, new: LiveBlock) -> tuple[str, ...]:
-    return tuple(sorted(new.excepted - old.excepted))
+def _hidden(sources: frozenset[str], other: LiveBlock | None) -> tuple[str, ...]:
+    """Those of the sources that the other version of the block does not hide."""
+    return tuple(sorted(sources if other is None else sources - other.excepted))

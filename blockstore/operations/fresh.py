@@ -83,9 +83,11 @@ class Judge:
         found = rows.filter(self._outside).slice(0, 1).to_pylist()
         if found:
             values = ", ".join(f"{name} = {found[0][name]!r}" for name in self._predicate.columns)
+            row = self.rows + found[0][_ROW]
             raise Invalid(
-                f"row {self.rows + found[0][_ROW]:,} (from 0) of the new rows has {values or 'other values'}, and they shall "
-                f"replace the rows for which {self._where} is true: drop it, or widen the condition; nothing was written"
+                f"row {row:,} (from 0) of the new rows has {values or 'other values'}, and they shall "
+                f"replace the rows for which {self._where} is true: drop it, or widen the condition; nothing was written",
+                row=row,
             )
 
 

@@ -7,7 +7,9 @@ Rules (protocol 3.3, "restore"):
 - The entry removes what was not live at the version and brings back what was, with the sources, version and first row id of
   then. A block that hides other sources now is removed and brought back.
 - What was appended or discovered after the restore had read the table stays.
-- Every block that comes back is looked at: whole, and without a mark. Else the restore names it and changes nothing.
+- Every block that comes back is looked at: whole, and without a mark. Else the restore names it and changes nothing. So is,
+  before the pin, whether it would hold: a version that only a young tag keeps is read and not restored yet. A dry run looks
+  at both as well.
 - Schema and properties stay those of now: a definition only grows, so old blocks are read under it. So do jobs and tags.
 - Rows that the index never showed (writes that were only accounted for) do not come back.
 """
@@ -15,21 +17,25 @@ Rules (protocol 3.3, "restore"):
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 import numpy as np
 
 from blockstore.bucket.api import Bucket
-from blockstore.errors import BlockstoreError, Conflict, Fenced, Invalid, NotFound
+from blockstore.errors import BlockstoreError, Conflict, Fenced, Invalid, NotFound, VersionExpired
 from blockstore.index import tags, ulids
 from blockstore.index.added import AddedBlock
 from blockstore.index.change import Change, Done, Draft, Untag
 from blockstore.index.entry import Operation
 from blockstore.index.log import Log
-from blockstore.index.rows import LiveBlock
+from blockstore.index.rows import LiveBlock, visible_rows
 from blockstore.index.state import State
+from blockstore.index.tags import TEMPORARY
 from blockstore.lifecycle.whole import Whole, missing
+from blockstore.names import is_ulid
 from blockstore.operations.access import Access
 from blockstore.operations.answer import Restored
 from blockstore.operations.conditions import check_said
@@ -40,9 +46,6 @@ from blockstore.world import World
 __all__ = ["TEMPORARY", "Difference", "Restore", "difference", "restore"]
 
 _logger = logging.getLogger(__name__)
-
-TEMPORARY = "_restore_"
-"""How the names of the tags begin that hold a version while it is restored."""
 
 _TRIES = 8
 
@@ -59,7 +62,7 @@ class Difference:
     @property
     def rows(self) -> int | None:
         """Rows more than before, by metadata; None where that cannot be told."""
-        more, less = _rows(self.back), _rows(self.gone)
+        more, less = visible_rows(self.back), visible_rows(self.gone)
         return None if more is None or less is None else more - less
 
 
@@ -113,7 +116,11 @@ def restore(
     target = _target(access.log, version, tag, as_of)
     state = access.log.poll()
     if dry_run:
-        return _answer(target, difference(state, target, state), None, dry_run=True)
+        planned = difference(state, target, state)
+        if planned.back or planned.gone:
+            _check_kept(access.log, state, target.version)
+            _check_whole(access.bucket, access.world, planned.back, state, target.version)
+        return _answer(target, planned, None, dry_run=True)
     try:
         return _restored(access, target, message)
     finally:
@@ -163,6 +170,7 @@ def _restored(access: Access, target: State, message: str) -> Restored:
         found = difference(read, target, read)
         if not found.back and not found.gone:
             return _answer(target, found, None)
+        _check_kept(log, read, target.version)
         what = f"version {target.version} is being restored"
         tags.tag(log, world, name, target.version, what, look=Whole(bucket, world))
         _check_whole(bucket, world, found.back, read, target.version)
@@ -195,6 +203,25 @@ def _target(log: Log, version: int | None, tag: str | None, as_of: object) -> St
     return log.at(version)
 
 
+def _check_kept(log: Log, now: State, version: int) -> None:
+    """Raise VersionExpired, before anything is written, where a restore's pin would not keep the version yet (3.5)."""
+    from_ms = tags.keeps_from(log, version)
+    if log.bucket.now_ms() < from_ms:
+        names = ", ".join(repr(name) for name, pinned in sorted(now.tags.items()) if pinned == version)
+        moment = datetime.fromtimestamp(math.ceil(from_ms / 1000), UTC).isoformat()
+        delays = now.definition.properties
+        # A tag whose own entry was collected is proved by the oldest entry left, and that moves on.
+        unless = (
+            ", unless more of the history is collected by then: a history_retention of half the delete_delay keeps it"
+            if delays.history_retention_s < delays.delete_delay_s / 2
+            else ""
+        )
+        raise VersionExpired(
+            f"version {version} of {log.bucket.url} is kept by the tag {names} alone, and not for half a delete_delay yet, "
+            f"before which no other tag can hold it for a restore: it can be read now, and restored from {moment} on{unless}"
+        )
+
+
 def _check_whole(bucket: Bucket, world: World, back: Sequence[LiveBlock], now: State, version: int) -> None:
     """Raise NotFound if a block that comes back is not there as its meta says, or is marked for deletion."""
     metas = [block.meta for block in back if block.ulid not in now.blocks]
@@ -214,7 +241,7 @@ def _clear(access: Access, version: int) -> None:
         held = [
             name
             for name, pinned in log.state.tags.items()
-            if pinned == version and name.startswith(TEMPORARY)
+            if pinned == version and name.startswith(TEMPORARY) and is_ulid(name.removeprefix(TEMPORARY))
         ]
         for name in held:
             log.commit(Untag(commit=access.world.ids.ulid(), name=name, version=version))
@@ -235,12 +262,6 @@ def _hiding(state: State) -> list[LiveBlock]:
     """The blocks that hide sources."""
     hides = state.blocks.table()["excepted"].is_valid().combine_chunks().to_numpy(zero_copy_only=False)
     return state.blocks.take(np.flatnonzero(hides).tolist())
-
-
-def _rows(blocks: Sequence[LiveBlock]) -> int | None:
-    if any(block.excepted and block.meta.level > 1 for block in blocks):
-        return None
-    return sum(block.meta.rows for block in blocks if not block.excepted)
 
 
 def _answer(target: State, found: Difference, version: int | None, *, dry_run: bool = False) -> Restored:

@@ -105,6 +105,12 @@ class Writer:
             token=world.ids.token() if options.resume else "",
         )
 
+    @property
+    def ulid(self) -> str | None:
+        """The block that may be durable; None as long as nothing of this write can be visible."""
+        durable = self._durable or self._meta
+        return None if durable is None else durable.ulid
+
     def write(self, data: Any) -> None:
         """Take rows: whatever ``Table.append`` takes. After an error the write is over."""
         if self._finished:

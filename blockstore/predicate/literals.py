@@ -9,6 +9,7 @@ Rules:
   between two values becomes the comparison that means the same: ``n > 60.5`` on integers is ``n > 60``.
 - A literal for a float column is the nearest float of its width.
 - A timestamp without a zone is UTC, in the column as in the literal.
+- A text for a binary column is its ASCII characters, and \\xNN each other byte, as DuckDB casts a text to a BLOB.
 - A text is cast to the column's type and must be a value of it, so that no engine rounds it in its own way; a number
   is never taken for a text, a date or a truth value.
 """
@@ -49,6 +50,8 @@ _MOMENT = re.compile(
     r"(?:[ T](?P<time>\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)\s*(?P<zone>Z|UTC|[+-]\d\d(?::?\d\d)?)?)?",
     re.ASCII | re.IGNORECASE,
 )
+_BYTES = re.compile(r"(?:[\x00-\x5b\x5d-\x7f]|\\x[0-9a-fA-F]{2})*")
+_ESCAPE = re.compile(rb"\\x(..)")
 _TIME = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?", re.ASCII)
 
 
@@ -113,6 +116,12 @@ def compare(column: Column, op: Op, literal: Literal) -> Node:
     """The leaf that is true where ``column op literal`` is. Raises ValueError: what was expected instead."""
     kind = kind_of(column.type)
     value = key_of(column.type, literal)
+    if isinstance(value, bytes) and pa.types.is_fixed_size_binary(column.type):
+        width = column.type.byte_width
+        if len(value) != width:
+            if op in (Op.EQ, Op.NE):
+                return FALSE if op is Op.EQ else IsNull(column, negated=True)
+            raise ValueError(f"{width} bytes, as many as each of its values has")
     if kind not in _GRIDDED:
         return Compare(column, op, value)
     assert isinstance(value, int | Decimal)
@@ -185,7 +194,7 @@ def key_of(type_: pa.DataType, literal: Literal) -> Key:
             return literal
         raise ValueError("TRUE or FALSE")
     if kind is Kind.BINARY and isinstance(literal, bytes | str):
-        return literal.encode() if isinstance(literal, str) else literal
+        return _bytes(literal) if isinstance(literal, str) else literal
     if kind in (Kind.DATE, Kind.TIMESTAMP):
         if isinstance(literal, str):
             literal = moment(literal, kind, zoned=kind is Kind.TIMESTAMP and type_.tz is not None)
@@ -251,6 +260,14 @@ def _number(literal: Literal) -> Decimal:
     if not isinstance(literal, Decimal) or not literal.is_finite() or abs(literal.adjusted()) > 400:
         raise ValueError("a number")
     return literal
+
+
+def _bytes(text: str) -> bytes:
+    if _BYTES.fullmatch(text) is None:
+        raise ValueError(
+            r"ASCII text with every other byte as \xNN, the backslash as \x5C, or x'...' with nothing but such digits"
+        )
+    return _ESCAPE.sub(lambda match: bytes.fromhex(match[1].decode()), text.encode())
 
 
 def _nearest_float(number: Decimal, bits: int) -> float:

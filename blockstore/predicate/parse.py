@@ -148,8 +148,10 @@ def _syntax_tree(text: str) -> exp.Expression:
     import sqlglot
     from sqlglot.errors import ParseError, SqlglotError
 
+    from blockstore.predicate.syntax import Dialect
+
     try:
-        trees = sqlglot.parse(text, dialect="duckdb")
+        trees = sqlglot.parse(text, dialect=Dialect)
     except ParseError as error:
         where = error.errors[0] if error.errors else {}
         near = where.get("highlight") or text

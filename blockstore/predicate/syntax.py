@@ -9,12 +9,14 @@ from decimal import Decimal
 from typing import NoReturn
 
 from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
 
 from blockstore.predicate import literals
 from blockstore.predicate.literals import Kind, Literal
 
 __all__ = [
     "ALLOWED",
+    "Dialect",
     "NotUnderstood",
     "bare",
     "holds_column",
@@ -42,6 +44,13 @@ _TIMESTAMP_TYPES = {
 _TIME_TYPES = {exp.DataType.Type.TIME}
 
 
+class Dialect(DuckDB):
+    """DuckDB's SQL as sqlglot reads it, and ``x'...'``, which DuckDB reads too."""
+
+    class Tokenizer(DuckDB.Tokenizer):
+        HEX_STRINGS = [("x'", "'"), ("X'", "'")]
+
+
 class NotUnderstood(Exception):
     """A part of a condition lies outside the subset; the message is a sentence for people."""
 
@@ -59,14 +68,22 @@ def literal(tree: exp.Expression) -> Literal | None:
     if isinstance(tree, exp.Literal):
         return str(tree.this) if tree.is_string else _number(tree)
     if isinstance(tree, exp.HexString):
-        return bytes.fromhex(str(tree.this))
+        return _bytes(str(tree.this))
     if isinstance(tree, exp.Neg) and isinstance(bare(tree.this), exp.Literal | exp.Neg):
         inner = literal(bare(tree.this))
         if isinstance(inner, Decimal):
-            return -inner
+            # Not -inner, which rounds to 28 digits; zero has no sign, as in SQL.
+            return inner.copy_negate() if inner else inner
     if isinstance(tree, exp.Cast) and isinstance(tree.this, exp.Literal) and tree.this.is_string:
         return _typed_literal(tree)
     return refuse(f"found {text(tree)} where a literal is expected; {ALLOWED}")
+
+
+def _bytes(digits: str) -> bytes:
+    try:
+        return bytes.fromhex(digits)
+    except ValueError:
+        refuse(f"found x'{digits[:40]}', expected two hexadecimal digits a byte")
 
 
 def _number(tree: exp.Literal) -> Decimal:

@@ -24,6 +24,7 @@ from spark.task import write_task
 from spark.types import arrow_schema
 from spark.written import Written
 from tests.spark.rows import flights
+from tests.support.raw_text import raw_text
 
 Write = Callable[..., None]
 
@@ -148,6 +149,19 @@ def table(url: str) -> bs.Table:
     made = bs.create(url, schema=SCHEMA, sort_by=["key"])
     made.append(pa.Table.from_batches([batch(("a", 1), ("b", 2))]))
     return made
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"overwrite": False}, {"overwrite": True}, {"overwrite": True, "where": "delay = 1"}],
+    ids=["append", "overwrite", "overwrite of a condition"],
+)
+def test_a_task_refuses_text_that_is_not_utf8(url: str, table: bs.Table, options: dict[str, Any]) -> None:
+    """Spark's own strings may hold any bytes: a cast from binary makes such."""
+    with pytest.raises(bs.Invalid, match=r"column 'key' holds b'caf\\xe9' in row 0 .*UTF-8"):
+        write_task(
+            plan(url, **options), [pa.record_batch([raw_text([b"caf\xe9"]), pa.array([1])], schema=SCHEMA)]
+        )
 
 
 def test_what_is_appended_while_the_job_runs_stands_after_it(url: str, table: bs.Table) -> None:

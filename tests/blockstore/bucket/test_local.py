@@ -519,3 +519,10 @@ def test_a_folder_that_goes_while_a_file_is_made_in_it_is_made_again(
     bucket.put("a/2", b"x")
     assert next(answers, 0) == 0
     assert files(root) == ["a/1", "a/2"]
+
+
+@pytest.mark.parametrize("root", ["/proc/x", "/proc/x/y", "/proc"])
+def test_a_place_that_takes_no_folders_is_refused_at_once(root: str) -> None:
+    bucket = LocalBucket(root, SystemClock())
+    with pytest.raises(AccessDenied, match="no folder can be made there"):
+        bucket.put_if_absent("a/b", b"x")

@@ -11,6 +11,8 @@ import pytest
 
 from blockstore.bucket import open_bucket
 from blockstore.bucket.local import LocalBucket
+from blockstore.bucket.prefixed import Prefixed
+from blockstore.bucket.url import last_part
 from blockstore.errors import Invalid, MissingExtra
 from blockstore.world import World
 
@@ -115,3 +117,45 @@ def test_a_file_or_the_root_is_no_folder(tmp_path: Path) -> None:
         open_bucket(f"{tmp_path}/file", World.manual())
     with pytest.raises(Invalid, match="is the root of the file system"):
         open_bucket("/", World.manual())
+
+
+@pytest.mark.parametrize("scheme", ["s3", "S3", "gs", "az", "memory"])
+def test_a_scheme_with_one_slash_is_refused_with_the_right_spelling(scheme: str) -> None:
+    with pytest.raises(Invalid, match=f"{scheme}://bucket/t"):
+        open_bucket(f"{scheme}:/bucket/t", WORLD)
+
+
+def test_a_folder_that_looks_like_a_scheme_is_named_with_its_parent(tmp_path: Path) -> None:
+    assert open_bucket(f"{tmp_path}/s3:/t", WORLD).url.startswith("file://")
+
+
+@pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
+@pytest.mark.parametrize("client", ["boto3", "obstore"])
+def test_an_endpoint_without_a_scheme_is_refused_by_name(
+    variable: str, client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "localhost:9000")
+    with pytest.raises(Invalid, match=f"{variable} is 'localhost:9000', .*http://localhost:9000"):
+        open_bucket(f"s3://bucket/t?client={client}", WORLD)
+    monkeypatch.setenv(variable, "http://localhost:9000")
+    assert open_bucket("s3://bucket/t", World.real()).url == "s3://bucket/t"
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("file:///lake/t%C3%A4ble", "täble"),
+        ("file:///lake/x%2541y?durable=false", "x%41y"),
+        ("s3://bucket/x%41y", "x%41y"),
+        ("memory://t", "t"),
+    ],
+)
+def test_the_last_part_of_a_url_is_the_name_as_people_write_it(url: str, name: str) -> None:
+    assert last_part(url) == name
+
+
+def test_a_folder_inside_a_lake_has_the_url_that_opens_it(tmp_path: Path) -> None:
+    for name in ("täble", "x%41y", "a b", "x#y", "g[1]"):
+        inside = Prefixed(open_bucket(f"{tmp_path}/lake", WORLD), name)
+        assert inside.url == open_bucket(f"{tmp_path}/lake/{name}", WORLD).url
+        assert last_part(inside.url) == name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from blockstore.bucket.api import Bucket
 from blockstore.bucket.local import LocalBucket
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.metered import Metered
+from blockstore.bucket.wrapper import Wrapper
 from blockstore.errors import Corrupt, ObjectMissing
 from blockstore.format.block import ChunkFile
+from blockstore.format.chunk_reader import read_part
 from blockstore.format.chunks import BlockWriter, read_batches, read_chunk
 from blockstore.format.definition import Definition
 from blockstore.world import World
@@ -73,6 +76,42 @@ def test_a_small_chunk_costs_one_request_and_a_large_one_only_what_is_needed() -
     bucket.counts.clear()
     assert read_chunk(bucket, key, file, ["a"]).equals(rows.select(["a"]))
     assert set(bucket.counts) == {"get_range"}
+
+
+class Threaded(Wrapper):
+    """Notes who reads."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        super().__init__(bucket)
+        self.seen: set[int] = set()
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        self.seen.add(threading.get_ident())
+        return self.inner.get_range(key, start, length)
+
+
+def test_no_thread_of_arrow_s_reads_a_remote_chunk() -> None:
+    """It would drop its last bytes when it likes, and abort a process that is ending."""
+    bucket = Threaded(MemoryBucket(World.manual().clock))
+    key, file, rows = write(bucket, 700_000)
+    bucket.seen.clear()
+    assert read_chunk(bucket, key, file, threads=True).equals(rows)
+    assert pa.Table.from_batches(read_batches(bucket, key, file)).equals(rows)
+    batches = [batch for _, batch in read_part(bucket, key, file, ["a"], part=1, parts=2)]
+    assert pa.Table.from_batches(batches).num_rows == 350_000
+    assert bucket.seen == {threading.get_ident()}
+
+
+def test_columns_that_lie_side_by_side_are_fetched_together() -> None:
+    bucket = Metered(MemoryBucket(World.manual().clock))
+    key, file, rows = write(bucket, 700_000)
+    for columns in (None, ["a", "b.c"]):
+        bucket.reset()
+        found = read_chunk(bucket, key, file, columns)
+        assert found.equals(rows if columns is None else rows.select(columns))
+        footer, groups = 2, 2
+        assert bucket.counts["get_range"] <= footer + groups
+        assert bucket.bytes["get_range"] <= file.bytes + 128 * 1024
 
 
 def test_a_missing_chunk_is_named(bucket: Bucket) -> None:

@@ -21,6 +21,8 @@ from blockstore.format.schema import (
     serialize,
     with_reserved,
 )
+from tests.support.long_decimals import long_decimals
+from tests.support.raw_text import raw_text
 
 UTC = pa.timestamp("us", "UTC")
 
@@ -134,6 +136,38 @@ def test_a_wrong_type_is_refused_with_column_found_and_expected(column: pa.Array
     with pytest.raises(Invalid) as caught:
         cast_batch(pa.record_batch({"speed": column}), one("speed", kind))
     assert all(word in str(caught.value) for word in ("'speed'", str(column.type), str(kind)))
+
+
+TEXTS = {
+    "text": raw_text([b"a", b"caf\xe9", b"\xff"]),
+    "large text": raw_text([b"a", b"caf\xe9"], pa.large_string()),
+    "dictionary": pa.DictionaryArray.from_arrays(pa.array([1, 0]), raw_text([b"caf\xe9", b"a"])),
+    "list": pa.ListArray.from_arrays([0, 1, 2], raw_text([b"a", b"caf\xe9"])),
+    "list of a dictionary": pa.ListArray.from_arrays(
+        [0, 1, 2], pa.DictionaryArray.from_arrays(pa.array([1, 0]), raw_text([b"caf\xe9", b"a"]))
+    ),
+    "struct": pa.StructArray.from_arrays([raw_text([b"a", b"caf\xe9"])], ["q"]),
+    "map": pa.MapArray.from_arrays([0, 1, 2], pa.array(["k", "k"]), raw_text([b"a", b"caf\xe9"])),
+}
+
+
+@pytest.mark.parametrize("column", TEXTS.values(), ids=TEXTS.keys())
+def test_text_that_is_not_utf8_is_refused_with_column_and_row(column: pa.Array) -> None:
+    definition = one("name", canonical(pa.schema([("name", column.type)])).field(0).type)
+    with pytest.raises(Invalid, match=r"column 'name' .*row 1,001 .*from 0.*UTF-8.*binary column"):
+        cast_batch(pa.record_batch({"name": column}), definition, first_row=1_000)
+    cast_batch(pa.record_batch({"name": column.slice(0, 1)}), definition)
+
+
+def test_plain_text_that_is_not_utf8_is_shown() -> None:
+    with pytest.raises(Invalid, match=r"caf\\xe9"):
+        cast_batch(pa.record_batch({"name": raw_text([b"caf\xe9" + b"a" * 1_000])}), one("name", pa.string()))
+
+
+def test_rows_of_stored_blocks_are_not_looked_at_again() -> None:
+    source = pa.array(["01J00000000000000000000010"]).dictionary_encode()
+    batch = pa.record_batch({"name": raw_text([b"caf\xe9"]), "_source": source})
+    assert cast_batch(batch, one("name", pa.string()), extra=("_source",)).num_rows == 1
 
 
 def test_a_cast_that_would_lose_digits_is_refused() -> None:
@@ -257,3 +291,33 @@ def test_two_thousand_columns_are_cast_and_adapted() -> None:
 def test_not_null_metadata_survives_evolution() -> None:
     after = evolve(define(pa.field("a", pa.int32(), False)), widen={"a": pa.int64()})
     assert after.schema.field("a").metadata[NOT_NULL] == b"true"
+
+
+@pytest.mark.parametrize("width", [pa.decimal32, pa.decimal64, pa.decimal128, pa.decimal256])
+def test_a_decimal_of_more_digits_than_its_type_has_is_refused_in_every_width(width: type) -> None:
+    column = long_decimals(["999.99", "99999.00"], width(5, 2))
+    definition = one("price", pa.decimal128(5, 2))
+    with pytest.raises(Invalid, match=r"column 'price' .*decimal128\(5, 2\)"):
+        cast_batch(pa.record_batch({"price": column}), definition)
+    fits = pa.record_batch({"price": column.slice(0, 1)})
+    assert cast_batch(fits, definition).to_pylist() == [{"price": Decimal("999.99")}]
+
+
+def test_a_decimal_of_too_many_digits_is_shown() -> None:
+    column = long_decimals(["999.99", "99999.00"], pa.decimal128(5, 2))
+    with pytest.raises(Invalid, match=r"column 'price' holds 99999\.00, which .*decimal128\(5, 2\)"):
+        cast_batch(pa.record_batch({"price": column}), one("price", column.type))
+
+
+def test_nested_decimals_are_checked_too() -> None:
+    inside = long_decimals(["1.00", "-99999.00"], pa.decimal128(5, 2))
+    column = pa.ListArray.from_arrays([0, 1, 2], inside)
+    with pytest.raises(Invalid, match=r"column 'prices' holds -99999\.00"):
+        cast_batch(pa.record_batch({"prices": column}), one("prices", pa.list_(pa.decimal128(5, 2))))
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("s"), pa.timestamp("s", "UTC")], ids=str)
+def test_seconds_that_cannot_be_stored_are_refused_with_column_and_value(kind: pa.DataType) -> None:
+    column = pa.array([0, 2**62], pa.int64()).cast(kind)
+    with pytest.raises(Invalid, match="column 'at' holds 4611686018427387904 seconds"):
+        cast_batch(pa.record_batch({"at": column}), one("at", kind))

@@ -91,6 +91,26 @@ def test_a_tagged_version_outlives_its_entries(bucket: MemoryBucket, log: Log, s
         log.at(40)
 
 
+def test_a_moment_whose_version_a_tag_pins_is_read_at_the_boundary_too(
+    bucket: MemoryBucket, log: Log, states: list
+) -> None:
+    for version in (40, 66):
+        write_checkpoint(bucket, states[version])
+    pins = Draft(tags={"q2": 40, "q3": 66})
+    log.commit(Planned(operation=Operation.TAG, commit=ulid(1), plan=pins))
+    collect(bucket, log, 66)
+    assert log.as_of(NOW + 65_000) == states[66]
+    assert log.as_of(NOW + 65_999) == states[66]
+    assert log.as_of(NOW + 66_000).version == 67
+    # Whether another version stood between an older one and the moment is not known any more.
+    for moment in (NOW + 39_000, NOW + 64_999):
+        with pytest.raises(VersionExpired, match="oldest version left is 67"):
+            log.as_of(moment)
+    log.commit(Planned(operation=Operation.UNTAG, commit=ulid(2), plan=Draft(tags={"q3": None})))
+    with pytest.raises(VersionExpired):
+        log.as_of(NOW + 65_000)
+
+
 def test_a_boundary_that_moves_meanwhile_expires_the_version(
     bucket: MemoryBucket, world: World, log: Log, states: list
 ) -> None:

@@ -206,6 +206,17 @@ def test_an_age_block_goes_once_its_sources_are_accounted_and_it_has_aged() -> N
     assert marks(merged(age=0.001), named=named) == {}
 
 
+def test_what_became_complete_under_a_partial_mark_waits_from_a_mark_of_its_own_once_it_is_accounted() -> (
+    None
+):
+    """Readers that list may have shown it until then, and what they were shown can be read for ``delete_delay``."""
+    complete = Dir(number=1, mark=MarkReason.PARTIAL, mark_age=9, meta_age=4)
+    assert due(complete, named=index(accounted=[1])) == {}
+    assert marks(complete, named=index(accounted=[1])) == {1: (Action.WITHDRAW, "partial")}
+    superseded = Dir(number=1, mark=MarkReason.SUPERSEDED, mark_age=5, meta_age=9)
+    assert due(superseded, named=index(accounted=[1])) != {}
+
+
 @pytest.mark.parametrize("accounted", [[], [1, 2]])
 @pytest.mark.parametrize("horizon", [None, 8, 9])
 def test_an_index_block_goes_only_at_or_below_the_horizon(accounted: list[int], horizon: int | None) -> None:

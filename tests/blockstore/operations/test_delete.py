@@ -27,7 +27,7 @@ from blockstore.lifecycle.mark import place_deletion
 from blockstore.names import object_key
 from blockstore.table import Table
 from blockstore.world import World
-from tests.blockstore.operations.lake import Lake, small_chunks, table_of
+from tests.blockstore.operations.lake import SCHEMA, Lake, small_chunks, table_of
 from tests.support.faulty import FaultyBucket
 from tests.support.index_data import NOW, Planned
 
@@ -109,6 +109,18 @@ class TestWhichRows:
         lake.open().delete("site = 'x'")
         lake.open().delete("site IS NULL")
         assert [number for _, number, _ in lake.plain()] == [2]
+
+    def test_by_a_label_of_the_tables_own_which_no_row_has_any_more(self) -> None:
+        """So that a delete whose answer was lost may be run again."""
+        table = bs.create(
+            "memory://own-label", schema=SCHEMA, labels={"site": "x"}, world=World.manual(seed=7)
+        )
+        table.append(table_of([("a", 1, None)]))
+        assert table.delete("site = 'x'").rows_removed == 1
+        again = table.delete("site = 'x'")
+        assert (again.rows_removed, again.version) == (0, None)
+        with pytest.raises(bs.Invalid, match="no column 'place'"):
+            table.delete("place = 'x'")
 
     def test_rows_of_reverted_writes_stay_hidden_when_their_block_is_rewritten(self, tmp_path: Path) -> None:
         lake = Lake()

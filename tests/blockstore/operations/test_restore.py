@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 import blockstore as bs
 from blockstore.format.marks import MarkReason
 from blockstore.index.change import Tag
+from blockstore.index.gc import collect
 from blockstore.lifecycle.mark import place_deletion
 from blockstore.operations.restore import TEMPORARY
 from blockstore.table import Table
@@ -243,6 +246,83 @@ class TestSafety:
         lake.open().tag("mine", version=2)
         lake.open().restore(version=2)
         assert (lake.plain(), tags(lake)) == (Counter([A]), {"mine": 2})
+
+    def test_a_person_s_tag_stays_whatever_its_name_begins_with(self) -> None:
+        """Earlier releases let such names be taken."""
+        lake = Lake()
+        lake.append(A)
+        lake.open().delete("true")
+        for name in (f"{TEMPORARY}point", TEMPORARY, f"{TEMPORARY}{lake.world.ids.ulid()}x"):
+            lake.open().log.commit(Tag(commit=lake.world.ids.ulid(), name=name, version=2))
+        before = tags(lake)
+        lake.open().restore(version=2)
+        assert (lake.plain(), tags(lake)) == (Counter([A]), before)
+
+    def test_the_name_of_a_pin_is_nobody_s_to_give(self) -> None:
+        lake = Lake()
+        lake.append(A)
+        before = contents(lake)
+        for name in (f"{TEMPORARY}point", f"{TEMPORARY}{lake.world.ids.ulid()}"):
+            with pytest.raises(bs.Invalid, match=r"_restore_.*restores.*another name"):
+                lake.open().tag(name)
+        assert contents(lake) == before
+        lake.open().tag("restore_point")
+        left = Tag(commit=lake.world.ids.ulid(), name=f"{TEMPORARY}{lake.world.ids.ulid()}", version=2)
+        lake.open().log.commit(left)
+        lake.open().untag(left.name)
+        assert tags(lake) == {"restore_point": 2}
+
+    def test_a_version_that_only_a_young_tag_keeps_is_read_and_not_restored_yet(self) -> None:
+        """Who decided to delete before the tag was there may still be deleting, for half a ``delete_delay``."""
+        lake = Lake()
+        lake.append(A)
+        lake.open().delete("true")
+        lake.world.clock.sleep(49 * 3600)
+        lake.open().tag("good", version=2)
+        tagged_s = lake.world.clock.now_ms() // 1000
+        collect(lake.open().log, lake.world)
+        before = contents(lake)
+        self.refused_until(lake, tagged_s + 24 * 3600, "on$")
+        assert contents(lake) == before
+        assert lake.plain(tag="good") == Counter([A])
+        lake.world.clock.sleep(24 * 3600)
+        assert lake.open().restore(tag="good", dry_run=True).brought_back
+        lake.open().restore(tag="good")
+        assert (lake.plain(), tags(lake)) == (Counter([A]), {"good": 2})
+
+    def test_a_tag_whose_entry_was_collected_is_as_old_as_the_oldest_left(self) -> None:
+        lake = Lake()
+        lake.append(A)
+        lake.open().alter(properties={"history_retention": "1h"})
+        lake.open().tag("good", version=2)
+        lake.open().delete("true")
+        for _ in range(2):
+            lake.world.clock.sleep(2 * 3600)
+            lake.append(B)
+            oldest_s = lake.world.clock.now_ms() // 1000 - 2 * 3600 - 1
+            collect(lake.open().log, lake.world)
+        self.refused_until(
+            lake, oldest_s + 24 * 3600, "on, unless more of the history is collected .*history_retention"
+        )
+
+    def refused_until(self, lake: Lake, moment_s: int, end: str) -> None:
+        moment = re.escape(datetime.fromtimestamp(moment_s, UTC).isoformat())
+        says = rf"version 2 .*'good'.*can be read now.*restored from {moment} {end}"
+        for dry_run in (True, False):
+            with pytest.raises(bs.VersionExpired, match=says):
+                lake.open().restore(tag="good", dry_run=dry_run)
+
+    @pytest.mark.parametrize("harm", ["marked", "meta gone"])
+    def test_a_dry_run_names_a_block_that_is_not_whole(self, harm: str) -> None:
+        lake = Lake()
+        ulid = lake.source(A)
+        lake.open().delete("true")
+        if harm == "marked":
+            place_deletion(lake.bucket, lake.world, ulid, MarkReason.MANUAL)
+        else:
+            lake.bucket.delete([f"{ulid}/meta.json"])
+        with pytest.raises(bs.NotFound, match=f"version 2 .* cannot be restored.*{ulid}"):
+            lake.open().restore(version=2, dry_run=True)
 
     def test_a_dry_run_changes_nothing(self) -> None:
         lake = Lake()

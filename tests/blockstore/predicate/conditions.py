@@ -16,22 +16,31 @@ SCHEMA = pa.schema(
         ("f", pa.float64()),
         ("g", pa.float32()),
         ("d", pa.decimal128(7, 2)),
+        ("w", pa.decimal128(38, 10)),
         ("s", pa.string()),
         ("t", pa.timestamp("us")),
         ("z", pa.timestamp("ms", tz="UTC")),
         ("day", pa.date32()),
         ("b", pa.bool_()),
+        ("raw", pa.binary()),
+        ("key", pa.binary(3)),
         (ODD, pa.int64()),
     ]
 )
 _EPOCH = datetime.datetime(2013, 1, 1)
 _FLOATS = st.sampled_from([0.0, -0.0, 1.5, -1.5, 3.0, float("nan"), float("inf"), float("-inf")])
+_WIDE = [
+    *("9999999999999999999999999999.9999999999", "1234567890123456789012345678.0123456789"),
+    *("1234567890123456789012345678.0123456788", "12345678901234567890.0000000001", "0", "0.0000000001"),
+]
+_SIGNED = [sign + number for number in _WIDE for sign in ("", "-")]
 _VALUES = {
     "i": st.integers(-3, 3),
     "u": st.sampled_from([0, 1, 254, 255]),
     "f": _FLOATS,
     "g": _FLOATS,
     "d": st.sampled_from([Decimal("-1.50"), Decimal("0.00"), Decimal("2.25"), Decimal("99999.99")]),
+    "w": st.sampled_from([Decimal(number) for number in _SIGNED]),
     "s": st.sampled_from(["", "a", "ab", "abc", "b", "Z", "ü", "a%", "a_b", "it's"]),
     "t": st.integers(-3, 3).map(lambda hours: _EPOCH + datetime.timedelta(hours=hours, microseconds=hours)),
     "z": st.integers(-3, 3).map(
@@ -39,6 +48,8 @@ _VALUES = {
     ),
     "day": st.integers(-2, 2).map(lambda days: (_EPOCH + datetime.timedelta(days=days)).date()),
     "b": st.booleans(),
+    "raw": st.sampled_from([b"", b"a", b"ab", b"\xff\x00", b"\\x61", "ü".encode()]),
+    "key": st.sampled_from([b"abc", b"a\x00c", b"\xff\x00\\"]),
     ODD: st.integers(-2, 2),
 }
 _NUMBERS = st.sampled_from(
@@ -54,10 +65,15 @@ _TIMES = st.sampled_from(
 )
 _LITERALS = {
     **dict.fromkeys(("i", "u", "f", "g", "d", ODD), _NUMBERS),
+    "w": st.sampled_from([form.format(number) for number in _SIGNED for form in ("{}", "'{}'")]),
     "s": st.sampled_from(["''", "'a'", "'ab'", "'abc'", "'ü'", "'zz'", "'it''s'"]),
     **dict.fromkeys(("t", "z"), st.one_of(_TIMES, st.just("'2013-01-01 02:00:00'"))),
     "day": _TIMES,
     "b": st.sampled_from(["TRUE", "FALSE"]),
+    "raw": st.sampled_from(
+        ["''", "'a'", r"'\x61'", r"'\xfF\x00'", r"'\x5Cx61'", "x'ff00'", "X'C3bc'", "x''"]
+    ),
+    "key": st.sampled_from(["'abc'", r"'a\x00c'", "x'ff005c'"]),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
-from decimal import Decimal
+from decimal import Context, Decimal
 
 import duckdb
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pytest
 import sqlglot
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from blockstore.errors import Invalid
 from blockstore.predicate import Predicate, between, parse, parse_filters, parse_weakened
@@ -54,6 +55,19 @@ def test_a_weakened_condition_keeps_all_rows_that_the_whole_one_keeps(
         assert not weaker.exact
         assert set(kept(whole, table)) <= set(kept(weaker, table))
     assert parse_weakened(condition, SCHEMA) == whole
+
+
+@given(st.text("0123456789", min_size=29, max_size=38), st.sampled_from([1, -1]), st.integers(0, 38))
+def test_a_number_of_38_digits_is_compared_in_all_of_them(text: str, sign: int, scale: int) -> None:
+    digits = sign * int(text)
+    number = Decimal(digits).scaleb(-scale, Context(prec=38))
+    schema = pa.schema([("w", pa.decimal128(38, scale))])
+    near = [one for one in (digits - 1, digits, digits + 1) if abs(one) < 10**38]
+    values = [Decimal(one).scaleb(-scale, Context(prec=38)) for one in near]
+    table = pa.table({"w": pa.array(values, schema.field("w").type)})
+    for written in (f"{number:f}", f"-({-digits}e-{scale})" if digits < 0 else f"({digits}e-{scale})"):
+        assert table.filter(parse(f"w = {written}", schema).expression).to_pylist() == [{"w": number}]
+    assert parse_filters([("w", "=", number)], schema) == parse(f"w = {number:f}", schema)
 
 
 def test_pruning_trusts_no_literal_that_engines_round() -> None:
@@ -132,6 +146,16 @@ def test_what_no_value_can_meet_keeps_nothing(condition: str) -> None:
         ("i = = 2", ["line 1", "column"]),
         ("s = 'open", ["cannot read the condition"]),
         ("b > 1", ["TRUE or FALSE"]),
+        *(
+            (f"raw = '{text}'", ["column 'raw' is binary", r"every other byte as \xNN"])
+            for text in ("ü", "a\\b", r"\x6", r"\X61", r"\\", r"\x6g", "a\\")
+        ),
+        ("raw = x'6'", ["found x'6'", "two hexadecimal digits a byte"]),
+        ("raw = x'6g'", ["cannot read the condition"]),
+        ("raw = 5", ["column 'raw' is binary", "a text in single quotes"]),
+        ("s = x'61'", ["column 's' is string", "a text in single quotes"]),
+        ("key < 'ab'", ["column 'key' is fixed_size_binary[3]", "3 bytes"]),
+        ("key BETWEEN 'abc' AND 'abcd'", ["column 'key' is fixed_size_binary[3]", "3 bytes"]),
     ],
 )
 def test_what_lies_outside_the_subset_is_refused_in_one_sentence(condition: str, parts: list[str]) -> None:
@@ -140,6 +164,25 @@ def test_what_lies_outside_the_subset_is_refused_in_one_sentence(condition: str,
     for part in parts:
         assert part in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("condition", "same"),
+    [
+        ("key = 'ab'", None),
+        ("key IN ('ab', 'abcd')", None),
+        ("key IN ('ab', 'abc')", "key = 'abc'"),
+        ("key <> 'ab'", "key IS NOT NULL"),
+        ("key NOT IN ('ab')", "key IS NOT NULL"),
+        ("key IS DISTINCT FROM 'ab'", "key IS NOT NULL OR key IS NULL"),
+    ],
+)
+def test_bytes_of_another_width_are_equal_to_none(condition: str, same: str | None) -> None:
+    table = pa.table({"key": pa.array([b"abc", b"abd", None], pa.binary(3))})
+    found = table.filter(parse(condition, table.schema).expression)
+    assert found == (
+        table.slice(0, 0) if same is None else table.filter(parse(same, table.schema).expression)
+    )
 
 
 def test_a_chain_of_thousands_is_read_or_refused_but_never_crashes() -> None:
