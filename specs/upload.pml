@@ -81,9 +81,6 @@ gone:                                  /* its chunk is gone, for ever; the rows 
     :: HOLDS(0) -> from = 0; goto elsewhere
     :: HOLDS(1) -> from = 1; goto elsewhere
     :: HOLDS(2) -> from = 2; goto elsewhere
-#if PLACES > 3
-    :: HOLDS(3) -> from = 3; goto elsewhere
-#endif
     :: else
     fi;
 #endif

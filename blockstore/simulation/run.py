@@ -15,6 +15,7 @@ from blockstore.care.marking import Marker, MarkKind
 from blockstore.format.definition import Definition
 from blockstore.format.properties import Properties
 from blockstore.index import log as index_log
+from blockstore.index.tags import TEMPORARY
 from blockstore.simulation.disasters import strike
 from blockstore.simulation.draw import Draw
 from blockstore.simulation.oracle.end import check_end, leftovers, outsider, quarantined
@@ -141,6 +142,7 @@ def _play(stage: Stage, processes: Sequence[Process], steps: int) -> None:
 def _peace(stage: Stage, processes: Sequence[Process]) -> None:
     stage.finishing = True
     stage.faults.on = False
+    stage.scheduler.peace = True
     for process in processes:
         process.stalled_until = process.silent_until = 0
 
@@ -151,7 +153,7 @@ def _tidy(stage: Stage, tenders: Sequence[Process]) -> None:
     if not tenders:
         return
     for _ in range(_ROUNDS):
-        _mark_quarantined(stage)
+        _do_a_persons_part(stage)
         left = leftovers(stage)
         if not left:
             return
@@ -167,9 +169,12 @@ def _tidy(stage: Stage, tenders: Sequence[Process]) -> None:
     raise Violation(f"after {_ROUNDS} rounds of cleaning there is still {'; '.join(left[:5])}")
 
 
-def _mark_quarantined(stage: Stage) -> None:
-    """What a person does with blocks that contradict themselves."""
+def _do_a_persons_part(stage: Stage) -> None:
+    """What a person does: has blocks removed that contradict themselves, and takes away the tags of restores that died."""
     table = outsider(stage)
+    if table.indexed:
+        for name in [one for one in table.log.state.tags if one.startswith(TEMPORARY)]:
+            table.untag(name)
     marker = Marker(
         bucket=stage.store, world=table.world, log=table.log_or_none, properties=table.definition.properties
     )

@@ -7,7 +7,7 @@ Rules:
 - A turn is handed from thread to thread; whoever holds it may touch everything here without a lock.
 - Simulated time moves by what requests take. When nobody could go on, it jumps to where somebody can.
 - Every so often a *night* comes: tasks that are between two operations rest, the others go on until they rest too (or
-  for so many steps: some are caught by it), and hours or days pass at once.
+  for so many steps: some are caught by it), and hours or days pass at once. In ``peace`` nobody is caught by one.
 - What was sent and not delivered yet (``later``) arrives when its time comes, whoever has died since.
 """
 
@@ -94,6 +94,7 @@ class Scheduler:
         self.steps = 0
         self.failure: BaseException | None = None
         self.nights = 0
+        self.peace = False
         self.tasks: list[Task] = []
         self.current: Task | None = None
         self.at_night: Callable[[], None] = lambda: None
@@ -232,7 +233,7 @@ class Scheduler:
             self._deliver()
             if self._evening is None and self._draw.chance(_NIGHT):
                 self.call_night()
-            if self._evening is not None and (self.steps >= self._evening or not self._at_work()):
+            if self._evening is not None and (self._is_late() or not self._at_work()):
                 self._night()
             now = self.now_ms
             ready = [
@@ -257,6 +258,10 @@ class Scheduler:
             assert self._favorite is not None
             return self._favorite
         return self._draw.choice(ready)
+
+    def _is_late(self) -> bool:
+        """Whether the night that was called comes now, whoever is at work."""
+        return not self.peace and self._evening is not None and self.steps >= self._evening
 
     def _at_work(self) -> bool:
         """Whether somebody is in the middle of an operation, and not stalled in it."""

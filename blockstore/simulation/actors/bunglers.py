@@ -6,10 +6,19 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from blockstore.errors import BlockstoreError, Conflict, Indeterminate, Invalid, NotFound, Unavailable
+from blockstore.errors import (
+    BlockCondemned,
+    BlockstoreError,
+    Conflict,
+    Indeterminate,
+    Invalid,
+    NotFound,
+    Unavailable,
+)
 from blockstore.format.block import Job
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
+from blockstore.index.tags import TEMPORARY
 from blockstore.simulation.actors.doors import met, open_table
 from blockstore.simulation.process import Process, Role
 from blockstore.simulation.rows import SCHEMA, batches_of
@@ -34,7 +43,8 @@ def bungle(process: Process, thread: int) -> None:
             answer = mistake(process, table)
         except expected as error:
             met(process, error)
-        except (Unavailable, Indeterminate) as error:
+        except (Unavailable, Indeterminate, BlockCondemned) as error:
+            # The store did not answer, or a machine fell asleep over an upload: no answer to the mistake yet.
             met(process, error)
         except BlockstoreError as error:
             raise Violation(f"{mistake.__name__} was told {error!r}, expected {expected.__name__}") from error
@@ -57,7 +67,11 @@ def tag_a_future_version(process: Process, table: Table) -> object:
 def tag_under_a_taken_name(process: Process, table: Table) -> object:
     """A name stands for one version; None where there is no tag to be taken."""
     state = table.log.poll()
-    others = [name for name, version in sorted(state.tags.items()) if version != state.version]
+    others = [
+        name
+        for name, version in sorted(state.tags.items())
+        if version != state.version and not name.startswith(TEMPORARY)
+    ]
     if not others:
         return None
     name = process.draw.choice(others)

@@ -40,6 +40,8 @@ class Directory:
     """Sizes by path."""
     meta: BlockMeta | None = None
     complete: bool = False
+    meta_ms: int = 0
+    """When meta.json was last written, by a copy of its PUT that came late as well."""
     marked_ms: int = 0
     reason: str = ""
 
@@ -71,6 +73,16 @@ class Directories:
             raise Violation(f"block {ulid} is named, and was never complete")
         return found
 
+    def lain_since_ms(self, write: int) -> int:
+        """Since when a complete block of the write has lain there as it is; 0 if none does."""
+        held = [
+            self.by_ulid[ulid].meta_ms
+            for source, one in self.write_of.items()
+            if one == write
+            for ulid in self.holders.get(source, ())
+        ]
+        return min(held, default=0)
+
     def changed(self, ulid: str, path: str, change: Changed) -> Directory:
         """Take note of a change; answers the directory, and its completeness as it is now."""
         directory = self.by_ulid.setdefault(ulid, Directory(ulid))
@@ -86,6 +98,8 @@ class Directories:
 
     def _put(self, directory: Directory, path: str, change: Changed) -> None:
         assert change.after is not None
+        if path == META:
+            directory.meta_ms = self._stage.scheduler.now_ms
         edited = change.before is not None and change.before != change.after
         if edited and directory.complete and path not in (*_MARKS, META):
             raise Violation(f"{change.key} was edited (R1)")

@@ -3,7 +3,8 @@
 Promises:
 - A snapshot by the index shows the rows of its version, and that is no older than the newest one when it was asked for.
 - A snapshot by listing shows those rows, and beside them whole writes that no entry of its version names, each once:
-  none that was refused, and every acknowledged one that is old enough to be ready.
+  none that was refused, and every acknowledged one that is old enough to be ready (R2: a copy of meta.json's PUT that
+  comes late makes the block wait once more).
 - What was read is what the snapshot says; a snapshot can be read until ``delete_delay`` after it was taken (R11, R10).
 """
 
@@ -53,7 +54,8 @@ class Snapshots:
         ripe = frozenset(
             number
             for number in self._judge.waiting
-            if (at := writes[number].acknowledged_ms) is not None and at + self._ripe_ms < now
+            if (at := writes[number].acknowledged_ms) is not None
+            and max(at, self._judge.directories.lain_since_ms(number)) + self._ripe_ms < now
         )
         return Look(now, 0 if history is None else history.latest.state.version, ripe)
 
