@@ -31,6 +31,9 @@ class Check(StrEnum):
     ENTRY = "entry"
     CHECKPOINT = "checkpoint"
     TAG = "tag"
+    """A tag's checkpoint, or a block that the tag names, is missing or damaged."""
+    VERSION = "version"
+    """A block that an older version names, and the newest does not, is missing or damaged."""
     BLOCK = "block"
     """A block's meta.json is missing or cannot be read."""
     FILE = "file"
@@ -54,6 +57,8 @@ class Check(StrEnum):
     STATISTICS = "statistics"
     TIME = "time"
     SOURCE = "source"
+    TEXT = "text"
+    """A value of a text column that is no UTF-8: what was written, so no other copy mends it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

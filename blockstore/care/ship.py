@@ -11,6 +11,8 @@ Invariants:
 - A block above the horizon is published; one at or below it is left to discovery, one at or below the floor is uploaded
   and reported to a person (protocol 3.6).
 - Only what is durable in the table, and written down as such, may be taken from the folder, and only when asked.
+- What was written down is compared with the table as it is now before it is believed (``shipped.py``).
+- Nothing is shipped to a place without a table, and nothing taken from the folder for one that is gone (``joining.py``).
 
 Works with create-if-absent or without: a store with PUT, GET and LIST has tables without an index.
 """
@@ -22,6 +24,8 @@ from dataclasses import dataclass, field, replace
 
 from blockstore.bucket.api import Bucket
 from blockstore.care.finished import FinishedBlocks
+from blockstore.care.joining import Joining
+from blockstore.care.shipped import Looked, look_at_lines
 from blockstore.care.shipper_state import Sent, ShipperState, load, save
 from blockstore.care.transfer import Advance, holds, patient, place, send_file, sizes_in
 from blockstore.errors import (
@@ -44,7 +48,7 @@ from blockstore.index.log import Log
 from blockstore.index.state import State
 from blockstore.lifecycle.listing import Directory, list_directories, look
 from blockstore.lifecycle.upload import finish_upload, in_time, resume, successor
-from blockstore.names import META
+from blockstore.names import META, SHIPPER_STATE
 from blockstore.operations.append import publish
 from blockstore.world import World
 
@@ -117,7 +121,11 @@ class _Pass:
 
     state: State | None
     held: Mapping[str, str] = field(default_factory=dict)
-    """Of a table without an index whose folder has no state: source to the block that holds it."""
+    """Of a table without an index whose folder has no state, or a wrong one: source to the block that holds it."""
+    looked: Looked = field(default_factory=Looked)
+    """What the table says of the state's lines."""
+    lost: frozenset[str] = frozenset()
+    """Blocks that are said to be shipped and are not there; a person decides whether they are shipped again."""
 
 
 class Shipper:
@@ -132,6 +140,7 @@ class Shipper:
         self._table = place(target)
         self._world = world
         self._log: Log | None = None
+        self._joining = Joining(self._bucket, world)
         self._remove = remove_shipped
 
     def waiting_bytes(self) -> int:
@@ -152,6 +161,7 @@ class Shipper:
         remembered = load(self._blocks.bucket)
         state = (remembered or ShipperState()).only(directories)
         known = self._look(finished, state, rebuild=remembered is None)
+        state = state.without(self._table, known.looked.gone - known.lost)
         shipped: list[ShippedBlock] = []
         refused: list[RefusedBlock] = []
         for ulid, directory in finished.items():
@@ -170,6 +180,8 @@ class Shipper:
                 state = state.with_sent(self._table, ulid, sent)
                 save(self._blocks.bucket, state)
                 shipped.append(block)
+            if ulid in known.lost:
+                refused.append(RefusedBlock(ulid=ulid, reason=_lost(sent)))
             if sent.late and not _was_adopted(ulid, known.state):
                 refused.append(RefusedBlock(ulid=ulid, reason=_too_late(sent), late=True))
         return ShipReport(
@@ -178,18 +190,38 @@ class Shipper:
             unfinished=tuple(
                 sorted(directories.keys() - finished.keys() - state.sent_to(self._table).keys())
             ),
-            removed=self._take_away(directories, state),
+            removed=self._take_away(
+                directories, state, known.looked.there.union(one.ulid for one in shipped)
+            ),
         )
 
     def _look(self, finished: Mapping[str, Directory], state: ShipperState, *, rebuild: bool) -> _Pass:
         log = self._log or Log(self._bucket, self._world)
         try:
             self._log = log.follow()
-        except NotFound:
+        except NotFound as error:
             self._log = None
             new = finished.keys() - state.sent_to(self._table).keys()
-            return _Pass(state=None, held=self._held(min(new)) if rebuild and new else {})
-        return _Pass(state=self._log.state)
+            if new or (self._remove and finished):
+                self._joining.begin(error)
+            looked = self._look_at_lines(state, None)
+            wanted = looked.gone | (new if rebuild else set())
+            held = self._held(min(wanted)) if wanted else {}
+            lost = frozenset(ulid for ulid in looked.gone if not held.keys() >= {*self._sources(ulid)})
+            return _Pass(state=None, held=held, looked=looked, lost=lost)
+        looked = self._look_at_lines(state, self._log.state)
+        return _Pass(state=self._log.state, looked=looked, lost=looked.gone & looked.forgotten)
+
+    def _look_at_lines(self, state: ShipperState, index: State | None) -> Looked:
+        lines = state.sent_to(self._table)
+        return look_at_lines(self._bucket, self._world, lines, self._sources, index, removing=self._remove)
+
+    def _sources(self, ulid: str) -> tuple[str, ...]:
+        """The sources of a block of the folder; its own name where they cannot be read."""
+        try:
+            return load_meta(self._blocks.reader, ulid).sources
+        except Corrupt:
+            return (ulid,)
 
     def _held(self, oldest: str) -> Mapping[str, str]:
         """Who in a table without an index holds which source, among blocks that can hold one from ``oldest`` on."""
@@ -238,7 +270,14 @@ class Shipper:
                 f"block {meta.ulid} is a transaction's and visible by its index entry only, which is not in this folder: copy "
                 "the table it belongs to with 'blockstore replicate', or write its rows again"
             )
-        if state is not None and state.definition.id_of(meta.schema) is None:
+        if state is None:
+            contradiction = self._joining.why_not(meta.schema)
+            if contradiction is not None:
+                raise Invalid(
+                    f"block {meta.ulid} contradicts the blocks in {self._bucket.url}: {contradiction}; build it again under the "
+                    "table's definition (--like), or ship it to another table"
+                )
+        elif state.definition.id_of(meta.schema) is None:
             raise Invalid(
                 f"block {meta.ulid} has a schema that the table does not know, expected one of the "
                 f"{len(state.definition.schemas)} of its definition: build it again under the table's (--like), or alter the "
@@ -295,12 +334,14 @@ class Shipper:
 
         self._world.pool.map(send, meta.files)
 
-    def _take_away(self, directories: Mapping[str, Directory], state: ShipperState) -> tuple[str, ...]:
+    def _take_away(
+        self, directories: Mapping[str, Directory], state: ShipperState, durable: frozenset[str]
+    ) -> tuple[str, ...]:
         """Delete from the folder what is durable in the table, if asked."""
         if not self._remove:
             return ()
         sent = state.sent_to(self._table)
-        gone = tuple(ulid for ulid in directories if ulid in sent and not sent[ulid].late)
+        gone = tuple(ulid for ulid in directories if ulid in durable and not sent[ulid].late)
         for ulid in gone:
             self._blocks.take_away(directories[ulid])
         save(self._blocks.bucket, state.only(directories.keys() - set(gone)))
@@ -321,6 +362,14 @@ def _holder(meta: BlockMeta, known: _Pass) -> str | None:
 def _was_adopted(ulid: str, state: State | None) -> bool:
     """Whether a person has let a late block in."""
     return state is not None and bool(state.accounted.held([ulid]))
+
+
+def _lost(sent: Sent) -> str:
+    return (
+        f"block {sent.lies_as} was shipped and is not in the table now, nor is it known that others hold its rows: if the table "
+        f"was lost, delete {SHIPPER_STATE} in the folder, and what the table lacks is shipped again; if the block was removed "
+        "there on purpose, delete it here"
+    )
 
 
 def _too_late(sent: Sent) -> str:

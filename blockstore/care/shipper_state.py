@@ -53,6 +53,11 @@ class ShipperState:
         """The state once a block is durable in a table."""
         return replace(self, tables={**self.tables, table: {**self.sent_to(table), ulid: sent}})
 
+    def without(self, table: str, ulids: Collection[str]) -> ShipperState:
+        """The state without these lines of a table."""
+        kept = {ulid: sent for ulid, sent in self.sent_to(table).items() if ulid not in ulids}
+        return replace(self, tables={**self.tables, table: kept}) if ulids else self
+
     def only(self, there: Collection[str]) -> ShipperState:
         """The state without blocks that are not in the folder any more."""
         kept = {

@@ -11,26 +11,40 @@ A reader stops at the first damaged object, as it must (protocol 3.5); this look
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from blockstore.bucket.api import ReadBucket
 from blockstore.errors import BoundaryLost, Corrupt, ObjectMissing, Unavailable
+from blockstore.format.block import BlockMeta
 from blockstore.index.added import AddedBlock
 from blockstore.index.boundary import Boundary
 from blockstore.index.checkpoint import decode_checkpoint, encode_checkpoint
 from blockstore.index.entry import Entry
 from blockstore.index.fold import fold
 from blockstore.index.read import IndexReader
+from blockstore.index.rows import LiveBlock
 from blockstore.index.state import State
 from blockstore.names import BOUNDARY, checkpoint_key, entry_key
 from blockstore.world import World
 
-__all__ = ["Survey", "read_checkpoint", "survey"]
+__all__ = ["REPAIR", "Removed", "Survey", "read_checkpoint", "slim", "state_at", "survey"]
 
+REPAIR = "repair"
+"""The reason in an entry by which a repair replaced damaged blocks."""
 _RESTARTS = 5
 _PAGE = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """A block that the fold saw go."""
+
+    block: LiveBlock
+    """Without statistics."""
+    entry: int
+    by_repair: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +75,8 @@ class Survey:
     """The state as far as the entries can be followed."""
     later: tuple[Entry, ...]
     """Readable entries above ``state``, oldest first."""
+    removed: Mapping[str, Removed] = field(default_factory=dict)
+    """Blocks that a version above the boundary names and a later one does not, by their last removal."""
 
     @property
     def added_later(self) -> Mapping[str, AddedBlock]:
@@ -101,6 +117,9 @@ class _Look:
     state: State | None = None
     reached: State | None = None
     later: list[Entry] = field(default_factory=list)
+    removed: dict[str, Removed] = field(default_factory=dict)
+    named_from: int | None = None
+    """Blocks that an entry from here on removes are named by the version before it (R8); None: that is not known."""
 
 
 def survey(
@@ -121,6 +140,33 @@ def survey(
     )
 
 
+def state_at(bucket: ReadBucket, world: World, found: Survey, version: int) -> State | None:
+    """The state of a version above the boundary, folded from the checkpoint before it; None where something on the way is
+    missing or damaged."""
+    if found.boundary is None:
+        return None
+    before = [one for one in found.checkpoints if one < version and one not in found.bad_checkpoints]
+    try:
+        state = read_checkpoint(bucket, before[-1]) if before else State.EMPTY
+        if not before and found.boundary:
+            return None
+        reader = IndexReader(bucket, world, Boundary(bucket, world))
+        for start in range(state.version + 1, version + 1, _PAGE):
+            page = range(start, min(start + _PAGE, version + 1))
+            for entry, data in zip(page, reader.get_all(page), strict=True):
+                if data is None:
+                    return None
+                state = fold(state, reader.decode(data, entry))
+    except Corrupt:
+        return None
+    return state
+
+
+def slim(meta: BlockMeta) -> BlockMeta:
+    """The same without statistics, of which thousands would fill the memory."""
+    return replace(meta, files=tuple(replace(file, columns={}) for file in meta.files))
+
+
 def read_checkpoint(bucket: ReadBucket, version: int) -> State:
     """The state that a checkpoint holds, all of it decoded. Raises Corrupt, also where it is missing."""
     try:
@@ -139,6 +185,7 @@ def _survey(bucket: ReadBucket, world: World, every: bool, advance: Callable[[fl
     checkpoints = reader.checkpoints(boundary or 0)
     look = _Look()
     if boundary is not None:
+        look.named_from = boundary + 2
         look.state = State.EMPTY if boundary == 0 else None
         compared = set(checkpoints if every else checkpoints[-1:])
         followed: Iterable[int] = entries
@@ -164,6 +211,7 @@ def _survey(bucket: ReadBucket, world: World, every: bool, advance: Callable[[fl
         base=look.base,
         state=look.reached,
         later=tuple(look.later),
+        removed=look.removed,
     )
 
 
@@ -239,11 +287,23 @@ def _step(reader: IndexReader, entry: int, data: bytes, look: _Look) -> None:
     if look.state is None or look.state.version != entry - 1:
         look.later.append(decoded)
         return
+    before = look.state
     try:
         look.state = look.reached = fold(look.state, decoded)
+        if look.named_from is not None and entry >= look.named_from:
+            look.removed.update(_removed(before, decoded))
     except Corrupt as error:
         look.damaged[entry] = str(error)
         look.later.append(decoded)
+
+
+def _removed(before: State, entry: Entry) -> Iterator[tuple[str, Removed]]:
+    by_repair = entry.parameters.get("reason") == REPAIR
+    for ulid in entry.remove:
+        block = before.blocks.get(ulid)
+        if block is not None:
+            found = replace(block, meta=slim(block.meta))
+            yield ulid, Removed(block=found, entry=entry.id, by_repair=by_repair)
 
 
 def _compare(bucket: ReadBucket, state: State, look: _Look) -> None:

@@ -3,7 +3,8 @@
 Rules:
 - Only rows of sources that the index does not account for are taken in; those of others are in the table already. What
   lies at or below the floor may have been forgotten: that is why a person decides.
-- Exactly once: the old block is marked first, and the mark names the new one; whoever adopts again goes on with that name.
+- Exactly once: the old block is marked first, and the mark names the new one; whoever adopts it again, or another copy of the
+  same write, goes on with that name. A block of whose rows only some were adopted is refused.
 - Columns are those of the schema that the definition knows; of one that it does not know they are matched by name, as an
   append's, and one too many or too few is refused before anything is marked.
 - The old block is then the compactor's to remove.
@@ -18,6 +19,7 @@ from blockstore.care.repair.target import Target
 from blockstore.care.repair.writing import PRODUCER
 from blockstore.care.verify.examine import examine, list_directory
 from blockstore.errors import Conflict
+from blockstore.format.block import BlockMeta
 from blockstore.format.marks import DeletionMark, MarkReason
 from blockstore.format.schema import cast_batch, deserialize
 from blockstore.lifecycle.mark import place_deletion
@@ -39,7 +41,7 @@ def adopt(target: Target, files: GoodFiles) -> AppendedBlock:
     cast_batch(pa.RecordBatch.from_pylist([], schema=schema), target.definition)
     options = WriteOptions(
         labels=dict(old.labels),
-        resume=_new_name(target, old.ulid),
+        resume=_new_name(target, old, accounted),
         producer=PRODUCER,
         message=f"adopted from block {old.ulid}",
     )
@@ -49,11 +51,12 @@ def adopt(target: Target, files: GoodFiles) -> AppendedBlock:
     return writer.finish()
 
 
-def _new_name(target: Target, ulid: str) -> str:
+def _new_name(target: Target, old: BlockMeta, accounted: frozenset[str]) -> str:
     """The name under which the rows are written, remembered by the old block's mark."""
+    ulid = old.ulid
     mark = _mark(target, ulid)
     if mark is None:
-        name = target.world.ids.ulid()
+        name = _adopted_copy(target, old, accounted) or target.world.ids.ulid()
         place_deletion(
             target.bucket, target.world, ulid, MarkReason.MANUAL, f"{_DETAILS}{name}", superseded_by=name
         )
@@ -67,6 +70,28 @@ def _new_name(target: Target, ulid: str) -> str:
             f"(blockstore mark {target.bucket.url} {ulid} --deletion --remove), then adopt it"
         )
     return mark.superseded_by
+
+
+def _adopted_copy(target: Target, old: BlockMeta, accounted: frozenset[str]) -> str | None:
+    """The name under which another block's rows of the same sources were adopted. Raises Conflict where it is a part of
+    them: nobody can say which rows are left."""
+    state = target.access.log.state
+    wanted = frozenset(old.sources) - accounted
+    for ulid, found in target.catalog.sync(skip=lambda ulid: ulid in state.blocks).found.items():
+        sources = frozenset((ulid,) if found.meta is None else found.meta.sources) - accounted
+        if ulid == old.ulid or found.mark is not MarkReason.MANUAL or sources.isdisjoint(wanted):
+            continue
+        mark = _mark(target, ulid)
+        if mark is None or mark.superseded_by is None or not mark.details.startswith(_DETAILS):
+            continue
+        if sources != wanted:
+            raise Conflict(
+                f"block {old.ulid} shares sources with block {ulid}, whose rows were adopted as block {mark.superseded_by}: "
+                f"taking it in would count them twice; revert {mark.superseded_by} first, and withdraw the mark of {ulid}, if "
+                "this one is the better copy"
+            )
+        return mark.superseded_by
+    return None
 
 
 def _mark(target: Target, ulid: str) -> DeletionMark | None:

@@ -8,23 +8,25 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from blockstore.bucket.api import Bucket, ReadBucket
 from blockstore.care.finding import Check, Finding, Severity
+from blockstore.care.kept import KeptBlock, kept_blocks
 from blockstore.care.repair.by_age import unchosen
 from blockstore.care.repair.copies import Copies, GoodFiles
+from blockstore.care.repair.put_back import PutBack, look_for
 from blockstore.care.repair.target import Target
-from blockstore.care.survey import Survey, survey
+from blockstore.care.survey import Survey, state_at, survey
 from blockstore.care.verify import verify
 from blockstore.care.verify.block import check_block
 from blockstore.care.verify.index import check_index, check_tags
 from blockstore.errors import Invalid, NotFound
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.index.state import State
-from blockstore.names import is_ulid, parse_checkpoint
+from blockstore.names import META, is_ulid, parse_checkpoint
 from blockstore.world import World
 
 __all__ = ["RepairPlan", "Step", "StepKind", "Wishes", "plan_repair"]
@@ -55,6 +57,8 @@ class StepKind(StrEnum):
     """Upload a block again that no entry names, its good rows under a new name."""
     ADOPT = "adopt"
     """Take in, as a new write, a block that came too late."""
+    PUT_BACK = "put back"
+    """Copy lost objects of a block that only a tag or an older version names from the replica."""
     RAISE = "raise"
     """Upload an earlier repair again that the cover does not choose."""
     PERSON = "person"
@@ -95,9 +99,11 @@ class Step:
     version: int | None = None
     """For a checkpoint: its version."""
     state: State | None = field(default=None, repr=False, compare=False)
-    """For a checkpoint: what it shall hold, where the entries told while they were looked at."""
+    """For a checkpoint: what it shall hold, by the entries."""
     files: GoodFiles | None = field(default=None, repr=False, compare=False)
     """For a block: its good bytes."""
+    put_back: PutBack | None = field(default=None, repr=False, compare=False)
+    """For a block that only a tag or an older version names: what it lacks."""
 
     @property
     def acts(self) -> bool:
@@ -137,7 +143,11 @@ def plan_repair(bucket: Bucket, world: World, target: Target | None, wishes: Wis
         ]
         return RepairPlan(url=bucket.url, steps=tuple(steps))
     planner = _Planner(
-        target=target, wishes=wishes, copies=Copies(bucket=bucket, replica=wishes.replica), index=index
+        target=target,
+        wishes=wishes,
+        copies=Copies(bucket=bucket, replica=wishes.replica),
+        index=index,
+        kept=kept_blocks(bucket, index),
     )
     if wishes.named:
         steps += planner.named()
@@ -156,12 +166,19 @@ def _index_steps(bucket: ReadBucket, world: World, index: Survey) -> Iterator[St
             yield Step(kind=StepKind.CHECKPOINT, object=str(version), version=version, state=state, what=what)
     for finding in check_tags(bucket, world, index, bucket.url):
         pinned = parse_checkpoint(finding.object)
-        if pinned is not None and index.boundary is not None and pinned > index.boundary:
-            if pinned not in index.folded:
-                what = (
-                    f"write checkpoint {pinned}, which a tag pins, from the entries up to it: {finding.what}"
-                )
-                yield Step(kind=StepKind.CHECKPOINT, object=str(pinned), version=pinned, what=what)
+        if pinned in index.folded:
+            continue  # it is among those above
+        kept = pinned is not None and index.boundary is not None and pinned > index.boundary
+        state = state_at(bucket, world, index, pinned) if pinned is not None and kept else None
+        if state is not None:
+            what = f"write checkpoint {pinned}, which a tag pins, from the entries up to it: {finding.what}"
+            yield Step(kind=StepKind.CHECKPOINT, object=str(pinned), version=pinned, state=state, what=what)
+        elif kept:
+            yield Step(
+                kind=StepKind.PERSON,
+                object=finding.object,
+                what=f"{finding.what}; the entries up to it do not tell any more what it held: restore it from a copy, or untag",
+            )
         else:
             yield _for_person(finding)
 
@@ -172,10 +189,14 @@ class _Planner:
     wishes: Wishes
     copies: Copies
     index: Survey
+    kept: Mapping[str, KeptBlock]
 
     def named(self) -> Iterator[Step]:
         """The blocks that the person named."""
         for ulid in self.wishes.blocks:
+            if ulid in self.kept:
+                yield self._put_back(self.kept[ulid])
+                continue
             findings = list(check_block(self.target.bucket, self.target.world, self._state, ulid))
             if not any(one.check in _IN_BLOCK for one in findings):
                 told = (
@@ -197,12 +218,18 @@ class _Planner:
             properties=None if self.target.log is not None else self.target.definition.properties,
         )
         damaged: dict[str, list[Finding]] = {}
+        lost: dict[str, KeptBlock] = {}
         for finding in report:
             hurts = finding.severity is not Severity.NOTE
             if finding.block is not None and finding.check in _IN_BLOCK and hurts:
                 damaged.setdefault(finding.block, []).append(finding)
+            elif finding.block is not None and finding.block in self.kept:
+                if hurts:
+                    lost[finding.block] = self.kept[finding.block]
             elif finding.check not in (Check.CHECKPOINT, Check.TAG):
                 yield _for_person(finding)
+        for block in lost.values():
+            yield self._put_back(block)
         for ulid, findings in damaged.items():
             yield self._mend(ulid, findings)
         if self.target.log is None:
@@ -240,6 +267,12 @@ class _Planner:
         if live is None and self.target.log is not None and meta.visible_by is VisibleBy.INDEX:
             what = f"no entry ever named it, and only one could show it: {told}; leave it to the compactor"
             return Step(kind=StepKind.PERSON, object=ulid, what=what)
+        if live is None and self._is_late(meta):
+            what = (
+                f"it lies at or below the floor, and so would a copy of it: {told}; if its rows are wanted, "
+            )
+            what += f"blockstore repair {self.target.bucket.url} --adopt {ulid} --from REPLICA, or mark it for deletion"
+            return Step(kind=StepKind.PERSON, object=ulid, what=what)
         files = self.copies.files(meta)
         if files.lost and not self.wishes.drop_damaged:
             return Step(kind=StepKind.PERSON, object=ulid, what=f"{_lost(files)}: {told}; {_elsewhere(ulid)}")
@@ -250,10 +283,31 @@ class _Planner:
         what = f"replace it by a copy of its rows, {how} ({told})"
         return Step(kind=kind, object=ulid, what=what, rows_lost=files.rows_lost, files=files)
 
+    def _put_back(self, block: KeptBlock) -> Step:
+        """Put back the lost objects of a block that the newest version does not name."""
+        ulid = block.meta.ulid
+        found = look_for(block.meta, self.target.definition, self.target.bucket, self.wishes.replica)
+        lacking = [*(file.path for file in found.files), *([META] if found.meta else [])]
+        lost = f"{', '.join(found.lost[:3])}{' …' if len(found.lost) > 3 else ''} of it {'is' if len(found.lost) == 1 else 'are'} lost"
+        if not lacking:
+            what = (
+                f"{block.who} names it, and {lost}; name a replica that has it (--from URL); without one {block.instead}"
+                if found.lost
+                else "nothing to mend: everything of it is as it was written"
+            )
+            return Step(kind=StepKind.PERSON, object=ulid, what=what)
+        what = f"put back {', '.join(lacking[:3])}{' …' if len(lacking) > 3 else ''} from the replica: {block.who} names it"
+        what += f"; {lost}" if found.lost else ""
+        return Step(kind=StepKind.PUT_BACK, object=ulid, what=what, put_back=found)
+
     def _is_superseded(self, meta: BlockMeta) -> bool:
         if self._state is not None:
             return len(self._state.accounted.held(meta.sources)) == len(meta.sources)
         return False
+
+    def _is_late(self, meta: BlockMeta) -> bool:
+        """Whether the index refuses it, under whatever name it is uploaded again."""
+        return self._state is not None and any(map(self._state.below_floor, (meta.ulid, *meta.sources)))
 
     def _adopt(self, ulid: str) -> Step:
         if self._state is None:

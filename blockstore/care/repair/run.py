@@ -14,7 +14,8 @@ from blockstore.care.repair.by_age import Mended, mend, raise_above
 from blockstore.care.repair.plan import RepairPlan, Step, StepKind
 from blockstore.care.repair.target import Target
 from blockstore.care.repair.writing import upload_in_place_of
-from blockstore.errors import BlockstoreError, Conflict, Corrupt, NotFound
+from blockstore.care.survey import REPAIR
+from blockstore.errors import AccessDenied, BlockstoreError, Conflict, Corrupt, Invalid, NotFound
 from blockstore.index.checkpoint import encode_checkpoint
 from blockstore.names import checkpoint_key
 from blockstore.operations.append import publish
@@ -40,7 +41,8 @@ class Done:
 def carry_out(
     bucket: Bucket, target: Target | None, plan: RepairPlan, *, wait: bool = False
 ) -> Iterator[Done]:
-    """Take every step of the plan that acts. What the table had changed meanwhile is told, and the others go on.
+    """Take every step of the plan that acts. One that is refused, or that the table had changed for meanwhile, is told, and
+    the others go on.
 
     Raises Unavailable, Indeterminate and AccessDenied, after which the repair is run again.
     """
@@ -49,14 +51,19 @@ def carry_out(
             continue
         try:
             yield _carry_out(bucket, target, step, wait=wait)
-        except (Conflict, NotFound, Corrupt) as error:
+        except AccessDenied:
+            raise  # it would meet every step alike
+        except (Conflict, NotFound, Corrupt, Invalid) as error:
             yield Done(step=step, told=_failed(error), failed=True)
 
 
 def _carry_out(bucket: Bucket, target: Target | None, step: Step, *, wait: bool) -> Done:
     if step.kind is StepKind.CHECKPOINT:
-        return _checkpoint(bucket, target, step)
+        return _checkpoint(bucket, step)
     assert target is not None, "only a table that can be opened has steps on its blocks"
+    if step.put_back is not None:
+        objects = step.put_back.carry_out(bucket)
+        return Done(step=step, told=f"{objects:,} objects are put back", ulid=step.object)
     assert step.files is not None, "a step on a block has its files"
     if step.kind is StepKind.REWRITE:
         return _rewrite(target, step)
@@ -74,15 +81,11 @@ def _carry_out(bucket: Bucket, target: Target | None, step: Step, *, wait: bool)
     return _by_age(step, mend(target, step.files, wait=wait))
 
 
-def _checkpoint(bucket: Bucket, target: Target | None, step: Step) -> Done:
+def _checkpoint(bucket: Bucket, step: Step) -> Done:
     assert step.version is not None, "a checkpoint has a version"
-    state = step.state
-    if state is None:
-        assert target is not None, "a tag's checkpoint is told by an index that can be read"
-        assert target.log is not None, "only an index has tags"
-        state = target.log.at(step.version)
+    assert step.state is not None, "and what the entries say of it"
     # Its content is a function of the version alone, and what lies there is missing or garbage: it may be replaced.
-    bucket.put(checkpoint_key(step.version), encode_checkpoint(state))
+    bucket.put(checkpoint_key(step.version), encode_checkpoint(step.state))
     return Done(step=step, told=f"{checkpoint_key(step.version)} is written", version=step.version)
 
 
@@ -94,7 +97,7 @@ def _rewrite(target: Target, step: Step) -> Done:
         target.access,
         [step.object],
         rows=lambda block: files.rows(schema, block.excepted),
-        reason="repair",
+        reason=REPAIR,
         message=f"repair of block {step.object}"
         + (f", {files.rows_lost:,} rows lost" if files.rows_lost else ""),
     )
@@ -130,4 +133,5 @@ def _by_age(step: Step, done: Mended) -> Done:
 
 
 def _failed(error: BlockstoreError) -> str:
-    return f"not done, the table has changed since it was looked at: {error}"
+    why = "" if isinstance(error, Invalid) else ", the table has changed since it was looked at"
+    return f"not done{why}: {error}"

@@ -2,7 +2,11 @@
 
 Rules (format, "chunks" and "statistics"): the bytes have the SHA-256, the file has the rows and the schema, with the
 field ids; rows are in the order of the sort key; bounds hold every value, nulls and NaNs are counted right; times lie
-in the block's range; ``_source`` names sources of the block only, and every block of level 2 and more carries it.
+in the block's range; ``_source`` names sources of the block only, and every block of level 2 and more carries it; text
+is UTF-8.
+
+Arrow is given files of its own, and reads them in the caller's thread: a thread of Arrow's may drop the last bytes that Python
+owns when the interpreter is already ending, which aborts the process.
 """
 
 from __future__ import annotations
@@ -13,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,6 +24,7 @@ import pyarrow.parquet as pq
 from blockstore.bucket.api import ReadBucket
 from blockstore.care.finding import Check
 from blockstore.care.verify.contents import Contents
+from blockstore.care.verify.texts import Texts
 from blockstore.errors import Corrupt, ObjectMissing
 from blockstore.format.block import BlockMeta, ChunkFile
 from blockstore.format.fields import RESERVED, field_id
@@ -41,6 +45,8 @@ class Problem:
 
     check: Check
     what: str
+    source: str | None = None
+    """The write with which it came, where that is known."""
 
     @classmethod
     def of_hash(cls) -> Problem:
@@ -80,21 +86,23 @@ def in_order(pieces: Sequence[pa.Table], sort_by: Sequence[str]) -> bool:
 
 
 @contextmanager
-def _copied(bucket: ReadBucket, key: str, file: ChunkFile) -> Iterator[tuple[BinaryIO | None, str]]:
+def _copied(bucket: ReadBucket, key: str, file: ChunkFile) -> Iterator[tuple[pa.NativeFile | None, str]]:
     """A local stream of the object and its SHA-256; None where it has another size."""
     path = bucket.path_of(key)
     if path is None:
-        with tempfile.TemporaryFile(prefix="blockstore-verify-") as copy:
+        with tempfile.NamedTemporaryFile(prefix="blockstore-verify-") as copy:
             digest = hashlib.sha256()
             size = 0
             while piece := bucket.get_range(key, size, _PIECE):
                 digest.update(piece)
                 copy.write(piece)
                 size += len(piece)
-            yield (copy if size == file.bytes else None), digest.hexdigest()
+            copy.flush()
+            with pa.OSFile(copy.name) as stream:
+                yield (stream if size == file.bytes else None), digest.hexdigest()
         return
     try:
-        stream = open(path, "rb")  # noqa: SIM115
+        stream = pa.OSFile(path)
     except FileNotFoundError:
         raise ObjectMissing(f"{key} is missing") from None
     with stream:
@@ -102,10 +110,10 @@ def _copied(bucket: ReadBucket, key: str, file: ChunkFile) -> Iterator[tuple[Bin
         yield (stream if stream.tell() == file.bytes else None), sha256
 
 
-def _parsed(stream: BinaryIO, meta: BlockMeta, file: ChunkFile) -> ChunkLook:
+def _parsed(stream: pa.NativeFile, meta: BlockMeta, file: ChunkFile) -> ChunkLook:
     try:
         stream.seek(0)
-        with pq.ParquetFile(stream) as parquet:
+        with pq.ParquetFile(stream, pre_buffer=False) as parquet:
             problem = _shape(parquet, meta, file)
             if problem is not None:
                 return ChunkLook(problems=(problem,))
@@ -156,21 +164,28 @@ def _described(schema: pa.Schema) -> tuple[str, ...]:
 def _rows(parquet: pq.ParquetFile, meta: BlockMeta, file: ChunkFile) -> ChunkLook:
     names = [name for name in parquet.schema_arrow.names if name in RESERVED]
     schema = with_reserved(deserialize(meta.schema), names)
-    contents = Contents(meta, file, schema)
+    contents, texts = Contents(meta, file, schema), Texts(meta, schema)
     first: pa.Table | None = None
     last: pa.Table | None = None
     torn = False
     at = 0
     problems: list[Problem] = []
+    sort_by = meta.sort_by
+    strange = next((name for name in sort_by if name not in schema.names), None)
+    if strange is not None:
+        sort_by = ()
+        what = f"has no column {strange!r}, by which its block says that it is sorted"
+        problems.append(Problem(check=Check.ORDER, what=what))
     for batch in parquet.iter_batches(batch_size=_BATCH_ROWS, use_threads=False):
         rows = adapt(pa.Table.from_batches([batch]), schema)
         contents.add(rows)
-        if meta.sort_by and not torn:
-            torn = not in_order([rows] if last is None else [last, rows], meta.sort_by)
+        texts.add(rows)
+        if sort_by and not torn:
+            torn = not in_order([rows] if last is None else [last, rows], sort_by)
             if torn:
-                what = f"is not sorted by {', '.join(meta.sort_by)}: rows {at:,} to {at + rows.num_rows:,} are out of order"
+                what = f"is not sorted by {', '.join(sort_by)}: rows {at:,} to {at + rows.num_rows:,} are out of order"
                 problems.append(Problem(check=Check.ORDER, what=what))
-        if meta.sort_by and rows.num_rows:
+        if sort_by and rows.num_rows:
             first = rows.slice(0, 1) if first is None else first
             last = rows.slice(rows.num_rows - 1)
         at += rows.num_rows
@@ -178,4 +193,5 @@ def _rows(parquet: pq.ParquetFile, meta: BlockMeta, file: ChunkFile) -> ChunkLoo
         problems += [Problem(check=check, what=what) for check, what in contents.problems()]
     except Corrupt as error:
         problems.append(Problem(check=Check.STATISTICS, what=str(error)))
+    problems += [Problem(check=Check.TEXT, what=one.what, source=one.source) for one in texts.problems()]
     return ChunkLook(problems=tuple(problems), first=first, last=last)

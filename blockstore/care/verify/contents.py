@@ -30,9 +30,9 @@ class Contents:
         self._meta = meta
         self._file = file
         self._schema = schema
-        self._tallies = {
-            name: Tally() for name in {*file.columns, *([meta.time_column] if meta.time_column else [])}
-        }
+        counted = {*file.columns, *([meta.time_column] if meta.time_column else [])}
+        # A name that was damaged is no column of the rows: it is told, and the others are looked at.
+        self._tallies = {name: Tally() for name in counted.intersection(schema.names)}
         self._sources = frozenset(meta.sources)
         self._strange: str | None = None
         self._unnamed = 0
@@ -55,6 +55,9 @@ class Contents:
     def problems(self) -> Iterator[tuple[Check, str]]:
         """What was wrong. Raises Corrupt where a bound is no value of its column's type."""
         for name, stats in self._file.columns.items():
+            if name not in self._tallies:
+                yield Check.STATISTICS, f"has statistics of a column {name!r}, which it does not have"
+                continue
             for what in _outside(stats, self._tallies[name], self._schema.field(name).type):
                 yield Check.STATISTICS, f"column {name!r}: {what}"
         yield from self._times()
@@ -68,13 +71,19 @@ class Contents:
 
     def _add_sources(self, column: pa.ChunkedArray) -> None:
         self._unnamed += column.null_count
-        for source in pc.unique(column).to_pylist():
+        found = pc.unique(column)
+        # As bytes: in a damaged chunk it may be no text.
+        for data in (found.dictionary_decode() if pt.is_dictionary(found.type) else found).cast(pa.binary()):
+            source = data.as_py() and data.as_py().decode(errors="backslashreplace")
             if source is not None and source not in self._sources and self._strange is None:
                 self._strange = source
 
     def _times(self) -> Iterator[tuple[Check, str]]:
         meta = self._meta
         if meta.time_column is None:
+            return
+        if meta.time_column not in self._tallies:
+            yield Check.TIME, f"has no column {meta.time_column!r}, which its block names as the time column"
             return
         tally = self._tallies[meta.time_column]
         if tally.low is None:

@@ -87,14 +87,22 @@ def _is_torn(before: tuple[_Task, ChunkLook], task: _Task, look: ChunkLook) -> b
 
 
 def _finding(task: _Task, problem: Problem, url: str) -> Finding:
-    mend = f"blockstore repair {url} --block {task.meta.ulid} --from REPLICA, or --drop-damaged"
     return Finding(
         severity=task.severity,
         check=problem.check,
         object=object_key(task.meta.ulid, task.file.path),
         block=task.meta.ulid,
         what=problem.what,
-        fix="nothing, unless an older version is to be read: other blocks hold its rows now, and it goes with its block"
-        if task.severity is Severity.NOTE
-        else mend,
+        fix=_fix(task, problem, url),
     )
+
+
+def _fix(task: _Task, problem: Problem, url: str) -> str:
+    if task.severity is Severity.NOTE:
+        return "nothing, unless an older version is to be read: other blocks hold its rows now, and it goes with its block"
+    if problem.source is not None:
+        return (
+            f"blockstore revert {url} {problem.source}, and write those rows again as UTF-8; or delete them by a condition on "
+            f"other columns; without an index mark block {task.meta.ulid} for deletion"
+        )
+    return f"blockstore repair {url} --block {task.meta.ulid} --from REPLICA, or --drop-damaged"

@@ -16,7 +16,7 @@ from blockstore.format.definition import Definition
 from blockstore.index.rows import LiveBlock
 from blockstore.names import META, deletion_mark_key, meta_key, object_key
 
-__all__ = ["check_files", "check_live"]
+__all__ = ["check_files", "check_live", "differing"]
 
 
 def check_live(
@@ -47,10 +47,10 @@ def _meta(
 ) -> Iterator[Finding]:
     check, problem = Check.BLOCK, None
     if found.meta is not None:
-        differing = [name for name in _differing(block.meta, found.meta, definition) if name not in unsure]
-        if differing:
+        others = [name for name in differing(block.meta, found.meta, definition) if name not in unsure]
+        if others:
             check = Check.META
-            problem = f"{META} says another {', '.join(differing)} than entry {block.version}, and a block is never edited"
+            problem = f"{META} says another {', '.join(others)} than entry {block.version}, and a block is never edited"
     elif found.meta_problem is not None:
         problem = f"entry {block.version} names the block, and {found.meta_problem}"
     else:
@@ -88,7 +88,7 @@ def _mend(url: str, ulid: str) -> str:
     return f"blockstore repair {url} --block {ulid} --from REPLICA, or --drop-damaged"
 
 
-def _differing(indexed: BlockMeta, stored: BlockMeta, definition: Definition) -> list[str]:
+def differing(indexed: BlockMeta, stored: BlockMeta, definition: Definition) -> list[str]:
     """The fields in which meta.json and the index differ; the schema is compared by the id that the definition gives."""
     same = replace(stored, schema=b"", schema_id=definition.id_of(stored.schema) or 0)
     return [one.name for one in fields(BlockMeta) if getattr(indexed, one.name) != getattr(same, one.name)]

@@ -3,6 +3,7 @@
 Rules:
 - The listing comes first, then the index; a block that an entry names and the listing lacks is looked for again before
   anything is said: it may be younger than the listing.
+- What tags and older versions above the boundary name is looked for like the newest version's blocks.
 - Directories are read side by side, some hundred at a time; of a live block nothing is kept but a digest, of any other
   its meta without statistics, because the exact cover (3.2) needs them all.
 """
@@ -16,12 +17,14 @@ import numpy as np
 
 from blockstore.bucket.api import ReadBucket
 from blockstore.care.finding import Check, Finding, Report, Severity
-from blockstore.care.survey import Survey, survey
+from blockstore.care.kept import KeptBlock, kept_blocks
+from blockstore.care.survey import Survey, slim, survey
 from blockstore.care.verify.deep import check_deep
 from blockstore.care.verify.duplicates import Duplicates
 from blockstore.care.verify.examine import Examined, examine, list_directory
 from blockstore.care.verify.index import check_index, check_tags
 from blockstore.care.verify.inventory import Inventory, check_names, take_inventory
+from blockstore.care.verify.kept import check_kept, kept_hash
 from blockstore.care.verify.live import check_live
 from blockstore.care.verify.others import Surroundings, check_any, check_other
 from blockstore.errors import Corrupt, NotFound, ObjectMissing
@@ -75,9 +78,9 @@ def verify(
         properties=state.definition.properties if state is not None else properties or Properties(),
         now_ms=inventory.now_ms,
     )
-    look = _Look(
-        bucket=bucket, world=world, around=around, named=_named_later(index), gone=index.removed_later
-    )
+    named = _named_later(index)
+    kept = {ulid: block for ulid, block in kept_blocks(bucket, index).items() if ulid not in named}
+    look = _Look(bucket=bucket, world=world, around=around, named=named, gone=index.removed_later, kept=kept)
     start(sum(_size(one) for one in inventory.directories.values()) if deep else len(inventory.directories))
     findings = [
         *check_index(index, bucket.url),
@@ -89,7 +92,9 @@ def verify(
         *look.duplicates.findings(bucket.url, indexed=index.indexed),
     ]
     if deep:
-        findings += check_deep(bucket, world, look.readable(), bucket.url, advance)
+        for finding in check_deep(bucket, world, look.readable(), bucket.url, advance):
+            block = kept.get(finding.block or "") if finding.check is Check.HASH else None
+            findings.append(finding if block is None else kept_hash(block, finding, bucket.url))
     return Report.of(
         findings,
         url=bucket.url,
@@ -112,6 +117,8 @@ class _Look:
     """Blocks that entries name which cannot be folded; their sources are not sure."""
     gone: frozenset[str]
     """Blocks that such entries remove."""
+    kept: Mapping[str, KeptBlock]
+    """Blocks that only tags and older versions name."""
     duplicates: Duplicates = field(default_factory=Duplicates)
     rest: dict[str, Examined] = field(default_factory=dict)
     """Directories that no live block has."""
@@ -126,7 +133,7 @@ class _Look:
         live = [] if self.around.state is None else self.around.state.blocks.ulids()
         missing = [
             ulid
-            for ulid in (*live, *self.named)
+            for ulid in (*live, *self.named, *self.kept)
             if ulid not in inventory.directories and ulid not in self.gone
         ]
         again = self.world.pool.map(lambda ulid: list_directory(self.bucket, ulid), missing)
@@ -148,14 +155,15 @@ class _Look:
         held = listed.cover.sources
         chosen = {block.meta.ulid for block in listed.cover.chosen}
         for ulid, one in self.rest.items():
-            if one.is_complete and one.mark is None:
+            if one.meta is not None and ((one.is_complete and one.mark is None) or ulid in self.kept):
                 bad = self._how_bad(one, chosen=ulid in chosen)
                 self.whole[ulid] = Severity.NOTE if ulid in superseded else bad
             if one.is_complete:
                 covered = ulid in superseded
             else:
                 covered = held.issuperset((ulid,) if one.meta is None else one.meta.sources)
-            yield from check_other(one, covered, around)
+            if ulid not in self.kept:
+                yield from check_other(one, covered, around)
         if listed.cover.partial_overlaps and not around.indexed:
             yield _overlap(listed.cover.partial_overlaps, around.url)
 
@@ -190,8 +198,10 @@ class _Look:
             unsure = frozenset({"sources"} if found.ulid in self.named else ())
             yield from check_live(block, found, around.state.definition, around.url, unsure=unsure)
             self.duplicates.add(block.meta)
-        else:
+        elif found.directory.objects:
             self.rest[found.ulid] = _slim(found)
+        if found.ulid in self.kept and around.state is not None:
+            yield from check_kept(self.kept[found.ulid], found, around.state.definition, around.url)
         if meta is not None and found.directory.objects:
             self._count(found, meta)
         if block is not None and found.directory.objects:
@@ -218,11 +228,9 @@ def _named_later(index: Survey) -> dict[str, LiveBlock]:
 
 
 def _slim(found: Examined) -> Examined:
-    """The same without statistics and schema, of which thousands would fill the memory."""
     if found.meta is None:
         return found
-    files = tuple(replace(file, columns={}) for file in found.meta.files)
-    return replace(found, meta=replace(found.meta, files=files))
+    return replace(found, meta=slim(found.meta))
 
 
 def _slices(items: list[Directory]) -> Iterable[list[Directory]]:

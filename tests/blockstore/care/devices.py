@@ -23,6 +23,7 @@ from blockstore.format.block import BlockMeta
 from blockstore.format.definition import Definition
 from blockstore.ids import Ids
 from blockstore.index import log as index_log
+from blockstore.operations.unindexed import declare
 from blockstore.table import Table
 from blockstore.world import World
 
@@ -102,6 +103,8 @@ class Place:
         bucket = MemoryBucket(world.clock, "memory://table")
         if indexed:
             index_log.create(bucket, world, DEFINITION)
+        else:
+            declare(bucket, world, DEFINITION)
         return cls(bucket, world, indexed)
 
     def open(self, discovery: str = "index") -> Table:

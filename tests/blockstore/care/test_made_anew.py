@@ -252,20 +252,26 @@ class TestShipper:
         table = Made(world, "memory://table", 1, 2, 3)
         folder = Made(world, "memory://folder")
         kept = Shipper(folder.bucket, table.bucket, world, remove_shipped=remove)
-        folder.build(50)
+        first = folder.build(50)
         kept.once()
         table.make_anew(*numbers)
         ulid = folder.build(51)
         report = kept.once()
-        version = len(numbers) + 2
-        assert [(one.ulid, one.version) for one in report.shipped] == [(ulid, version)]
-        assert table.entries() == list(range(1, version + 1))
-        assert table.numbers() == Counter([*numbers, 51])
+        # What the folder still has, the new table has not: it is shipped again.
+        again = [] if remove else [(first, 50)]
+        ships = [*again, (ulid, 51)]
+        version = len(numbers) + 1
+        assert [(one.ulid, one.version) for one in report.shipped] == [
+            (name, version + place) for place, (name, _) in enumerate(ships, start=1)
+        ]
+        assert table.entries() == list(range(1, version + len(ships) + 1))
+        arrived = [number for _, number in ships]
+        assert table.numbers() == Counter([*numbers, *arrived])
         assert report.removed == ((ulid,) if remove else ())
         table.append(60)
-        assert table.numbers() == Counter([*numbers, 51, 60])
+        assert table.numbers() == Counter([*numbers, *arrived, 60])
 
-    def test_a_table_that_is_dropped_gets_no_entry(self, world: World) -> None:
+    def test_a_table_that_is_dropped_gets_nothing(self, world: World) -> None:
         table = Made(world, "memory://table", 1, 2, 3)
         folder = Made(world, "memory://folder")
         kept = Shipper(folder.bucket, table.bucket, world)
@@ -273,5 +279,6 @@ class TestShipper:
         kept.once()
         table.drop()
         folder.build(51)
-        kept.once()
-        assert not [key for key in table.contents() if key.startswith("index/")]
+        with pytest.raises(bs.NotFound):
+            kept.once()
+        assert not table.contents()

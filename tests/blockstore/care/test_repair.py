@@ -16,9 +16,17 @@ from blockstore.format.loading import load_meta
 from blockstore.format.marks import MarkReason
 from blockstore.ids import ulid_at
 from blockstore.index.change import RaiseWatermarks
+from blockstore.index.checkpoint import write_checkpoint
 from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.lifecycle.mark import place_deletion
-from blockstore.names import checkpoint_key, deletion_mark_key, meta_key, no_compact_mark_key, object_key
+from blockstore.names import (
+    checkpoint_key,
+    deletion_mark_key,
+    entry_key,
+    meta_key,
+    no_compact_mark_key,
+    object_key,
+)
 from blockstore.operations.unindexed import Unindexed
 from blockstore.table import Table
 from tests.blockstore.care.scene import SCHEMA, Care, rows, rows_of, worn
@@ -221,6 +229,28 @@ def test_a_tag_s_checkpoint_above_the_boundary_is_written_again() -> None:
     assert made.bucket.get(checkpoint_key(5)).data == good
 
 
+@pytest.mark.parametrize("readable", [True, False])
+def test_a_tag_s_checkpoint_is_written_again_also_where_the_table_cannot_be_opened(readable: bool) -> None:
+    made = worn()
+    made.tag("close", 5)
+    good = made.bucket.get(checkpoint_key(5)).data
+    write_checkpoint(made.bucket, made.open().log.at(6))
+    made.append("g")
+    made.bucket.delete([checkpoint_key(5)])
+    made.edit(entry_key(9), lambda data: b"{")
+    if not readable:
+        made.edit(entry_key(3), lambda data: b"{")
+    with pytest.raises(BlockstoreError):
+        made.open()
+    found = plan_repair(made.bucket, made.world, None, Wishes())
+    done = list(carry_out(made.bucket, None, found))
+    assert [one.failed for one in done] == ([False] if readable else [])
+    if readable:
+        assert made.bucket.get(checkpoint_key(5)).data == good
+    else:
+        assert any("or untag" in step.what for step in found.steps)
+
+
 def test_what_only_a_person_can_mend_is_told_with_the_command() -> None:
     made = worn()
     made.bucket.put("notes.txt", b"")
@@ -237,6 +267,44 @@ def test_names_that_are_none_and_blocks_that_are_not_there_are_refused() -> None
         Wishes(blocks=("../x",))
     with pytest.raises(NotFound, match="no block"):
         plan(made, blocks=(made.world.ids.ulid(),))
+
+
+def test_what_a_tag_names_is_put_back_byte_for_byte() -> None:
+    made = worn()
+    made.open().tag("close")
+    made.open().delete("writer = 'd' and row = 1")
+    made.collect()
+    replica, ulid = made.copy(), made.blocks["d"]
+    whole = {key: made.bucket.get(key).data for key in made.objects(ulid)}
+    damage(made, ulid)
+    _, *others = made.objects(ulid)
+    made.bucket.delete(others)
+    for wishes in ({"deep": True}, {"blocks": (ulid,)}):
+        (step,) = plan(made, **wishes).steps
+        assert (step.kind, step.object) == (StepKind.PERSON, ulid)
+        assert "untag memory:// close" in step.what
+    bad = replica.copy()
+    for number in range(2):
+        damage(bad, ulid, number)
+    (step,) = plan(made, blocks=(ulid,), replica=bad.bucket).steps
+    assert "are lost" in step.what or "is lost" in step.what
+    before = made.found()
+    (done,) = repair(made, deep=True, replica=replica.bucket)
+    assert (done.step.kind, done.failed) == (StepKind.PUT_BACK, False)
+    assert {key: made.bucket.get(key).data for key in made.objects(ulid)} == whole
+    assert made.found() == before
+    assert made.open().snapshot(tag="close").scan().to_table().num_rows == 20
+    assert made.is_sound()
+    (step,) = plan(made, blocks=(ulid,), replica=replica.bucket).steps
+    assert (step.kind, "nothing to mend" in step.what) == (StepKind.PERSON, True)
+
+
+def test_what_a_repair_leaves_behind_is_no_error_of_the_version_before_it() -> None:
+    made = worn()
+    damage(made, made.blocks["d"])
+    repair(made, blocks=(made.blocks["d"],), drop_damaged=True)
+    assert [(str(one.severity), str(one.check)) for one in made.verify(deep=True)] == [("note", "version")]
+    assert plan(made, deep=True).steps == ()
 
 
 # -- adopting ----------------------------------------------------------------------------------------------------
@@ -302,12 +370,51 @@ def test_a_block_of_a_schema_that_the_table_never_had_is_adopted_by_name_or_refu
     assert {one.block for one in made.verify() if str(one.check) == "quarantine"} == set(found.values())
     (done,) = repair(made, adopt=(found["turned"],))
     assert not done.failed
-    with pytest.raises(Invalid, match="'more'"):
-        repair(made, adopt=(found["other"],))
+    (refused,) = repair(made, adopt=(found["other"],))
+    assert (refused.failed, "'more'" in refused.told) == (True, True)
     assert made.found() == ALL + rows_of("turned")
     assert [key for key in made.objects() if key.endswith("-mark.json")] == [
         deletion_mark_key(found["turned"])
     ]
+
+
+def test_a_damaged_block_below_the_floor_is_a_person_s_and_the_others_are_mended() -> None:
+    made = worn()
+    ulid = late(made)
+    replica = made.copy()
+    damage(made, ulid)
+    damage(made, made.blocks["e"])
+    before = {key.partition("/")[0] for key in made.objects()}
+    steps = {step.object: step for step in plan(made, replica=replica.bucket, deep=True).steps}
+    assert steps[ulid].kind is StepKind.PERSON
+    assert f"blockstore repair memory:// --adopt {ulid} --from REPLICA" in steps[ulid].what
+    (done,) = repair(made, replica=replica.bucket, deep=True)
+    assert (done.step.object, done.failed) == (made.blocks["e"], False)
+    assert {key.partition("/")[0] for key in made.objects()} - before == {done.ulid}
+    repair(made, adopt=(ulid,), replica=replica.bucket)
+    assert made.found() == ALL + rows_of("late")
+
+
+def test_the_copies_of_one_write_are_adopted_once() -> None:
+    made = worn()
+    ulid = late(made)
+    copies = [merge_of(made, made, (ulid,), revision=number) for number in (1, 2)]
+    done = [repair(made, adopt=(one,))[0] for one in (*copies, ulid)]
+    assert len({one.ulid for one in done}) == 1
+    assert ["before" in one.told for one in done] == [False, True, True]
+    assert made.found() == ALL + rows_of("late")
+
+
+def test_a_block_of_whose_rows_a_part_was_adopted_is_refused() -> None:
+    made = worn()
+    ulid = late(made)
+    both = merge_of(made, made, (made.blocks["f"], ulid), revision=1)
+    repair(made, adopt=(ulid,))
+    (done,) = repair(made, adopt=(both,))
+    assert done.failed
+    assert f"block {ulid}" in done.told
+    assert made.found() == ALL + rows_of("late")
+    assert deletion_mark_key(both) not in made.objects()
 
 
 def test_a_block_that_a_person_marked_is_not_adopted_and_a_live_one_neither() -> None:

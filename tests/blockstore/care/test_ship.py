@@ -16,7 +16,7 @@ from blockstore.care.build import build_block
 from blockstore.care.ship import Shipper
 from blockstore.care.shipper_state import load
 from blockstore.errors import AccessDenied, Corrupt, Invalid, Throttled, Unavailable
-from blockstore.format.block import BlockMeta, VisibleBy
+from blockstore.format.block import BlockMeta, Job, VisibleBy
 from blockstore.format.chunks import BlockWriter
 from blockstore.format.definition import Definition
 from blockstore.format.loading import load_meta
@@ -24,16 +24,20 @@ from blockstore.format.marks import DeletionMark, MarkReason, encode_mark
 from blockstore.format.meta import encode
 from blockstore.format.written import block_meta
 from blockstore.ids import ulid_at
+from blockstore.index import log as index_log
 from blockstore.index.change import Draft
 from blockstore.index.entry import Operation
 from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.lifecycle.upload import finish_upload
-from blockstore.names import SHIPPER_STATE, deletion_mark_key, meta_key, object_key
+from blockstore.names import BOUNDARY, SHIPPER_STATE, deletion_mark_key, meta_key, object_key
+from blockstore.operations.unindexed import declare
 from compactor.clean import Cleaner
 from tests.blockstore.care.devices import (
     DEFINITION,
     HOUR,
     NOW,
+    ROWS,
+    SCHEMA,
     Device,
     Place,
     everywhere,
@@ -428,6 +432,119 @@ def test_a_block_under_a_schema_that_the_table_does_not_know_is_refused_before_a
     assert [key for key in keys(place.bucket) if meta.ulid in key] == []
 
 
+@pytest.mark.parametrize("remove", [True, False])
+def test_a_place_without_a_table_is_told_and_folder_and_place_stay_as_they_were(remove: bool) -> None:
+    device, nowhere = Device.new(), MemoryBucket(Device.new().world.clock, "memory://mistyped")
+    device.build("a")
+    before = contents(device.folder)
+    for _ in range(2):
+        with pytest.raises(
+            bs.NotFound, match=r"no table at memory://mistyped: .*neither an index nor a complete"
+        ):
+            device.shipper(nowhere, remove_shipped=remove).once()
+    assert contents(device.folder) == before
+    assert keys(nowhere) == []
+
+
+def contents(bucket: Bucket) -> dict[str, bytes]:
+    return {key: bucket.get(key).data for key in keys(bucket)}
+
+
+def test_nothing_is_taken_from_the_folder_once_the_table_is_gone(place: Place) -> None:
+    """What was shipped may be the only copy by then."""
+    device = Device.new()
+    device.build("a")
+    device.shipper(place.bucket).once()
+    before = contents(device.folder)
+    place.bucket.delete(keys(place.bucket))
+    with pytest.raises(bs.NotFound, match="no table"):
+        device.shipper(place.bucket, remove_shipped=True).once()
+    assert contents(device.folder) == before
+
+
+def test_uploads_that_never_ended_are_no_table_to_ship_to() -> None:
+    device, nowhere = Device.new(), MemoryBucket(Device.new().world.clock, "memory://mistyped")
+    (meta,) = device.build("a")
+    nowhere.put(object_key(ulid_at(NOW), meta.files[0].path), b"half")
+    with pytest.raises(bs.NotFound, match="no table"):
+        device.shipper(nowhere, remove_shipped=True).once()
+    assert len(keys(nowhere)) == 1
+
+
+def test_a_table_that_was_never_finished_is_none_to_ship_to() -> None:
+    device, begun = Device.new(), MemoryBucket(Device.new().world.clock, "memory://begun")
+    device.build("a")
+    begun.put(BOUNDARY, b"0")
+    with pytest.raises(bs.NotFound, match="never finished"):
+        device.shipper(begun, remove_shipped=True).once()
+    assert keys(begun) == [BOUNDARY]
+
+
+def test_where_an_index_was_lost_nothing_is_shipped() -> None:
+    place, device = Place.new(), Device.new()
+    place.open().append(rows("before"), job=Job(app="app", batch=1))
+    device.build("a")
+    place.bucket.delete([key for key in keys(place.bucket) if key.startswith(("index/", "gc/"))])
+    before = keys(place.bucket)
+    with pytest.raises(Corrupt, match="index rebuild"):
+        device.shipper(place.bucket, remove_shipped=True).once()
+    assert keys(place.bucket) == before
+
+
+@pytest.mark.parametrize("remove", [True, False])
+def test_without_an_index_a_block_that_contradicts_the_blocks_there_is_refused_and_kept(remove: bool) -> None:
+    """Also one that is older than they are: by age it would push them out."""
+    place, early, device = Place.new(indexed=False), Device.new(seed=2, off_s=-HOUR), Device.new(seed=3)
+    clash = Definition.create(pa.schema([("writer", pa.int64())]))
+    meta = build_block(early.folder, early.world, clash, pa.table({"writer": [1]}))
+    assert meta is not None
+    device.build("a")
+    for _ in range(2):
+        report = early.shipper(place.bucket, remove_shipped=remove).once()
+        assert [refused.ulid for refused in report.refused] == [meta.ulid]
+        assert "'writer' has the type int64, and string in older blocks" in report.refused[0].reason
+        assert (report.shipped, report.removed) == ((), ())
+    assert device.shipper(place.bucket, remove_shipped=remove).once().refused == ()
+    assert [key for key in keys(place.bucket) if meta.ulid in key] == []
+    assert meta_key(meta.ulid) in keys(early.folder)
+    assert everywhere(place) == expected(a=1)
+
+
+def test_without_an_index_a_block_may_bring_a_column_and_the_next_must_agree_with_it() -> None:
+    place, device = Place.new(indexed=False), Device.new()
+
+    def build(writer: str, type_: pa.DataType) -> BlockMeta:
+        definition = Definition.create(pa.schema([*SCHEMA, ("more", type_)]), sort_by=["row"])
+        more = pa.array([1] * ROWS).cast(type_)
+        meta = build_block(device.folder, device.world, definition, rows(writer).append_column("more", more))
+        assert meta is not None
+        device.world.clock.sleep(1)
+        return meta
+
+    first, second, third = build("a", pa.int64()), build("b", pa.string()), build("c", pa.int64())
+    report = device.shipper(place.bucket).once()
+    assert [block.ulid for block in report.shipped] == [first.ulid, third.ulid]
+    assert [refused.ulid for refused in report.refused] == [second.ulid]
+    assert everywhere(place) == expected(a=1, c=1)
+
+
+def test_a_schema_that_lies_there_costs_a_device_no_look_at_every_block() -> None:
+    """Few requests on a thin line, however many blocks the table has."""
+
+    def requests(others: int) -> int:
+        place, device = Place.new(indexed=False), Device.new()
+        for number in range(others):
+            place.open().append(rows(f"other{number}"))
+        device.build("a")
+        device.shipper(place.bucket).once()
+        device.build("b")
+        metered = Metered(place.bucket)
+        device.shipper(metered).once()
+        return metered.counts.total()
+
+    assert requests(9) == requests(2)
+
+
 def test_another_block_under_the_same_name_is_not_taken_for_it(place: Place) -> None:
     device, twin = Device.new(seed=5), Device.new(seed=5)
     (one,) = device.build("a")
@@ -535,3 +652,96 @@ def test_a_table_is_no_folder_of_finished_blocks_and_nothing_is_shipped_into_its
         Shipper(table.bucket, MemoryBucket(table.world.clock, "memory://to"), table.world)
     with pytest.raises(Invalid, match="the folder itself"):
         Shipper(place.bucket, place.bucket, place.world)
+
+
+@pytest.mark.parametrize("remove", [True, False])
+def test_a_table_lost_and_made_anew_at_the_same_place_gets_the_rows_again(remove: bool) -> None:
+    place, device = Place.new(), Device.new()
+    device.build("a", "b")
+    device.shipper(place.bucket).once()
+    made_anew(place)
+    report = device.shipper(place.bucket, remove_shipped=remove).once()
+    assert [block.version for block in report.shipped] == [2, 3]
+    assert report.refused == ()
+    assert bool(report.removed) is remove
+    assert place.found() == expected(a=1, b=1)
+    assert everywhere(place) == expected(a=1, b=1)
+
+
+def made_anew(place: Place) -> None:
+    place.bucket.delete(keys(place.bucket))
+    if place.indexed:
+        index_log.create(place.bucket, place.world, DEFINITION)
+    else:
+        declare(place.bucket, place.world, DEFINITION)
+
+
+def test_without_an_index_the_last_copy_of_a_lost_table_stays_until_a_person_decides() -> None:
+    place, device = Place.new(indexed=False), Device.new()
+    (meta,) = device.build("a")
+    device.shipper(place.bucket).once()
+    made_anew(place)
+    report = device.shipper(place.bucket, remove_shipped=True).once()
+    assert (report.shipped, report.removed) == ((), ())
+    assert [refused.ulid for refused in report.refused] == [meta.ulid]
+    assert f"delete {SHIPPER_STATE}" in report.refused[0].reason
+    device.folder.delete([SHIPPER_STATE])
+    assert device.shipper(place.bucket, remove_shipped=True).once().removed == (meta.ulid,)
+    assert everywhere(place) == expected(a=1)
+
+
+def test_without_an_index_each_removal_is_asked_for_once_and_lines_alone_are_not() -> None:
+    place, device = Place.new(indexed=False), Device.new()
+    built = device.build("a", "b")
+    device.shipper(place.bucket).once()
+    names = [meta_key(meta.ulid) for meta in built]
+    faulty = FaultyBucket(place.bucket)
+    asked: list[str] = []
+    faulty.before.append(lambda call: asked.append(call.key) if call.method == "head" else None)
+    device.shipper(faulty).once()
+    assert asked == []
+    report = device.shipper(faulty, remove_shipped=True).once()
+    assert report.removed == tuple(meta.ulid for meta in built)
+    assert [key for key in asked if key in names] == names
+
+
+def test_what_a_merge_has_taken_in_is_removed_though_its_block_is_gone() -> None:
+    place, device = Place.new(indexed=False), Device.new()
+    metas = device.build("a", "b")
+    device.shipper(place.bucket).once()
+    place.age()
+    merge_all(place)
+    place.bucket.delete([key for meta in metas for key in keys(place.bucket, f"{meta.ulid}/")])
+    report = device.shipper(place.bucket, remove_shipped=True).once()
+    assert report.refused == ()
+    assert report.removed == tuple(meta.ulid for meta in metas)
+    assert everywhere(place) == expected(a=1, b=1)
+
+
+def test_what_was_removed_from_the_table_on_purpose_is_not_shipped_again() -> None:
+    place, device = Place.new(), Device.new()
+    (meta,) = device.build("a")
+    device.shipper(place.bucket).once()
+    place.open().delete("writer = 'a'")
+    place.bucket.delete(keys(place.bucket, f"{meta.ulid}/"))
+    metered = Metered(place.bucket)
+    report = device.shipper(metered, remove_shipped=True).once()
+    assert (report.shipped, report.refused, report.removed) == ((), (), (meta.ulid,))
+    assert metered.counts["head"] == 0
+    assert everywhere(place) == expected()
+
+
+def test_the_floor_is_no_witness_for_a_removal() -> None:
+    """The index forgets there: it can tell a lost block from a removed one no longer."""
+    place, device = Place.new(), Device.new()
+    (old,) = device.build("old")
+    device.shipper(place.bucket).once()
+    made_anew(place)
+    place.wait(40 * 24 * HOUR)
+    device.world.clock.sleep(40 * 24 * HOUR)
+    raise_watermarks(place, horizon_s=48 * HOUR, floor_s=30 * 24 * HOUR)
+    report = device.shipper(place.bucket, remove_shipped=True).once()
+    assert (report.shipped, report.removed) == ((), ())
+    assert [refused.ulid for refused in report.refused] == [old.ulid]
+    assert meta_key(old.ulid) in keys(device.folder)
+    assert device.shipper(place.bucket).once().refused == ()

@@ -8,20 +8,29 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
+from blockstore.bucket.api import Bucket
+from blockstore.bucket.local import LocalBucket
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.care.finding import Report
+from blockstore.care.kept import kept_blocks
+from blockstore.care.survey import survey
 from blockstore.care.verify import verify
 from blockstore.errors import NotFound
 from blockstore.format.block import VisibleBy
+from blockstore.format.definition import Definition
 from blockstore.format.loading import load_meta
 from blockstore.format.marks import DeletionMark, MarkReason, encode_mark
 from blockstore.format.meta import encode
+from blockstore.index import log as index_log
 from blockstore.index.checkpoint import encode_checkpoint, write_checkpoint
+from blockstore.index.kept import Kept
 from blockstore.names import (
     BOUNDARY,
     HINT,
@@ -32,9 +41,11 @@ from blockstore.names import (
     no_compact_mark_key,
     object_key,
 )
+from blockstore.table import Table
 from blockstore.world import World
 from tests.blockstore.care.scene import Care, rows, worn
 from tests.support.faulty import FaultyBucket
+from tests.support.raw_text import raw_text, unchecked
 
 Told = list[tuple[str, str, str]]
 
@@ -183,9 +194,70 @@ def test_a_damaged_block_that_no_entry_names_is_quarantined_not_lost() -> None:
 def test_a_damaged_block_whose_rows_a_merge_holds_is_a_note() -> None:
     made = worn()
     ulid = made.blocks["a"]
+    made.collect()  # until then an older version names it
     made.edit(meta_key(ulid), lambda data: data[:50])
     made.world.clock.sleep(3600)
     expect(made, ("note", "block", meta_key(ulid)))
+
+
+# -- what only tags and older versions name ----------------------------------------------------------------------
+
+
+def tagged(*, collected: bool) -> tuple[Care, str]:
+    """A table with a tag, and a block that it alone names, or that an older version names besides."""
+    made = worn()
+    made.open().tag("close")
+    made.open().delete("writer = 'd' and row = 1")
+    if collected:
+        made.collect()
+    return made, made.blocks["d"]
+
+
+@pytest.mark.parametrize("collected", [True, False])
+def test_what_a_tag_names_is_looked_at_as_well(collected: bool) -> None:
+    healthy, ulid = tagged(collected=collected)
+    expect(healthy)
+    chunk = object_key(ulid, chunk_of(healthy, ulid))
+    for lost, named in (
+        ([chunk], chunk),
+        ([meta_key(ulid)], meta_key(ulid)),
+        (healthy.objects(ulid), meta_key(ulid)),
+    ):
+        made = healthy.copy()
+        made.bucket.delete(lost)
+        (found,) = expect(made, ("error", "tag", named))
+        assert "tag 'close' names the block" in found.what
+        assert f"repair memory:// --block {ulid} --from" in found.fix
+        assert "untag memory:// close" in found.fix
+    made = healthy.copy()
+    made.edit(chunk, lambda data: data[:40] + bytes([data[40] ^ 1]) + data[41:])
+    expect(made, ("error", "tag", chunk), deep_only=True)
+    made = healthy.copy()
+    made.edit(chunk, lambda data: data[:-1])
+    expect(made, ("error", "tag", chunk))
+    made = healthy.copy()
+    made.forge(ulid, lambda meta: dataclasses.replace(meta, producer="other"))
+    expect(made, ("error", "tag", meta_key(ulid)))
+
+
+def test_what_an_older_version_names_is_looked_at_until_it_is_collected() -> None:
+    made = worn()
+    ulid = made.blocks["a"]
+    made.bucket.delete(made.objects(ulid))
+    (found,) = expect(made, ("error", "version", meta_key(ulid)))
+    assert "version 4 names the block" in found.what
+    made.collect()
+    expect(made)
+
+
+def test_what_is_kept_is_what_removal_keeps() -> None:
+    for collected in (True, False):
+        made, ulid = tagged(collected=collected)
+        named = Kept(made.open().log).look()
+        there = {key.partition("/")[0] for key in made.objects() if key.endswith("/meta.json")}
+        wanted = {one for one in there if named.names(one) and one not in named.state.blocks}
+        assert ulid in wanted
+        assert kept_blocks(made.bucket, survey(made.bucket, made.world)).keys() == wanted
 
 
 def test_an_aborted_upload_is_debris_once_it_is_old_and_none_before() -> None:
@@ -332,6 +404,30 @@ def test_a_wider_bound_or_a_missing_one_is_right() -> None:
     expect(made)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "check", "said"),
+    [
+        (b'"value":{"min"', b'"valte":{"min"', "statistics", "'valte'"),
+        (b'"time_column":"at"', b'"time_column":"xt"', "time", "'xt'"),
+        (b'"sort_by":["writer"', b'"sort_by":["wrjter"', "order", "'wrjter'"),
+    ],
+)
+def test_a_column_s_name_that_was_damaged_hides_nothing_else(
+    old: bytes, new: bytes, check: str, said: str
+) -> None:
+    made = worn()
+    ulid, other = made.blocks["d"], made.blocks["e"]
+    made.forge_statistics(ulid, old, new)
+    flipped = object_key(other, chunk_of(made, other))
+    made.edit(flipped, lambda data: data[:40] + bytes([data[40] ^ 1]) + data[41:])
+    report = made.verify(deep=True)
+    assert ("error", "hash", flipped) in told(report)
+    of_names = [one for one in report if str(one.check) == check and one.block == ulid]
+    assert of_names
+    assert all(said in one.what for one in of_names)
+    assert {one.block for one in report} == {ulid, other}
+
+
 def test_times_outside_the_block_s_range_are_found() -> None:
     made = worn()
     ulid = made.append("times", 12)
@@ -371,6 +467,102 @@ def test_a_column_that_is_not_in_the_schema_is_found() -> None:
     made.forge_chunk(ulid, path, lambda table: table.append_column("extra", pa.array([1] * table.num_rows)))
     report = expect(made, ("error", "chunk", object_key(ulid, path)), deep_only=True)
     assert "'extra'" in report.findings[0].what
+
+
+def raw_rows(*writers: bytes) -> pa.Table:
+    """Rows of writers whose names may be no text."""
+    made = rows("x", len(writers))
+    return made.set_column(0, made.schema.field(0), raw_text(writers))
+
+
+def test_text_that_is_no_utf8_is_found_with_its_column_and_its_write() -> None:
+    made = worn()
+    with unchecked():
+        ulid = made.open().append(raw_rows(b"a", b"caf\xe9", b"zz\xff")).ulid or ""
+    report = expect(made, ("error", "text", object_key(ulid, chunk_of(made, ulid))), deep_only=True)
+    (found,) = report
+    assert found.block == ulid
+    assert (
+        found.what
+        == "column 'writer' holds b'caf\\xe9' in row 1 (counted from 0), expected text that is UTF-8"
+    )
+    assert f"blockstore revert memory:// {ulid}" in found.fix
+
+
+def test_text_that_is_no_utf8_is_found_after_merges_too() -> None:
+    made = worn()
+    with unchecked():
+        sources = [made.open().append(raw_rows(b"h", bytes([0xE9 + place]))).ulid for place in range(2)]
+    assert sources[0]
+    for _ in range(8):
+        made.append("i")
+    made.compact()
+    problems = [one for one in made.verify(deep=True) if one.check == "text"]
+    assert {one.severity for one in problems} == {"error", "note"}
+    (live,) = (one for one in problems if one.severity == "error")
+    assert live.block not in sources
+    assert f"blockstore revert memory:// {sources[0]}" in live.fix
+    made.open().delete('"row" < 9')
+    assert made.is_sound()
+
+
+NESTED = {
+    "list": pa.ListArray.from_arrays([0, 1, 3], raw_text([b"a", b"b", b"caf\xe9"])),
+    "struct": pa.StructArray.from_arrays([raw_text([b"a", b"caf\xe9"])], ["text"]),
+    "map": pa.MapArray.from_arrays([0, 1, 2], pa.array(["k", "k"]), raw_text([b"a", b"caf\xe9"])),
+}
+
+
+@pytest.mark.parametrize("column", NESTED.values(), ids=NESTED.keys())
+def test_nested_text_that_is_no_utf8_is_found(column: pa.Array) -> None:
+    world = World.manual()
+    bucket = MemoryBucket(world.clock)
+    definition = Definition.create(pa.schema([("n", pa.int64()), ("tags", column.type)]))
+    index_log.create(bucket, world, definition)
+    with unchecked():
+        Table.open_bucket(bucket, world).append(pa.table({"n": [1, 2], "tags": column}))
+    (found,) = verify(bucket, world, deep=True)
+    assert (str(found.check), "column 'tags' holds bytes in row 1" in found.what) == ("text", True)
+
+
+def test_a_source_that_is_no_text_is_a_foreign_one() -> None:
+    made = worn()
+    ulid = made.merged()
+    path = chunk_of(made, ulid)
+
+    def foreign(table: pa.Table) -> pa.Table:
+        place = table.schema.get_field_index("_source")
+        sources = [b"\xff" * 26, *(one.encode() for one in table["_source"].to_pylist()[1:])]
+        field = table.schema.field(place).with_type(pa.dictionary(pa.int32(), pa.string()))
+        return table.set_column(place, field, raw_text(sources).dictionary_encode())
+
+    made.bucket.delete([checkpoint_key(5), HINT])
+    made.forge_chunk(ulid, path, foreign)
+    report = expect(made, ("error", "source", object_key(ulid, path)), deep_only=True)
+    assert r"\xff\xff" in report.findings[0].what
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_arrow_gets_files_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, local: bool) -> None:
+    """Its threads would drop the bytes of a Python file when they like, and abort a process that is ending."""
+    made = worn()
+    bucket: Bucket = made.bucket
+    if local:
+        bucket = LocalBucket(tmp_path / "table", made.world.clock, durable=False)
+        for key in made.objects():
+            bucket.put(key, made.bucket.get(key).data)
+    given: list[object] = []
+    opened = pq.ParquetFile
+
+    def note(source: object, **options: object) -> pq.ParquetFile:
+        if not isinstance(source, pa.BufferReader):  # as a checkpoint is
+            given.append((type(source), options.get("pre_buffer", True)))
+        return opened(source, **options)
+
+    monkeypatch.setattr(pq, "ParquetFile", note)
+    assert verify(bucket, made.world, deep=True).errors == ()
+    assert given
+    assert {*given} == {(pa.OSFile, False)}
 
 
 def test_a_merged_chunk_without_its_sources_is_found() -> None:
