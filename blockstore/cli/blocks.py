@@ -145,7 +145,7 @@ def meta_json(meta: BlockMeta) -> dict[str, Cell]:
 
 SHORT = (
     Column("ulid", "BLOCK"),
-    Column("span", "TIME", fold=True),
+    Column("span", "TIME", fold=True, least=len("2013-01-01 00:00 …")),
     Column("rows", "ROWS", right=True),
     Column("size", "SIZE", right=True),
     Column("level", "LEVEL", right=True),

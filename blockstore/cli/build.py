@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated
 
-import pyarrow as pa
 from cyclopts import Parameter
 
 from blockstore.care.build import build_block, definition_at, folder_at, remember
 from blockstore.cli.definitions import read_schema
 from blockstore.cli.failure import Usage
 from blockstore.cli.files.forms import Form
-from blockstore.cli.files.opening import Advance
-from blockstore.cli.files.source import Source, read, sources
+from blockstore.cli.files.given import Given
+from blockstore.cli.files.source import sources
 from blockstore.cli.options import Json, Many
 from blockstore.cli.output import counted, say, show_json, size
 from blockstore.cli.progress import progress
 from blockstore.cli.values import listed, pairs
+from blockstore.errors import Invalid
 from blockstore.format.definition import Definition
 from blockstore.world import World
 
@@ -82,8 +81,11 @@ def build(
     with sources(files, format_) as named:
         total = sum(source.bytes for source in named)
         with progress(f"building in {folder}", total, quiet=json) as advance:
-            rows = _rows(named, definition, null, advance)
-            meta = build_block(place, world, definition, rows, labels=labels)
+            rows = Given(named, definition.schema, null, advance)
+            try:
+                meta = build_block(place, world, definition, iter(rows), labels=labels)
+            except Invalid as error:
+                raise rows.placed(error) from error
     if json:
         block = None if meta is None else {"ulid": meta.ulid, "rows": meta.rows, "bytes": meta.bytes}
         show_json(block or {"ulid": None, "rows": 0, "bytes": 0})
@@ -93,10 +95,3 @@ def build(
         say(
             f"built {counted(meta.rows, 'row')}, {size(meta.bytes)}, in {folder} as block {meta.ulid}: ship it when you can"
         )
-
-
-def _rows(
-    named: list[Source], definition: Definition, nulls: tuple[str, ...], advance: Advance
-) -> Iterator[pa.RecordBatch]:
-    for source in named:
-        yield from read(source, definition.schema, nulls=nulls, advance=advance)

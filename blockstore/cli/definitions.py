@@ -45,7 +45,7 @@ def described(definition: Definition) -> str:
 
 def read_schema(text: str) -> pa.Schema:
     """The schema that ``--schema`` names: that of a file, or ``name:type,…``."""
-    if os.path.isfile(text):
+    if os.path.exists(text):
         with sources((text,), None) as (source,):
             return schema_of(source)
     if ":" not in text:

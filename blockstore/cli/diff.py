@@ -43,12 +43,13 @@ def diff(url: str, before: int, after: int, /, *, json: Json = False) -> None:
                 "added": [meta_json(meta) for meta in found.added],
                 "removed": [meta_json(meta) for meta in found.removed],
                 "hidden": {ulid: list(sources) for ulid, sources in found.excepted.items()},
+                "shown": {ulid: list(sources) for ulid, sources in found.shown.items()},
                 "columns": columns,
             }
         )
         return
     say(
-        f"version {found.before} to {found.after}: {'+' if found.rows >= 0 else ''}{counted(found.rows, 'row')}, "
+        f"version {found.before} to {found.after}: {_rows(found.rows)}, "
         f"{counted(len(found.added), 'block')} added, {count(len(found.removed))} removed"
     )
     rows = [_cells("+", meta) for meta in found.added] + [_cells("-", meta) for meta in found.removed]
@@ -56,8 +57,16 @@ def diff(url: str, before: int, after: int, /, *, json: Json = False) -> None:
         show_table((Column("sign", ""), *SHORT), rows)
     for ulid, sources in found.excepted.items():
         say(f"hidden in {ulid}: the rows of {', '.join(sources)}")
+    for ulid, sources in found.shown.items():
+        say(f"shown again in {ulid}: the rows of {', '.join(sources)}")
     for column in columns:
         say(f"column {column['name']}: {column['before'] or 'none'} → {column['after'] or 'none'}")
+
+
+def _rows(rows: int | None) -> str:
+    if rows is None:
+        return "rows unknown (some are hidden in merged blocks, and only reading tells)"
+    return f"{'+' if rows >= 0 else ''}{counted(rows, 'row')}"
 
 
 def _cells(sign: str, meta: BlockMeta) -> dict[str, str]:

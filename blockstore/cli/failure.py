@@ -6,47 +6,98 @@ else is a bug of ours, is called one, and still ends with a sentence.
 
 from __future__ import annotations
 
+import os
 import sys
 
+from blockstore.cli.printable import line, printable
+from blockstore.cli.streams import Output, OutputFailed
 from blockstore.errors import BlockstoreError
 
-__all__ = ["FAILED", "USAGE", "Usage", "complain", "remark", "report"]
+__all__ = [
+    "FAILED",
+    "INTERRUPTED",
+    "USAGE",
+    "Interrupted",
+    "Usage",
+    "complain",
+    "remark",
+    "report",
+    "unanswered",
+]
 
 FAILED = 1
 USAGE = 2
+INTERRUPTED = 130
+"""What a shell answers for a command that SIGINT has ended."""
 
 
 class Usage(Exception):
     """The command line is wrong; nothing was done."""
 
 
+class Interrupted(KeyboardInterrupt):
+    """Interrupted, by a verb that knows what that left: its text says so."""
+
+
 def complain(sentence: str) -> int:
     """Say on standard error what the answer above comes to; answers the exit code of a failure."""
-    sys.stderr.write(f"error: {sentence}\n")
+    sys.stderr.write(f"error: {printable(sentence)}\n")
     return FAILED
 
 
 def remark(sentence: str) -> None:
     """Say on standard error what a person should know although everything was done."""
-    sys.stderr.write(f"note: {sentence}\n")
+    sys.stderr.write(f"note: {printable(sentence)}\n")
 
 
-def report(error: BaseException) -> int:
-    """Print the error's sentence and answer the exit code."""
+def report(error: BaseException, *, changes: bool = True) -> int:
+    """Print the error's sentence and answer the exit code; ``changes`` says whether the verb may have changed anything."""
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else FAILED
     if isinstance(error, BrokenPipeError):
         return FAILED
-    sys.stderr.write(f"error: {_sentence(error)}\n")
+    if isinstance(error, KeyboardInterrupt):
+        sys.stderr.write(f"{line(_interruption(error, changes))}\n")
+        return INTERRUPTED
+    sys.stderr.write(f"error: {line(_sentence(error))}\n")
     return USAGE if isinstance(error, Usage) else FAILED
+
+
+def unanswered(output: Output, code: int) -> None:
+    """Say that the verb went its way and its answer could not be written; nothing to a pipe that nobody reads."""
+    if isinstance(output.failure, BrokenPipeError):
+        return
+    done = "done, but the answer" if code == 0 else "besides, the answer"
+    lost = output.lost.decode(errors="replace")
+    sys.stderr.write(f"{done} could not be written ({output.reason}): {line(lost)}\n")
+
+
+def _interruption(error: KeyboardInterrupt, changes: bool) -> str:
+    if isinstance(error, Interrupted):
+        return f"interrupted: {error}"
+    if not changes:
+        return "interrupted: nothing was changed; run the command again"
+    return (
+        "interrupted: what was committed by then stays, and what was not finished is not visible; "
+        "look with blockstore history before you run the command again"
+    )
 
 
 def _sentence(error: BaseException) -> str:
     if isinstance(error, BlockstoreError | Usage):
-        return " ".join(str(error).split())
-    if isinstance(error, KeyboardInterrupt):
-        return "interrupted: what was not finished is not visible; run the command again"
+        return str(error)
+    if isinstance(error, OutputFailed):
+        return f"{error}: make room, or send it elsewhere, and run the command again"
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {(error.strerror or 'cannot be used').lower()}"
-    text = " ".join(str(error).split())
-    return f"internal error, {type(error).__name__}: {text}; run again with --debug and report the traceback"
+    if isinstance(error, FileNotFoundError) and _folder_is_gone():
+        return "the folder that this was started in is gone: change to one that exists"
+    return f"internal error, {type(error).__name__}: {error}; run again with --debug and report the traceback"
+
+
+def _folder_is_gone() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from blockstore.cli.failure import Usage
+from blockstore.cli.failure import FAILED, Usage
+from blockstore.cli.streams import nobody_reads
 from blockstore.errors import Invalid, Unavailable
 from blockstore.format.durations import parse_duration
 from blockstore.world import World
@@ -34,6 +35,8 @@ def follow(world: World, pause_s: float, act: Callable[[], object]) -> int:
             except Unavailable as error:
                 sys.stderr.write(f"trying again in about {pause_s:g} s: {' '.join(str(error).split())}\n")
             sys.stdout.flush()
+            if nobody_reads():
+                return FAILED
             world.clock.sleep(world.ids.uniform(0.9, 1.1) * pause_s)
     except KeyboardInterrupt:
         return 0

@@ -22,7 +22,7 @@ _COLUMNS = (
     Column("removed", "REMOVED", right=True),
     Column("rows", "ROWS ADDED", right=True),
     Column("job", "JOB"),
-    Column("message", "MESSAGE", fold=True),
+    Column("message", "MESSAGE", fold=True, least=10),
 )
 
 
@@ -62,6 +62,7 @@ def _json(entry: Entry) -> dict[str, Cell]:
         "rows_added": sum(block.meta.rows for block in entry.add),
         "hidden": {ulid: list(sources) for ulid, sources in entry.excepts.items()},
         "job": None if entry.job is None else {"app": entry.job.app, "batch": entry.job.batch},
+        "tags": dict(entry.tags),
         "message": entry.message,
         "schema_id": None if entry.table is None else entry.table.schema_id,
         "commit": entry.commit,
@@ -78,5 +79,13 @@ def _cells(entry: Entry) -> dict[str, str]:
         "removed": count(len(entry.remove)) if entry.remove else "",
         "rows": count(sum(block.meta.rows for block in entry.add)) if entry.add else "",
         "job": "" if entry.job is None else f"{entry.job.app}/{entry.job.batch}",
-        "message": entry.message,
+        "message": ": ".join(text for text in (_named(entry), entry.message) if text),
     }
+
+
+def _named(entry: Entry) -> str:
+    """The tags that the entry gave to versions, or took away."""
+    return ", ".join(
+        f"tag {name!r} taken away" if version is None else f"tag {name!r} for version {version}"
+        for name, version in sorted(entry.tags.items())
+    )

@@ -21,7 +21,7 @@ from blockstore.world import World
 __all__ = ["ls"]
 
 _TABLES = (
-    Column("name", "TABLE", fold=True),
+    Column("name", "TABLE"),
     Column("rows", "ROWS", right=True),
     Column("blocks", "BLOCKS", right=True),
     Column("size", "SIZE", right=True),

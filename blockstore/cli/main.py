@@ -1,22 +1,22 @@
 """The command ``blockstore``: finds the verb, loads it and no other, runs it, and turns errors into exit codes.
 
-Exit codes: 0 done, 1 failed, 2 the command line is wrong. An error is one sentence on standard error; a traceback
-is shown only with ``--debug``.
+Exit codes: 0 done, 1 failed, 2 the command line is wrong, 130 interrupted. An error is one sentence on standard error; a
+traceback is shown only with ``--debug``. A verb that has changed something is done even if its answer cannot be written.
 """
 
 from __future__ import annotations
 
 import difflib
-import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from blockstore.cli import rooms
-from blockstore.cli.failure import Usage, report
+from blockstore.cli.failure import Usage, report, unanswered
 from blockstore.cli.lean import without_pandas
-from blockstore.cli.verbs import VERBS, load
+from blockstore.cli.streams import Output, prepare
+from blockstore.cli.verbs import READS, VERBS, load
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -35,16 +35,11 @@ _EPILOGUE = (
 def main() -> None:
     """The entry point of the command."""
     words = sys.argv[1:]
+    output = prepare(lasting=_changes(words))
     if words and (words[0] in VERBS or (words[0] in rooms.names() and rooms.is_lean(words[0]))):
         without_pandas()
     code = run(words)
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read our output has stopped (`| head`): nobody is left to tell, and Python would try again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 1
-    sys.exit(code)
+    sys.exit(code if output is None else _ended(output, code))
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -55,7 +50,31 @@ def run(arguments: Sequence[str]) -> int:
     except BaseException as error:
         if debug and not isinstance(error, SystemExit | BrokenPipeError):
             raise
-        return report(error)
+        return report(error, changes=_changes(words))
+
+
+def _ended(output: Output, code: int) -> int:
+    """Write what is still held, and answer the exit code: 0 for a change that is done, whoever gets its answer."""
+    told = output.failure is not None and not output.lasting
+    try:
+        sys.stdout.flush()
+    except Exception as error:  # noqa: BLE001 - whatever it is, the verb is over and its code is known
+        if not told:
+            code = report(error, changes=False)
+    if output.lasting and output.failure is not None:
+        unanswered(output, code)
+    # Python flushes once more at its end: what is still held goes nowhere.
+    output.lasting = True
+    return code
+
+
+def _changes(words: Sequence[str]) -> bool:
+    """Whether the command line may change something; of a verb that is not known, such as a room's, it is assumed."""
+    if not words or words[0].startswith("-") or words[0] in READS:
+        return False
+    if words[0] not in VERBS and words[0] in rooms.names() and rooms.only_reads(words[0]):
+        return False
+    return not {"--dry-run", "--plan", "--help", "-h"} & set(words)
 
 
 def _without_debug(arguments: Sequence[str]) -> tuple[list[str], bool]:
@@ -91,6 +110,7 @@ def _app() -> App:
         help_epilogue=_EPILOGUE,
         help_format="plaintext",
         version=lambda: f"blockstore {version('blocklake')}",
+        suppress_keyboard_interrupt=False,
     )
 
 

@@ -1,7 +1,8 @@
 """What the command line prints: tables for people, JSON for machines, CSV and TSV for other programs.
 
-Rules: machine output carries whole numbers, ISO times and full names; only tables for people are rounded or shortened.
-Times are UTC. A table is never wider than the terminal unless its output goes to a file or a pipe.
+Rules: machine output carries whole numbers, ISO times and full names; only tables for people are rounded. Times are UTC.
+A table that is wider than the terminal is shown row by row, so that no digit and no column is missing (``layout.py``).
+People are never shown a character that steers their terminal (``printable.py``).
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import orjson
+
+from blockstore.cli.layout import Layout, layout
+from blockstore.cli.printable import printable, printable_cell
 
 __all__ = [
     "Cell",
@@ -41,12 +45,14 @@ class Column:
     title: str
     right: bool = False
     fold: bool = False
-    """Long values may be broken over several lines."""
+    """A text, which may be broken over several lines; anything else keeps its width."""
+    least: int = 16
+    """A text's narrowest width."""
 
 
 def say(text: str) -> None:
-    """One line on standard output."""
-    sys.stdout.write(text + "\n")
+    """A sentence on standard output, in a line of its own."""
+    sys.stdout.write(printable(text) + "\n")
 
 
 def show_json(value: object) -> None:
@@ -55,27 +61,58 @@ def show_json(value: object) -> None:
 
 
 def show_table(columns: Sequence[Column], rows: Sequence[Mapping[str, str]]) -> None:
-    """Rows of text as a table."""
+    """Rows of text as a table, or, where the terminal is too narrow for it, one below the other."""
+    from rich.cells import cell_len
+    from rich.console import Console
+
+    # A column that has neither a title nor a value says nothing.
+    columns = [column for column in columns if column.title or any(row[column.key] for row in rows)]
+    titles = [printable_cell(column.title) for column in columns]
+    cells = [[printable_cell(row[column.key]) for column in columns] for row in rows]
+    natural, least = [], []
+    for place, (column, title) in enumerate(zip(columns, titles, strict=True)):
+        widest = max((cell_len(row[place]) for row in cells), default=0)
+        natural.append(max(widest, cell_len(title)))
+        words = max((cell_len(word) for word in title.split()), default=0)
+        least.append(max(words, min(widest, column.least) if column.fold else widest))
+    console = Console(file=sys.stdout, highlight=False)
+    found = layout(natural, least, console.width if console.is_terminal else None)
+    if found is None:
+        _show_records([column.key for column in columns], titles, cells)
+    else:
+        _show_grid(columns, titles, cells, found)
+
+
+def _show_grid(
+    columns: Sequence[Column], titles: Sequence[str], cells: Sequence[Sequence[str]], found: Layout
+) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in columns:
-        table.add_column(
-            column.title,
-            justify="right" if column.right else "left",
-            no_wrap=not column.fold,
-            overflow="fold",
-        )
-    for row in rows:
-        table.add_row(*(Text(row[column.key]) for column in columns))
-    console = Console(file=sys.stdout, highlight=False)
-    if not console.is_terminal:
-        wide = Console(file=sys.stdout, highlight=False, width=100_000)
-        console = Console(file=sys.stdout, highlight=False, width=max(80, wide.measure(table).maximum))
-    console.print(table)
+    # Between two columns the box has one character, and the cells have the rest as their margins.
+    padding = (0, 1, 0, found.gap - 2)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=padding)
+    for column, title, width in zip(columns, titles, found.widths, strict=True):
+        justify: Literal["left", "right"] = "right" if column.right else "left"
+        table.add_column(Text(title), justify=justify, overflow="fold", width=width)
+    for row in cells:
+        table.add_row(*map(Text, row))
+    Console(file=sys.stdout, highlight=False, width=found.total + len(columns)).print(table)
+
+
+def _show_records(keys: Sequence[str], titles: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    """A line a value, and an empty one between two rows; a terminal breaks a long line and loses nothing of it."""
+    from rich.cells import cell_len, set_cell_size
+
+    shown = [title or key for title, key in zip(titles, keys, strict=True)]
+    width = max(map(cell_len, shown))
+    for number, row in enumerate(cells):
+        sys.stdout.write("\n" if number else "")
+        for name, title, text in zip(shown, titles, row, strict=True):
+            if title or text:
+                sys.stdout.write(f"{set_cell_size(name, width)}  {text}".rstrip() + "\n")
 
 
 def rows_as(form: Literal["csv", "tsv"], rows: Sequence[Mapping[str, Cell]], keys: Sequence[str]) -> None:

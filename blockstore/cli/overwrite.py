@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from blockstore.cli.changed import changed_json, told
 from blockstore.cli.failure import Usage
 from blockstore.cli.files.forms import Form
-from blockstore.cli.files.opening import Advance
-from blockstore.cli.files.source import Source, read, sources
+from blockstore.cli.files.given import Given
+from blockstore.cli.files.source import sources
 from blockstore.cli.options import DryRun, Json, Many
 from blockstore.cli.output import say, show_json
 from blockstore.cli.progress import progress
 from blockstore.cli.values import pairs
 from blockstore.errors import Invalid
 from blockstore.format.block import Job
-from blockstore.table import Table, open_any
+from blockstore.table import open_any
 
 __all__ = ["overwrite"]
 
@@ -80,7 +79,7 @@ def overwrite(
     with sources(files, format_) as named:
         total = sum(source.bytes for source in named)
         with progress(f"overwriting {table.name}", total, quiet=json) as advance:
-            rows = _Rows(table, named, null, advance)
+            rows = Given(named, table.definition.schema, null, advance)
             try:
                 done = table.overwrite(
                     iter(rows),
@@ -92,27 +91,8 @@ def overwrite(
                     message=message,
                 )
             except Invalid as error:
-                raise Invalid(f"{rows.reading}: {error}" if rows.reading else str(error)) from error
+                raise rows.placed(error) from error
     if json:
         show_json(changed_json(done))
     else:
         say(told(done, table.url))
-
-
-class _Rows:
-    """The rows of all files; ``reading`` is the file whose rows are being taken."""
-
-    def __init__(self, table: Table, named: Sequence[Source], null: Sequence[str], advance: Advance) -> None:
-        self.reading: str | None = None
-        self._table = table
-        self._named = named
-        self._null = tuple(null)
-        self._advance = advance
-
-    def __iter__(self) -> Iterator[Any]:
-        schema = self._table.definition.schema
-        for source in self._named:
-            for rows in read(source, schema, nulls=self._null, advance=self._advance):
-                self.reading = source.name
-                yield rows
-                self.reading = None

@@ -14,7 +14,7 @@ from typing import Any
 
 from blockstore.errors import BlockstoreError, MissingExtra
 
-__all__ = ["is_lean", "load", "names", "sentence"]
+__all__ = ["is_lean", "load", "names", "only_reads", "sentence"]
 
 GROUP = "blockstore.verbs"
 
@@ -36,11 +36,12 @@ def load(verb: str) -> Callable[..., Any]:
 
 def is_lean(verb: str) -> bool:
     """Whether the verb's module names it in ``LEAN``: it does not use pandas, so pandas need not be loaded."""
-    try:
-        module = import_module(_points()[verb].module)
-    except ImportError:
-        return False
-    return verb in getattr(module, "LEAN", ())
+    return _is_named(verb, "LEAN")
+
+
+def only_reads(verb: str) -> bool:
+    """Whether the verb's module names it in ``READS``: it changes nothing, so it may be run again for its answer."""
+    return _is_named(verb, "READS")
 
 
 def sentence(verb: str) -> str:
@@ -50,6 +51,14 @@ def sentence(verb: str) -> str:
     except BlockstoreError as error:
         return f"(not available: {error})"
     return documentation.strip().partition("\n")[0]
+
+
+def _is_named(verb: str, group: str) -> bool:
+    try:
+        module = import_module(_points()[verb].module)
+    except ImportError:
+        return False
+    return verb in getattr(module, group, ())
 
 
 @cache

@@ -42,7 +42,7 @@ def ship(
     folder
         Finished blocks, as build makes them; what was shipped is kept there in blockstore.shipper.json.
     url
-        The table, with an index or without.
+        The table, with an index or without; it must be there.
     once
         Ship what is there now, and end (the default).
     watch

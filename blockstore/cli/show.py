@@ -21,6 +21,8 @@ __all__ = ["show"]
 
 Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 
+_WIDEST_VALUE = len("2013-01-01 00:00:00+00:00")
+"""A number or a moment is not broken."""
 _FILES = (
     Column("path", "FILE"),
     Column("rows", "ROWS", right=True),
@@ -29,9 +31,9 @@ _FILES = (
 )
 _STATISTICS = (
     Column("path", "FILE"),
-    Column("column", "COLUMN", fold=True),
-    Column("min", "MIN", fold=True),
-    Column("max", "MAX", fold=True),
+    Column("column", "COLUMN"),
+    Column("min", "MIN", fold=True, least=_WIDEST_VALUE),
+    Column("max", "MAX", fold=True, least=_WIDEST_VALUE),
     Column("nulls", "NULLS", right=True),
 )
 

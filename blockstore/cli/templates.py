@@ -1,11 +1,13 @@
 """``--template``: a line a row, in the words of Python's format strings, over the values that machines get.
 
 Rules: a field is a plain name of the row's values, with a format if wanted (``{rows:,}``); attributes and indexes are
-refused, so that a template can read nothing but the row.
+refused, so that a template can read nothing but the row. A width is a number of at most four digits: it is said by the
+template, never by a value, and fills no memory.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from string import Formatter
 
@@ -16,16 +18,25 @@ from blockstore.cli.output import Cell
 
 __all__ = ["template"]
 
+_UNBOUNDED = re.compile(r"[{}]|\d{5}")
+
 
 def template(text: str, names: Sequence[str]) -> Callable[[Mapping[str, Cell]], str]:
     """A function from a row to its line. Raises Usage for a template that names something else."""
     try:
-        fields = [field for _, field, _, _ in Formatter().parse(text) if field is not None]
+        parts = list(Formatter().parse(text))
     except ValueError as error:
         raise Usage(f"--template is {text!r}, which is no format string ({error})") from None
+    fields = [field for _, field, _, _ in parts if field is not None]
     strange = next((field for field in fields if field not in names), None)
     if strange is not None:
         raise Usage(f"--template names {{{strange}}}, expected one of {', '.join(names)}")
+
+    wide = next((form for _, _, form, _ in parts if form and _UNBOUNDED.search(form)), None)
+    if wide is not None:
+        raise Usage(
+            f"--template has the format {wide!r}, expected widths of at most 9999 and no other field in it"
+        )
 
     def line(row: Mapping[str, Cell]) -> str:
         try:

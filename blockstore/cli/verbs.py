@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-__all__ = ["VERBS", "load"]
+__all__ = ["READS", "VERBS", "load"]
 
 VERBS = {
     "create": "Define a table.",
@@ -37,6 +37,9 @@ VERBS = {
     "probe": "Measure what a store guarantees.",
     "simulate": "Run the real code under faults, from a seed.",
 }
+
+READS = frozenset({"ls", "inspect", "show", "history", "diff", "verify", "probe", "simulate"})
+"""The verbs that change no table: whoever misses their answer runs them again."""
 
 
 def load(verb: str) -> Callable[..., Any]:

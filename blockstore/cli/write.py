@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from blockstore.cli.failure import Usage
+from blockstore.cli.failure import Interrupted, Usage
 from blockstore.cli.files.forms import Form
-from blockstore.cli.files.source import Source, read, sources
+from blockstore.cli.files.given import Given
+from blockstore.cli.files.source import sources
 from blockstore.cli.options import Json, Many
 from blockstore.cli.output import count, say, show_json, size
 from blockstore.cli.progress import progress
@@ -70,11 +73,14 @@ def write(
         total = sum(source.bytes for source in named)
         with (
             progress(f"writing {table.name}", total, quiet=json) as advance,
-            table.writer(job=job, labels=labels, message=message) as writer,
+            _told_if_interrupted(table.url, table.writer(job=job, labels=labels, message=message)) as writer,
         ):
-            for source in named:
-                for rows in read(source, table.definition.schema, nulls=null, advance=advance):
-                    _take(writer, rows, source)
+            rows = Given(named, table.definition.schema, null, advance)
+            for batch in rows:
+                try:
+                    writer.write(batch)
+                except Invalid as error:
+                    raise rows.placed(error) from error
         block = writer.finish()
     if json:
         show_json(_json(block))
@@ -82,11 +88,23 @@ def write(
         say(_told(table.url, block))
 
 
-def _take(writer: Writer, rows: object, source: Source) -> None:
+@contextmanager
+def _told_if_interrupted(url: str, writer: Writer) -> Iterator[Writer]:
+    """The writer, finished or aborted at the end; an interruption says what became of the rows."""
     try:
-        writer.write(rows)
-    except Invalid as error:
-        raise Invalid(f"{source.name}: {error}") from error
+        with writer:
+            yield writer
+    except KeyboardInterrupt as interrupt:
+        if writer.block is not None:
+            fate = f"too late, {_told(url, writer.block)}"
+        elif writer.ulid is None:
+            fate = f"nothing was written to {url}"
+        else:
+            fate = (
+                f"whether block {writer.ulid} is in {url} is not known: look for it with blockstore inspect {url} before "
+                "you write its rows again"
+            )
+        raise Interrupted(fate) from interrupt
 
 
 def _json(block: AppendedBlock) -> dict[str, object]:

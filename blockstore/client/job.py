@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any
 
+from blockstore.client.whole_file import whole_file
 from blockstore.client.wire import Wire, pieces
-from blockstore.errors import BlockstoreError, Invalid, Unavailable
+from blockstore.errors import Invalid, Unavailable
 
 __all__ = ["OnProgress", "RemoteJob"]
 
@@ -70,23 +70,16 @@ class RemoteJob:
 
     def save(self, path: str | os.PathLike[str], *, progress: OnProgress | None = None) -> int:
         """Fetch the file that it made; it appears at ``path`` only when it is whole. Answers its bytes."""
-        part = f"{os.fspath(path)}.part"
         wanted, got = int((self.told.get("result") or {}).get("bytes", -1)), 0
-        try:
-            with (
-                self._wire.answer("GET", f"/v1/jobs/{self.id}/result") as found,
-                open(part, "wb") as file,
-            ):
-                for piece in pieces(found):
-                    file.write(piece)
-                    got += len(piece)
-                    if progress is not None:
-                        progress({**self.told, "fetched": got})
+        with (
+            self._wire.answer("GET", f"/v1/jobs/{self.id}/result") as found,
+            whole_file(path, self._wire.world.ids) as file,
+        ):
+            for piece in pieces(found):
+                file.write(piece)
+                got += len(piece)
+                if progress is not None:
+                    progress({**self.told, "fetched": got})
             if wanted >= 0 and got != wanted:
                 raise Unavailable(f"job {self.id}: {got:,} bytes came of {wanted:,}: fetch it again")
-            os.replace(part, path)
-        except (BlockstoreError, OSError):
-            with suppress(OSError):
-                os.remove(part)
-            raise
         return got

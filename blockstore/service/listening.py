@@ -13,6 +13,8 @@ from blockstore.service.config import Key
 
 __all__ = ["Listening", "http_keys", "listening"]
 
+_LAST_PORT = 65_535
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listening:
@@ -24,6 +26,8 @@ class Listening:
     tls_key: Path | None = None
 
     def __post_init__(self) -> None:
+        if not 0 <= self.port <= _LAST_PORT:
+            raise Invalid(f"the port is {self.port}, expected 0 (a free one) to {_LAST_PORT}")
         if (self.tls_cert is None) != (self.tls_key is None):
             raise Invalid("[http] has one of tls_cert and tls_key, expected both or none")
 
@@ -77,6 +81,6 @@ def _address(value: Any, name: str) -> tuple[str, int]:
         return "", 0
     host, colon, port = given.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
-    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+    if not colon or not host or not port.isdecimal() or int(port) > _LAST_PORT:
         raise Invalid(f'{name} is {value!r}, expected an address and a port such as "127.0.0.1:8081"')
     return host, int(port)

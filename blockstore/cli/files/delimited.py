@@ -1,46 +1,37 @@
 """CSV and TSV files: fast while every value is good, exact about the first one that is not.
 
 Rules: the first line names the columns; they are exactly the table's, in any order. An empty field is null; a quoted
-empty one is an empty string. A file is read by pyarrow's parser, and after an error once more by a slower one that
-knows the line: the error names line, column and value.
+empty one is an empty text, or no bytes, and null in a column of any other type. Bytes are base64. A row has at most 4 MiB. A file is read by pyarrow's
+parser, its values by ``text_values``, and after an error all once more by a slower parser that knows the line: the error
+names line, column and value.
 """
 
 from __future__ import annotations
 
-import csv
-import io
+from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import NoReturn, TextIO
+from itertools import islice
+from typing import NoReturn
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
+from blockstore.cli.files.numbered import BLOCK, BadRow, misquoted, numbered, too_long
 from blockstore.cli.files.opening import Advance, opened
-from blockstore.cli.files.text_values import converted, first_bad, is_plain
+from blockstore.cli.files.quotes import Checked, Misquoted
+from blockstore.cli.files.text_values import converted, expected, first_bad, is_plain
 from blockstore.cli.schema_text import type_name
 from blockstore.errors import Invalid
 from blockstore.format.fields import required
 
 __all__ = ["BadRow", "read", "schema_of"]
 
-_BLOCK = 4 << 20
 _SAMPLE = 16 << 20
 _ROWS = 4_096
 _SHOWN = 60
-
-
-class BadRow(Invalid):
-    """A line that is wrong, also in parts, for a program: ``column`` and ``value`` are None where the line as a whole is."""
-
-    def __init__(
-        self, message: str, *, line: int, rule: str, column: str | None = None, value: str | None = None
-    ) -> None:
-        super().__init__(message)
-        self.line = line
-        self.column = column
-        self.value = value
-        self.rule = rule
+_DELIMITERS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
+_FORMS = {",": "csv", "\t": "tsv"}
 
 
 def read(
@@ -59,41 +50,60 @@ def read(
                 f"{name}: column {field.name!r} is a {type_name(field.type)}, which CSV cannot hold: "
                 "write JSON lines, Parquet or Arrow"
             )
-    _check_header(_header(path, name, delimiter), name, schema)
-    as_text = {field.name for field in schema if _by_ourselves(field.type)}
+    lines = numbered(path, name, delimiter)
+    _check_header(_header(lines, name), name, delimiter, schema)
+    if next(lines, None) is None:
+        return
+    nulls = ("", *nulls)
     options = pacsv.ConvertOptions(
-        column_types={field.name: pa.string() if field.name in as_text else field.type for field in schema},
+        column_types={field.name: pa.string() for field in schema},
         include_columns=schema.names,
-        null_values=["", *nulls],
+        null_values=nulls,
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
     try:
         with opened(path, advance) as stream:
             reader = pacsv.open_csv(
-                stream,
-                read_options=pacsv.ReadOptions(block_size=_BLOCK),
-                parse_options=pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+                Checked(stream, delimiter),
+                read_options=pacsv.ReadOptions(block_size=BLOCK),
+                parse_options=_parsing(delimiter, len(schema)),
                 convert_options=options,
             )
             for batch in reader:
-                yield _typed(batch, schema, as_text)
-    except pa.ArrowException as error:
-        _explain(path, name, schema, delimiter, ("", *nulls))
+                columns = [
+                    _values(column, field.type, nulls)
+                    for column, field in zip(batch.columns, schema, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(columns, names=schema.names)
+    except (pa.ArrowException, Misquoted) as error:
+        _explain(path, name, schema, delimiter, nulls)
         raise Invalid(f"{name} cannot be read ({str(error).partition(chr(10))[0]}): mend the file") from error
 
 
 def schema_of(path: str, name: str, *, delimiter: str) -> pa.Schema:
     """The types that the first megabytes suggest: whole numbers, decimals as double, times, else strings."""
-    _header(path, name, delimiter)
-    with opened(path) as stream:
-        reader = pacsv.open_csv(
-            stream,
-            read_options=pacsv.ReadOptions(block_size=_SAMPLE),
-            parse_options=pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            convert_options=pacsv.ConvertOptions(null_values=[""], quoted_strings_can_be_null=False),
-        )
-        return pa.schema([pa.field(field.name, _suggested(field.type)) for field in reader.schema])
+    lines = numbered(path, name, delimiter)
+    header = _header(lines, name)
+    _check_delimiter(header, name, delimiter)
+    if next(lines, None) is None:
+        return pa.schema([pa.field(column, pa.string()) for column in header])
+    try:
+        with opened(path) as stream:
+            reader = pacsv.open_csv(
+                Checked(stream, delimiter),
+                read_options=pacsv.ReadOptions(block_size=_SAMPLE),
+                parse_options=_parsing(delimiter, len(header)),
+                convert_options=pacsv.ConvertOptions(null_values=[""], quoted_strings_can_be_null=False),
+            )
+            if any(pa.types.is_binary(field.type) for field in reader.schema):
+                # Text that is no UTF-8: this tells its line.
+                deque(numbered(path, name, delimiter), maxlen=0)
+            return pa.schema([pa.field(field.name, _suggested(field.type)) for field in reader.schema])
+    except (pa.ArrowException, Misquoted):
+        if fault := misquoted(path, name, delimiter, header):
+            raise fault from None
+        raise
 
 
 def _suggested(kind: pa.DataType) -> pa.DataType:
@@ -104,44 +114,48 @@ def _suggested(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _by_ourselves(kind: pa.DataType) -> bool:
-    """Types whose texts pyarrow's CSV reader takes more narrowly than ``text_values``."""
-    return pa.types.is_duration(kind) or (pa.types.is_timestamp(kind) and kind.tz is not None)
+def _parsing(delimiter: str, columns: int) -> pacsv.ParseOptions:
+    # An empty line under one column is its null.
+    return pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=columns != 1)
 
 
-def _typed(batch: pa.RecordBatch, schema: pa.Schema, as_text: set[str]) -> pa.RecordBatch:
-    if not as_text:
-        return batch
-    columns = [
-        converted(column, field.type) if field.name in as_text else column
-        for column, field in zip(batch.columns, schema, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(columns, names=schema.names)
+def _values(fields: pa.Array, kind: pa.DataType, nulls: tuple[str, ...]) -> pa.Array:
+    """Fields as values of ``kind``."""
+    return fields if pa.types.is_string(kind) else converted(_bare(fields, kind, nulls), kind)
 
 
-@contextmanager
-def _text(path: str) -> Iterator[TextIO]:
-    with opened(path) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
-        yield text
+def _bare(fields: pa.Array, kind: pa.DataType, nulls: tuple[str, ...]) -> pa.Array:
+    """Fields of a column that holds no text: null also in quotes, and without the spaces around them. No bytes are a
+    value like no text: there, quotes tell an empty one from null."""
+    null_also_quoted = [null for null in nulls if null or not pa.types.is_binary(kind)]
+    fields = pc.if_else(pc.is_in(fields, pa.array(null_also_quoted, fields.type)), None, fields)
+    return pc.ascii_trim(fields, " \t")
 
 
-def _header(path: str, name: str, delimiter: str) -> list[str]:
-    with _text(path) as text:
-        try:
-            return next(csv.reader(text, delimiter=delimiter))
-        except StopIteration:
-            raise Invalid(f"{name} is empty, expected a first line with the columns' names") from None
-        except UnicodeDecodeError as error:
-            line = error.object[: error.start].count(b"\n") + 1
-            found = error.object[error.start]
-            raise Invalid(
-                f"{name}, line {line}: the byte 0x{found:02x} is no UTF-8, expected UTF-8 text: convert the file"
-            ) from None
-        except csv.Error as error:
-            raise Invalid(f"{name}, line 1: {error}, expected CSV: mend the line") from None
+def _header(lines: Iterator[tuple[int, list[str]]], name: str) -> list[str]:
+    for _, header in lines:
+        return header
+    raise Invalid(f"{name} is empty, expected a first line with the columns' names")
 
 
-def _check_header(header: list[str], name: str, schema: pa.Schema) -> None:
+def _check_delimiter(header: list[str], name: str, delimiter: str) -> None:
+    """Refuse a header that is one name, and a list of names where another delimiter is meant."""
+    found = next((one for one in _DELIMITERS if one in header[0] and one != delimiter), None)
+    if len(header) > 1 or found is None:
+        return
+    own, form = _DELIMITERS[delimiter], _FORMS.get(found)
+    say = f"say that the form is {form}, or " if form else ""
+    raise BadRow(
+        f"{name}, line 1: the header is one name, {header[0]!r}, with {_DELIMITERS[found]} in it, expected {own} between names: "
+        f"{say}separate the fields by {own}; nothing was written",
+        line=1,
+        rule=f"{own} separate the names of the header",
+    )
+
+
+def _check_header(header: list[str], name: str, delimiter: str, schema: pa.Schema) -> None:
+    if header != schema.names:
+        _check_delimiter(header, name, delimiter)
     twice = sorted({column for column in header if header.count(column) > 1})
     missing = [column for column in schema.names if column not in header]
     extra = [column for column in header if column not in schema.names]
@@ -164,76 +178,75 @@ def _check_header(header: list[str], name: str, schema: pa.Schema) -> None:
 
 def _explain(path: str, name: str, schema: pa.Schema, delimiter: str, nulls: tuple[str, ...]) -> None:
     """Raise Invalid for the first line that is wrong; return if the slower parser finds none."""
-    with _text(path) as text:
-        reader = csv.reader(text, delimiter=delimiter)
-        try:
-            header = next(reader)
-            rows: list[list[str]] = []
-            lines: list[int] = []
-            before = reader.line_num
-            for row in reader:
-                if row:
-                    rows.append(row)
-                    lines.append(before + 1)
-                before = reader.line_num
-                if len(rows) == _ROWS:
-                    _check_rows(rows, lines, header, name, schema, nulls)
-                    rows, lines = [], []
-            _check_rows(rows, lines, header, name, schema, nulls)
-        except UnicodeDecodeError as error:
-            raise Invalid(
-                f"{name}, after line {reader.line_num}: {error.reason}, expected UTF-8: convert the file"
-            ) from None
-        except csv.Error as error:
-            raise BadRow(
-                f"{name}, line {reader.line_num}: {error}, expected CSV: mend the line",
-                line=reader.line_num,
-                rule=str(error),
-            ) from None
+    lines = numbered(path, name, delimiter)
+    _, header = next(lines)
+    long: int | None = None
+    while True:
+        rows, fault = _some(lines)
+        _check_rows(rows, header, name, schema, nulls)
+        long = long or next((line for line, row in rows if len("".join(row).encode()) > BLOCK), None)
+        if fault is not None:
+            raise fault
+        if not rows:
+            break
+    if long is not None:
+        raise too_long(name, long)
+
+
+def _some(lines: Iterator[tuple[int, list[str]]]) -> tuple[list[tuple[int, list[str]]], Invalid | None]:
+    """The next rows, and what is wrong with the line after them."""
+    rows: list[tuple[int, list[str]]] = []
+    try:
+        rows.extend(islice(lines, _ROWS))
+    except Invalid as fault:
+        return rows, fault
+    return rows, None
 
 
 def _check_rows(
-    rows: list[list[str]],
-    lines: list[int],
+    rows: list[tuple[int, list[str]]],
     header: list[str],
     name: str,
     schema: pa.Schema,
     nulls: tuple[str, ...],
 ) -> None:
     """Raise Invalid for the first bad row: a wrong number of fields, or a value that is none of its column's type."""
-    whole = next((place for place, row in enumerate(rows) if len(row) != len(header)), len(rows))
+    whole = next((place for place, (_, row) in enumerate(rows) if len(row) != len(header)), len(rows))
     bad: tuple[int, pa.Field] | None = None
     not_null = set(required(schema))
     for place, column in enumerate(header):
         field = schema.field(column)
-        values = [row[place] for row in rows[:whole]]
-        texts = pa.array([None if value in nulls else value for value in values], pa.string())
+        if pa.types.is_string(field.type):
+            continue
+        texts = _bare(pa.array([row[place] for _, row in rows[:whole]], pa.string()), field.type, nulls)
         found = first_bad(texts, field.type)
-        if found is None and column in not_null and texts.null_count and not pa.types.is_string(field.type):
+        if found is None and column in not_null and texts.null_count:
             found = texts.is_null().index(True).as_py()
         if found is not None and (bad is None or found < bad[0]):
             bad = (found, field)
     if bad is not None:
         at, field = bad
-        _refuse(name, lines[at], field, rows[at][header.index(field.name)])
+        line, row = rows[at]
+        _refuse(name, line, field, row[header.index(field.name)])
     if whole < len(rows):
+        line, row = rows[whole]
         raise BadRow(
-            f"{name}, line {lines[whole]}: {len(rows[whole])} fields, expected {len(header)} as in the header: "
+            f"{name}, line {line}: {len(row)} fields, expected {len(header)} as in the header: "
             "mend the line; nothing was written",
-            line=lines[whole],
-            rule=f"{len(header)} fields as in the header, found {len(rows[whole])}",
+            line=line,
+            rule=f"{len(header)} fields as in the header, found {len(row)}",
         )
 
 
 def _refuse(name: str, line: int, field: pa.Field, value: str) -> NoReturn:
     shown = value if len(value) <= _SHOWN else value[:_SHOWN] + "…"
     raise BadRow(
-        f"{name}, line {line}: column {field.name!r} is {shown!r}, expected {type_name(field.type)}: "
+        f"{name}, line {line}: column {field.name!r} is {shown!r}, expected {expected(field.type)}: "
         "mend the value; nothing was written",
         line=line,
         column=field.name,
         value=shown,
-        rule=type_name(field.type),
+        rule=expected(field.type),
     )
 
 

@@ -6,42 +6,38 @@ read as a float); times are texts in ISO form; binary is base64 text; a map is a
 
 from __future__ import annotations
 
-import base64
-import binascii
 import io
 import json
 import math
 from collections.abc import Iterator
 from decimal import Decimal
+from itertools import islice
 from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.json as pajson
 
 from blockstore.cli.files.opening import Advance, opened
-from blockstore.cli.files.text_values import converted
-from blockstore.cli.schema_text import type_name
+from blockstore.cli.files.text_values import converted, decimal, expected, is_bytes, unpacked
 from blockstore.errors import Invalid
+from blockstore.format.decimals import exactly
 
-__all__ = ["read", "schema_of"]
+__all__ = ["line_of_row", "read", "schema_of"]
 
 _ROWS = 16_384
 _SAMPLE = 16 << 20
 _SHOWN = 60
+_DIGITS = 20
+"""No integer has more."""
+_BEYOND = {32: float.fromhex("0x1.ffffffp127"), 64: math.inf}
+"""The least number, by the width of a float, that is too great for it."""
 
 
 def read(path: str, name: str, schema: pa.Schema, *, advance: Advance) -> Iterator[pa.RecordBatch]:
     """The file's rows under ``schema``; Invalid names file, line, column, value and what was expected."""
-    lines: list[tuple[int, str]] = []
-    with opened(path, advance) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig") as text:
-        for number, line in enumerate(_decoded(text, name), start=1):
-            if line.strip():
-                lines.append((number, line))
-            if len(lines) == _ROWS:
-                yield _batch(lines, name, schema)
-                lines = []
-        if lines:
-            yield _batch(lines, name, schema)
+    numbered = _numbered(path, name, advance)
+    while lines := list(islice(numbered, _ROWS)):
+        yield _batch(lines, name, schema)
 
 
 def schema_of(path: str, name: str) -> pa.Schema:
@@ -53,6 +49,19 @@ def schema_of(path: str, name: str) -> pa.Schema:
             for field in reader.schema
         ]
     return pa.schema(fields)
+
+
+def line_of_row(path: str, name: str, row: int) -> int:
+    """The line, from 1, of a row; rows count from 0."""
+    return next(number for number, _ in islice(_numbered(path, name, lambda _: None), row, None))
+
+
+def _numbered(path: str, name: str, advance: Advance) -> Iterator[tuple[int, str]]:
+    """The lines that are rows, each with its number, from 1."""
+    with opened(path, advance) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig") as text:
+        for number, line in enumerate(_decoded(text, name), start=1):
+            if line.strip():
+                yield number, line
 
 
 def _decoded(text: io.TextIOWrapper, name: str) -> Iterator[str]:
@@ -86,10 +95,12 @@ def _batch(lines: list[tuple[int, str]], name: str, schema: pa.Schema) -> pa.Rec
 def _object(line: str, name: str, number: int) -> dict[str, Any]:
     try:
         row = json.loads(line, parse_float=Decimal, object_pairs_hook=_unique)
-    except ValueError as error:
-        found = (
-            f"{error.msg} at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else error
-        )
+    except (ValueError, ArithmeticError) as error:
+        found = str(error)
+        if isinstance(error, json.JSONDecodeError):
+            found = f"{error.msg} at character {error.pos + 1}"
+        elif isinstance(error, ArithmeticError):
+            found = "a number beyond all types"
         raise Invalid(
             f"{name}, line {number}: {found}, expected one JSON object a line: mend the line; nothing was written"
         ) from None
@@ -124,7 +135,7 @@ def _refuse(name: str, line: int, field: pa.Field, value: Any) -> NoReturn:
     text = json.dumps(value, default=str)
     shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
     raise Invalid(
-        f"{name}, line {line}: column {field.name!r} is {shown}, expected {type_name(field.type)}: "
+        f"{name}, line {line}: column {field.name!r} is {shown}, expected {expected(field.type)}: "
         "mend the value; nothing was written"
     ) from None
 
@@ -146,20 +157,18 @@ def _value(value: Any, kind: pa.DataType) -> Any:
         return _expect(value, bool)
     if types.is_string(kind):
         return _expect(value, str)
-    if types.is_binary(kind) or types.is_fixed_size_binary(kind):
-        try:
-            return base64.b64decode(_expect(value, str), validate=True)
-        except binascii.Error:
-            raise ValueError("base64 was expected") from None
+    if is_bytes(kind):
+        return unpacked(_expect(value, str))
     if types.is_floating(kind):
-        return _float(value)
+        return _float(value, kind)
     if types.is_integer(kind) or types.is_duration(kind):
         number = _number(value)
-        if number != int(number):
+        # Not computed with where it is beyond all integers: 1e999999999 takes for ever.
+        if (isinstance(number, Decimal) and number.adjusted() > _DIGITS) or number != int(number):
             raise ValueError("a whole number was expected")
         return int(number)
     if types.is_decimal(kind):
-        return Decimal(value) if isinstance(value, str) else Decimal(_number(value))
+        return exactly(kind)(decimal(value) if isinstance(value, str) else Decimal(_number(value)))
     if types.is_temporal(kind):
         return converted(pa.array([_expect(value, str)]), kind)[0].as_py()
     if types.is_struct(kind):
@@ -187,10 +196,10 @@ def _number(value: Any) -> int | Decimal:
     return value
 
 
-def _float(value: Any) -> float:
+def _float(value: Any, kind: pa.DataType) -> float:
     if isinstance(value, float) or value in ("NaN", "Infinity", "-Infinity"):
         return float(value)
     number = float(_number(value))
-    if math.isinf(number):
-        raise ValueError("a number in the range of a double was expected")
+    if abs(number) >= _BEYOND[kind.bit_width]:
+        raise ValueError(f"a number in the range of a {kind} was expected")
     return number

@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 import pyarrow as pa
 
-__all__ = ["Advance", "opened"]
+__all__ = ["Advance", "opened", "pack_of"]
 
 Advance = Callable[[float], None]
 
@@ -29,10 +29,15 @@ class _Counted(io.FileIO):
         return data
 
 
+def pack_of(path: str) -> str | None:
+    """How the file is packed, as its name says."""
+    return _CODECS.get(PurePath(path).suffix.lower())
+
+
 @contextmanager
 def opened(path: str, advance: Advance = lambda _: None) -> Iterator[pa.NativeFile]:
     """The file's content, unpacked as its name says."""
-    codec = _CODECS.get(PurePath(path).suffix.lower())
+    codec = pack_of(path)
     with pa.PythonFile(_Counted(path, advance), mode="r") as packed:
         if codec is None:
             yield packed

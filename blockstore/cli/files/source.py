@@ -13,15 +13,16 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import BinaryIO
 
 import pyarrow as pa
 
-from blockstore.cli.files import columnar, delimited, json_lines
+from blockstore.cli.files import columnar, delimited, json_lines, numbered
 from blockstore.cli.files.forms import Form, form_of
-from blockstore.cli.files.opening import Advance
+from blockstore.cli.files.opening import Advance, pack_of
 from blockstore.errors import Invalid
 
-__all__ = ["Source", "read", "schema_of", "sources"]
+__all__ = ["Source", "line_of", "read", "schema_of", "sources"]
 
 STDIN = "-"
 
@@ -38,9 +39,10 @@ class Source:
 
 @contextmanager
 def sources(words: tuple[str, ...], form: Form | None) -> Iterator[list[Source]]:
-    """The files that the words name, checked to exist; standard input lies in a temporary file meanwhile."""
+    """The files that the words name, checked to exist; standard input, and all else that can be read but once, lies in a
+    temporary file meanwhile."""
     with tempfile.TemporaryDirectory(prefix="blockstore-") as folder:
-        found = []
+        found: list[Source] = []
         for word in words:
             if word == STDIN:
                 if form is None:
@@ -48,25 +50,29 @@ def sources(words: tuple[str, ...], form: Form | None) -> Iterator[list[Source]]
                         f"standard input has no name that tells its form: say --format, one of {', '.join(Form)}"
                     )
                 path = os.path.join(folder, "stdin")
-                _spool(path)
+                if os.path.exists(path):
+                    raise Invalid("standard input (-) is named twice, expected once")
+                _spool(sys.stdin.buffer, path)
                 found.append(Source(path=path, name="standard input", form=form, bytes=os.path.getsize(path)))
                 continue
             if not os.path.exists(word):
                 raise Invalid(f"there is no file {word}: name files that exist, or - for standard input")
             if os.path.isdir(word):
                 raise Invalid(f"{word} is a folder, expected a file: name the files in it")
-            found.append(
-                Source(path=word, name=word, form=form or form_of(word), bytes=os.path.getsize(word))
-            )
+            path, its_form = word, form or form_of(word)
+            if not os.path.isfile(word):
+                # The name at the end still tells how it is packed.
+                path = os.path.join(folder, f"{len(found)}-{os.path.basename(word)}")
+                with open(word, "rb") as pipe:
+                    _spool(pipe, path)
+            found.append(Source(path=path, name=word, form=its_form, bytes=os.path.getsize(path)))
         yield found
 
 
-def _spool(path: str) -> None:
-    """Standard input as a file: Parquet needs its end first, and an error in a line is looked for a second time."""
-    if os.path.exists(path):
-        raise Invalid("standard input (-) is named twice, expected once")
+def _spool(stream: BinaryIO, path: str) -> None:
+    """A stream as a file: Parquet needs its end first, and an error in a line is looked for a second time."""
     with open(path, "wb") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
+        shutil.copyfileobj(stream, file, 1 << 20)
 
 
 def read(
@@ -92,8 +98,19 @@ def read(
                 yield from json_lines.read(source.path, source.name, schema, advance=advance)
             case _:
                 yield from columnar.read(source.path, source.form, advance=advance)
-    except pa.ArrowException as error:
-        raise Invalid(_unreadable(source, error)) from error
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(source, error) from error
+
+
+def line_of(source: Source, row: int) -> int | None:
+    """The line, from 1, of a row of the file, counted from 0; None in a form without lines."""
+    match source.form:
+        case Form.CSV | Form.TSV:
+            return numbered.line_of_row(source.path, source.name, _delimiter(source.form), row)
+        case Form.JSON:
+            return json_lines.line_of_row(source.path, source.name, row)
+        case _:
+            return None
 
 
 def schema_of(source: Source) -> pa.Schema:
@@ -106,16 +123,21 @@ def schema_of(source: Source) -> pa.Schema:
                 return json_lines.schema_of(source.path, source.name)
             case _:
                 return columnar.schema_of(source.path, source.form)
-    except pa.ArrowException as error:
-        raise Invalid(_unreadable(source, error)) from error
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(source, error) from error
 
 
 def _delimiter(form: Form) -> str:
     return "\t" if form is Form.TSV else ","
 
 
-def _unreadable(source: Source, error: Exception) -> str:
+def _unreadable(source: Source, error: Exception) -> Exception:
     first = str(error).partition("\n")[0].rstrip(".")
-    return (
-        f"{source.name} cannot be read as {source.form} ({first}): say the right --format, or mend the file"
-    )
+    if not isinstance(error, OSError):
+        return Invalid(
+            f"{source.name} cannot be read as {source.form} ({first}): say the right --format, or mend the file"
+        )
+    pack = pack_of(source.path)
+    if error.errno is not None or pack is None:
+        return error
+    return Invalid(f"{source.name} is no whole {pack} file: {first}; bring it anew, or name it as what it is")

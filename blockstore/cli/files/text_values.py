@@ -1,17 +1,34 @@
 """Texts as values of a column's type.
 
-Rules: a text is a value of the type in full or it is refused; nothing is rounded or cut. A timestamp without a zone
-is UTC in a column that has one; one with a zone is refused in a column that has none.
+Rules: a text is a value of the type in full or it is refused; nothing is rounded or cut, but for the binary fractions of
+a float. A timestamp without a zone is UTC in a column that has one; one with a zone is refused in a column that has none.
+Bytes are base64.
 """
 
 from __future__ import annotations
 
+import base64
+import re
+from decimal import Decimal
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["converted", "first_bad", "is_plain"]
+from blockstore.cli.schema_text import type_name
+from blockstore.format.decimals import exactly
+
+__all__ = ["converted", "decimal", "expected", "first_bad", "is_bytes", "is_plain", "unpacked"]
 
 _TIMED_ZONE = r"(?i)\d\d:\d\d.*(z|[+-]\d\d(:?\d\d)?)$"
+_INFINITE = r"(?i)^[+-]?inf(inity)?$"
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,4})?", re.IGNORECASE)
+_SHORT_DECIMAL = r"^[+-]?[0-9]{1,18}(\.[0-9]{1,18})?$"
+_ZEROS = {
+    "s": (r"(:\d\d)\.0+([^\d].*)?$", r"\1\2"),
+    "ms": (r"(:\d\d\.\d{3})0+([^\d].*)?$", r"\1\2"),
+    "us": (r"(:\d\d\.\d{6})0+([^\d].*)?$", r"\1\2"),
+}
+"""The zeros of a fraction behind the last digit of a unit, and what is left without them."""
 
 
 def is_plain(kind: pa.DataType) -> bool:
@@ -19,16 +36,40 @@ def is_plain(kind: pa.DataType) -> bool:
     return not pa.types.is_nested(kind)
 
 
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether the values are bytes: in a text they are base64."""
+    return bool(pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind))
+
+
+def expected(kind: pa.DataType) -> str:
+    """What a text should have been, for people."""
+    return f"{type_name(kind)} as base64" if is_bytes(kind) else type_name(kind)
+
+
+def unpacked(text: str) -> bytes:
+    """The bytes that base64 stands for. Raises ValueError if it is none."""
+    return base64.b64decode(text, validate=True)
+
+
 def converted(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """Strings as values of ``kind``; nulls stay. Raises pa.ArrowInvalid if one is no such value."""
-    if pa.types.is_string(kind):
+    types = pa.types
+    if types.is_string(kind):
         return texts
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        return _instants(texts, kind)
-    if pa.types.is_time(kind):
+    if types.is_integer(kind):
+        return _whole(texts, kind)
+    if types.is_floating(kind):
+        return _floats(texts, kind)
+    if types.is_decimal(kind):
+        return _decimals(texts, kind)
+    if types.is_timestamp(kind):
+        return _local(texts, kind) if kind.tz is None else _instants(texts, kind)
+    if types.is_time(kind):
         return _times(texts, kind)
-    if pa.types.is_duration(kind):
-        return texts.cast(pa.int64()).cast(kind)
+    if types.is_duration(kind):
+        return _whole(texts, pa.int64()).cast(kind)
+    if is_bytes(kind):
+        return _bytes(texts, kind)
     return texts.cast(kind)
 
 
@@ -46,6 +87,13 @@ def first_bad(texts: pa.Array, kind: pa.DataType) -> int | None:
     return low
 
 
+def decimal(text: str) -> Decimal:
+    """A text as a number. Raises ValueError for what is none, and for exponents that no type's numbers have."""
+    if _DECIMAL.fullmatch(text) is None:
+        raise ValueError("a decimal number was expected")
+    return Decimal(text)
+
+
 def _converts(texts: pa.Array, kind: pa.DataType) -> bool:
     try:
         converted(texts, kind)
@@ -54,10 +102,59 @@ def _converts(texts: pa.Array, kind: pa.DataType) -> bool:
     return True
 
 
+def _whole(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Integers; Arrow reads hexadecimal digits too, as two's complement."""
+    if pc.any(pc.match_substring_regex(texts, "[xX]")).as_py():
+        raise pa.ArrowInvalid("a whole number in decimal digits was expected")
+    return texts.cast(kind)
+
+
+def _floats(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Floats; Arrow reads a number above all of them as infinite."""
+    values = texts.cast(kind)
+    infinite = pc.is_inf(values)
+    if (
+        pc.any(infinite).as_py()
+        and not pc.all(pc.match_substring_regex(texts.filter(infinite), _INFINITE)).as_py()
+    ):
+        raise pa.ArrowInvalid(f"a number in the range of a {kind} was expected")
+    return values
+
+
+def _decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Decimals. Arrow may bring up to 18 digits on either side of the point to any scale in twice the width that a
+    decimal has; of more digits than that it makes other numbers, and those are read one by one."""
+    if pc.all(pc.match_substring_regex(texts, _SHORT_DECIMAL)).as_py() is not False:
+        return texts.cast(pa.decimal256(76, kind.scale)).cast(kind)
+    exact = exactly(kind)
+    try:
+        return pa.array([None if text is None else exact(decimal(text)) for text in texts.to_pylist()], kind)
+    except ValueError as error:
+        raise pa.ArrowInvalid(str(error)) from None
+
+
+def _bytes(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    try:
+        return pa.array([None if text is None else unpacked(text) for text in texts.to_pylist()], kind)
+    except ValueError as error:
+        raise pa.ArrowInvalid(str(error)) from None
+
+
+def _local(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Timestamps, whatever zeros follow the last digit of the unit: engines write them in another one."""
+    try:
+        return texts.cast(kind)
+    except pa.ArrowInvalid:
+        if kind.unit not in _ZEROS:
+            raise
+        pattern, rest = _ZEROS[kind.unit]
+        return pc.replace_substring_regex(texts, pattern, rest).cast(kind)
+
+
 def _instants(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     zoned = pc.match_substring_regex(texts, _TIMED_ZONE)
-    with_zone = pc.if_else(zoned, texts, None).cast(pa.timestamp(kind.unit, "UTC"))
-    without = pc.if_else(zoned, None, texts).cast(pa.timestamp(kind.unit))
+    with_zone = _local(pc.if_else(zoned, texts, None), pa.timestamp(kind.unit, "UTC"))
+    without = _local(pc.if_else(zoned, None, texts), pa.timestamp(kind.unit))
     return pc.coalesce(with_zone, pc.assume_timezone(without, "UTC")).cast(kind)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from importlib import metadata
 from pathlib import Path
@@ -208,6 +209,19 @@ def test_wrong_words_of_mark_are_usage_errors(blockstore: Command, flights: str)
 
 
 # -- index rebuild -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("found", [None, "", "x", "-1"])
+def test_what_an_error_about_the_boundary_advises_mends_it(
+    blockstore: Command, flights: str, found: str | None
+) -> None:
+    boundary = Path(flights, "gc/index.boundary")
+    boundary.unlink() if found is None else boundary.write_text(found)
+    told = blockstore("inspect", flights, code=1).err
+    advised = re.search(r"'blockstore ([^']+)'", told)
+    assert advised is not None, told
+    blockstore(*advised[1].split(), "--yes")
+    assert rows(blockstore, flights) == 18
 
 
 def test_a_lost_index_comes_back_with_yes_alone(blockstore: Command, flights: str) -> None:

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import blockstore as bs
+from compactor.once import compact_once
+from compactor.settings import Settings
 from tests.blockstore.cli.conftest import Command
 
 
@@ -155,6 +158,27 @@ def test_history_and_diff(blockstore: Command, flights: str) -> None:
     assert changed["columns"] == [{"name": "extra", "before": None, "after": "int"}]
     assert "-12 rows" in blockstore("diff", flights, "5", "2").out
     assert "no version 9" in blockstore("diff", flights, "1", "9", code=1).err
+
+
+def test_diff_tells_what_is_hidden_and_shown_again(blockstore: Command, flights: str, tmp_path: Path) -> None:
+    ulids = []
+    for part in ("a", "b"):
+        (tmp_path / f"{part}.csv").write_text("origin,time_hour,delay,fare\nLGA,2014-01-01,5,1.25\n")
+        ulids.append(blockstore("write", flights, str(tmp_path / f"{part}.csv"), "--json").json["ulid"])
+    compact_once(bs.open(flights), Settings(tier_blocks=2, work_dir=tmp_path))
+    shown = bs.open(flights).poll()
+    assert "+0 rows, 1 block added, 2 removed" in blockstore("diff", flights, "6", str(shown)).out
+    blockstore("revert", flights, ulids[0])
+    hidden = blockstore("diff", flights, str(shown), str(shown + 1)).out
+    assert "rows unknown" in hidden
+    assert f"the rows of {ulids[0]}" in hidden
+    blockstore("restore", flights, "--version", str(shown))
+    now = str(bs.open(flights).poll())
+    back = blockstore("diff", flights, str(shown + 1), now).out
+    assert "shown again in " in back
+    assert f"the rows of {ulids[0]}" in back
+    told = blockstore("diff", flights, str(shown + 1), now, "--json").json
+    assert (told["rows"], list(told["shown"].values()), told["hidden"]) == (None, [[ulids[0]]], {})
 
 
 def test_query_answers_and_travels_in_time(blockstore: Command, flights: str) -> None:

@@ -75,10 +75,27 @@ def test_a_damaged_block_is_named_the_others_go_and_the_exit_code_is_1(
 def test_blocks_go_to_a_table_without_an_index_too(
     blockstore: Command, lake: str, readings: str, out: str
 ) -> None:
+    blockstore("create", f"{lake}/plain", "--schema", SCHEMA, "--sort-by", "sensor", "--no-index")
     blockstore("build", out, readings, "--schema", SCHEMA, "--sort-by", "sensor")
     done = blockstore("ship", out, f"{lake}/plain")
     assert "discover it by its age" in done.out
     assert blockstore("verify", f"{lake}/plain", "--deep").code == 0
+
+
+def test_a_mistyped_url_gets_no_block_and_the_folder_keeps_its_own(
+    blockstore: Command, lake: str, readings: str, out: str
+) -> None:
+    url = f"{lake}/readings"
+    blockstore("create", url, "--schema", SCHEMA)
+    blockstore("build", out, readings, "--like", url)
+    told = blockstore("ship", out, f"{lake}/readngs", "--remove-shipped", code=1)
+    assert told.err.count("no table") == 1
+    assert "check the URL" in told.err
+    assert told.err == blockstore("write", f"{lake}/readngs", readings, code=1).err
+    assert not Path(lake, "readngs").exists()
+    assert rows(blockstore, url) == 0
+    assert "2 new rows" in blockstore("ship", out, url, "--remove-shipped").out
+    assert rows(blockstore, url) == 2
 
 
 def test_files_without_rows_build_nothing(blockstore: Command, out: str, tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ class TestOverwrite:
         (tmp_path / "bad.csv").write_text(HEADER + "LGA,2013-02-01,7,1.00\n")
         files = (str(tmp_path / "good.csv"), str(tmp_path / "bad.csv"))
         told = blockstore("overwrite", flights, *files, "--where", "origin = 'JFK'", code=1).err
-        assert "bad.csv: row 1 (from 0) of the new rows has origin = 'LGA'" in told
+        assert "bad.csv, line 2: row 1 (from 0) of the new rows has origin = 'LGA'" in told
         assert len(versions(blockstore, flights)) == 4
 
     def test_a_bad_file_is_told_by_its_own_name(

@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
 from tests.blockstore.cli.conftest import Command
+from tests.support.raw_text import raw_text
 
 HEADER = "origin,time_hour,delay,fare\n"
 GOOD = HEADER + "LGA,2014-01-01,5,1.25\n"
@@ -133,6 +135,27 @@ def test_a_bad_file_is_told_by_its_place_and_changes_nothing(
     assert name in found
     after = blockstore("inspect", flights, "--json").json
     assert [block for block in after if block["state"] == "ready"] == before
+    assert len(blockstore("history", flights, "--json").json) == 4
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.arrow"])
+def test_text_of_a_file_that_is_not_utf8_is_told_by_column_and_row(
+    blockstore: Command, flights: str, tmp_path: Path, name: str
+) -> None:
+    rows = pa.table(
+        {
+            "origin": raw_text([b"JFK", b"Z\xfcrich"]),
+            "time_hour": pa.array([0, 0], pa.timestamp("us", "UTC")),
+            "delay": pa.nulls(2, pa.int64()),
+            "fare": pa.nulls(2, pa.decimal128(10, 2)),
+        }
+    )
+    if name == "x.parquet":
+        pq.write_table(rows, tmp_path / name)
+    else:
+        pa.feather.write_feather(rows, tmp_path / name, compression="uncompressed")
+    found = blockstore("write", flights, str(tmp_path / name), code=1).err
+    assert "column 'origin' holds b'Z\\xfcrich' in row 1" in found
     assert len(blockstore("history", flights, "--json").json) == 4
 
 

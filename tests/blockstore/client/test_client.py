@@ -68,7 +68,7 @@ def test_an_upload_goes_up_with_progress_and_a_download_comes_down_whole(
     client.download("salaries", tmp_path / "back.parquet", progress=seen.append)
     assert pq.read_table(tmp_path / "back.parquet").num_rows == 510
     assert seen
-    assert not (tmp_path / "back.parquet.part").exists()
+    assert list(tmp_path.glob("*.part")) == list(tmp_path.glob(".*.part")) == []
     done = client.query_job("select max(n) as m from salaries", form="csv").wait()
     done.save(tmp_path / "m.csv")
     assert (tmp_path / "m.csv").read_text() == '"m"\n2499\n'

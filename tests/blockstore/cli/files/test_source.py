@@ -113,6 +113,29 @@ def test_numbers_in_json_are_exact(tmp_path: Path) -> None:
             rows(tmp_path / "x.json", schema=schema)
 
 
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pa.float32(), "1e39"),
+        (pa.float32(), "-3.4028235677973366e+38"),
+        (pa.float64(), "1e400"),
+        (pa.decimal128(5, 2), '"abc"'),
+        (pa.decimal128(5, 2), '"1_0"'),
+        (pa.decimal128(5, 2), '"1e99999999999999999999"'),
+        (pa.decimal128(5, 2), "330.449306204552758432412759567655206746812978"),
+        (pa.decimal128(5, 5), "-0.64093048586965273478097716761026088169525327"),
+        (pa.int64(), "1e999999999"),
+        (pa.int64(), "1e99999999999999999999"),
+    ],
+)
+def test_json_numbers_that_a_column_cannot_hold_are_refused(
+    kind: pa.DataType, value: str, tmp_path: Path
+) -> None:
+    (tmp_path / "x.jsonl").write_text(f'{{"n": {value}}}\n')
+    with pytest.raises(Invalid, match=r"x\.jsonl, line 1"):
+        rows(tmp_path / "x.jsonl", schema=pa.schema([("n", kind)]))
+
+
 def test_the_schema_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("i,f,t,s,e\n1,1.5,2013-01-01 05:00:00,a,\n")
     with sources((str(tmp_path / "x.csv"),), None) as (source,):
