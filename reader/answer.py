@@ -10,7 +10,6 @@ import base64
 import os
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from decimal import Decimal
 from typing import BinaryIO
 
@@ -20,9 +19,11 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from blockstore.cli.output import Column, show_table
+from blockstore.client.whole_file import whole_file
 from blockstore.errors import Invalid
+from blockstore.world import World
 
-__all__ = ["FORMS", "deliver", "flat", "flat_type", "json_value", "readable", "write_json"]
+__all__ = ["FORMS", "deliver", "flat", "flat_type", "json_value", "readable", "unwritable", "write_json"]
 
 _SHOWN_ROWS = 1_000
 _SHOWN_TEXT = 120
@@ -36,14 +37,24 @@ def deliver(answer: pa.RecordBatchReader, form: str, to: str | None) -> None:
     if form == "table":
         raise Invalid("a table for people is not written to a file: say -o csv, tsv, json, parquet or arrow")
     write = FORMS[form]
-    if to is not None:
-        _write_file(answer, write, to)
-        return
-    if form in ("parquet", "arrow") and sys.stdout.isatty():
+    if to is None and form in ("parquet", "arrow") and sys.stdout.isatty():
         raise Invalid(f"{form} is not text: send standard output to a file or a pipe, or say --to FILE")
-    sys.stdout.flush()
-    write(answer, sys.stdout.buffer)
-    sys.stdout.buffer.flush()
+    try:
+        if to is not None:
+            _write_file(answer, write, to)
+            return
+        sys.stdout.flush()
+        write(answer, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    except (pa.ArrowException, orjson.JSONEncodeError) as error:
+        raise unwritable(form, error) from error
+
+
+def unwritable(form: str, error: Exception) -> Invalid:
+    """What to say where the form has no way to write a value or a type of the answer."""
+    return Invalid(
+        f"the answer cannot be written as {form} ({' '.join(str(error).split())}): ask for arrow, or cast the columns"
+    )
 
 
 def write_json(answer: pa.RecordBatchReader, out: BinaryIO) -> None:
@@ -100,20 +111,16 @@ FORMS: dict[str, Callable[[pa.RecordBatchReader, BinaryIO], None]] = {
 def _write_file(
     answer: pa.RecordBatchReader, write: Callable[[pa.RecordBatchReader, BinaryIO], None], to: str
 ) -> None:
-    part = f"{to}.part"
     try:
-        with open(part, "wb") as out:
+        with whole_file(to, World.real().ids) as out:
             write(answer, out)
-        os.replace(part, to)
-    except BaseException as error:
-        with suppress(OSError):
-            os.remove(part)
-        if isinstance(error, OSError) and error.errno is not None:
-            raise Invalid(
-                f"{to} cannot be written ({os.strerror(error.errno)}): make room or name a file in a folder that "
-                "exists and may be written to; no file was made"
-            ) from error
-        raise
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise Invalid(
+            f"{to} cannot be written ({os.strerror(error.errno)}): make room or name a file in a folder that "
+            "exists and may be written to; no file was made"
+        ) from error
 
 
 def _show(answer: pa.RecordBatchReader) -> None:
@@ -128,7 +135,7 @@ def _show(answer: pa.RecordBatchReader) -> None:
             more = True
             break
     columns_shown = [
-        Column(key, field.name, right=_is_number(field.type), fold=True)
+        Column(key, field.name, right=_is_number(field.type), fold=_is_text(field.type))
         for key, field in zip(keys, answer.schema, strict=True)
     ]
     show_table(columns_shown, rows)
@@ -140,6 +147,17 @@ def _show(answer: pa.RecordBatchReader) -> None:
 
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    """Whether its values may be broken over lines: a number or a time that is broken is misread."""
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_nested(kind)
+    )
 
 
 def _is_interval(kind: pa.DataType) -> bool:
@@ -182,18 +200,35 @@ def json_value(value: object) -> object:
     if isinstance(value, Decimal):
         return orjson.Fragment(format(value, "f").encode()) if value.is_finite() else None
     if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
+        return _base64(value)
     return str(value)
 
 
-def flat_type(kind: pa.DataType) -> pa.DataType:
-    return (
-        pa.string() if pa.types.is_nested(kind) or pa.types.is_timestamp(kind) or _is_interval(kind) else kind
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_binary_view(kind)
+        or types.is_fixed_size_binary(kind)
     )
 
 
+def flat_type(kind: pa.DataType) -> pa.DataType:
+    as_text = pa.types.is_nested(kind) or pa.types.is_timestamp(kind) or _is_interval(kind) or _is_bytes(kind)
+    return pa.string() if as_text else kind
+
+
 def flat(column: pa.Array) -> pa.Array:
-    """A column as CSV can hold it: nested values as JSON."""
+    """A column as CSV can hold it: nested values as JSON, bytes as the base64 that they are in JSON."""
+    if _is_bytes(column.type):
+        return pa.array(
+            [None if value is None else _base64(value) for value in column.to_pylist()], pa.string()
+        )
     if pa.types.is_nested(column.type):
         texts = [
             None

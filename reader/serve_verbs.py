@@ -20,10 +20,12 @@ from blockstore.cli.output import say, show_json
 if TYPE_CHECKING:
     from reader.setting_values import GatewaySettings
 
-__all__ = ["LEAN", "serve", "token"]
+__all__ = ["LEAN", "READS", "serve", "token"]
 
 LEAN = frozenset({"serve", "token"})
 """The verbs of this module that use no pandas."""
+READS = frozenset({"token"})
+"""The verbs of this module that change nothing: a token that was not shown is worth nothing."""
 
 
 def serve(
@@ -90,6 +92,8 @@ def token(
     json
         Print JSON.
     """
+    if not name.strip():
+        raise Usage("the token's name is empty, expected who will hold it, such as grafana")
     from blockstore.world import World
     from reader.http.tokens import Scope, Token, fresh, hashed
 

@@ -12,10 +12,12 @@ from cyclopts import Parameter
 from blockstore.cli.failure import Usage
 from blockstore.cli.values import moment_ms
 
-__all__ = ["LEAN", "query"]
+__all__ = ["LEAN", "READS", "query"]
 
 LEAN = frozenset({"query"})
 """The verbs of this module that use no pandas."""
+READS = frozenset({"query"})
+"""The verbs of this module that change nothing."""
 
 
 def query(

@@ -17,7 +17,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from blockstore.errors import Invalid
-from reader.answer import flat, flat_type, json_value, readable
+from reader.answer import flat, flat_type, json_value, readable, unwritable
 
 __all__ = ["Form", "pieces"]
 
@@ -64,9 +64,7 @@ def pieces(form: Form, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> 
                     yield piece
         yield encoder.end()
     except (pa.ArrowException, orjson.JSONEncodeError) as error:
-        raise Invalid(
-            f"the answer cannot be written as {form} ({' '.join(str(error).split())}): ask for arrow, or cast the columns"
-        ) from error
+        raise unwritable(form, error) from error
 
 
 class _Encoder(ABC):

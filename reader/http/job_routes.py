@@ -29,6 +29,7 @@ from reader.http.receiving import measured, received
 from reader.http.shapes import JobAsked, JobShown, JobsShown
 from reader.http.streaming import Patience, Streamed, first_piece, in_thread
 from reader.http.tokens import Caller, Scope
+from reader.http.wording import sentence
 from reader.jobs.record import Kind
 from reader.jobs.record import Request as Wish
 from reader.jobs.store import Job
@@ -257,9 +258,8 @@ async def _asked(request: Request) -> JobAsked:
     try:
         return JobAsked.model_validate_json(await request.body())
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the body"
-        raise Problem(400, f"{place}: {first['msg']}") from None
+        found = [{**one, "loc": ("body", *one["loc"])} for one in error.errors()]
+        raise Problem(400, sentence(found)) from None
 
 
 def _wish(gateway: Gateway, caller: Caller, asked: JobAsked) -> Wish:

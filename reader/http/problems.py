@@ -29,6 +29,7 @@ from blockstore.errors import (
     Unavailable,
     VersionExpired,
 )
+from reader.http.wording import NOT_SENT_AS_JSON, is_not_sent_as_json, sentence
 from reader.refusals import BadSql, Busy, Stale, TimedOut, TooMuch, UnknownTable
 
 __all__ = ["Problem", "answer", "of_error"]
@@ -153,7 +154,5 @@ def _retry_after(error: Busy | Stale) -> dict[str, str]:
 
 
 def _of_validation(error: RequestValidationError) -> Problem:
-    first = error.errors()[0] if error.errors() else {"loc": (), "msg": "is not understood"}
-    place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path", "header"))
-    message = f"{place or 'the body'}: {first['msg']}"
-    return Problem(400, message[:1].lower() + message[1:], error="invalid")
+    found = error.errors()
+    return Problem(415, NOT_SENT_AS_JSON) if is_not_sent_as_json(found) else Problem(400, sentence(found))

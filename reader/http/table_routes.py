@@ -94,7 +94,7 @@ def diff(
     from_: Annotated[int, Query(alias="from", ge=1, le=2**63 - 1)],
     to: Annotated[int, Query(ge=1, le=2**63 - 1)],
 ) -> dict[str, object]:
-    """How to come from one version to the other."""
+    """How to come from one version to the other; rows is null where only reading tells."""
     found = _handle(gateway, table, caller).diff(from_, to)
     return {
         "table": table,
@@ -103,6 +103,7 @@ def diff(
         "added": [_block(meta) for meta in found.added],
         "removed": [_block(meta) for meta in found.removed],
         "hidden": {ulid: list(sources) for ulid, sources in found.excepted.items()},
+        "shown": {ulid: list(sources) for ulid, sources in found.shown.items()},
         "rows": found.rows,
         "schema_changed": found.schema_changed,
     }

@@ -24,6 +24,7 @@ import pyarrow as pa
 from blockstore.bucket import Bucket
 from blockstore.cli.files import delimited
 from blockstore.cli.files.delimited import BadRow
+from blockstore.cli.files.numbered import line_of_row
 from blockstore.errors import Corrupt, Invalid, NotFound
 from blockstore.format.block import Job
 from blockstore.format.fields import required
@@ -35,7 +36,6 @@ from blockstore.operations.begun import commit_of
 from blockstore.operations.writer import WriteOptions, Writer
 from blockstore.table import Table
 from blockstore.world import World
-from reader.jobs.lines import line_of_row
 from reader.jobs.meter import Meter
 from reader.jobs.record import Failure, Request
 from reader.jobs.work import Ended, Failed, Work
@@ -229,7 +229,7 @@ def _check_filled(
     if not empty:
         return
     column = min(empty, key=lambda name: (empty[name], batch.schema.get_field_index(name)))
-    line = line_of_row(path, delimiter, first_row + empty[column])
+    line = line_of_row(str(path), _FILE, delimiter, first_row + empty[column])
     raise Failed(
         _bad_row(
             BadRow(

@@ -186,7 +186,7 @@ def _batches(
             yield batch
         if ending.reason is not None:
             raise ending.reason
-    except GeneratorExit:
+    except (GeneratorExit, KeyboardInterrupt):
         raise
     except BaseException as error:
         raise (ending.reason or explain(error)) from error

@@ -7,6 +7,7 @@ row that could change the answer. Whatever is not understood is left out, which 
   an outer join may keep a row that fails it: it passes to the side whose rows are kept, ON to the other side.
 - A table that a query names several times is read under "one condition OR the other".
 - A sample, a positional join or a renamed column list hides the table's rows from this reading: no condition.
+- Names are told apart as DuckDB does, by ``folded``: another rule would take one column or table for another.
 - Conditions are read by ``blockstore.predicate``, whose logic is SQL's: nulls, and NaN above all numbers as in DuckDB.
 """
 
@@ -23,6 +24,7 @@ from blockstore.predicate.nodes import TRUE, Op, conjunction, disjunction
 from blockstore.predicate.nodes import Node as Tree
 from reader.query.constants import constant_for
 from reader.query.statement import GIVEN, Node, Statement, walk
+from reader.tables.names import folded
 
 __all__ = ["conditions"]
 
@@ -46,7 +48,7 @@ class _Occurrence:
 
     @property
     def alias(self) -> str:
-        return str(self.node.get("alias") or self.node["table_name"]).lower()
+        return folded(str(self.node.get("alias") or self.node["table_name"]))
 
 
 @dataclass(slots=True)
@@ -99,7 +101,7 @@ def _take_apart(ref: Node, filters: list[Node], clause: _From) -> None:
         return
     if ref["type"] != "JOIN":
         return
-    clause.merged.update(str(name).lower() for name in ref.get("using_columns", ()))
+    clause.merged.update(folded(str(name)) for name in ref.get("using_columns", ()))
     clause.natural = clause.natural or ref.get("ref_type") == "NATURAL"
     left, right = _sides(ref, filters)
     _take_apart(ref["left"], left, clause)
@@ -142,11 +144,11 @@ class _Columns:
     @classmethod
     def of(cls, occurrence: _Occurrence, clause: _From, schemas: Mapping[str, pa.Schema]) -> _Columns:
         schema = schemas[occurrence.node[GIVEN]]
-        spelled = {name.lower(): name for name in schema.names}
+        spelled = {folded(name): name for name in schema.names}
         others: set[str] = set()
         for other in clause.occurrences:
             if other is not occurrence:
-                others.update(name.lower() for name in schemas[other.node[GIVEN]].names)
+                others.update(folded(name) for name in schemas[other.node[GIVEN]].names)
         free = frozenset() if clause.natural else frozenset(spelled) - others - clause.merged
         same_alias = sum(other.alias == occurrence.alias for other in clause.occurrences)
         alias = occurrence.alias if same_alias == 1 else ""
@@ -182,7 +184,7 @@ class _Columns:
         """The table's column that an expression is, spelled as the schema has it."""
         if node.get("class") != "COLUMN_REF":
             return None
-        names = [str(part).lower() for part in node["column_names"]]
+        names = [folded(str(part)) for part in node["column_names"]]
         if len(names) == 1:
             return self.spelled.get(names[0]) if names[0] in self.unqualified else None
         if len(names) == 2 and names[0] == self.alias:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -22,6 +23,8 @@ __all__ = ["Placed", "local_folder", "place"]
 
 _PIECE = 8 << 20
 _MOST_READ = 4 << 30
+_RAW_TEXT = re.compile(r'value (".*") is not valid UTF8', re.DOTALL)
+"""What DuckDB says of text in a Parquet file that is no UTF-8."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +44,8 @@ class Placed:
 
     def damage(self, message: str = "") -> BlockstoreError | None:
         """The first chunk whose bytes are not what its block says, those that ``message`` names first; cached copies that
-        are not are all dropped. Reads files in full, so only after a failure, and no more than a few GiB of them."""
+        are not are all dropped. Else the chunk in which, by the ``message``, text is no UTF-8. Reads files in full, so only
+        after a failure, and no more than a few GiB of them."""
         sizes = [(_size(self.paths[chunk.key]), chunk) for chunk in self.chunks]
         left = _MOST_READ
         first: BlockstoreError | None = None
@@ -64,7 +68,18 @@ class Placed:
             # It was whole when it was fetched: this machine lost it, not the bucket.
             self.hold.forget(path, chunk.file.sha256)
             first = first or _dropped(self.bucket, chunk)
-        return first
+        return first or self._raw_text(message)
+
+    def _raw_text(self, message: str) -> Corrupt | None:
+        found = _RAW_TEXT.search(message)
+        chunk = next((one for one in self.chunks if f'"{self.paths[one.key]}"' in message), None)
+        if found is None or chunk is None:
+            return None
+        return Corrupt(
+            f"block {chunk.block} of {self.bucket.url} cannot be read by SQL: {chunk.file.path} holds text that is not UTF-8 "
+            f"({found[1]}), which no writer of ours takes; leave the column out, or revert the write that brought it: "
+            "blockstore verify --deep names the column and the first row"
+        )
 
 
 def local_folder(bucket: ReadBucket) -> str | None:

@@ -2,11 +2,17 @@
 
 A gateway runs them elsewhere (``workers.py``): here a value that outgrows the memory limit, or a function that does not
 let itself be interrupted, is this process's own.
+
+Ctrl-C stops a query: a signal is heard by the main thread alone, and by none while that is inside DuckDB, so there
+DuckDB gets a thread of its own and the main thread waits.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+from typing import TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -16,7 +22,11 @@ from reader.query.task import Running, Task
 
 __all__ = ["InProcess", "relation"]
 
+A = TypeVar("A")
+
 _BATCH_ROWS = 65_536
+_TO_STOP_S = 2.0
+"""How long an interrupted query has to end; then it is left to itself."""
 
 
 class InProcess:
@@ -28,11 +38,14 @@ class InProcess:
     def start(self, task: Task, began: Callable[[Callable[[], None]], None]) -> Running:
         cursor = self._instance.cursor()
         began(cursor.interrupt)
-        try:
+
+        def begin() -> pa.RecordBatchReader:
             for view in task.views:
                 cursor.execute(view)
-            found = relation(cursor, task)
-            return _Local(cursor, found.to_arrow_reader(_BATCH_ROWS))
+            return relation(cursor, task).to_arrow_reader(_BATCH_ROWS)
+
+        try:
+            return _Local(cursor, _stoppable(cursor, begin))
         except BaseException:
             cursor.close()
             raise
@@ -64,7 +77,8 @@ class _Local:
         self.schema = stream.schema
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        yield from self._stream
+        while (batch := _stoppable(self._cursor, self._next)) is not None:
+            yield batch
 
     def cancel(self) -> None:
         self._cursor.interrupt()
@@ -72,3 +86,33 @@ class _Local:
     def close(self) -> None:
         self._stream.close()
         self._cursor.close()
+
+    def _next(self) -> pa.RecordBatch | None:
+        try:
+            return self._stream.read_next_batch()
+        except StopIteration:
+            return None
+
+
+def _stoppable(cursor: duckdb.DuckDBPyConnection, call: Callable[[], A]) -> A:
+    """What ``call`` answers or raises; an interruption of the main thread ends the cursor's query first."""
+    if threading.current_thread() is not threading.main_thread():
+        return call()
+    future: Future[A] = Future()
+    threading.Thread(target=_carry_out, args=(future, call), name="query", daemon=True).start()
+    try:
+        return future.result()
+    except KeyboardInterrupt:
+        # Asked again and again: what is asked before the query has begun is forgotten.
+        for _ in range(round(_TO_STOP_S / 0.05)):
+            cursor.interrupt()
+            if wait([future], timeout=0.05).done:
+                break
+        raise
+
+
+def _carry_out(future: Future[A], call: Callable[[], A]) -> None:
+    try:
+        future.set_result(call())
+    except BaseException as error:  # noqa: BLE001 - raised by whoever waits
+        future.set_exception(error)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from blockstore.errors import Invalid
 from blockstore.operations.instants import to_ms
+from reader.tables.names import folded
 
 __all__ = ["NEWEST", "At", "at_of_each"]
 
@@ -55,13 +56,11 @@ def at_of_each(names: Iterable[str], at: At | Mapping[str, At]) -> dict[str, At]
                 "of each, or ask for a moment with as_of"
             )
         return dict.fromkeys(wanted, at)
-    folded = {name.lower(): (name, one) for name, one in at.items()}
-    strangers = sorted(
-        name for key, (name, _) in folded.items() if key not in {one.lower() for one in wanted}
-    )
+    given = {folded(name): (name, one) for name, one in at.items()}
+    strangers = sorted(name for key, (name, _) in given.items() if key not in set(map(folded, wanted)))
     if strangers:
         raise Invalid(
             f"a version was asked for of {strangers[0]}, which the query does not name: it names "
             f"{', '.join(sorted(wanted)) or 'no table'}"
         )
-    return {name: folded[name.lower()][1] if name.lower() in folded else NEWEST for name in wanted}
+    return {name: given[folded(name)][1] if folded(name) in given else NEWEST for name in wanted}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from blockstore.bucket import Bucket
 from blockstore.bucket.prefixed import Prefixed
+from blockstore.bucket.url import last_part
 from blockstore.index.log import exists
 from blockstore.operations.unindexed import whole_block
 
@@ -63,4 +64,4 @@ class Place:
 
 def table_name(bucket: Bucket) -> str:
     """The last part of the URL's path: the table's name in SQL."""
-    return bucket.url.partition("?")[0].rstrip("/").rpartition("/")[2]
+    return last_part(bucket.url)

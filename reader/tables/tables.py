@@ -68,6 +68,7 @@ class Tables:
         self._lake_lock = threading.Lock()
         self._lake_due_s = self._clock.monotonic_s()
         self._lake_error: BlockstoreError | None = None
+        self._told_empty: set[Place] = set()
         self._busy: set[str] = set()
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -276,6 +277,12 @@ class Tables:
     def _list_place(self, place: Place) -> None:
         mine = {name: held for name, held in self._held.items() if _below(held, place)}
         new, listed = place.tables(frozenset(mine))
+        if not mine and not new and place not in self._told_empty:
+            self._told_empty.add(place)
+            _logger.warning(
+                "no table at %s yet, nor in a folder right below it: it is looked for again and again; check the URL",
+                place.bucket.url,
+            )
         with self._lock:
             for name, bucket in new.items():
                 if name in self._held:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import datetime as dt
 import errno
 import io
@@ -17,8 +18,14 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
+import blockstore as bs
+from blockstore.cli.files import delimited
 from blockstore.errors import Invalid
+from blockstore.scan.view import TableSnapshot
+from blockstore.world import World
 from reader.answer import FORMS, deliver
+from reader.http.encoding import Form, pieces
+from reader.query import Engine
 
 ROWS = pa.table(
     {
@@ -84,6 +91,18 @@ def test_csv_and_tsv_tell_null_from_an_empty_text() -> None:
         assert again["flag"].to_pylist() == [True, None]
 
 
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(3)], ids=str)
+@pytest.mark.parametrize("form", ["csv", "tsv"])
+def test_bytes_are_base64_in_csv_and_tsv_as_in_json(kind: pa.DataType, form: str) -> None:
+    table = pa.table({"n": [1, 2, 3], "raw": pa.array([b"\x00\xff\n", None, b"abc"], kind)})
+    in_json = [row["raw"] for row in json.loads(written("json", table))]
+    assert in_json == ["AP8K", None, "YWJj"]
+    over_http = b"".join(pieces(Form(form), table.schema, table.to_batches()))
+    assert over_http == written(form, table)
+    rows = list(csv.reader(io.StringIO(over_http.decode()), delimiter="," if form == "csv" else "\t"))
+    assert [row[1] or None for row in rows[1:]] == in_json
+
+
 def test_parquet_and_arrow_keep_types_and_rows() -> None:
     table = ROWS.select(["n", "price", "at", "text", "list", "raw"])
     assert pq.read_table(io.BytesIO(written("parquet", table))).to_pylist() == table.to_pylist()
@@ -127,6 +146,48 @@ def test_what_a_form_cannot_hold_is_told(tmp_path: Path) -> None:
         deliver(reader(), "table", str(tmp_path / "x"))
 
 
+@pytest.mark.parametrize("to_file", [True, False], ids=["file", "standard output"])
+def test_a_type_that_a_form_cannot_write_is_told_in_one_sentence(to_file: bool, tmp_path: Path) -> None:
+    answer = reader(pa.table({"odd": pa.array([(1, 2, 3)], pa.month_day_nano_interval())}))
+    with pytest.raises(
+        Invalid, match=r"cannot be written as parquet \(.*\): ask for arrow, or cast the columns"
+    ):
+        deliver(answer, "parquet", str(tmp_path / "x") if to_file else None)
+    assert list(tmp_path.iterdir()) == []
+
+
+PLAIN = [
+    *((kind, [1, None, 0]) for kind in (pa.int8(), pa.uint64(), pa.float32(), pa.float64())),
+    (pa.bool_(), [True, None, False]),
+    (pa.decimal128(38, 3), [Decimal("1.5"), None, Decimal("-99999999999999999999999999999999999.999")]),
+    (pa.string(), ["a", None, "", 'a "quoted", one\nwith a line']),
+    (pa.binary(), [b"a", None, b"", b"\xff"]),
+    (pa.binary(2), [b"ab", None, b"\xff\x00"]),
+    *((kind, [0, None, 1]) for kind in (pa.date32(), pa.time32("s"), pa.time32("ms"), pa.time64("ns"))),
+    *((pa.timestamp(unit, zone), [0, None, 1]) for unit in ("s", "ms", "us", "ns") for zone in (None, "UTC")),
+    (pa.duration("ms"), [0, None, 1]),
+]
+
+
+@pytest.mark.parametrize(("kind", "values"), PLAIN, ids=[str(kind) for kind, _ in PLAIN])
+@pytest.mark.parametrize(("form", "delimiter"), [("csv", ","), ("tsv", "	")])
+def test_every_type_comes_back_as_it_was_written_also_alone_in_a_table(
+    kind: pa.DataType, values: list[object], form: str, delimiter: str, tmp_path: Path
+) -> None:
+    table = pa.table({"c": pa.array([None, *values, None], kind)})
+    with Engine({"t": snapshot_of(table, tmp_path / "t")}) as engine:
+        deliver(engine.query("SELECT * FROM t"), form, str(tmp_path / "x"))
+    options = {"delimiter": delimiter, "nulls": (), "advance": lambda size: None}
+    batches = delimited.read(str(tmp_path / "x"), "x", table.schema, **options)
+    assert pa.Table.from_batches(batches) == table
+
+
+def snapshot_of(table: pa.Table, folder: Path) -> TableSnapshot:
+    made = bs.create(f"{folder}?durable=false", schema=table.schema, world=World.manual())
+    made.append(table)
+    return made.snapshot()
+
+
 def test_a_file_that_cannot_be_written_is_told_by_its_name(tmp_path: Path) -> None:
     target = tmp_path / "no folder" / "x.csv"
     with pytest.raises(Invalid, match=r"x\.csv cannot be written \(No such file or directory\)"):
@@ -136,6 +197,16 @@ def test_a_file_that_cannot_be_written_is_told_by_its_name(tmp_path: Path) -> No
     with pytest.raises(Invalid, match=r"x\.csv cannot be written \(No space left on device\)"):
         deliver(full, "json", str(target))
     assert list(target.parent.iterdir()) == []
+
+
+def test_an_answer_leaves_the_files_of_others_alone(tmp_path: Path) -> None:
+    target, others = tmp_path / "x.csv", tmp_path / "x.csv.part"
+    others.write_text("mine")
+    (tmp_path / "link.csv").symlink_to(target)
+    deliver(reader(), "csv", str(tmp_path / "link.csv"))
+    assert (tmp_path / "link.csv").is_symlink()
+    assert target.read_bytes() == written("csv")
+    assert others.read_text() == "mine"
 
 
 def no_space() -> Iterator[pa.RecordBatch]:

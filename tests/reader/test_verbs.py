@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import reader.serve_verbs
 import reader.verbs
 from blockstore.cli.failure import Usage
+from blockstore.cli.main import run
+from blockstore.table import create
+
+BINARY = Path(sys.executable).parent / "blockstore"
 
 
 def test_the_verbs_module_loads_no_engine() -> None:
@@ -39,3 +48,45 @@ def test_one_version_is_asked_for(options: dict[str, Any], says: str) -> None:
 def test_a_version_is_of_one_table(options: dict[str, Any]) -> None:
     with pytest.raises(Usage, match="is of one table"):
         reader.verbs.query("lake/t", "lake/u", "select 1", **options)
+
+
+@pytest.mark.parametrize("form", ["table", "csv"])
+def test_a_query_is_interrupted_inside_the_engine(tmp_path: Path, form: str) -> None:
+    create(f"{tmp_path}/t", schema=pa.schema([("id", pa.int64())]))
+    endless = "select count(*) from range(1000000000) a, range(1000000) b where (a.range * b.range) % 7 = 3"
+    process = subprocess.Popen(
+        [BINARY, "query", "t", endless, "-o", form], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        while not _computes(process.pid):
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        told = process.communicate(timeout=60)[1]
+        assert time.monotonic() - began < 10
+    finally:
+        process.kill()
+    assert told == "interrupted: nothing was changed; run the command again\n"
+    assert process.returncode == 130
+
+
+def _computes(pid: int) -> bool:
+    """Whether threads of the engine have used a second of the processor."""
+    used = 0
+    for task in Path(f"/proc/{pid}/task").glob("*/stat"):
+        if task.parent.name != str(pid):
+            used += int(task.read_text().rpartition(")")[2].split()[11])
+    return used > 100
+
+
+@pytest.mark.parametrize("port", [65_536, -1])
+def test_a_port_that_there_is_not_is_told(capsys: pytest.CaptureFixture[str], port: int) -> None:
+    assert run(["serve", "lake/t", "--no-auth", f"--port={port}"]) == 1
+    assert f"the port is {port}, expected 0 (a free one) to 65535" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["", " "])
+def test_a_token_is_somebodys(name: str) -> None:
+    with pytest.raises(Usage, match="the token's name is empty"):
+        reader.serve_verbs.token(name)

@@ -5,7 +5,7 @@ import { announce, fill, h } from "./dom.js";
 import { bytes } from "./format.js";
 import { menu } from "./menu.js";
 
-export function downloads({ question, onError }) {
+export function downloads({ question, onBegin, onError }) {
   const summary = h("summary", { id: "download" }, "Download");
   const started = h("p", { class: "hint", role: "status" });
   const forms = Object.entries(api.FORMS).map(([form, { label }]) =>
@@ -16,6 +16,7 @@ export function downloads({ question, onError }) {
   async function take(form) {
     const { sql, travel } = question();
     if (!sql.trim()) return;
+    onBegin();
     fill(started, "Asking…");
     try {
       const response = await api.query(sql, { travel, form });
@@ -32,6 +33,7 @@ export function downloads({ question, onError }) {
   async function asJob() {
     const { sql, travel } = question();
     if (!sql.trim()) return;
+    onBegin();
     try {
       await api.queryJob(sql, travel, "parquet");
       element.open = false;

@@ -58,7 +58,7 @@ export class Editor {
       parent: shadow, root: shadow,
       state: EditorState.create({ doc: text, extensions: [
         Prec.highest(keymap.of([
-          { key: "Mod-Enter", run: () => { onRun(); return true; } },
+          { key: "Mod-Enter", run: (view) => { closeCompletions(view); onRun(); return true; } },
           { key: "Tab", run: (view) => completionStatus(view.state) === "active" && acceptCompletion(view) },
         ])),
         lineNumbers(), highlightSpecialChars(), history(), drawSelection(), bracketMatching(), closeBrackets(),
@@ -115,6 +115,9 @@ export class Editor {
     this.view.dispatch({ effects: setWrong.of(Decoration.set([Decoration.mark({ class: "cm-wrong" }).range(from, from + word.length)])) });
   }
 }
+
+// The list of completions, shown or about to be, goes as by Escape.
+const closeCompletions = (view) => completionKeymap.find(({ key }) => key === "Escape").run(view);
 
 // Text typed over a selection goes in as a transaction. Left to the browser, it would keep the colour of what it replaces by
 // a style attribute, which the policy refuses with an error.

@@ -83,7 +83,7 @@ export class Grid {
     const cells = across.map((item) => {
       const column = this.result.columns[item.index];
       const text = column.text(index);
-      const shown = text === null ? "null" : text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
+      const shown = text === null ? "null" : oneLine(text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text);
       return placed(h("div", {
         class: `cell${column.isRight ? " right" : ""}${text === null ? " none" : ""}`, role: "gridcell",
         id: `cell-${index}-${item.index}`, "aria-colindex": item.index + 2, "data-row": index, "data-column": item.index,
@@ -160,6 +160,9 @@ export class Grid {
     dialog.showModal();
   }
 }
+
+// A cell has one line: where the text has a break a mark stands, which is no part of it.
+const oneLine = (text) => text.split(/\r\n|[\r\n]/).flatMap((line, place) => (place ? [h("span", { class: "break", title: "line break" }, "↵"), line] : [line]));
 
 const clamp = (value, last) => Math.min(Math.max(value, 0), last);
 

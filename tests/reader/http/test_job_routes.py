@@ -154,6 +154,27 @@ def test_what_is_no_job_is_refused_at_once(
     assert answer.json()["message"]
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"{", "the body is no JSON: EOF while parsing an object"),
+        (b"3", "the body is other JSON, expected an object"),
+        (b'{"kind": "query", "wish": 1}', "the body has the key 'wish', which is not known here"),
+        (b"{}", "the body lacks the key 'kind'"),
+    ],
+)
+def test_what_is_wrong_with_a_job_names_the_body_and_the_key(jobs: Served, body: bytes, said: str) -> None:
+    answer = jobs.http.post("/v1/jobs", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400
+    assert said in answer.json()["message"]
+
+
+def test_a_parameter_that_cannot_be_is_named(jobs: Served) -> None:
+    answer = jobs.http.get("/v1/jobs?limit=many")
+    assert answer.status_code == 400
+    assert "the query's parameter 'limit' is not as expected" in answer.json()["message"]
+
+
 @pytest.mark.parametrize("form", ["csv", "tsv", "parquet", "json", "arrow"])
 def test_a_download_is_a_file_of_the_tables_rows(jobs: Served, form: str) -> None:
     asked = jobs.http.post("/v1/jobs", json={"kind": "download", "table": "flights", "format": form})

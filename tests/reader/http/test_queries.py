@@ -123,6 +123,33 @@ def test_a_body_that_is_no_question_is_400(served: Served, body: bytes) -> None:
     assert answer.json()["error"] in ("invalid", "invalid_sql")
 
 
+JSON = "application/json"
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "status", "said"),
+    [
+        (None, b'{"sql": "select 1"}', 415, "Content-Type: application/json"),
+        ("application/x-www-form-urlencoded", b'{"sql": "select 1"}', 415, "Content-Type: application/json"),
+        ("text/plain", b"select 1", 415, "Content-Type: application/json"),
+        (JSON, b"", 400, "the body is empty, expected an object"),
+        (JSON, b"[1]", 400, "the body is other JSON, expected an object"),
+        (JSON, b'{"sql": }', 400, "the body is no JSON: Expecting value, at character 9"),
+        (JSON, b'{"foo": 1}', 400, "the body lacks the key 'sql'"),
+        (JSON, b'{"sql": "select 1", "foo": 1}', 400, "the body has the key 'foo', which is not known here"),
+        (JSON, b'{"sql": 3}', 400, "the body's key 'sql' is not as expected: input should be a valid string"),
+        (JSON, b'{"sql": "select 1", "version": {"t": 0}}', 400, "'version' is not as expected: input should be greater"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_body_names_the_body_and_the_key(
+    served: Served, kind: str | None, body: bytes, status: int, said: str
+) -> None:
+    headers = {} if kind is None else {"Content-Type": kind}
+    answer = served.http.post("/v1/query", content=body, headers=headers)
+    assert answer.status_code == status, answer.text
+    assert said in answer.json()["message"]
+
+
 def test_a_body_that_is_too_large_is_413(served: Served) -> None:
     answer = served.http.post("/v1/query", json={"sql": "x" * 2_000_000})
     assert (answer.status_code, answer.json()["error"]) == (413, "too_large")

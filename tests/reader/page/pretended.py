@@ -168,7 +168,7 @@ class Pretended:
         )
         return JSONResponse({
             "table": request.path_params["name"], "from": low, "to": high, "added": added, "removed": removed, "hidden": {},
-            "rows": 300 * (high - low), "schema_changed": False,
+            "shown": {}, "rows": 300 * (high - low), "schema_changed": False,
         })  # fmt: skip
 
     def _at(self, name: str, body: dict[str, Any]) -> int:

@@ -79,6 +79,18 @@ def test_names_of_tables_and_columns_are_completed(visit: Visiting, url: str) ->
     )
 
 
+def test_the_list_of_completions_goes_when_the_question_is_asked(visit: Visiting, url: str) -> None:
+    page = visit(url, errors=True).page
+    expect(page.locator(".side-list summary")).to_have_count(1)
+    page.locator("#editor .cm-content").click()
+    page.keyboard.type("SELECT 1 AS n FROM fli", delay=20)
+    listed = page.locator("#editor .cm-tooltip-autocomplete")
+    expect(listed).to_be_visible()
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#answer .failure")).to_be_visible()
+    assert listed.count() == 0
+
+
 def test_only_the_selected_part_is_asked(visit: Visiting, url: str, gateway: Pretended) -> None:
     page = visit(url).page
     write(page, "SELECT 1 AS one")

@@ -18,6 +18,7 @@ VIEWS = [
     "#/jobs",
     "#/upload",
 ]
+LONG_NAME = "a_table_with_a_name_that_is_longer_than_any_phone_is_wide_whatever_way_you_hold_it"
 
 
 def brightness(page: Page, selector: str) -> float:
@@ -53,9 +54,7 @@ def test_a_chart_is_drawn_again_in_the_other_colours(visit: Visiting, url: str) 
 
 @pytest.mark.parametrize("width", [390, 760])
 def test_nothing_is_wider_than_a_phone(visit: Visiting, url: str, gateway: Pretended, width: int) -> None:
-    gateway.versions["a_table_with_a_name_that_is_longer_than_any_phone_is_wide_whatever_way_you_hold_it"] = [
-        flights(3)
-    ]
+    gateway.versions[LONG_NAME] = [flights(3)]
     made = visit(
         console(url, "SELECT *, repeat('wide', 200) AS wide FROM flights"),
         width=width,
@@ -74,12 +73,14 @@ def test_nothing_is_wider_than_a_phone(visit: Visiting, url: str, gateway: Prete
     expect(page.locator(".menu[open]")).to_have_count(0)
     page.locator("#tab-chart").click()
     assert made.overflow_px() <= 0
-    for fragment in VIEWS:
+    for fragment in [*VIEWS, *(view.replace("flights", LONG_NAME) for view in VIEWS if "flights" in view)]:
         page.evaluate("(hash) => { location.hash = hash; }", fragment)
         expect(page.locator("main > section:visible h1")).to_be_visible()
         expect(page.locator("[aria-busy]")).to_have_count(0)
         assert made.overflow_px() <= 0, fragment
     page.evaluate("location.hash = '#/console'")
+    run(page, f"SELECT * FROM {LONG_NAME}")
+    assert made.overflow_px() <= 0
     page.locator("#run").scroll_into_view_if_needed()
     box = page.locator("#run").bounding_box()
     assert box is not None

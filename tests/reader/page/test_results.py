@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from playwright.sync_api import Page
 
 from tests.reader.page.acts import answered, cell, console, expect, run, run_js
-from tests.reader.page.pretended import Pretended
+from tests.reader.page.pretended import Pretended, problem
 from tests.support.browser import Visiting
 
 LONG = "SELECT i, 'row ' || i AS name, i * 0.5 AS half FROM range(100000) t(i)"
@@ -122,6 +122,36 @@ def test_all_rows_are_downloaded_in_every_form(visit: Visiting, url: str, gatewa
         assert count(Path(waiting.value.path()).read_bytes()) == 600, form
         assert "limit" not in gateway.asked[-1]
         assert gateway.asked[-1]["version"] == {"flights": 2}
+
+
+def test_an_answer_stays_when_its_download_fails(visit: Visiting, url: str, gateway: Pretended) -> None:
+    page = visit(console(url, "SELECT carrier, flight FROM flights"), errors=True).page
+    answered(page)
+    told = page.locator(".state").text_content()
+    for refused, start in (("/v1/query", "[data-form=csv]"), ("/v1/jobs", "#as-job")):
+        gateway.trouble[refused] = lambda request: problem(503, "busy", "too many at once")
+        page.locator("#download").click()
+        page.locator(start).click()
+        expect(page.locator("#aside .failure")).to_contain_text("too many at once")
+        expect(page.locator("#aside .failure")).to_be_in_viewport()
+        expect(cell(page, 0, 0)).to_be_visible()
+        assert page.locator(".state").text_content() == told
+        gateway.trouble.clear()
+        page.locator("#download").click()
+        with page.expect_download():
+            page.locator("[data-form=csv]").click()
+        expect(page.locator("#aside .failure")).to_have_count(0)
+        page.locator("#download").click()
+
+
+def test_a_line_break_in_a_value_is_seen(visit: Visiting, url: str) -> None:
+    page = visit(url).page
+    run(page, "SELECT 'one' || chr(13) || chr(10) || 'two' || chr(10) AS value, 'plain' AS other")
+    expect(cell(page, 0, 0)).to_have_text("one↵two↵")
+    expect(cell(page, 0, 0).locator(".break")).to_have_count(2)
+    expect(cell(page, 0, 1)).to_have_text("plain")
+    cell(page, 0, 0).dblclick()
+    expect(page.locator("dialog.look pre")).to_have_text("one\r\ntwo\n", use_inner_text=False)
 
 
 def test_a_chart_draws_bars_and_lines_and_its_columns_are_chosen(visit: Visiting, url: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import parse_qs, unquote
 
 import pytest
+from starlette.responses import JSONResponse
 
 from tests.reader.page.acts import answered, cell, console, expect, run, run_js
 from tests.reader.page.pretended import Pretended, flights
@@ -93,6 +94,16 @@ def test_history_compares_two_versions_and_queries_one(visit: Visiting, url: str
     page.get_by_role("link", name="Query at version 3").click()
     answered(page)
     assert gateway.asked[-1]["version"] == 3
+
+
+def test_a_comparison_tells_what_is_shown_again_and_no_number_that_is_not_known(
+    visit: Visiting, url: str, gateway: Pretended
+) -> None:
+    gateway.versions["flights"] = [flights(100), flights(200)]
+    answer = {"added": [], "removed": [], "shown": {"01A": ["01B"]}, "rows": None}
+    gateway.trouble["/v1/tables/flights/diff"] = lambda request: JSONResponse(answer)
+    difference = visit(f"{url}#/tables/flights/history").page.locator(".difference")
+    expect(difference).to_contain_text("only a query tells, writes shown again in 1 block")
 
 
 def test_a_long_history_comes_in_parts(visit: Visiting, url: str, gateway: Pretended) -> None:

@@ -143,3 +143,28 @@ def test_a_table_named_twice_is_read_for_both(parser: duckdb.DuckDBPyConnection)
         found(parser, "WITH t AS (SELECT * FROM t WHERE a = 1) SELECT 1 FROM t WHERE a = 2")["t"], "a = 1"
     )
     assert is_(found(parser, "SUMMARIZE t")["t"], None)
+
+
+OTHER_LETTERS = {
+    "v": pa.schema([("id", pa.int64()), ("ä", pa.int64()), ("k", pa.int64())]),
+    "w": pa.schema([("id", pa.int64()), ("Ä", pa.int64())]),
+}
+
+
+@pytest.mark.parametrize(
+    ("sql", "v"),
+    [
+        ('SELECT 10 - "ä" AS "Ä" FROM v WHERE "Ä" >= 9', None),
+        ('SELECT 10 - k AS "\N{KELVIN SIGN}" FROM v WHERE "\N{KELVIN SIGN}" >= 9', None),
+        ('SELECT 1 FROM v AS "ä", (SELECT 100 AS id) AS "Ä" WHERE "Ä".id = 100', None),
+        ('SELECT 1 FROM v AS "ä", v AS "Ä" WHERE "ä".k = 1 AND "Ä".k = 2', "k = 1 OR k = 2"),
+        ('SELECT 1 FROM v, w WHERE "ä" = 1 AND "Ä" = 2', '"ä" = 1'),
+        ("SELECT 1 FROM v AS V JOIN w USING (ID) WHERE V.ä = 1 AND v.K < 5", '"ä" = 1 AND k < 5'),
+    ],
+)
+def test_only_a_to_z_have_a_case_as_in_duckdb(
+    parser: duckdb.DuckDBPyConnection, sql: str, v: str | None
+) -> None:
+    schemas = OTHER_LETTERS
+    predicate = conditions(parse(parser, sql, Names(schemas).find), schemas)["v"]
+    assert predicate.node == (TRUE if v is None else condition_of(v, schemas["v"]).node)

@@ -11,6 +11,7 @@ from blockstore.errors import Invalid, NotFound, Unavailable
 from blockstore.names import BOUNDARY
 from reader.refusals import Stale, UnknownTable
 from reader.tables import At, Polling, Tables, TableState
+from reader.tables.at import at_of_each
 from tests.reader.tables.lakes import Scene
 from tests.support.faulty import Call
 
@@ -47,6 +48,26 @@ def test_a_snapshot_that_someone_holds_stays(scene: Scene) -> None:
     scene.tables.poll_now()
     assert held.count() == 1
     assert scene.tables.snapshot("t").count() == 2
+
+
+def test_a_place_without_a_table_is_told_once_and_looked_at_again(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    def told() -> list[str]:
+        return [one.getMessage() for one in caplog.records if "no table" in one.getMessage()]
+
+    for _ in range(3):
+        scene.settle()
+        scene.advance(20)
+    (said,) = told()
+    assert scene.bucket.url in said
+    assert scene.tables.ready, "it may come later"
+    scene.create("t", [1])
+    for _ in range(3):
+        scene.advance(20)
+        scene.settle()
+    assert scene.tables.names() == ("t",)
+    assert len(told()) == 1
 
 
 def test_tables_appear_and_vanish(scene: Scene) -> None:
@@ -302,6 +323,14 @@ def test_versions_moments_and_tags(scene: Scene) -> None:
         scene.tables.snapshots(["t", "u"], At(version=2))
     both = scene.tables.snapshots(["t", "u"], {"T": At(version=2)})
     assert (both["t"].count(), both["u"].count()) == (1, 1)
+
+
+def test_versions_of_tables_whose_names_sql_tells_apart() -> None:
+    """Only A to Z have a case there: a Kelvin sign is no k."""
+    asked = {"k": At(version=2), "\N{KELVIN SIGN}": At(version=3)}
+    assert at_of_each(asked, asked) == asked
+    with pytest.raises(Invalid, match="does not name"):
+        at_of_each(["k"], {"\N{KELVIN SIGN}": At(version=3)})
 
 
 class TestOneInstant:

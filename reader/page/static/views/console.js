@@ -1,5 +1,6 @@
 // The console: SQL in, an answer out, as a table and as a chart; it may be shared, downloaded, and moved in time.
-// Rules: only the newest question paints. The editor keeps its text whatever happens to a question.
+// Rules: only the newest question paints. The editor keeps its text whatever happens to a question, and an answer stays
+// whatever happens to its download: what failed is told beside it, until something is asked again.
 
 import * as api from "../api.js";
 import { announce, fill, h, labelled } from "../dom.js";
@@ -30,7 +31,8 @@ export class ConsoleView {
     this.stopButton = h("button", { type: "button", id: "stop", hidden: true, on: { click: () => this.stop() } }, "Cancel");
     this.limit = h("select", { id: "limit" }, LIMITS.map((rows) => h("option", { value: rows, selected: rows === 10_000 }, count(rows))));
     this.shareButton = h("button", { type: "button", id: "share", on: { click: () => this.#share() } }, "Copy link");
-    this.downloads = downloads({ question: () => this.#question(), onError: (error) => this.#fail(error) });
+    this.downloads = downloads({ question: () => this.#question(), onBegin: () => fill(this.aside), onError: (error) => this.#failBeside(error) });
+    this.aside = h("div", { class: "aside", id: "aside" });
     this.state = h("div", { class: "state", role: "status", "aria-live": "polite" });
     this.place = h("div", { class: "answer", id: "answer" }, h("p", { class: "empty" }, "Ask something: Ctrl and Enter run what stands above, or the part that is selected."));
     const host = h("div", { class: "editor", id: "editor" });
@@ -38,7 +40,7 @@ export class ConsoleView {
     fill(section, h("div", { class: "console" }, this.sidebar.element, h("div", { class: "console-main" },
       h("h1", { class: "unseen" }, "Console"), h("div", { class: "ask" }, host,
         h("div", { class: "bar" }, this.runButton, this.stopButton, this.travel.element, labelled("Show at most", this.limit, { class: "field inline" }), h("span", { class: "grow" }), this.downloads, this.shareButton)),
-      this.state, this.place)));
+      this.state, this.aside, this.place)));
     this.editor = new Editor(host, { onRun: () => this.run(), onChange: () => this.#keepLink() });
     catalogue.addEventListener("described", () => { this.editor.complete(catalogue.described); this.travel.tables = catalogue.described; });
   }
@@ -100,6 +102,7 @@ export class ConsoleView {
 
   #busy(began) {
     this.received = 0;
+    fill(this.aside);
     clearInterval(this.#clock);
     this.place.setAttribute("aria-busy", "true");
     this.stopButton.hidden = false;
@@ -129,6 +132,10 @@ export class ConsoleView {
     fill(this.place, failure(error));
     const place = asked && error.placeIn?.(asked.sql);
     if (Number.isInteger(place)) this.editor.mark(asked.from + place);
+  }
+
+  #failBeside(error) {
+    if (error.name !== "AbortError") fill(this.aside, failure(error));
   }
 
   // What a download or a job asks: what was asked last, at the versions that it was answered from.

@@ -74,11 +74,16 @@ function shown(found, from, to) {
     h("h3", {}, `${sign}${count(rowsOf(blocks))} rows`), h("p", {}, `${many(blocks.length, "block")} ${word}`),
     blocks.length ? h("details", {}, h("summary", {}, "Which"), h("ul", {}, blocks.slice(0, MOST).map((block) => h("li", {}, h("code", {}, block.ulid), ` ${many(block.rows, "row")}`)),
       blocks.length > MOST ? h("li", {}, `and ${count(blocks.length - MOST)} more`) : null)) : null);
-  const hidden = Object.keys(found.hidden ?? {}).length;
+  const hidden = Object.keys(found.hidden ?? {}).length, again = Object.keys(found.shown ?? {}).length;
   return [h("h2", {}, `From version ${count(from)} to ${count(to)}`),
-    h("p", { class: "hint" }, [found.rows ? `${many(Math.abs(found.rows), "row")} ${found.rows < 0 ? "fewer" : "more"} in all` : "as many rows as before",
-      hidden ? `writes hidden in ${many(hidden, "block")}` : "", found.schema_changed ? "the columns changed" : ""].filter(Boolean).join(", ")),
+    h("p", { class: "hint" }, [inAll(found.rows), hidden ? `writes hidden in ${many(hidden, "block")}` : "", again ? `writes shown again in ${many(again, "block")}` : "",
+      found.schema_changed ? "the columns changed" : ""].filter(Boolean).join(", ")),
     h("div", { class: "sides" }, side("added", found.added, "+"), side("removed", found.removed, "−"))];
+}
+
+function inAll(rows) {
+  if (rows === null) return "some rows are hidden in merged blocks: how many more or fewer there are, only a query tells";
+  return rows ? `${many(Math.abs(rows), "row")} ${rows < 0 ? "fewer" : "more"} in all` : "as many rows as before";
 }
 
 const MOST = 200;
