@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from blockstore.bucket import open_bucket
-from blockstore.errors import BlockstoreError, NotFound
+from blockstore.errors import NotFound
 from blockstore.table import Table
 from blockstore.world import World
 from compactor.lake import Lake
@@ -23,7 +23,8 @@ class One(Generic[T]):
 
     name: str
     answer: T | None = None
-    error: BlockstoreError | None = None
+    error: Exception | None = None
+    """A bug of ours too: what one table's rows bring to light is nothing to the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,7 @@ def each_table(
         try:
             table = Table.open_bucket(place.bucket, world, discovery=None)
             found.append(One(name=place.name, answer=act(place.name, table)))
-        except BlockstoreError as error:
+        except Exception as error:
             if single:
                 raise
             found.append(One(name=place.name, error=error))

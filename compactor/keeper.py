@@ -5,6 +5,7 @@ Rules:
 - The handle is shared and every pass takes a snapshot of its own; no pass waits for another, and none fails for another.
 - On a table with an index the role is claimed once, when the table is found; whoever claims it later fences this process.
 - A shard merges and counts its backlog, and does nothing else.
+- The handle is of the table that was opened: no pass begins on another one that was made under its name since.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
+from blockstore.errors import Conflict
 from blockstore.index.epochs import COMPACTOR, Held, claim
 from blockstore.index.gc import collect
+from blockstore.index.log import exists
+from blockstore.operations.unindexed import whole_block
 from blockstore.table import Table
 from blockstore.world import World
 from compactor.checkpoints import catch_up
@@ -95,7 +99,28 @@ class Keeper:
             loops[RETENTION] = (schedule.retention_s, self.retention)
             if self.table.indexed:
                 loops[INDEX] = (schedule.index_s, self.index)
-        return loops
+        return {name: (interval_s, self._of_this(run)) for name, (interval_s, run) in loops.items()}
+
+    def there(self) -> bool:
+        """Whether the table that was opened is still there, and no other was made under its name."""
+        return self._same() and (self.table.indexed or whole_block(self.table.bucket) is not None)
+
+    def _same(self) -> bool:
+        """The same, but that a table without an index may be gone: then there is nothing to harm. A small request or two."""
+        table = self.table
+        return table.log.is_same(table.log.state) if table.indexed else not exists(table.bucket)
+
+    def _of_this(self, run: Callable[[], float]) -> Callable[[], float]:
+        """A pass that first looks whether it is still the same table."""
+
+        def checked() -> float:
+            if not self._same():
+                raise Conflict(
+                    f"the table at {self.table.url} is gone, or another one was made under its name: it is opened anew"
+                )
+            return run()
+
+        return checked
 
     def compact(self) -> float:
         """Merge: one job."""

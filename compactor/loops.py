@@ -4,6 +4,7 @@ Rules:
 - One loop never waits for another's failure: each has a run at a time, its own count of failures, and its own backoff.
 - Merges run one at a time, in the order in which they fell due, so tables take turns and memory is bounded; what looks after
   tables runs beside them and beside each other.
+- When a run is due is counted by a clock that nobody sets: one that is set back, or ahead, moves no loop.
 - A fatal failure is told to the process, which ends; the loop does not go on.
 - No run begins once the process stops; ``wait`` tells when those under way have ended.
 """
@@ -17,9 +18,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from apscheduler.executors.pool import ThreadPoolExecutor as PoolExecutor
+from apscheduler.job import Job
 from apscheduler.jobstores.base import JobLookupError
+from apscheduler.jobstores.memory import MemoryJobStore
 from apscheduler.schedulers.background import BackgroundScheduler
 
+from blockstore.clock import Clock
 from blockstore.errors import BlockstoreError
 from blockstore.service.logs import about
 from blockstore.world import World
@@ -61,6 +65,30 @@ class Loop:
         return f"{self.table}\0{self.name}"
 
 
+class _Due(MemoryJobStore):
+    """Jobs whose dates count the seconds since it was made, from 1970 on: no step of the machine's clock moves them."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+        self._start_s = clock.monotonic_s()
+
+    def date(self, in_s: float) -> datetime:
+        """The date of a job that is due in so many seconds."""
+        return datetime.fromtimestamp(self._clock.monotonic_s() - self._start_s + in_s, UTC)
+
+    def get_due_jobs(self, now: datetime) -> list[Job]:
+        return super().get_due_jobs(self.date(0.0))
+
+    def get_next_run_time(self) -> datetime | None:
+        """By the machine's clock, a millisecond late rather than early: the scheduler waits for so long, and asks again."""
+        due = super().get_next_run_time()
+        if due is None:
+            return None
+        wait_s = (due - self.date(0.0)).total_seconds()
+        return datetime.fromtimestamp((self._clock.now_ms() + 1) / 1000 + wait_s, UTC)
+
+
 class Loops:
     """Runs loops until it is stopped."""
 
@@ -76,8 +104,10 @@ class Loops:
         self._ledger = ledger
         self._schedule = schedule
         self._fatal = fatal
+        self._due = _Due(world.clock)
         self._scheduler = BackgroundScheduler(
             timezone=UTC,
+            jobstores={"default": self._due},
             executors={name: PoolExecutor(count) for name, count in _THREADS.items()},
             # A run asks for the next one before it has quite ended, which the scheduler counts as two.
             job_defaults={"coalesce": True, "max_instances": 2, "misfire_grace_time": None},
@@ -110,11 +140,10 @@ class Loops:
             gone = [one for one in self._loops if one.startswith(f"{table}\0")]
             for one in gone:
                 del self._loops[one]
-        for one in gone:
-            try:
-                self._scheduler.remove_job(one)
-            except JobLookupError:
-                pass
+                try:
+                    self._scheduler.remove_job(one)
+                except JobLookupError:
+                    pass
 
     def of(self, table: str) -> dict[str, Loop]:
         """The loops of a table, by name."""
@@ -160,7 +189,7 @@ class Loops:
         self._ledger.succeeded(loop.table, loop.name, clock.monotonic_s() - started_s, next_s)
         return next_s
 
-    def _failed(self, loop: Loop, error: Exception, seconds: float) -> float | None:
+    def _failed(self, loop: Loop, error: BaseException, seconds: float) -> float | None:
         failure = classify(error, loop.url)
         failures = self._ledger.failed(loop.table, loop.name, seconds, failure)
         if failure.kind is FailureKind.FATAL:
@@ -188,7 +217,11 @@ class Loops:
             loop = self._loops.get(loop_id)
         if loop is None:
             return
-        next_s = self.turn(loop)
+        try:
+            next_s = self.turn(loop)
+        except BaseException as error:  # noqa: BLE001 - a library's panic is no Exception, and ends no loop either
+            with about(table=loop.table, loop=loop.name):
+                next_s = self._failed(loop, error, 0.0)
         if next_s is not None:
             self._schedule_next(loop, next_s)
 
@@ -196,13 +229,13 @@ class Loops:
         with self._lock:
             if self._stopped or self._loops.get(loop.id) is not loop:
                 return
-        run_date = datetime.fromtimestamp(self._world.clock.now_ms() / 1000 + in_s, UTC)
-        self._scheduler.add_job(
-            self._fire,
-            "date",
-            run_date=run_date,
-            args=[loop.id],
-            id=loop.id,
-            executor=loop.pool,
-            replace_existing=True,
-        )
+            # Under the lock: else a loop found anew in between would be given the date of the one that it replaces.
+            self._scheduler.add_job(
+                self._fire,
+                "date",
+                run_date=self._due.date(in_s),
+                args=[loop.id],
+                id=loop.id,
+                executor=loop.pool,
+                replace_existing=True,
+            )

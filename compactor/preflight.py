@@ -2,7 +2,7 @@
 
 Rules:
 - What a merge needs is known from sizes alone: its output is at most about as large as its inputs; on the work disk lie
-  copies of a remote store's chunks, and the rows of those that are too many to be open at once.
+  copies of a remote store's chunks, and the rows of those that are too many to be open at once, or not in the table's order.
 - A merge that does not fit is refused with NoSpace, which names the folder, what is free and what is needed. Others go on.
 - Sizes are estimates and disks are shared: a disk that fills up all the same ends the merge with NoSpace too, and leaves
   nothing on the work disk.
@@ -39,15 +39,23 @@ class Needs:
     output: int
 
 
-def needs(sizes: Sequence[int], *, open_together: int, limit: int, held_bytes: int, remote: bool) -> Needs:
+def needs(
+    sizes: Sequence[int],
+    *,
+    open_together: int,
+    limit: int,
+    held_bytes: int,
+    remote: bool,
+    sorted_first: int = 0,
+) -> Needs:
     """What a merge of chunks of these sizes needs, ``open_together`` of which share keys while ``limit`` may be open.
 
-    Chunks of at most ``held_bytes`` are held in memory.
+    Chunks of at most ``held_bytes`` are held in memory; ``sorted_first`` are the bytes of those to be sorted by the merge.
     """
     copies = sum(one for one in sizes if one > held_bytes) if remote else 0
     excess = open_together - limit
     spilled = sum(sorted(sizes)[: min(limit, excess) + excess]) if excess > 0 else 0
-    return Needs(work=copies + _SPILLED * spilled, output=0 if remote else sum(sizes))
+    return Needs(work=copies + _SPILLED * (spilled + sorted_first), output=0 if remote else sum(sizes))
 
 
 def check_space(wanted: Needs, bucket: ReadBucket, work_dir: Path, free: Free | None = None) -> None:

@@ -25,7 +25,7 @@ from blockstore.table import Table
 from blockstore.world import World
 from compactor.config import ProcessConfig
 from compactor.keeper import COMPACT, Keeper
-from compactor.lake import Lake, Place, is_table
+from compactor.lake import Lake, Place
 from compactor.ledger import LAKE, Ledger
 from compactor.loops import Loop, Loops, Pool
 from compactor.merge import MergeEngine
@@ -167,7 +167,7 @@ class Process:
         with self._lock:
             keeper = self._keepers.get(place.name)
         if keeper is not None:
-            return self._still_there(place)
+            return self._still_there(keeper)
         keeper = Keeper(
             place,
             self.world,
@@ -194,10 +194,10 @@ class Process:
             )
         return self.config.loops.tables_s
 
-    def _still_there(self, place: Place) -> float:
-        """A folder may outlive its table: let go of one without either witness."""
-        if not is_table(place.bucket):
-            self._let_go(place.name)
+    def _still_there(self, keeper: Keeper) -> float:
+        """A folder may outlive its table, and another table may be made in it: let go of what is no longer there."""
+        if not keeper.there():
+            self._let_go(keeper.name)
         return self.config.loops.tables_s
 
     def _let_go(self, name: str) -> None:

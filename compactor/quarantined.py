@@ -39,7 +39,9 @@ class MarkedMalformed:
         """Those of the blocks with a no-compact mark that a merge found to be damaged, and the ``damaged`` of late."""
         self._known = {ulid: known for ulid, known in self._known.items() if ulid in marked}
         for ulid in sorted(set(marked) - self._known.keys()):
-            self._known[ulid] = self._read(ulid)
+            mark = self._read(ulid)
+            if mark is not None:
+                self._known[ulid] = mark
         late = {ulid: (problem, _mend(url, ulid)) for ulid, problem in damaged.items()}
         return late | {
             ulid: (details or "a merge found it damaged", _mend(url, ulid))
@@ -47,11 +49,12 @@ class MarkedMalformed:
             if reason is NoCompactReason.MALFORMED
         }
 
-    def _read(self, ulid: str) -> tuple[NoCompactReason, str]:
+    def _read(self, ulid: str) -> tuple[NoCompactReason, str] | None:
+        """None where the mark is not there now, whatever a listing said: one that comes later is another."""
         try:
             mark = decode_no_compact_mark(self._bucket.get(no_compact_mark_key(ulid)).data, ulid=ulid)
         except ObjectMissing:
-            return NoCompactReason.MANUAL, ""
+            return None
         except Corrupt as error:
             return NoCompactReason.MALFORMED, f"its mark cannot be read: {error}"
         return mark.reason, mark.details

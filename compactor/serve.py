@@ -31,7 +31,7 @@ from compactor.config import ProcessConfig
 from compactor.http import application
 from compactor.instruments import Instruments
 from compactor.merge import MergeEngine
-from compactor.merge.workdir import clear_abandoned
+from compactor.merge.workdir import check_outside_tables, clear_abandoned
 from compactor.process import Process
 from compactor.shards import Shard
 
@@ -50,6 +50,7 @@ def serve(url: str, config: ProcessConfig, engine: MergeEngine, *, shard: Shard 
     requests = BucketRequests(registry, lambda: [bucket], prices=config.prices, clock=world.clock)
     process.month_cost = requests.estimate
     set_up(config.log)
+    check_outside_tables(config.settings.work_dir)
     cleared = clear_abandoned(config.settings.work_dir)
     if cleared:
         _logger.info("removed %s work folders of merges that died", cleared)

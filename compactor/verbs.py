@@ -14,6 +14,7 @@ from cyclopts import Parameter
 from blockstore.cli.failure import FAILED, Usage, complain
 from blockstore.cli.options import Json
 from blockstore.cli.output import Column, count, counted, say, show_json, show_table, size, span
+from blockstore.errors import BlockstoreError
 
 if TYPE_CHECKING:
     from blockstore.table import Table
@@ -28,6 +29,9 @@ Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 
 LEAN = frozenset({"compact"})
 """The verbs of this module that use no pandas."""
+
+_KNOWN = (BlockstoreError, OSError, MemoryError)
+"""What may be told as it is; anything else is a bug."""
 
 _PLANNED = (
     Column("time", "time"),
@@ -146,9 +150,19 @@ def _once(url: str, config: ProcessConfig, *, json: bool) -> int:
 
 
 def _failures(tables: Each[Any]) -> int:
-    """Say which tables failed; the others were done."""
-    failed = [f"{one.name}: {one.error}" for one in tables.found if one.error is not None]
-    return complain("; ".join(failed)) if failed else 0
+    """Say which tables failed; the others were done. Raises where one met a bug of ours, whose traceback --debug shows."""
+    failed = {one.name: one.error for one in tables.found if one.error is not None}
+    if not failed:
+        return 0
+    bug = next((error for error in failed.values() if not isinstance(error, _KNOWN)), None)
+    told = "; ".join(f"{name}: {_told(error)}" for name, error in failed.items())
+    if bug is not None:
+        raise BlockstoreError(f"{told}; run again with --debug and report the traceback") from bug
+    return complain(told)
+
+
+def _told(error: Exception) -> str:
+    return str(error) if isinstance(error, _KNOWN) else f"internal error, {type(error).__name__}: {error}"
 
 
 def _show_plan(jobs: tuple[PlannedJob, ...]) -> None:

@@ -1,13 +1,14 @@
 """The merge of a table without a sort key: run after run, in their places' order.
 
 The same shape as ``KWay``, so that ``pump`` drives both. Small runs are read side by side, as many as one
-buffer holds; a large one alone, piece by piece.
+buffer holds; a large one alone, piece by piece. A run behind the first buffers little more than it was taken for.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import pyarrow as pa
 
@@ -15,6 +16,10 @@ from compactor.merge.kway import Piece
 from compactor.merge.run import Run
 
 __all__ = ["Chain"]
+
+
+_AHEAD = 2
+"""What a run behind the first may buffer, as a multiple of what it was taken for."""
 
 
 class Chain:
@@ -31,8 +36,11 @@ class Chain:
         while self._waiting and (not self._links or bytes_ahead + self._waiting[0][1].bytes <= self._goal):
             place, run = self._waiting.popleft()
             bytes_ahead += run.bytes
-            self._links.append(_Link(place, run, self._goal))
-        return [link.read for link in self._links]
+            self._links.append(_Link(place, run, min(self._goal, max(1, _AHEAD * run.bytes))))
+        return [
+            partial(link.read, self._goal if link is self._links[0] else link.ahead_bytes)
+            for link in self._links
+        ]
 
     def cut(self) -> list[Piece] | None:
         """What may be emitted: everything up to the end of the first run that has more to give."""
@@ -56,16 +64,16 @@ class Chain:
 class _Link:
     """One run of the chain, being read."""
 
-    def __init__(self, place: int, run: Run, goal_bytes: int) -> None:
+    def __init__(self, place: int, run: Run, ahead_bytes: int) -> None:
         self.place = place
         self.run = run
         self.ended = False
-        self._goal = goal_bytes
+        self.ahead_bytes = ahead_bytes
         self._parts: list[pa.Table] = []
 
-    def read(self) -> None:
-        """Read on until a buffer is full; at the end close the run."""
-        missing = self._goal - sum(part.nbytes for part in self._parts)
+    def read(self, goal_bytes: int) -> None:
+        """Read on until ``goal_bytes`` are buffered; at the end close the run."""
+        missing = goal_bytes - sum(part.nbytes for part in self._parts)
         while missing > 0 and not self.ended:
             part = self.run.read(missing)
             if part is not None:

@@ -7,14 +7,17 @@ Rules:
 - In a block of level 1 the source is implied; in any other it is read.
 - Rows of excepted sources are dropped, and counted; so every row read is either handed on or dropped.
 - The chunk's declared number of rows is what it holds, or the merge ends with DamagedInput.
+- A chunk that is small in memory is read at once; a larger one in batches, by a reader that finds room (``shared.py``). One
+  that finds none is read once, put on the work disk in small batches, and read from there.
 - Where the machine fails to read (no memory, a failing disk, no more open files), its error is raised as it is: it says
   nothing about the block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -23,54 +26,23 @@ import pyarrow.parquet as pq
 
 from blockstore.format.block import ChunkFile
 from blockstore.format.schema import adapt
+from compactor.merge.batches import batches
 from compactor.merge.engine import DamagedInput
 from compactor.merge.order import KeyPart
 from compactor.merge.ranges import KeyRange
+from compactor.merge.shared import Shared
+from compactor.merge.sources import SOURCE, Sources
+from compactor.merge.spill import SpilledRun, pack
 from compactor.merge.stage import Stage, Staged
+from compactor.merge.weight import STREAM_BYTES, Weight, weigh, weigh_plain
 
-__all__ = ["SOURCE", "ChunkRun", "ChunkSpec", "Sources"]
-
-SOURCE = "_source"
-
-_INFLATION = 3
-"""Arrow bytes a byte of compressed Parquet, roughly: only buffer sizes depend on it."""
-
-_VARIABLE_BYTES = 24
-"""What a value of a type without a fixed width takes at least, roughly."""
-
-_STREAM_BYTES = 64 << 10
-"""Read-ahead a column of an open chunk: small, since a merge keeps many chunks open."""
+__all__ = ["ChunkRun", "ChunkSpec"]
 
 _WHOLE_BYTES = 256 << 10
 """A chunk of at most this many bytes in memory is read at once, which costs a fraction of reading in batches."""
 
-_BATCH_ROWS = (256, 65_536)
-_PROBE_ROWS = 1_024
-
-
-class Sources:
-    """The sources of a whole merge, numbered; ``excepted`` holds, by block, the numbers to be dropped."""
-
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self.names = pa.array(names, pa.string())
-        self._numbers: Mapping[str, int] = {name: number for number, name in enumerate(names)}
-
-    def number(self, name: str) -> int | None:
-        return self._numbers.get(name)
-
-    def numbers(self, column: pa.Array, ulid: str) -> pa.Array:
-        """The numbers of a ``_source`` column. Raises DamagedInput for a source that the block does not list."""
-        encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-        places = pc.index_in(encoded.dictionary, value_set=self.names)
-        numbers = places.take(encoded.indices)
-        if numbers.null_count:
-            row = pc.index(pc.is_null(numbers), True).as_py()
-            raise DamagedInput(
-                ulid,
-                f"block {ulid} has a row of the source {column[row].as_py()!r}, which no block of the merge lists "
-                "among its sources: mark the block with no-compact and look at how it was written",
-            )
-        return numbers
+_GUESS = 2
+"""Many chunks are open that were guessed to be small: one that is larger than so many guesses is not read at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,34 +58,72 @@ class ChunkSpec:
     ceiling: KeyPart | None = None
     within: KeyRange | None = None
     """The only rows that are read, or None for all."""
+    in_order: bool = True
+    """Whether its block says that its rows are in the merge's order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opened:
+    """A chunk that was checked and whose footer was read."""
+
+    parquet: pq.ParquetFile
+    groups: tuple[int, ...]
+    """The row groups to be read: those that can hold rows of the range, or all."""
+    bytes: int
+    """What their rows take."""
+    weight: Weight | None
+    """How, where the footer alone does not tell their bytes."""
+
+    @property
+    def sure(self) -> bool:
+        return self.weight is None or self.weight.sure
+
+    @property
+    def all_groups(self) -> bool:
+        return len(self.groups) == self.parquet.num_row_groups
 
 
 class ChunkRun:
     """The rows of one chunk, in their order."""
 
-    def __init__(self, spec: ChunkSpec, schema: pa.Schema, sources: Sources, stage: Stage) -> None:
+    def __init__(self, spec: ChunkSpec, sources: Sources, stage: Stage, shared: Shared) -> None:
         self.spec = spec
         self.floor = spec.floor
         self.ceiling = spec.ceiling
-        self.bytes = max(spec.file.bytes * _INFLATION, spec.file.rows * _least_width(schema))
         self.read_rows = 0
         self.dropped_rows = 0
         self._looked_at = 0
-        self._schema = schema
         self._sources = sources
         self._stage = stage
+        self._shared = shared
         self._staged: Staged | None = None
+        self._opened: _Opened | None = None
+        self._bytes: int | None = None
         self._batches: Iterator[pa.Table] | None = None
+        self._taken = 0
+        self._packed: SpilledRun | None = None
+
+    @property
+    def bytes(self) -> int:
+        """About how much memory all its rows take: guessed until it is open."""
+        return self._shared.guess(self.spec.file) if self._bytes is None else self._bytes
 
     @property
     def exhausted(self) -> bool:
         """Whether every row was read; the declared number of rows was compared with the file's when it was opened."""
         return self._looked_at == self.spec.file.rows
 
+    def open(self) -> None:
+        """Check the chunk and see what it weighs, before anything is read. Raises DamagedInput."""
+        if self._bytes is None:
+            self._opened = self._open()
+            self._bytes = self._opened.bytes
+
     def read(self, goal_bytes: int) -> pa.Table | None:
         """The next rows that are not excepted. Raises DamagedInput."""
         if self._batches is None:
-            self._batches = self._open(goal_bytes)
+            self.open()
+            self._batches = self._begin(goal_bytes)
         for table in self._batches:
             self._looked_at += table.num_rows
             mine = self._within(table)
@@ -126,27 +136,37 @@ class ChunkRun:
         return None
 
     def close(self) -> None:
-        self._batches = None if self._batches is None else iter(())
+        self._batches = iter(())
+        self._end_reading()
+        if self._packed is not None:
+            self._packed.close()
+            self._packed = None
+
+    def _end_reading(self) -> None:
+        """Give back the file, and the room of its reader."""
         if self._staged is not None:
             self._staged.close()
             self._staged = None
+        self._opened = None
+        self._shared.give_back(self._taken)
+        self._taken = 0
 
-    def _open(self, goal_bytes: int) -> Iterator[pa.Table]:
+    def _open(self) -> _Opened:
         self._staged = self._stage.open(self.spec.ulid, self.spec.file)
         try:
             parquet = pq.ParquetFile(
                 self._staged.file,
                 pre_buffer=False,
-                buffer_size=_STREAM_BYTES,
+                buffer_size=STREAM_BYTES,
                 read_dictionary=[SOURCE] if self.spec.source is None else None,
             )
-            rows, schema = parquet.metadata.num_rows, parquet.schema_arrow
+            metadata, schema = parquet.metadata, parquet.schema_arrow
         except (pa.ArrowException, OSError) as error:
             raise self._cause(error) from None
-        if rows != self.spec.file.rows:
+        if metadata.num_rows != self.spec.file.rows:
             raise DamagedInput(
                 self.spec.ulid,
-                f"chunk {self.spec.file.path} of block {self.spec.ulid} holds {rows:,} rows, but its "
+                f"chunk {self.spec.file.path} of block {self.spec.ulid} holds {metadata.num_rows:,} rows, but its "
                 f"meta.json says {self.spec.file.rows:,}: restore it from a copy",
             )
         if (SOURCE in schema.names) != (self.spec.source is None):
@@ -156,36 +176,57 @@ class ChunkRun:
                 f"{'lacks the column _source' if self.spec.source is None else 'has a column _source'}, which its "
                 "level says otherwise: restore the block from a copy",
             )
-        if self.bytes <= max(goal_bytes, _WHOLE_BYTES):
-            return self._tables(lambda: [parquet.read(use_threads=False)])
-        groups = self._groups(parquet)
-        return self._tables(lambda: self._read_batches(parquet, goal_bytes, groups)) if groups else iter(())
+        groups = self._groups(metadata)
+        plain = weigh_plain(metadata, self._shared.varying(schema, metadata), self._shared.row_bytes)
+        if plain is not None:
+            return _Opened(parquet=parquet, groups=groups, bytes=plain, weight=None)
+        weight = self._weigh(parquet, groups)
+        return _Opened(parquet=parquet, groups=groups, bytes=weight.bytes, weight=weight)
 
-    def _groups(self, parquet: pq.ParquetFile) -> list[int]:
-        """The row groups to be read: those that can hold rows of the range, or all."""
-        groups = list(range(parquet.num_row_groups))
+    def _groups(self, metadata: pq.FileMetaData) -> tuple[int, ...]:
         within = self.spec.within
+        groups = range(metadata.num_row_groups)
         if within is None:
-            return groups
-        kind = self._schema.field(within.column).type
-        held = [group for group in groups if within.may_hold(parquet.metadata.row_group(group), kind)]
-        left_out = set(groups) - set(held)
-        self._looked_at += sum(parquet.metadata.row_group(group).num_rows for group in left_out)
-        return held
+            return tuple(groups)
+        kind = self._shared.schema.field(within.column).type
+        return tuple(group for group in groups if within.may_hold(metadata.row_group(group), kind))
 
-    def _read_batches(
-        self, parquet: pq.ParquetFile, goal_bytes: int, groups: list[int]
-    ) -> Iterator[pa.Table]:
-        """Tables of about half the goal, so that a buffer can be kept nearly full.
+    def _weigh(self, parquet: pq.ParquetFile, groups: tuple[int, ...]) -> Weight:
+        assert self._staged is not None
+        metadata, width = parquet.metadata, self._shared.row_bytes
+        columns = self._shared.varying(parquet.schema_arrow, metadata)
+        try:
+            return weigh(self._staged.file, metadata, groups, columns, width, without=SOURCE)
+        except (pa.ArrowException, OSError) as error:
+            raise self._cause(error) from None
 
-        How wide rows are is measured on the first few: encodings hide it, a hundredfold where long texts repeat.
-        """
-        probe = next(parquet.iter_batches(_PROBE_ROWS, row_groups=groups, use_threads=False))
-        width = max(1, probe.nbytes // probe.num_rows)
-        least, most = _BATCH_ROWS
-        rows = max(least, min(most, goal_bytes // (2 * width)))
-        batches = parquet.iter_batches(rows, row_groups=groups, use_threads=False)
-        return (pa.Table.from_batches([batch]) for batch in batches)
+    def _begin(self, goal_bytes: int) -> Iterator[pa.Table]:
+        opened = self._opened
+        assert opened is not None
+        metadata = opened.parquet.metadata
+        whole = max(goal_bytes, min(_WHOLE_BYTES, _GUESS * self._shared.guess(self.spec.file)))
+        if opened.all_groups and opened.sure and opened.bytes <= whole:
+            return self._tables(lambda: [opened.parquet.read(use_threads=False)])
+        self._looked_at += metadata.num_rows - sum(
+            metadata.row_group(group).num_rows for group in opened.groups
+        )
+        if not opened.groups:
+            return iter(())
+        weight = opened.weight or self._weigh(opened.parquet, opened.groups)
+        tables = self._tables(lambda: batches(opened.parquet, opened.groups, weight, goal_bytes))
+        if not self._shared.take(weight.reader_bytes):
+            return self._packed_anew(tables, goal_bytes)
+        self._taken = weight.reader_bytes
+        return tables
+
+    def _packed_anew(self, tables: Iterator[pa.Table], goal_bytes: int) -> Iterator[pa.Table]:
+        """The same tables from the work disk, where no page is larger than a batch."""
+        path = self._stage.path(f"packed-{self.spec.ulid}-{Path(self.spec.file.path).stem}")
+        schema = self._shared.schema.append(pa.field(SOURCE, pa.int32()))
+        with self._shared.alone:
+            self._packed = packed = pack(tables, schema, path, batch_bytes=goal_bytes // 2)
+            self._end_reading()
+        return iter(lambda: packed.read(goal_bytes), None)
 
     def _tables(self, read: Callable[[], Iterable[pa.Table]]) -> Iterator[pa.Table]:
         try:
@@ -201,7 +242,7 @@ class ChunkRun:
             position = table.schema.get_field_index(SOURCE)
             numbers = self._sources.numbers(_whole(table.column(position)), self.spec.ulid)
             table = table.remove_column(position)
-        return adapt(table, self._schema).append_column(SOURCE, numbers)
+        return adapt(table, self._shared.schema).append_column(SOURCE, numbers)
 
     def _within(self, table: pa.Table) -> pa.Table:
         """The rows of the range. Behind its end nothing more is read: a chunk that is sorted holds no row of it there, and
@@ -209,7 +250,7 @@ class ChunkRun:
         within = self.spec.within
         if within is None or not table.num_rows:
             return table
-        if within.is_past(table):
+        if self.spec.in_order and within.is_past(table):
             self._looked_at = self.spec.file.rows
             self._batches = iter(())
         return within.within(table)
@@ -232,18 +273,6 @@ class ChunkRun:
             f"chunk {self.spec.file.path} of block {self.spec.ulid} has the bytes that its meta.json promises, but "
             f"is no readable Parquet file ({error}): restore the block from its source",
         )
-
-
-def _least_width(schema: pa.Schema) -> int:
-    """The bytes of a row in Arrow, at least and roughly."""
-    return sum(_width(field.type) for field in schema)
-
-
-def _width(kind: pa.DataType) -> int:
-    try:
-        return int(kind.bit_width + 7) // 8
-    except ValueError:  # no fixed width
-        return _VARIABLE_BYTES
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -6,14 +6,15 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from blockstore.format.block import ChunkFile, ColumnStats
+from blockstore.format.block import BlockMeta, ChunkFile, ColumnStats
 from blockstore.format.statistics import decode
-from compactor.merge.chunkrun import ChunkSpec, Sources
+from compactor.merge.chunkrun import ChunkSpec
 from compactor.merge.engine import MergeInput, MergeTask
 from compactor.merge.order import KeyPart
 from compactor.merge.ranges import KeyRange
+from compactor.merge.sources import Sources
 
-__all__ = ["chunk_specs"]
+__all__ = ["chunk_specs", "in_order"]
 
 _NAN: KeyPart = (1, 0)
 _NULL: KeyPart = (2, 0)
@@ -43,7 +44,14 @@ def _spec(item: MergeInput, file: ChunkFile, task: MergeTask, sources: Sources) 
         excepted=frozenset(number for number in numbers if number is not None),
         floor=floor,
         ceiling=ceiling,
+        in_order=in_order(item.meta, task),
     )
+
+
+def in_order(meta: BlockMeta, task: MergeTask) -> bool:
+    """Whether a block says that it is sorted as the merge sorts: by the same columns, or by these and then more."""
+    sort_by = task.definition.sort_by
+    return meta.sort_by[: len(sort_by)] == sort_by
 
 
 def _cut(spec: ChunkSpec, within: KeyRange) -> ChunkSpec:

@@ -13,6 +13,8 @@ Rules:
 - Every window takes the whole buffer of the run that set its horizon, so the merge always gets on, even where
   one key fills a file.
 - A run not yet opened counts with its floor: rows below it may go, and it is opened once the horizon reaches it.
+- A run opened ahead, because it is small, may buffer little more than it was taken for: whatever it turns out to hold, the
+  window stays as large as was meant. Once it is the first of all open runs, it buffers as much as any other.
 - Rows that are not in order are found here or in ``window.py``, never written.
 """
 
@@ -28,6 +30,9 @@ from compactor.merge.run import Run
 
 __all__ = ["KWay", "Piece"]
 
+
+_AHEAD = 2
+"""What a run opened ahead may buffer, as a multiple of what it was taken for."""
 
 _BELOW_ALL: KeyPart = (-1, 0)
 _ABOVE_ALL: KeyPart = (3, 0)
@@ -47,6 +52,8 @@ class _Buffer:
 
     run: Run
     place: int
+    ahead_bytes: int | None = None
+    """What it may buffer while runs that were opened before it have rows; None = as much as any."""
     parts: list[pa.Table] = field(default_factory=list)
     bytes: int = 0
     ended: bool = False
@@ -101,7 +108,13 @@ class KWay:
         """The reads to be done before the next cut: independent of one another, for a pool to run."""
         self._open = [buffer for buffer in self._open if buffer.parts or not buffer.ended]
         self._open_ahead()
-        return [self._fill(buffer) for buffer in self._open if not buffer.ended and buffer.bytes < self._goal]
+        if self._open:
+            self._open[0].ahead_bytes = None
+        return [
+            self._fill(buffer)
+            for buffer in self._open
+            if not buffer.ended and buffer.bytes < self._goal_of(buffer)
+        ]
 
     def cut(self) -> list[Piece] | None:
         """The pieces of the next window, in the order of the runs' places; None once all is emitted.
@@ -148,17 +161,22 @@ class KWay:
         lowest = min((_ceiling(buffer) for buffer in self._open), default=_ABOVE_ALL)
         while self._closed:
             following = self._closed[-1]
+            ahead = _floor(following) > lowest
             waiting += following.run.bytes
-            if waiting > self._goal and _floor(following) > lowest:
+            if waiting > self._goal and ahead:
                 return
             lowest = min(lowest, _ceiling(following))
+            following.ahead_bytes = max(1, _AHEAD * following.run.bytes) if ahead else None
             self._open_next()
 
     def _open_next(self) -> None:
         self._open.append(self._closed.pop())
 
     def _fill(self, buffer: _Buffer) -> Callable[[], None]:
-        return lambda: buffer.fill(self._goal)
+        return lambda: buffer.fill(self._goal_of(buffer))
+
+    def _goal_of(self, buffer: _Buffer) -> int:
+        return self._goal if buffer.ahead_bytes is None else min(self._goal, buffer.ahead_bytes)
 
 
 def _floor(buffer: _Buffer) -> KeyPart:

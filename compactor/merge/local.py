@@ -3,12 +3,15 @@
 How memory is shared out: an eighteenth buffers the rows read ahead, and up to five windows of that size are under
 way (cut, joined, sorted, encoded); an eighth gathers a row group; a third is what the Parquet readers of open
 chunks may take. Chunks that would need more are merged in passes over the work disk first. Nothing here grows
-with the number of rows.
+with the number of rows. What chunks weigh is guessed; a few of them, opened first, correct the guess.
+
+Chunks whose block says that it is sorted otherwise are sorted first. So is every chunk of a block of which one was found
+not to be in its order: that ends the attempt, and the next one knows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -19,15 +22,18 @@ from blockstore.errors import Corrupt
 from blockstore.format.chunks import BlockWriter
 from blockstore.names import META
 from blockstore.world import World
-from compactor.merge.chunkrun import SOURCE, ChunkRun, ChunkSpec, Sources
+from compactor.merge.chunkrun import ChunkRun, ChunkSpec
 from compactor.merge.engine import Merged, MergeOptions, MergeTask
-from compactor.merge.inputs import chunk_specs
+from compactor.merge.inputs import chunk_specs, in_order
 from compactor.merge.order import RowOrder
 from compactor.merge.pump import Sink, pump
 from compactor.merge.result import PRODUCER, with_source_names
 from compactor.merge.run import Run, Unsorted, depth
+from compactor.merge.shared import Shared
+from compactor.merge.sources import SOURCE, Sources
 from compactor.merge.spill import spill, spill_sorted
 from compactor.merge.stage import Stage
+from compactor.merge.workdir import merge_folder
 from compactor.preflight import Free, Needs, check_space, needs
 
 __all__ = ["LocalEngine"]
@@ -44,6 +50,9 @@ _LEAST_GROUP_BYTES = 1 << 20
 _HELD_BYTES = 256 << 10
 """A chunk of at most this many bytes is held in memory whole, however many there are."""
 
+_WEIGHED = 16
+"""So many of the small chunks are opened before anything is planned."""
+
 _REMOTE_LANES = 16
 """How many chunks are read side by side where reading one is mostly waiting."""
 
@@ -59,15 +68,15 @@ class LocalEngine:
         """See ``MergeEngine.merge``. A chunk that turns out not to be sorted is sorted first, and noted."""
         sources = Sources(task.met)
         specs = chunk_specs(task, sources)
-        unsorted: set[int] = set()
+        surprises: dict[str, str] = {}
         while True:
-            attempt = _Attempt(bucket, world, task, options, sources, specs, frozenset(unsorted))
-            if not unsorted:
+            attempt = _Attempt(bucket, world, task, options, sources, specs, surprises)
+            if not surprises:
                 check_space(attempt.needs(), bucket, options.work_dir, self._free)
             try:
                 merged = attempt.run()
             except _UnsortedChunk as found:
-                unsorted.add(found.place)
+                surprises[found.spec.ulid] = found.spec.file.path
                 continue
             finally:
                 attempt.close()
@@ -75,17 +84,17 @@ class LocalEngine:
 
 
 class _UnsortedChunk(Exception):
-    def __init__(self, place: int) -> None:
-        super().__init__(place)
-        self.place = place
+    def __init__(self, spec: ChunkSpec) -> None:
+        super().__init__(spec)
+        self.spec = spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Placed:
-    """A run and the chunk that it comes from; a run of several chunks is sorted for certain, and has None."""
+    """A run and the chunk that it is; one that was sorted by the merge is sorted for certain, and has None."""
 
     run: Run
-    chunk: int | None
+    chunk: ChunkSpec | None
 
 
 class _Attempt:
@@ -99,25 +108,26 @@ class _Attempt:
         options: MergeOptions,
         sources: Sources,
         specs: Sequence[ChunkSpec],
-        unsorted: frozenset[int],
+        surprises: Mapping[str, str],
     ) -> None:
+        """``surprises`` are the blocks that are not sorted as they say, each with the chunk that told it."""
         self._bucket = bucket
         self._world = world
         self._task = task
         self._options = options
         self._sources = sources
-        self._unsorted = unsorted
+        self._surprises = surprises
         self._order = RowOrder(task.definition.sort_by)
         self._buffers = options.memory_bytes // _BUFFERS
         self._held_bytes = max(_HELD_BYTES, self._buffers // max(1, len(specs)))
-        self._stage = Stage(
-            bucket, options.work_dir / f"blockstore-{task.ulid}", whole_bytes=self._held_bytes
-        )
-        self._chunks = [ChunkRun(spec, task.definition.schema, sources, self._stage) for spec in specs]
+        self._stage = Stage(bucket, merge_folder(options.work_dir, task.ulid), whole_bytes=self._held_bytes)
+        self._shared = Shared(task.definition.schema, options.memory_bytes // _READERS)
+        self._chunks = [ChunkRun(spec, sources, self._stage, self._shared) for spec in specs]
         self._lanes = _lanes(bucket, options.lanes, specs)
         self._spills = 0
 
     def run(self) -> Merged:
+        self._weigh_some()
         writer = BlockWriter(
             self._bucket,
             self._world,
@@ -126,7 +136,7 @@ class _Attempt:
             labels=dict(self._task.inputs[0].meta.labels),
             producer=PRODUCER,
             chunk_size=self._options.chunk_bytes,
-            token=self._world.ids.token() if self._unsorted or not self._options.one_attempt else "",
+            token=self._world.ids.token() if self._surprises or not self._options.one_attempt else "",
             row_group_bytes=min(
                 _ROW_GROUP_BYTES, max(_LEAST_GROUP_BYTES, self._options.memory_bytes // _ROW_GROUP)
             ),
@@ -143,7 +153,7 @@ class _Attempt:
         return Merged(
             written=written,
             dropped_rows=dropped,
-            notes=tuple(self._note(place) for place in sorted(self._unsorted)),
+            notes=tuple(self._notes()),
         )
 
     def close(self) -> None:
@@ -159,7 +169,18 @@ class _Attempt:
             limit=self._open_limit(),
             held_bytes=self._held_bytes,
             remote=self._bucket.path_of(META) is None,
+            sorted_first=sum(
+                chunk.spec.file.bytes for chunk in self._chunks if self._is_unsorted(chunk.spec)
+            ),
         )
+
+    def _weigh_some(self) -> None:
+        """Open some of the small chunks, spread over all: what they hold corrects what is guessed of the others."""
+        small = [chunk for chunk in self._chunks if chunk.bytes <= self._buffers]
+        some = small[:: max(1, -(-len(small) // _WEIGHED))]
+        guessed = sum(chunk.bytes for chunk in some)
+        self._world.pool.map(_open, (some[lane :: self._lanes] for lane in range(self._lanes)))
+        self._shared.learn(guessed, sum(chunk.bytes for chunk in some))
 
     def _open_limit(self) -> int:
         """How many chunks may be open at once."""
@@ -167,7 +188,7 @@ class _Attempt:
 
     def _narrowed(self) -> list[_Placed]:
         """The runs, once few enough of them overlap to be open at once."""
-        runs = [placed for place, chunk in enumerate(self._chunks) for placed in self._placed(place, chunk)]
+        runs = [placed for number, chunk in enumerate(self._chunks) for placed in self._placed(number, chunk)]
         if not self._order.sort_by:
             return runs
         limit = self._open_limit()
@@ -176,13 +197,16 @@ class _Attempt:
             runs[first:last] = [self._spilled(runs[first:last])]
         return runs
 
-    def _placed(self, place: int, chunk: ChunkRun) -> list[_Placed]:
-        if place not in self._unsorted:
-            return [_Placed(run=chunk, chunk=place)]
+    def _placed(self, number: int, chunk: ChunkRun) -> list[_Placed]:
+        if not self._is_unsorted(chunk.spec):
+            return [_Placed(run=chunk, chunk=chunk.spec)]
         parts = spill_sorted(
-            chunk, self._order, self._schema(), self._stage, f"sorted-{place}", part_bytes=2 * self._buffers
+            chunk, self._order, self._schema(), self._stage, f"sorted-{number}", part_bytes=2 * self._buffers
         )
         return [_Placed(run=part, chunk=None) for part in parts]
+
+    def _is_unsorted(self, spec: ChunkSpec) -> bool:
+        return not spec.in_order or spec.ulid in self._surprises
 
     def _spilled(self, group: Sequence[_Placed]) -> _Placed:
         self._spills += 1
@@ -243,10 +267,21 @@ class _Attempt:
             )
         return dropped
 
-    def _note(self, place: int) -> str:
-        spec = self._chunks[place].spec
+    def _notes(self) -> Iterator[str]:
         key = ", ".join(self._task.definition.sort_by)
-        return f"chunk {spec.file.path} of block {spec.ulid} is not sorted by {key}: it was sorted first"
+        otherwise = sum(not in_order(item.meta, self._task) for item in self._task.inputs)
+        if otherwise:
+            yield (
+                f"{otherwise:,} {'block was' if otherwise == 1 else 'blocks were'} not sorted by {key}, as the table is "
+                f"now: {'it was' if otherwise == 1 else 'they were'} sorted first"
+            )
+        for ulid, path in sorted(self._surprises.items()):
+            yield f"chunk {path} of block {ulid} is not sorted by {key}: all chunks of the block were sorted first"
+
+
+def _open(chunks: Iterable[ChunkRun]) -> None:
+    for chunk in chunks:
+        chunk.open()
 
 
 def _lanes(bucket: Bucket, lanes: int, specs: Sequence[ChunkSpec]) -> int:

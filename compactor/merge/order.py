@@ -18,6 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from compactor.merge.raw_text import RawText
+
 __all__ = ["Key", "KeyPart", "RowOrder", "Words", "arrange", "descents", "key_part"]
 
 KeyPart: TypeAlias = tuple[int, Any]
@@ -71,10 +73,21 @@ class RowOrder:
 
 
 def arrange(words: Words) -> npt.NDArray[np.int64]:
-    """The stable sorting permutation; timsort, so that a window of sorted runs costs what a merge costs."""
-    if len(words) == 1:
+    """The stable sorting permutation.
+
+    Where a key and a row's place fit into one word together, sorting those words sorts the rows, and stably whatever
+    the algorithm: numpy's vectorised sort takes a quarter of the time of a stable argsort of a hundred sorted runs.
+    """
+    if len(words) > 1:
+        return np.lexsort(words[::-1])
+    places = np.arange(len(words[0]), dtype=np.uint64)
+    bits = len(places).bit_length()
+    if len(places) == 0 or int(words[0].max()).bit_length() + bits > 64:
         return np.argsort(words[0], kind="stable")
-    return np.lexsort(words[::-1])
+    packed = (words[0] << np.uint64(bits)) | places
+    packed.sort()
+    packed &= np.uint64((1 << bits) - 1)
+    return packed.view(np.int64)
 
 
 def descents(words: Words) -> npt.NDArray[np.int64]:
@@ -91,7 +104,11 @@ def key_part(scalar: pa.Scalar) -> KeyPart:
     """One value of a key."""
     if not scalar.is_valid:
         return _NULL
-    value = scalar.value if pa.types.is_temporal(scalar.type) else scalar.as_py()
+    try:
+        value = scalar.value if pa.types.is_temporal(scalar.type) else scalar.as_py()
+    except UnicodeDecodeError as error:
+        # Another program wrote it, and it must not keep its block from merges.
+        return (0, RawText(bytes(error.object)))
     if value is None:  # a dictionary's own null
         return _NULL
     return _NAN if value != value else (0, value)

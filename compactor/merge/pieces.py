@@ -31,7 +31,7 @@ from compactor.merge.inputs import key_range
 from compactor.merge.local import LocalEngine
 from compactor.merge.order import KeyPart, key_part
 from compactor.merge.ranges import KeyRange
-from compactor.merge.workdir import WorkDirectory
+from compactor.merge.workdir import WorkDirectory, merge_folder
 
 __all__ = ["Pieces"]
 
@@ -64,7 +64,7 @@ class Pieces:
 
     def merge(self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions) -> Merged:
         """One task or piece, in this process. Other attempts at the same may be under way elsewhere."""
-        work = WorkDirectory(options.work_dir / f"blockstore-{world.ids.token()}")
+        work = WorkDirectory(merge_folder(options.work_dir, world.ids.token()))
         try:
             mine = replace(options, work_dir=work.open(), one_attempt=False)
             return LocalEngine().merge(bucket, world, task, mine)

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from compactor.merge.order import KeyPart, key_part
+from compactor.merge.raw_text import RawText
 
 __all__ = ["KeyRange"]
 
@@ -83,4 +84,4 @@ class KeyRange:
 
 def _scalar(part: KeyPart, kind: pa.DataType) -> pa.Scalar:
     value: Any = part[1]
-    return pa.scalar(value, kind)
+    return pa.scalar(value.data, pa.binary()) if isinstance(value, RawText) else pa.scalar(value, kind)

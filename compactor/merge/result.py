@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from blockstore.format.block import BlockMeta, ChunkFile, Parent, VisibleBy
 from blockstore.format.written import block_meta
-from compactor.merge.chunkrun import SOURCE, Sources
 from compactor.merge.engine import Merged, MergeTask
+from compactor.merge.sources import SOURCE, Sources
 
 __all__ = ["PRODUCER", "merged_block", "with_source_names"]
 

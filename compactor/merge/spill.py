@@ -9,7 +9,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from compactor.merge.pump import pump
 from compactor.merge.run import Run
 from compactor.merge.stage import Stage, no_space
 
-__all__ = ["SpilledRun", "spill", "spill_sorted"]
+__all__ = ["SpilledRun", "pack", "spill", "spill_sorted"]
 
 _BATCH_BYTES = 1 << 18
 
@@ -28,9 +28,12 @@ _BATCH_BYTES = 1 << 18
 class SpillWriter:
     """Writes one run; ``finish`` answers it."""
 
-    def __init__(self, path: Path, schema: pa.Schema, order: RowOrder) -> None:
+    def __init__(
+        self, path: Path, schema: pa.Schema, order: RowOrder, *, batch_bytes: int = _BATCH_BYTES
+    ) -> None:
         self._path = path
         self._order = order
+        self._batch_bytes = batch_bytes
         self._bytes = 0
         self._rows = 0
         self._floor: KeyPart | None = None
@@ -50,7 +53,7 @@ class SpillWriter:
             self._ceiling = key_part(column[-1])
         self._bytes += table.nbytes
         self._rows += table.num_rows
-        rows = max(1, _BATCH_BYTES * table.num_rows // max(1, table.nbytes))
+        rows = max(1, self._batch_bytes * table.num_rows // max(1, table.nbytes))
         with no_space(self._path):
             self._writer.write_table(table, max_chunksize=rows)
 
@@ -121,6 +124,18 @@ def spill(
     writer = SpillWriter(stage.path(name), schema, order)
     try:
         pump(runs, order, writer.write, run_bytes=run_bytes, pool=pool, lanes=lanes)
+        return writer.finish()
+    except BaseException:
+        writer.abort()
+        raise
+
+
+def pack(tables: Iterable[pa.Table], schema: pa.Schema, path: Path, *, batch_bytes: int) -> SpilledRun:
+    """The tables as they come, on the work disk in batches of about ``batch_bytes``. Raises NoSpace."""
+    writer = SpillWriter(path, schema, RowOrder(()), batch_bytes=min(batch_bytes, _BATCH_BYTES))
+    try:
+        for table in tables:
+            writer.write(table)
         return writer.finish()
     except BaseException:
         writer.abort()

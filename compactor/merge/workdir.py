@@ -1,25 +1,37 @@
 """The folder of one merge on the work disk, and what dead processes left there.
 
 Rules:
-- A merge has a folder of its own, ``blockstore-<ULID>``, made at its first use and removed at its end. An attempt at a piece
-  has one around that, ``blockstore-<token>``, which is held the same way.
+- A merge has a folder of its own, ``blockstore-merge-<ULID>``, made at its first use and removed at its end. An attempt at a
+  piece has one around that, ``blockstore-merge-<token>``, which is held the same way. Nothing else has such a name.
 - Beside it lies a lock file that the process holds while it lives. It is made before the folder and removed after it, so a
-  folder whose lock nobody holds, or that has none, is a dead process's. Those go at the next start; a living process's,
-  of whatever program shares the disk, never do.
+  folder with a lock that nobody holds is a dead process's. Those go at the next start, and nothing else does: a folder that
+  has another name, or no lock, is somebody else's, and the work disk is often everybody's.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["WorkDirectory", "clear_abandoned"]
+from blockstore.errors import Invalid
+from blockstore.names import BOUNDARY, META, entry_key, is_ulid
 
-_PREFIX = "blockstore-"
+__all__ = ["WorkDirectory", "check_outside_tables", "clear_abandoned", "merge_folder"]
+
+_PREFIX = "blockstore-merge-"
+_NAME = re.compile(_PREFIX + r"(?:[0-7][0-9A-HJKMNP-TV-Z]{25}|[0-9a-f]{16})")
 _LOCK = ".lock"
+
+
+def merge_folder(work_dir: Path, name: str) -> Path:
+    """Where the merge of this ULID, or the attempt of this token, has its folder."""
+    folder = work_dir / f"{_PREFIX}{name}"
+    assert _NAME.fullmatch(folder.name), f"{name} is neither a ULID nor a token"
+    return folder
 
 
 class WorkDirectory:
@@ -55,30 +67,39 @@ class WorkDirectory:
 def clear_abandoned(work_dir: Path) -> int:
     """Remove what merges of dead processes left in ``work_dir``; answers how many folders that were."""
     cleared = 0
-    for directory in sorted(work_dir.glob(f"{_PREFIX}*")):
-        if not directory.is_dir():
+    for lock in sorted(work_dir.glob(f"{_PREFIX}*{_LOCK}")):
+        folder = lock.with_name(lock.name.removesuffix(_LOCK))
+        held = _taken(lock) if _NAME.fullmatch(folder.name) and not folder.is_symlink() else None
+        if held is None:
             continue
-        lock = directory.with_name(directory.name + _LOCK)
-        held = _taken(lock)
-        if held is None and lock.exists():
-            continue
-        shutil.rmtree(directory, ignore_errors=True)
+        cleared += folder.is_dir()
+        shutil.rmtree(folder, ignore_errors=True)
         lock.unlink(missing_ok=True)
-        cleared += 1
-        if held is not None:
-            os.close(held)
-    for lock in work_dir.glob(f"{_PREFIX}*{_LOCK}"):
-        held = None if lock.with_name(lock.name.removesuffix(_LOCK)).exists() else _taken(lock)
-        if held is not None:
-            lock.unlink(missing_ok=True)
-            os.close(held)
+        os.close(held)
     return cleared
+
+
+def check_outside_tables(work_dir: Path) -> None:
+    """Raises Invalid where ``work_dir`` is a table on this machine, or lies inside one: what is there is the table's."""
+    for folder in (work_dir, *work_dir.parents):
+        if _is_table(folder):
+            raise Invalid(
+                f"the work directory {work_dir} lies inside the table {folder}, where nothing but the table may lie: "
+                "set work_dir to a folder outside of all tables"
+            )
+
+
+def _is_table(folder: Path) -> bool:
+    """Whether an index lies in a folder, or a complete block."""
+    if any(os.path.exists(folder / key) for key in (BOUNDARY, entry_key(1))):
+        return True
+    return any(is_ulid(marker.parent.name) for marker in folder.glob(f"*/{META}"))
 
 
 def _locked(lock: Path) -> int:
     """The lock, held and shared; made again where another process, which took it for a dead one's, removed it in that moment."""
     while True:
-        held = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        held = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         fcntl.flock(held, fcntl.LOCK_SH)
         with suppress(FileNotFoundError):
             if lock.stat().st_ino == os.fstat(held).st_ino:
@@ -89,7 +110,7 @@ def _locked(lock: Path) -> int:
 def _taken(lock: Path) -> int | None:
     """The lock for ourselves alone, if nobody holds it; None where it is held, or is not there."""
     try:
-        held = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+        held = os.open(lock, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return None
     with suppress(OSError):

@@ -20,6 +20,7 @@ import blockstore as bs
 from blockstore.bucket import open_bucket
 from blockstore.names import BOUNDARY
 from blockstore.world import World
+from compactor.merge.workdir import merge_folder
 
 pytestmark = pytest.mark.alone
 
@@ -120,6 +121,37 @@ def test_it_merges_every_table_tells_of_it_and_stops_when_told(
     merged = [one for one in made.messages() if str(one["message"]).startswith("merged ")]
     assert {one["table"] for one in merged} == {"a", "b", "late"}
     assert all(one["block"] and one["job"] for one in merged)
+
+
+def test_what_others_keep_in_its_work_directory_survives_its_start(
+    tmp_path: Path, compactors: Callable[..., Compactor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slow (some seconds): a whole process."""
+    work = tmp_path / "work"
+    others = bs.create(f"{work}/blockstore-lake/t?durable=false", schema=SCHEMA, sort_by=["row"])
+    others.append(pa.table({"row": [1]}, schema=SCHEMA))
+    died = merge_folder(work, "01JD0000000000000000000000")
+    died.mkdir()
+    died.with_name(died.name + ".lock").touch()
+    monkeypatch.setenv("BLOCKSTORE_COMPACTOR_WORK_DIR", str(work))
+    fill(tmp_path, "a", blocks=1)
+    made = compactors()
+    made.until(made.ready)
+    made.process.send_signal(signal.SIGTERM)
+    assert made.ended()[0] == 0
+    assert [path.name for path in work.iterdir()] == ["blockstore-lake"]
+    assert bs.open(others.url).snapshot().count() == 1
+
+
+def test_a_work_directory_inside_a_table_ends_it_with_a_clear_last_line(
+    tmp_path: Path, compactors: Callable[..., Compactor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slow (some seconds): a whole process."""
+    fill(tmp_path, "a", blocks=1)
+    monkeypatch.setenv("BLOCKSTORE_COMPACTOR_WORK_DIR", f"{tmp_path}/lake/a/work")
+    code, last = compactors().ended()
+    assert code == 1
+    assert last.startswith(f"error: the work directory {tmp_path}/lake/a/work lies inside the table")
 
 
 def test_of_two_processes_in_a_role_the_newer_works_and_the_older_ends_in_both_orders(

@@ -9,8 +9,11 @@ import pyarrow as pa
 import pytest
 
 from blockstore.cli.main import run
-from blockstore.table import create
+from blockstore.errors import BlockstoreError
+from blockstore.table import Table, create
 from blockstore.table import open as open_table
+from compactor import once
+from tests.support.raw_text import raw_text, unchecked
 
 DAY_MS = 86_400_000
 
@@ -92,3 +95,53 @@ def test_plan_or_once_must_be_said(url: str, words: list[str], capsys: pytest.Ca
 def test_no_table_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["compact", str(tmp_path / "nowhere"), "--once"]) == 1
     assert "no table" in capsys.readouterr().err
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """Tables a, b and c, each of nine small blocks."""
+    for name in ("a", "b", "c"):
+        table = create(
+            f"{tmp_path / name}?durable=false", schema=pa.schema([("k", pa.string())]), sort_by=["k"]
+        )
+        for number in range(9):
+            table.append(pa.table({"k": [str(number)]}))
+    return tmp_path
+
+
+def blocks(lake: Path) -> dict[str, int]:
+    return {name: len(open_table(str(lake / name)).snapshot().blocks) for name in ("a", "b", "c")}
+
+
+@pytest.mark.parametrize("how", ["--once", "--plan"])
+def test_a_bug_that_one_table_meets_is_told_and_stops_no_other(
+    lake: Path, how: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "compact_once" if how == "--once" else "plan_table"
+    act = getattr(once, name)
+
+    def with_a_bug(table: Table, *args: object, **options: object) -> object:
+        if table.url.endswith("/b"):
+            raise ZeroDivisionError("one over nothing")
+        return act(table, *args, **options)
+
+    monkeypatch.setattr(once, name, with_a_bug)
+    assert run(["compact", str(lake), how]) == 1
+    told = capsys.readouterr()
+    says = "b: internal error, ZeroDivisionError: one over nothing; run again with --debug and report the traceback"
+    assert told.err == f"error: {says}\n"
+    assert "a:" in told.out
+    assert "c:" in told.out
+    assert blocks(lake) == ({"a": 1, "b": 9, "c": 1} if how == "--once" else {"a": 9, "b": 9, "c": 9})
+    with pytest.raises(BlockstoreError) as raised:
+        run(["compact", str(lake), how, "--debug"])
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
+
+
+def test_text_that_is_no_utf8_stops_no_merge(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with unchecked():
+        open_table(str(lake / "a")).append(pa.table({"k": raw_text([b"caf\xe9", b"zz\xff", b"ok"])}))
+    assert run(["compact", str(lake), "--once"]) == 0
+    assert blocks(lake) == {"a": 1, "b": 1, "c": 1}
+    rows = open_table(str(lake / "a")).snapshot().scan().to_table()["k"].cast(pa.binary()).to_pylist()
+    assert rows == sorted([*(str(number).encode() for number in range(9)), b"caf\xe9", b"ok", b"zz\xff"])

@@ -4,6 +4,7 @@ import { fill, h } from "/static/shared/elements.js";
 import { bytes, count, counted, time } from "/static/shared/format.js";
 import { Timeline } from "/static/shared/timeline.js";
 import { showBlock, showHint } from "./inspector.js";
+import { isTended } from "./overview.js";
 
 const MEANING = {
   live: "readers read them", fresh: "being uploaded, or too young", superseded: "others hold their rows", marked: "wait to be removed",
@@ -31,14 +32,19 @@ export class Chosen {
     find("only-name").textContent = table ? table.name : "this table";
     if (before?.name !== table?.name) {
       this.labels = Object.create(null);
+      find("table-note").textContent = "";
       showHint();
     }
+    const tended = !table || isTended(table);
+    for (const part of document.querySelectorAll("#table > :not(.card-head, #facts)")) part.hidden = !tended;
+    if (!tended) find("table-note").textContent = "not tended: the configuration leaves this table alone (tend = false), and nothing is known of its blocks";
     this.facts();
   }
 
   /** Versions and boundary; what the process has not looked at yet the timeline may know. */
   facts() {
-    const { table, answer } = this;
+    const { table } = this;
+    const answer = this.answer?.table === table?.name ? this.answer : null;
     const fact = (name, ...value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
     const version = answer?.version ?? table?.version;
     const boundary = answer?.boundary ?? table?.boundary;
@@ -51,13 +57,14 @@ export class Chosen {
         fact("Versions that can be read", version === null || version === undefined ? "…" : `${count(Math.max(boundary ?? 0, 0) + 1)} to ${count(version)}`),
         tags.length ? fact("Tags", tags.map(([name, at]) => `${name} = ${at}`).join(", ")) : null,
       ];
-    fill(find("facts"), table ? [
+    const where = table ? fact("Where", h("span", { class: "mono small" }, table.url)) : null;
+    fill(find("facts"), table && !isTended(table) ? where : table ? [
       ...versions,
       table.horizon ? fact("Horizon", h("span", { class: "mono small" }, table.horizon)) : null,
       table.floor ? fact("Floor", h("span", { class: "mono small" }, table.floor)) : null,
       fact("Kept for old versions", table.kept ? `${counted(table.kept, "block")}, ${bytes(table.kept_bytes)}` : "none"),
       fact("Held back from removal", count(table.waiting)),
-      fact("Where", h("span", { class: "mono small" }, table.url)),
+      where,
     ] : fact("Table", "none yet"));
   }
 

@@ -5,7 +5,11 @@ import { ago, bytes, compact, count, counted, duration } from "/static/shared/fo
 import { table } from "./tables.js";
 
 const BADGES = { ok: "good", starting: "", failing: "warn", degraded: "bad", left: "" };
+const TOLD = { left: "not tended" };
 const find = (id) => document.getElementById(id);
+
+/** Of a table that the configuration leaves alone nothing is known: neither figures nor whether it is well. */
+export const isTended = (one) => one.health !== "left";
 
 const sum = (list, value) => list.reduce((total, one) => total + value(one), 0);
 
@@ -18,7 +22,8 @@ export function showHead(status, failed) {
         : status.not_ready.length ? ["warn", "not ready"]
           : status.tables.some((one) => one.health === "degraded") ? ["bad", "a table is degraded"]
             : status.tables.some((one) => one.health === "failing") ? ["warn", "a table is failing"]
-              : ["good", "all is well"];
+              : status.tables.length && !status.tables.some(isTended) ? ["", "no table is tended"]
+                : ["good", "all is well"];
   health.className = `badge ${kind}`;
   if (health.textContent !== text) health.textContent = text;
   if (!status) return;
@@ -51,6 +56,8 @@ export function showFigures(status) {
   const bad = sum(tables, (one) => one.quarantined_count);
   const ended = sum(tables, (one) => (one.totals.jobs.committed ?? 0) + (one.totals.jobs.uploaded ?? 0));
   const ill = tables.filter((one) => one.health === "degraded" || one.health === "failing").length;
+  const left = tables.filter((one) => !isTended(one)).length;
+  const well = [ill ? `${count(ill)} not well` : left ? `${count(tables.length - left)} well` : "all well", left ? `${count(left)} not tended` : ""].filter(Boolean).join(", ");
   const cost = sum(Object.values(status.month_cost), (one) => one);
   const speed = sum(running, (one) => one.rows_per_s);
   const figure = (name, value, note, kind = "") => h("div", { class: `card figure ${kind}` }, h("h3", {}, name), h("p", {}, value), h("p", { class: "small muted", title: note }, note));
@@ -60,7 +67,7 @@ export function showFigures(status) {
     figure("Merged", counted(ended, "job"), `${compact(sum(tables, (one) => one.totals.merged_rows))} rows since the start`),
     figure("Blocks", count(sum(tables, (one) => one.blocks)), `${compact(sum(tables, (one) => one.rows))} rows, ${bytes(sum(tables, (one) => one.bytes))}`),
     figure("Quarantined", count(bad), bad ? "a person must decide" : "no block is damaged", bad ? "bad" : ""),
-    figure("Tables", count(tables.length), ill ? `${count(ill)} not well` : "all well", ill ? "bad" : ""),
+    figure("Tables", count(tables.length), well, ill ? "bad" : ""),
     cost ? figure("Requests", `$${cost.toFixed(2)}`, "a month at this rate") : null,
   );
 }
@@ -72,22 +79,23 @@ export function showTables(status, current, choose) {
     fill(find("tables-body"), h("p", { class: "empty" }, "No table was found yet. One that appears under the URL is found by itself."));
     return;
   }
+  const known = (cell) => (one) => (isTended(one) ? cell(one) : null);
   const columns = [
     { name: "Table", cell: (one) => h("button", { type: "button", class: "link", "aria-current": one.name === current ? "true" : null, "data-key": `table ${one.name}`, onclick: () => choose(one.name) }, one.name) },
     {
       name: "Health", wide: true,
       cell: (one) => [
-        h("span", { class: `badge ${BADGES[one.health] ?? ""}` }, one.health), one.since ? h("span", { class: "small muted" }, ` since ${ago(one.since, status.now).replace(" ago", "")}`) : null,
+        h("span", { class: `badge ${BADGES[one.health] ?? ""}` }, TOLD[one.health] ?? one.health), one.since && isTended(one) ? h("span", { class: "small muted" }, ` since ${ago(one.since, status.now).replace(" ago", "")}`) : null,
         one.problem ? h("div", { class: "small row-problem" }, one.problem) : null, one.fix ? h("div", { class: "small" }, `→ ${one.fix}`) : null,
       ],
     },
-    { name: "Version", number: true, cell: (one) => (one.indexed ? count(one.version ?? 0) : h("span", { class: "muted" }, "no index")) },
-    { name: "Blocks", number: true, cell: (one) => count(one.blocks) },
-    { name: "Rows", number: true, cell: (one) => count(one.rows) },
-    { name: "Size", number: true, cell: (one) => bytes(one.bytes) },
-    { name: "Backlog", number: true, cell: (one) => (one.backlog_jobs ? `${counted(one.backlog_jobs, "job")}, ${bytes(one.backlog_bytes)}` : h("span", { class: "muted" }, "none")) },
-    { name: "Quarantined", number: true, cell: (one) => (one.quarantined_count ? h("a", { href: "#quarantine", "data-key": `bad ${one.name}`, onclick: jump }, count(one.quarantined_count)) : h("span", { class: "muted" }, "0")) },
-    { name: "All loops well", number: true, cell: (one) => ago(one.last_success, status.now) },
+    { name: "Version", number: true, cell: known((one) => (one.indexed ? count(one.version ?? 0) : h("span", { class: "muted" }, "no index"))) },
+    { name: "Blocks", number: true, cell: known((one) => count(one.blocks)) },
+    { name: "Rows", number: true, cell: known((one) => count(one.rows)) },
+    { name: "Size", number: true, cell: known((one) => bytes(one.bytes)) },
+    { name: "Backlog", number: true, cell: known((one) => (one.backlog_jobs ? `${counted(one.backlog_jobs, "job")}, ${bytes(one.backlog_bytes)}` : h("span", { class: "muted" }, "none"))) },
+    { name: "Quarantined", number: true, cell: known((one) => (one.quarantined_count ? h("a", { href: "#quarantine", "data-key": `bad ${one.name}`, onclick: jump }, count(one.quarantined_count)) : h("span", { class: "muted" }, "0"))) },
+    { name: "All loops well", number: true, cell: known((one) => ago(one.last_success, status.now)) },
   ];
   const attributes = (one) => ({ "data-current": String(one.name === current), class: one.health });
   fill(find("tables-body"), table("Tables of the lake", columns, status.tables, attributes));

@@ -3,7 +3,7 @@
 import { Chosen } from "./chosen.js";
 import { Jobs } from "./jobs.js";
 import { showLoops } from "./loops.js";
-import { showAlerts, showFigures, showHead, showTables } from "./overview.js";
+import { isTended, showAlerts, showFigures, showHead, showTables } from "./overview.js";
 import { showQuarantine } from "./quarantine.js";
 
 const STATUS_MS = 2_000;
@@ -69,7 +69,7 @@ async function refresh() {
     state.failed = null;
     const names = state.status.tables.map((table) => table.name);
     if (!names.includes(state.table)) {
-      const wanted = names.includes(address.get("table")) ? address.get("table") : (names[0] ?? null);
+      const wanted = names.includes(address.get("table")) ? address.get("table") : (state.status.tables.find(isTended)?.name ?? names[0] ?? null);
       state.table = wanted;
       if (wanted) timeline({ block: wanted === address.get("table") ? address.get("block") : null });
     }
@@ -83,7 +83,7 @@ async function refresh() {
 
 async function timeline({ block = null } = {}) {
   const name = state.table;
-  if (!name) return;
+  if (!name || !state.status.tables.some((one) => one.name === name && isTended(one))) return;
   try {
     const answer = await ask(`/api/timeline?table=${encodeURIComponent(name)}`, 300_000);
     if (name === state.table) chosen.showBlocks(answer, block);

@@ -18,6 +18,7 @@ from blockstore.names import object_key
 from compactor.merge import DamagedInput, MergeInput
 from tests.compactor.merge.blocks import Bench
 from tests.compactor.merge.tables import KEY_TYPES, keyed_runs, sort_stable
+from tests.support.raw_text import raw_text, unchecked
 
 SCHEMA = pa.schema([("k", pa.string()), ("time", pa.timestamp("ms", tz="UTC")), ("row", pa.int32())])
 quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -66,6 +67,61 @@ def test_a_merge_is_the_stable_sort_of_all_rows_that_are_shown(
     assert found == expected
     assert merged.written.rows + merged.dropped_rows == sum(meta.rows for meta in metas)
     assert list(tmp_path.iterdir()) == []
+
+
+@quick
+@given(
+    blocks=st.lists(
+        st.lists(
+            st.none() | st.binary(max_size=2) | st.sampled_from([b"a", b"\xc3\xa9", b"\xf0\x90\x80\x80"])
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    memory_bytes=st.sampled_from([1, 1 << 30]),
+)
+def test_text_that_is_no_utf8_is_merged_in_the_order_of_its_bytes(
+    tmp_path: Path, blocks: list[list[bytes | None]], memory_bytes: int
+) -> None:
+    """Other programs write it; a block that holds it keeps no other from being merged."""
+    at = Bench(
+        tmp_path, Definition.create(pa.schema([("k", pa.string()), ("row", pa.int64())]), sort_by=["k"])
+    )
+    with unchecked():
+        metas = [
+            at.block(pa.table({"k": raw_text(values), "row": pa.array(range(len(values)), pa.int64())}))
+            for values in blocks
+            if values
+        ]
+    if not metas:
+        return
+    block, _ = at.merge(metas, memory_bytes=memory_bytes)
+    expected = sorted((value for values in blocks for value in values), key=lambda one: (one is None, one))
+    assert at.rows(block)["k"].cast(pa.binary()).to_pylist() == expected
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_many_chunks_with_text_that_is_no_utf8_are_merged_over_the_work_disk(tmp_path: Path) -> None:
+    at = Bench(
+        tmp_path, Definition.create(pa.schema([("k", pa.string()), ("row", pa.int64())]), sort_by=["k"])
+    )
+    rng = np.random.default_rng(0)
+    with unchecked():
+        metas = [
+            at.block(
+                pa.table(
+                    {
+                        "k": raw_text([bytes(one) for one in rng.integers(0, 256, (4_000, 3), np.uint8)]),
+                        "row": np.arange(4_000),
+                    }
+                )
+            )
+            for _ in range(40)
+        ]
+    block, _ = at.merge(metas, memory_bytes=1 << 20)
+    found = at.rows(block)["k"].cast(pa.binary()).to_pylist()
+    assert len(found) == 160_000
+    assert found == sorted(found)
 
 
 def test_the_result_says_where_each_row_came_from_over_two_generations(tmp_path: Path) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pyarrow as pa
 from hypothesis import given
+from hypothesis import strategies as st
 
-from compactor.merge.order import RowOrder, arrange, descents
+from compactor.merge.order import RowOrder, arrange, descents, key_part
 from tests.compactor.merge.tables import keyed_runs, sort_stable
+from tests.support.raw_text import raw_text
 
 
 @given(keyed_runs(max_runs=1))
@@ -61,3 +65,40 @@ def test_a_dictionary_column_orders_as_its_values() -> None:
 def test_sixty_four_bits_after_a_constant_column_stay_whole() -> None:
     table = pa.table({"one": [1, 1, 1], "wide": pa.array([2**63 - 1, -(2**63), 0], pa.int64())})
     assert arrange(RowOrder(["one", "wide"]).words(table)).tolist() == [1, 2, 0]
+
+
+BYTES = st.none() | st.binary(max_size=3) | st.text(max_size=2).map(str.encode)
+
+
+@given(st.lists(BYTES, min_size=1, max_size=6))
+def test_text_that_is_no_utf8_is_ordered_by_its_bytes_as_all_text_is(values: list[bytes | None]) -> None:
+    table = pa.table({"k": raw_text(values)})
+    order = RowOrder(["k"])
+    keys = [order.key(table, row) for row in range(len(values))]
+    [words] = order.words(table)
+    for left, mine in enumerate(values):
+        for right, other in enumerate(values):
+            below = other is None if mine is None or other is None else mine < other
+            below = below and mine is not None
+            assert (keys[left] < keys[right]) == below == (words[left] < words[right])
+            assert (keys[left] <= keys[right]) == (not keys[right] < keys[left])
+            assert (keys[left] > keys[right], keys[left] >= keys[right]) == (
+                keys[right] < keys[left],
+                keys[right] <= keys[left],
+            )
+            assert (keys[left] == keys[right]) == (mine == other)
+            assert (keys[left] != keys[right]) == (mine != other)
+            assert mine != other or hash(keys[left]) == hash(keys[right])
+    ordered = table.take(pa.array(arrange([words])))
+    for key in keys:
+        assert order.position(ordered, key, after=False) == sum(other < key for other in keys)
+        assert order.position(ordered, key, after=True) == sum(other <= key for other in keys)
+
+
+def test_a_key_that_is_no_utf8_travels() -> None:
+    """To the workers of a cluster, as the end of a range."""
+    key = key_part(raw_text([b"caf\xe9"])[0])
+    assert pickle.loads(pickle.dumps(key)) == key
+    assert (0, "caf\xe9") < key < (0, "caf\U00010000")
+    encoded = raw_text([b"caf\xe9"]).dictionary_encode()
+    assert key_part(encoded[0]) == key

@@ -125,6 +125,57 @@ def test_small_runs_that_do_not_overlap_share_a_window() -> None:
     assert len(merged(runs, ["k"], run_bytes=1 << 20)) == 1
 
 
+class Misjudged(TableRun):
+    """Weighs other than it is said to, as a chunk may before it is open."""
+
+    def __init__(self, table: pa.Table, said_bytes: int, **options: Any) -> None:
+        super().__init__(table, **options)
+        self.bytes = said_bytes
+
+
+@given(keyed_runs(), st.data(), st.integers(1, 5000), st.booleans())
+def test_what_runs_are_taken_to_weigh_changes_nothing(
+    case: tuple[list[str], list[pa.Table]], data: st.DataObject, run_bytes: int, keyed: bool
+) -> None:
+    keys, tables = (case[0] if keyed else []), case[1]
+    tables = [sort_stable(table, keys) if keys else table for table in tables]
+    runs = []
+    for table in tables:
+        bounds = as_run(table, keys, 0, bounded=bool(keys))
+        said = data.draw(st.sampled_from([0, 1, 1 << 10, 1 << 40]))
+        runs.append(Misjudged(table, said, floor=bounds.floor, ceiling=bounds.ceiling))
+    windows = merged(runs, keys, run_bytes)
+    whole = pa.concat_tables(tables)
+    expected = (sort_stable(whole, keys) if keys else whole)["row"].to_pylist()
+    assert [row for window in windows for row in window["row"].to_pylist()] == expected
+
+
+def test_a_run_that_was_taken_for_nothing_is_read_before_what_comes_after_it() -> None:
+    cases = [([0, 10], [0, 1]), ([5, 100], [2, 5]), ([20, 30], [3, 4])]
+    runs = [
+        Misjudged(pa.table({"k": keys, "row": rows}), 0, floor=(0, keys[0]), ceiling=(0, keys[1]))
+        for keys, rows in cases
+    ]
+    windows = merged(runs, ["k"], 5000)
+    assert [row for window in windows for row in window["row"].to_pylist()] == [0, 2, 1, 3, 4, 5]
+
+
+@pytest.mark.parametrize("keys", [["k"], []])
+def test_many_runs_that_weigh_more_than_they_were_taken_for_fill_no_larger_windows(keys: list[str]) -> None:
+    rows, said, goal = 1000, 100, 16_000
+    tables = [
+        pa.table({"k": range(n * rows, (n + 1) * rows), "row": range(n * rows, (n + 1) * rows)})
+        for n in range(100)
+    ]
+    runs = [
+        Misjudged(table, said, floor=(0, n * rows), ceiling=(0, (n + 1) * rows - 1))
+        for n, table in enumerate(tables)
+    ]
+    windows = merged(runs, keys, goal)
+    assert [row for window in windows for row in window["row"].to_pylist()] == list(range(100 * rows))
+    assert max(window.nbytes for window in windows) < 4 * goal
+
+
 @given(keyed_runs(max_runs=4), st.integers(1, 7))
 def test_every_run_is_closed_whatever_happens(case: tuple[list[str], list[pa.Table]], rows: int) -> None:
     keys, tables = case

@@ -6,7 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from compactor.merge.workdir import WorkDirectory, clear_abandoned
+import pyarrow as pa
+import pytest
+
+import blockstore as bs
+from blockstore.errors import Invalid
+from compactor.merge.workdir import WorkDirectory, check_outside_tables, clear_abandoned, merge_folder
+
+ULID, TOKEN = "01JD0000000000000000000000", "0123456789abcdef"
 
 DIES = """
 import os, sys
@@ -28,21 +35,88 @@ def test_a_folder_is_made_at_its_first_use_and_gone_after_it(tmp_path: Path) -> 
     assert list((tmp_path / "deep").iterdir()) == []
 
 
-def test_what_a_dead_process_left_is_cleared_and_what_a_living_one_uses_is_not(tmp_path: Path) -> None:
-    dead = tmp_path / "blockstore-dead"
-    died = subprocess.run([sys.executable, "-c", DIES, str(dead)], check=False, timeout=120)
+def die_with(folder: Path) -> None:
+    died = subprocess.run([sys.executable, "-c", DIES, str(folder)], check=False, timeout=120)
     assert died.returncode == 9
-    assert (dead / "run").exists()
-    living = WorkDirectory(tmp_path / "blockstore-living")
-    living.path("run").write_bytes(b"x")
-    (tmp_path / "blockstore-unlocked").mkdir()
-    (tmp_path / "blockstore-lone.lock").touch()
-    (tmp_path / "of another program").mkdir()
-    assert clear_abandoned(tmp_path) == 2
-    left = {path.name for path in tmp_path.iterdir()}
-    assert left == {"blockstore-living", "blockstore-living.lock", "of another program"}
+    assert (folder / "run").exists()
+
+
+@pytest.mark.parametrize("name", [ULID, TOKEN])
+def test_what_a_dead_process_left_is_cleared_and_what_a_living_one_uses_is_not(
+    tmp_path: Path, name: str
+) -> None:
+    die_with(merge_folder(tmp_path, name))
+    living = WorkDirectory(merge_folder(tmp_path, "01JD0000000000000000000001"))
+    kept = living.path("run")
+    kept.write_bytes(b"x")
+    lone = merge_folder(tmp_path, "01JD0000000000000000000002")
+    lone.with_name(lone.name + ".lock").touch()
+    assert clear_abandoned(tmp_path) == 1
+    assert {path.name for path in tmp_path.iterdir()} == {kept.parent.name, kept.parent.name + ".lock"}
     living.clear()
     assert clear_abandoned(tmp_path) == 0
+
+
+@pytest.mark.parametrize("locked", [False, True])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "blockstore-lake",
+        "blockstore-backup",
+        "blockstore-spill-x1b2c3d4",
+        "blockstore-ab3d_fgh",
+        f"blockstore-{ULID}",
+        f"blockstore-{TOKEN}",
+        "blockstore-merge-lake",
+        f"blockstore-merge-{ULID}-old",
+        f"my-blockstore-merge-{ULID}",
+        f"blockstore-merge-{ULID.lower()}",
+        f"blockstore-merge-{ULID}\n",
+    ],
+)
+def test_what_has_another_name_is_left_alone(tmp_path: Path, name: str, locked: bool) -> None:
+    """A lake, what is read from a pipe, what a query spills: whoever made it, it is not a merge's."""
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "precious").touch()
+    if locked:
+        (tmp_path / f"{name}.lock").touch()
+    assert clear_abandoned(tmp_path) == 0
+    assert (tmp_path / name / "precious").exists()
+    assert (tmp_path / f"{name}.lock").exists() is locked
+
+
+def test_a_folder_without_a_lock_is_nobodys_to_remove(tmp_path: Path) -> None:
+    """The lock comes before the folder and goes after it: a merge's own is never without one."""
+    folder = merge_folder(tmp_path, ULID)
+    folder.mkdir()
+    assert clear_abandoned(tmp_path) == 0
+    assert folder.is_dir()
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    """The system's folder for temporary files is everybody's."""
+    precious = tmp_path / "elsewhere" / "precious"
+    precious.parent.mkdir()
+    precious.touch()
+    work = tmp_path / "work"
+    work.mkdir()
+    folder = merge_folder(work, ULID)
+    folder.symlink_to(precious.parent)
+    folder.with_name(folder.name + ".lock").touch()
+    assert clear_abandoned(work) == 0
+    assert precious.exists()
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_a_work_directory_inside_a_table_is_refused_with_both_names(tmp_path: Path, index: bool) -> None:
+    schema = pa.schema([("k", pa.int64())])
+    table = bs.create(str(tmp_path / "lake" / "t"), schema=schema, sort_by=["k"], index=index)
+    table.append(pa.table({"k": [1]}))
+    for inside in (tmp_path / "lake" / "t", tmp_path / "lake" / "t" / "deep" / "work"):
+        with pytest.raises(Invalid, match=rf"{inside} .*the table {tmp_path}/lake/t[:,] .*set work_dir"):
+            check_outside_tables(inside)
+    check_outside_tables(tmp_path / "lake")
+    check_outside_tables(tmp_path / "not there yet")
 
 
 def test_a_folder_that_is_not_there_has_nothing_to_clear(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from blockstore.format.block import StreamKey
 from blockstore.service.pages.timeline import Shade
-from compactor.status import JobState, Phase, Quarantined
+from compactor.status import JobState, Phase, Quarantined, TableHealth, TableStatus
 from tests.blockstore.service.pages.scene import lived_in
 from tests.compactor.web.conftest import Shown
 from tests.compactor.web.process import NOW_MS, job, table_status
@@ -340,6 +340,20 @@ def test_nothing_is_wider_than_the_window(shown: Shown, visit: Visiting, width: 
     assert made.overflow_px() <= 0
 
 
+@pytest.mark.parametrize("width", [390, 320])
+def test_a_long_name_of_a_table_makes_nothing_wider(shown: Shown, visit: Visiting, width: int) -> None:
+    name = "a_table_with_a_name_that_is_longer_than_any_phone_is_wide_whatever_way_you_hold_it"
+    running, finished = job(1, name, JobState.RUNNING), job(2, name, JobState.COMMITTED)
+    ill = table_status(
+        name, health=TableHealth.DEGRADED, problem=f"{name} failed", running=(running,), finished=(finished,)
+    )
+    shown.process.shown = replace(shown.process.shown, tables=(ill,))
+    shown.draw(lived_in(20, table=name))
+    made = opened(visit, shown, width=width, touch=True)
+    expect(made.page.locator("#tables")).to_contain_text(name)
+    assert made.overflow_px() <= 0
+
+
 def test_a_tap_on_a_phone_shows_a_block(shown: Shown, visit: Visiting) -> None:
     page = opened(visit, shown, width=390, touch=True).page
     x, y, ulid = _largest(page)
@@ -432,6 +446,43 @@ def test_a_table_whose_blocks_cannot_be_read_says_why(shown: Shown, visit: Visit
     made.page.get_by_role("button", name="trips", exact=True).click()
     expect(made.page.locator("#table-note")).to_contain_text("no table trips")
     expect(made.page.locator("#timeline")).not_to_be_visible()
+
+
+def untended(name: str) -> TableStatus:
+    """As the ledger has a table that the configuration leaves alone: nothing is known of it."""
+    return TableStatus(name=name, url=f"s3://lake/of/sensors/{name}", health=TableHealth.LEFT)
+
+
+def test_a_table_that_is_not_tended_shows_no_figures_and_does_not_count_as_well(
+    shown: Shown, visit: Visiting
+) -> None:
+    shown.process.change("events", health="ok", problem="", fix="")
+    busy = shown.process.shown
+    shown.process.shown = replace(busy, tables=(untended("archive"), *busy.tables))
+    page = opened(visit, shown).page
+    expect(page.locator("#table-title")).to_have_text("Blocks of readings")
+    expect(page.locator("#figures")).to_contain_text("3 well, 1 not tended")
+    row = page.locator("#tables-body tbody tr").first
+    expect(row.locator(".badge")).to_have_text("not tended")
+    assert not re.search(r"\d|none|never", row.inner_text())
+    page.get_by_role("button", name="archive", exact=True).click()
+    expect(page.locator("#table-note")).to_contain_text(
+        "not tended: the configuration leaves this table alone"
+    )
+    expect(page.locator("#facts")).to_have_text(re.compile(r"^\s*Where\s*s3://lake/of/sensors/archive\s*$"))
+    for part in (".filters", ".split", "#states"):
+        expect(page.locator(f"#table {part}")).not_to_be_visible()
+    page.get_by_role("button", name="trips", exact=True).click()
+    expect(page.locator("#table-note")).to_contain_text("as of")
+    expect(page.locator("#timeline")).to_be_visible()
+
+
+def test_a_lake_of_which_nothing_is_tended_is_not_called_well(shown: Shown, visit: Visiting) -> None:
+    shown.process.shown = replace(shown.process.shown, tables=(untended("archive"),))
+    page = visit(f"{shown.url}/#table=archive").page
+    expect(page.locator("#health")).to_have_text("no table is tended")
+    expect(page.locator("#figures")).to_contain_text("0 well, 1 not tended")
+    expect(page.locator("#table-note")).to_contain_text("not tended")
 
 
 def test_a_link_leads_to_a_table_and_a_block(shown: Shown, visit: Visiting) -> None:

@@ -1,0 +1,57 @@
+"""The rows of an open Parquet file in batches that are as large as is wanted, however wide the rows become.
+
+Rules:
+- How many rows the next batch has is decided before it is read, from what the file weighs at that place (``weight.py``) and
+  from what the batch before it turned out to weigh.
+- A batch that is much too large all the same is handed on in pieces, so that what is made of it is not.
+- Where the weight is not sure, batches begin small and grow, to a limit: a leap in width costs one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from compactor.merge.weight import Weight
+
+__all__ = ["batches"]
+
+_MOST_ROWS = 65_536
+_FIRST_ROWS, _UNSURE_ROWS, _GROWTH = 64, 1_024, 2
+_TOO_LARGE = 4
+
+
+def batches(
+    parquet: pq.ParquetFile, groups: Sequence[int], weight: Weight, goal_bytes: int
+) -> Iterator[pa.Table]:
+    """The rows of ``groups``, in tables of about half of ``goal_bytes``, so that a buffer can be kept nearly full."""
+    half = goal_bytes / 2
+    most = _MOST_ROWS if weight.sure else _FIRST_ROWS
+    # Weighing costs as much as planning does: where every page is light, no batch can be much heavier than was planned.
+    weighed = not weight.sure or weight.page_bytes > goal_bytes
+    row, before, wider = 0, 0.0, 1.0
+    reading = parquet.iter_batches(_between(weight.row_at(half), most), row_groups=groups, use_threads=False)
+    for batch in reading:
+        size = batch.nbytes if weighed else 0
+        planned, row = before, row + batch.num_rows
+        before = weight.before(row)
+        wider = max(1.0, wider / _GROWTH, size / max(1.0, before - planned))
+        most = most if weight.sure else min(_UNSURE_ROWS, _GROWTH * most)
+        # The reader asks for its batch size anew for every batch; a new reader would decode all rows so far again.
+        parquet.reader.set_batch_size(_between(weight.row_at(before + half / wider) - row, most))
+        yield from _pieces(pa.Table.from_batches([batch]), size, goal_bytes)
+
+
+def _between(rows: int, most: int) -> int:
+    return max(1, min(most, rows))
+
+
+def _pieces(table: pa.Table, size: int, goal_bytes: int) -> Iterator[pa.Table]:
+    if size <= _TOO_LARGE * goal_bytes:
+        yield table
+        return
+    rows = max(1, table.num_rows * goal_bytes // size)
+    for start in range(0, table.num_rows, rows):
+        yield table.slice(start, rows)

@@ -1,0 +1,39 @@
+"""Where rows come from, as numbers: a merge counts its sources, and turns the names in chunks into places among them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from compactor.merge.engine import DamagedInput
+
+__all__ = ["SOURCE", "Sources"]
+
+SOURCE = "_source"
+
+
+class Sources:
+    """The sources of a whole merge, numbered; ``excepted`` holds, by block, the numbers to be dropped."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = pa.array(names, pa.string())
+        self._numbers: Mapping[str, int] = {name: number for number, name in enumerate(names)}
+
+    def number(self, name: str) -> int | None:
+        return self._numbers.get(name)
+
+    def numbers(self, column: pa.Array, ulid: str) -> pa.Array:
+        """The numbers of a ``_source`` column. Raises DamagedInput for a source that the block does not list."""
+        encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        places = pc.index_in(encoded.dictionary, value_set=self.names)
+        numbers = places.take(encoded.indices)
+        if numbers.null_count:
+            row = pc.index(pc.is_null(numbers), True).as_py()
+            raise DamagedInput(
+                ulid,
+                f"block {ulid} has a row of the source {column[row].as_py()!r}, which no block of the merge lists "
+                "among its sources: mark the block with no-compact and look at how it was written",
+            )
+        return numbers
