@@ -17,6 +17,7 @@ import reader.verbs
 from blockstore.cli.failure import Usage
 from blockstore.cli.main import run
 from blockstore.table import create
+from tests.support.interrupts import hear
 
 BINARY = Path(sys.executable).parent / "blockstore"
 
@@ -55,7 +56,11 @@ def test_a_query_is_interrupted_inside_the_engine(tmp_path: Path, form: str) -> 
     create(f"{tmp_path}/t", schema=pa.schema([("id", pa.int64())]))
     endless = "select count(*) from range(1000000000) a, range(1000000) b where (a.range * b.range) % 7 = 3"
     process = subprocess.Popen(
-        [BINARY, "query", "t", endless, "-o", form], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        [BINARY, "query", "t", endless, "-o", form],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=hear,
     )
     try:
         while not _computes(process.pid):

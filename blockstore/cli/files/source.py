@@ -7,7 +7,7 @@ and nothing of a refused file is ever visible, since all files of a call are one
 from __future__ import annotations
 
 import os
-import shutil
+import select
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -25,6 +25,9 @@ from blockstore.errors import Invalid
 __all__ = ["Source", "line_of", "read", "schema_of", "sources"]
 
 STDIN = "-"
+
+_TURN_S = 0.2
+"""How long an interrupt waits at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +75,15 @@ def sources(words: tuple[str, ...], form: Form | None) -> Iterator[list[Source]]
 def _spool(stream: BinaryIO, path: str) -> None:
     """A stream as a file: Parquet needs its end first, and an error in a line is looked for a second time."""
     with open(path, "wb") as file:
-        shutil.copyfileobj(stream, file, 1 << 20)
+        while piece := _piece(stream.fileno()):
+            file.write(piece)
+
+
+def _piece(descriptor: int) -> bytes:
+    """What has come, b"" at the end. Waited for in turns: Python may miss an interrupt that comes just before a read."""
+    while not select.select([descriptor], [], [], _TURN_S)[0]:
+        pass
+    return os.read(descriptor, 1 << 20)
 
 
 def read(

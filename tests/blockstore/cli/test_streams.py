@@ -14,6 +14,7 @@ from blockstore.cli.write import write
 from blockstore.operations.writer import Writer
 from tests.blockstore.cli.conftest import Command
 from tests.blockstore.cli.terminal import BINARY
+from tests.support.interrupts import hear
 
 
 @pytest.fixture
@@ -111,7 +112,11 @@ class TestInterrupted:
     def test_before_its_rows_are_complete_it_wrote_nothing(self, table: str, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "slow.csv")
         process = subprocess.Popen(
-            [BINARY, "write", "t", "slow.csv"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+            [BINARY, "write", "t", "slow.csv"],
+            cwd=tmp_path,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=hear,
         )
         with open(tmp_path / "slow.csv", "w") as fifo:
             fifo.write("id\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import sys
 from pathlib import Path
 
@@ -54,12 +53,13 @@ def test_several_files_of_several_forms_are_one_block(
     assert blockstore("history", flights, "-n", "1", "--json").json[0]["added"] == [done["ulid"]]
 
 
-def test_standard_input_is_a_file(blockstore: Command, flights: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Stdin:
-        buffer = io.BytesIO(GOOD.encode())
-
-    monkeypatch.setattr(sys, "stdin", Stdin)
-    assert "wrote 1 row" in blockstore("write", flights, "-", "--format", "csv").out
+def test_standard_input_is_a_file(
+    blockstore: Command, flights: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "given").write_text(GOOD)
+    with open(tmp_path / "given") as given:
+        monkeypatch.setattr(sys, "stdin", given)
+        assert "wrote 1 row" in blockstore("write", flights, "-", "--format", "csv").out
     assert "say --format" in blockstore("write", flights, "-", code=1).err
 
 
