@@ -6,7 +6,7 @@ chunks may take. Chunks that would need more are merged in passes over the work 
 with the number of rows. What chunks weigh is guessed; a few of them, opened first, correct the guess.
 
 Chunks whose block says that it is sorted otherwise are sorted first. So is every chunk of a block of which one was found
-not to be in its order: that ends the attempt, and the next one knows.
+not to be in its order: that ends the attempt, and the next one knows. A few such blocks, and all others are too.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from compactor.merge.shared import Shared
 from compactor.merge.sources import SOURCE, Sources
 from compactor.merge.spill import spill, spill_sorted
 from compactor.merge.stage import Stage
+from compactor.merge.weight import COLUMN_BYTES
 from compactor.merge.workdir import merge_folder
 from compactor.preflight import Free, Needs, check_space, needs
 
@@ -42,13 +43,13 @@ _BUFFERS = 18
 _ROW_GROUP = 8
 _READERS = 3
 _ROW_GROUP_BYTES = 128 << 20
-_READER_COLUMN_BYTES = 300 << 10
-"""What an open column of a chunk was measured to take: read-ahead, one page decompressed, its dictionary."""
-
 _LEAST_RUN_BYTES = 64 << 10
 _LEAST_GROUP_BYTES = 1 << 20
 _HELD_BYTES = 256 << 10
 """A chunk of at most this many bytes is held in memory whole, however many there are."""
+
+_SURPRISES = 3
+"""After so many blocks that are not sorted as they say, none is believed any more: each costs an attempt."""
 
 _WEIGHED = 16
 """So many of the small chunks are opened before anything is planned."""
@@ -71,8 +72,7 @@ class LocalEngine:
         surprises: dict[str, str] = {}
         while True:
             attempt = _Attempt(bucket, world, task, options, sources, specs, surprises)
-            if not surprises:
-                check_space(attempt.needs(), bucket, options.work_dir, self._free)
+            check_space(attempt.needs(), bucket, options.work_dir, self._free)
             try:
                 merged = attempt.run()
             except _UnsortedChunk as found:
@@ -206,7 +206,7 @@ class _Attempt:
         return [_Placed(run=part, chunk=None) for part in parts]
 
     def _is_unsorted(self, spec: ChunkSpec) -> bool:
-        return not spec.in_order or spec.ulid in self._surprises
+        return not spec.in_order or spec.ulid in self._surprises or len(self._surprises) >= _SURPRISES
 
     def _spilled(self, group: Sequence[_Placed]) -> _Placed:
         self._spills += 1
@@ -252,7 +252,7 @@ class _Attempt:
     def _reader_bytes(self) -> int:
         columns = len(self._task.definition.schema) + 1
         largest = max((chunk.bytes for chunk in self._chunks), default=1)
-        return max(1, min(largest, columns * _READER_COLUMN_BYTES))
+        return max(1, min(largest, columns * COLUMN_BYTES))
 
     def _schema(self) -> pa.Schema:
         return self._task.definition.schema.append(pa.field(SOURCE, pa.int32()))
@@ -277,6 +277,11 @@ class _Attempt:
             )
         for ulid, path in sorted(self._surprises.items()):
             yield f"chunk {path} of block {ulid} is not sorted by {key}: all chunks of the block were sorted first"
+        if len(self._surprises) >= _SURPRISES:
+            yield (
+                f"after {_SURPRISES} blocks that are not sorted by {key} all others were sorted first too: look at how the "
+                "blocks were written"
+            )
 
 
 def _open(chunks: Iterable[ChunkRun]) -> None:

@@ -20,13 +20,23 @@ import pyarrow.parquet as pq
 
 from compactor.merge.pages import ColumnPages, column_pages
 
-__all__ = ["STREAM_BYTES", "Varying", "Weight", "row_width", "varying", "weigh", "weigh_plain"]
+__all__ = [
+    "COLUMN_BYTES",
+    "STREAM_BYTES",
+    "Varying",
+    "Weight",
+    "row_width",
+    "varying",
+    "weigh",
+    "weigh_plain",
+]
 
 STREAM_BYTES = 64 << 10
 """Read-ahead a column of an open chunk: small, since a merge keeps many chunks open."""
 
-_PAGE_BYTES = 300 << 10
-"""A page and a dictionary, decompressed, take about so much at most where no text makes them larger."""
+COLUMN_BYTES = 300 << 10
+"""What an open column of a chunk was measured to take: read-ahead, one page decompressed, its dictionary; where no text makes
+a page larger."""
 
 _PAGE_ROWS = 1_024
 """Writers look at a page's size after so many rows at the latest: wide rows make pages of many megabytes."""
@@ -208,13 +218,10 @@ def _in_turn(curves: Sequence[Curve]) -> Curve:
 
 def _reader_bytes(column: pq.ColumnChunkMetaData, pages: ColumnPages | None, rows: int) -> int:
     """What reading a column of a row group takes: a page, compressed and decompressed, a dictionary, read-ahead."""
-    compressed = STREAM_BYTES
-    if pages is None:
-        largest = column.total_uncompressed_size * _PAGE_ROWS // max(_PAGE_ROWS, rows)
-    else:
-        largest = max(pages.texts or (0,))
-        compressed += max(pages.compressed)
-    return int(
-        min(column.total_uncompressed_size, max(_PAGE_BYTES, largest))
-        + min(column.total_compressed_size, compressed)
-    )
+    plain, compressed = column.total_uncompressed_size, column.total_compressed_size
+    largest, ahead = plain * _PAGE_ROWS // max(_PAGE_ROWS, rows), STREAM_BYTES
+    if pages is not None:
+        largest, ahead = max(pages.texts or (0,)), STREAM_BYTES + max(pages.compressed)
+    if largest <= COLUMN_BYTES:
+        return int(min(COLUMN_BYTES, plain + compressed))
+    return int(min(plain, largest) + min(compressed, ahead))

@@ -99,6 +99,18 @@ def test_one_surprise_stands_for_all_chunks_of_its_block(tmp_path: Path) -> None
     assert f"of block {wild.ulid} is not sorted by a: all chunks of the block were sorted first" in note
 
 
+def test_many_surprises_are_not_waited_for_one_by_one(tmp_path: Path) -> None:
+    at = bench(tmp_path, "a")
+    metas = [at.block(rows(seed), presorted=True) for seed in range(20)]
+    found, done, reads = merged(at, metas)
+    check_rows(at, found, metas)
+    assert reads == 4
+    assert len(done.notes) == 4
+    assert done.notes[-1].startswith(
+        "after 3 blocks that are not sorted by a all others were sorted first too"
+    )
+
+
 def test_blocks_of_another_sort_key_can_be_merged_in_pieces(tmp_path: Path) -> None:
     """A piece reads on where a sorted chunk would be past its range, so that no row is missed."""
     at, old = bench(tmp_path, "b"), bench(tmp_path, "a").definition
