@@ -51,8 +51,9 @@ class Column:
 
 
 def say(text: str) -> None:
-    """A sentence on standard output, in a line of its own."""
+    """A sentence on standard output, in a line of its own, at once: what goes on for long says what it has done so far."""
     sys.stdout.write(printable(text) + "\n")
+    sys.stdout.flush()
 
 
 def show_json(value: object) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -172,3 +174,19 @@ def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
     done = shell("mkdir gone; cd gone; rmdir ../gone; X ls .".replace("X", "blockstore"), tmp_path)
     assert done.returncode == 1
     assert done.stderr == "error: the folder that this was started in is gone: change to one that exists\n"
+
+
+def test_what_a_lasting_verb_says_is_there_at_once(tmp_path: Path) -> None:
+    """Into a file or a pipe as well: whoever starts a gateway reads its address there."""
+    said = "from blockstore.cli.streams import prepare; prepare(lasting=True); from blockstore.cli.output import say; "
+    process = subprocess.Popen(
+        [sys.executable, "-c", said + "say('here'); import time; time.sleep(60)"], stdout=subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None
+        ready, _, _ = select.select([process.stdout], [], [], 30)
+        assert ready
+        assert process.stdout.readline() == b"here\n"
+    finally:
+        process.kill()
+        process.communicate()
