@@ -106,7 +106,7 @@ APPEND16 = Case(
         Scale.QUICK: {"processes": 4, "appends": 20, "rows": 1_000, "limit_s": 10},
         Scale.TINY: {"processes": 2, "appends": 3, "rows": 10, "limit_s": 10},
     },
-    rounds=2,
+    rounds=4,
     measure=measure,
     reference="floor",
 )
