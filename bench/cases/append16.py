@@ -88,7 +88,9 @@ def _append(name: str, task: Task, number: int, barrier: Barrier, turns: list[Tu
             refused.append(type(error).__name__)
         else:
             seconds.append(time.perf_counter() - before)
-    turns.append(Turn(start=start, end=time.perf_counter(), seconds=tuple(seconds), refused=tuple(refused)))
+    end = time.perf_counter()
+    barrier.wait(READY_S)  # a process that ends takes a core from those that are still at work
+    turns.append(Turn(start=start, end=end, seconds=tuple(seconds), refused=tuple(refused)))
     handle.close()
 
 

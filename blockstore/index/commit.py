@@ -59,6 +59,10 @@ A = TypeVar("A")
 _NOT_APPLIED = (Throttled, Contended, NoSpace)
 """Answers that say for certain that this one request changed nothing."""
 
+_MANY = 4
+"""Entries whose reading gives others the time to write the next."""
+_LOOKS = 4
+
 
 @dataclass(slots=True)
 class Attempt:
@@ -107,8 +111,7 @@ class Committer:
             known = self.state.version
             self._pace.give_way()
             # Looking first costs less than a PUT that must lose.
-            if self.catch_up(before_create=True).version == known:
-                self._pace.quiet()
+            self._pace.looked(self._catch_up_closely().version - known)
         while True:
             settled = self.settle(attempt, deadline)
             if settled is not None:
@@ -276,7 +279,17 @@ class Committer:
             )
         self._pace.give_way(losses)
         if self._pace.rivals > 1 and self.state is not None:
-            self.catch_up(before_create=True)
+            self._catch_up_closely()
+
+    def _catch_up_closely(self) -> State:
+        """Move to the latest state, and look once more where so many had come that others came while they were read."""
+        assert self.state is not None, "there is a state to start from"
+        state = self.state
+        for _ in range(_LOOKS):
+            before, state = state.version, self.catch_up(before_create=True)
+            if state.version - before < _MANY:
+                break
+        return state
 
     def catch_up(self, *, before_create: bool = False) -> State:
         """Move to the latest state: a poll, or a cold read."""

@@ -47,6 +47,7 @@ class Pace:
     _WON = 0.9
     _QUIET = 0.5
     _LOST = 0.3
+    _IDLE = 0.2
     _NEWEST = 0.25
     _OUTLIER = 4.0
 
@@ -55,6 +56,7 @@ class Pace:
         self._attempt_s = 0.0
         self._rivals = 0.0
         self._began: float | None = None
+        self._gave_way_at = 0.0
 
     def begin(self) -> None:
         """An attempt begins: from now on another's entry makes it lose."""
@@ -90,15 +92,18 @@ class Pace:
         """Take note of a race that was won: a few less, for those who lost it are still there."""
         self._rivals *= self._WON
 
-    def quiet(self) -> None:
-        """Take note that nobody wrote while this writer gave way: half as many, until a race is lost again."""
-        self._rivals *= self._QUIET
+    def looked(self, entries: int) -> None:
+        """Take note of how many entries came while this writer gave way: half as many rivals, if there was room for more."""
+        waited = self._world.clock.monotonic_s() - self._gave_way_at
+        if entries * self._attempt_s <= self._IDLE * waited:
+            self._rivals *= self._QUIET
 
     def give_way(self, losses: int = 0) -> None:
         """Pause for as long as the others may take, drawn anew each time; shorter after so many ``losses`` in a row.
 
         Rivals are counted by losses, so that those who race together are soon about as many as there are turns in the pause.
         """
+        self._gave_way_at = self._world.clock.monotonic_s()
         longest = self._rivals * self._attempt_s / (1 + self._LOST * losses)
         self._world.clock.sleep(self._world.ids.uniform(0, longest))
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from blockstore.bucket.api import Object
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.wrapper import Wrapper
 from blockstore.clock import ManualClock
-from blockstore.errors import Indeterminate, Unavailable
+from blockstore.errors import AlreadyExists, Indeterminate, Unavailable
 from blockstore.index.log import Log
 from blockstore.index.storetime import Pace
+from blockstore.names import BOUNDARY
 from blockstore.world import World
 from tests.support.index_data import append
 
@@ -52,6 +54,60 @@ def test_a_store_that_has_become_slow_is_given_longer(world: World, clock: Manua
     for number in range(24):
         attempt(pace, clock, 0.1 if number < 12 else 2.0)
     assert longest_pause_s(pace, clock) > 1.5
+
+
+@pytest.mark.parametrize(("entries", "left"), [(0, 8), (1, 8), (10, 16)])
+def test_rivals_that_left_are_forgotten_by_the_room_they_leave(
+    world: World, clock: ManualClock, entries: int, left: float
+) -> None:
+    """Ten entries of 0.1 s would have fitted into the second that it waited."""
+    pace = Pace(world)
+    attempt(pace, clock, 0.1)
+    for _ in range(16):
+        pace.lost()
+    pace.give_way()
+    clock.advance(1.0)
+    pace.looked(entries)
+    assert pace.rivals == left
+
+
+def test_who_was_far_behind_looks_again_before_it_creates(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    """Others go on while it reads what they have written: a PUT by what it knew then would lose."""
+
+    class Overtaken(Wrapper):
+        """While the boundary is read, which is after the look, another entry comes; six before the first look."""
+
+        behind = 0
+        lost = 0
+
+        def get(self, key: str, *, if_none_match: str | None = None) -> Object:
+            if self.behind and key == BOUNDARY:
+                self.behind -= 1
+                log.commit(append(100 + self.behind))
+            return self.inner.get(key, if_none_match=if_none_match)
+
+        def put_if_absent(self, key: str, data: bytes) -> str:
+            try:
+                return self.inner.put_if_absent(key, data)
+            except AlreadyExists:
+                self.lost += 1
+                raise
+
+    store = Overtaken(bucket)
+    mine = Log(store, world)
+    mine.poll()
+    log.commit(append(0))
+    log.commit(append(1))
+    mine.commit(append(2))
+    assert store.lost == 2, "it knows of rivals now"
+    log.poll()
+    for number in range(3, 9):
+        log.commit(append(number))
+    store.behind = 1
+    mine.commit(append(9))
+    assert (store.behind, store.lost) == (0, 2)
 
 
 def test_an_hour_between_a_lost_answer_and_its_settling_is_no_attempt(
