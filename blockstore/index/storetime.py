@@ -47,7 +47,7 @@ class Pace:
     _WON = 0.9
     _QUIET = 0.5
     _LOST = 0.3
-    _IDLE = 0.2
+    _IDLE = 0.1
     _NEWEST = 0.25
     _OUTLIER = 4.0
 
