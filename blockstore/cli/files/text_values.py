@@ -97,7 +97,7 @@ def decimal(text: str) -> Decimal:
 def _converts(texts: pa.Array, kind: pa.DataType) -> bool:
     try:
         converted(texts, kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except pa.ArrowInvalid:
         return False
     return True
 
