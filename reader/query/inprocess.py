@@ -12,7 +12,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from typing import TypeVar
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -38,15 +39,19 @@ class InProcess:
     def start(self, task: Task, began: Callable[[Callable[[], None]], None]) -> Running:
         cursor = self._instance.cursor()
         began(cursor.interrupt)
+        beside = _Beside(cursor)
 
-        def begin() -> pa.RecordBatchReader:
+        def begin() -> tuple[pa.RecordBatchReader, pa.RecordBatch | None]:
             for view in task.views:
                 cursor.execute(view)
-            return relation(cursor, task).to_arrow_reader(_BATCH_ROWS)
+            stream = relation(cursor, task).to_arrow_reader(_BATCH_ROWS)
+            # Most answers are one batch: read at once, it saves a change of threads.
+            return stream, next(stream, None)
 
         try:
-            return _Local(cursor, _stoppable(cursor, begin))
+            return _Local(cursor, beside, *beside.run(begin))
         except BaseException:
+            beside.close()
             cursor.close()
             raise
 
@@ -71,48 +76,73 @@ def _values(parameters: object) -> object:
 
 
 class _Local:
-    def __init__(self, cursor: duckdb.DuckDBPyConnection, stream: pa.RecordBatchReader) -> None:
+    def __init__(
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        beside: _Beside,
+        stream: pa.RecordBatchReader,
+        first: pa.RecordBatch | None,
+    ) -> None:
         self._cursor = cursor
+        self._beside = beside
         self._stream = stream
+        self._first = first
         self.schema = stream.schema
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        while (batch := _stoppable(self._cursor, self._next)) is not None:
+        batch, self._first = self._first, None
+        while batch is not None:
             yield batch
+            batch = self._beside.run(lambda: next(self._stream, None))
 
     def cancel(self) -> None:
         self._cursor.interrupt()
 
     def close(self) -> None:
+        self._first = None
+        self._beside.close()
         self._stream.close()
         self._cursor.close()
 
-    def _next(self) -> pa.RecordBatch | None:
+
+class _Beside:
+    """Runs calls of the main thread in a thread beside it, one after the other, so that they can be interrupted."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        self._cursor = cursor
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] | None = None
+
+    def run(self, call: Callable[[], A]) -> A:
+        """What ``call`` answers or raises; an interruption of the main thread ends the cursor's query first."""
+        if threading.current_thread() is not threading.main_thread():
+            return call()
+        if self._calls is None:
+            self._calls = SimpleQueue()
+            threading.Thread(target=_carry_out, args=(self._calls,), name="query", daemon=True).start()
+        future: Future[A] = Future()
+        self._calls.put((future, call))
         try:
-            return self._stream.read_next_batch()
-        except StopIteration:
-            return None
+            return future.result()
+        except KeyboardInterrupt:
+            # Asked again and again: what is asked before the query has begun is forgotten.
+            for _ in range(round(_TO_STOP_S / 0.05)):
+                self._cursor.interrupt()
+                if wait([future], timeout=0.05).done:
+                    break
+            raise
+
+    def close(self) -> None:
+        """Let the thread go once it has done what it does."""
+        calls, self._calls = self._calls, None
+        if calls is not None:
+            calls.put(None)
 
 
-def _stoppable(cursor: duckdb.DuckDBPyConnection, call: Callable[[], A]) -> A:
-    """What ``call`` answers or raises; an interruption of the main thread ends the cursor's query first."""
-    if threading.current_thread() is not threading.main_thread():
-        return call()
-    future: Future[A] = Future()
-    threading.Thread(target=_carry_out, args=(future, call), name="query", daemon=True).start()
-    try:
-        return future.result()
-    except KeyboardInterrupt:
-        # Asked again and again: what is asked before the query has begun is forgotten.
-        for _ in range(round(_TO_STOP_S / 0.05)):
-            cursor.interrupt()
-            if wait([future], timeout=0.05).done:
-                break
-        raise
-
-
-def _carry_out(future: Future[A], call: Callable[[], A]) -> None:
-    try:
-        future.set_result(call())
-    except BaseException as error:  # noqa: BLE001 - raised by whoever waits
-        future.set_exception(error)
+def _carry_out(calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None]) -> None:
+    while (asked := calls.get()) is not None:
+        future, call = asked
+        try:
+            future.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - raised by whoever waits
+            future.set_exception(error)
+        del asked, future, call  # a thread that waits holds nothing of what it has answered
