@@ -18,11 +18,12 @@ from blockstore.care.repair.copies import GoodFiles
 from blockstore.care.repair.target import Target
 from blockstore.care.repair.writing import PRODUCER
 from blockstore.care.verify.examine import examine, list_directory
-from blockstore.errors import Conflict
+from blockstore.errors import Conflict, Corrupt, ObjectMissing
 from blockstore.format.block import BlockMeta
-from blockstore.format.marks import DeletionMark, MarkReason
+from blockstore.format.marks import DeletionMark, MarkReason, NoCompactReason, decode_no_compact_mark
 from blockstore.format.schema import cast_batch, deserialize
-from blockstore.lifecycle.mark import place_deletion
+from blockstore.lifecycle.mark import place_deletion, place_no_compact
+from blockstore.names import no_compact_mark_key
 from blockstore.operations.append import AppendedBlock
 from blockstore.operations.writer import WriteOptions, Writer
 
@@ -45,31 +46,36 @@ def adopt(target: Target, files: GoodFiles) -> AppendedBlock:
         producer=PRODUCER,
         message=f"adopted from block {old.ulid}",
     )
+    assert options.resume is not None
     with Writer(target.bucket, target.world, target.log, target.definition, options) as writer:
         for batch in files.rows(schema, accounted):
             writer.write(batch.select(schema.names))
-    return writer.finish()
+    block = writer.finish()
+    # Only now: until its rows are somebody else's, nothing may remove the block.
+    _mark_adopted(target, old.ulid, options.resume)
+    return block
 
 
 def _new_name(target: Target, old: BlockMeta, accounted: frozenset[str]) -> str:
-    """The name under which the rows are written, remembered by the old block's mark."""
+    """The name under which the rows are written, remembered beside the old block by a mark that removes nothing."""
     ulid = old.ulid
-    mark = _mark(target, ulid)
-    if mark is None:
-        name = _adopted_copy(target, old, accounted) or target.world.ids.ulid()
-        place_deletion(
-            target.bucket, target.world, ulid, MarkReason.MANUAL, f"{_DETAILS}{name}", superseded_by=name
-        )
+    name = _adopted_as(target, ulid)
+    if name is None and _mark(target, ulid) is None:
+        wanted = _adopted_copy(target, old, accounted) or target.world.ids.ulid()
+        place_no_compact(target.bucket, target.world, ulid, NoCompactReason.MANUAL, f"{_DETAILS}{wanted}")
+        name = _adopted_as(target, ulid)
+    if name is None:
         mark = _mark(target, ulid)
-    if mark is None or mark.superseded_by is None or not mark.details.startswith(_DETAILS):
         what = (
-            "marked for deletion" if mark is None else f"marked for deletion ({mark.reason}: {mark.details})"
+            "kept from merges by a mark of another"
+            if mark is None
+            else f"marked for deletion ({mark.reason}: {mark.details})"
         )
         raise Conflict(
             f"block {ulid} is {what}, so its rows are on their way out: withdraw the mark first "
             f"(blockstore mark {target.bucket.url} {ulid} --deletion --remove), then adopt it"
         )
-    return mark.superseded_by
+    return name
 
 
 def _adopted_copy(target: Target, old: BlockMeta, accounted: frozenset[str]) -> str | None:
@@ -79,19 +85,38 @@ def _adopted_copy(target: Target, old: BlockMeta, accounted: frozenset[str]) -> 
     wanted = frozenset(old.sources) - accounted
     for ulid, found in target.catalog.sync(skip=lambda ulid: ulid in state.blocks).found.items():
         sources = frozenset((ulid,) if found.meta is None else found.meta.sources) - accounted
-        if ulid == old.ulid or found.mark is not MarkReason.MANUAL or sources.isdisjoint(wanted):
+        if ulid == old.ulid or sources.isdisjoint(wanted):
             continue
-        mark = _mark(target, ulid)
-        if mark is None or mark.superseded_by is None or not mark.details.startswith(_DETAILS):
+        name = _adopted_as(target, ulid)
+        if name is None:
             continue
         if sources != wanted:
             raise Conflict(
-                f"block {old.ulid} shares sources with block {ulid}, whose rows were adopted as block {mark.superseded_by}: "
-                f"taking it in would count them twice; revert {mark.superseded_by} first, and withdraw the mark of {ulid}, if "
+                f"block {old.ulid} shares sources with block {ulid}, whose rows were adopted as block {name}: "
+                f"taking it in would count them twice; revert {name} first, and withdraw the mark of {ulid}, if "
                 "this one is the better copy"
             )
-        return mark.superseded_by
+        return name
     return None
+
+
+def _adopted_as(target: Target, ulid: str) -> str | None:
+    """The name that the block's rows have, or are to have, as a write of their own."""
+    mark = _mark(target, ulid)
+    if mark is not None:
+        return mark.superseded_by if mark.details.startswith(_DETAILS) else None
+    try:
+        data = target.bucket.get(no_compact_mark_key(ulid)).data
+        details = decode_no_compact_mark(data, ulid=ulid).details
+    except (ObjectMissing, Corrupt):
+        return None
+    return details.removeprefix(_DETAILS) if details.startswith(_DETAILS) else None
+
+
+def _mark_adopted(target: Target, ulid: str, name: str) -> None:
+    place_deletion(
+        target.bucket, target.world, ulid, MarkReason.MANUAL, f"{_DETAILS}{name}", superseded_by=name
+    )
 
 
 def _mark(target: Target, ulid: str) -> DeletionMark | None:
