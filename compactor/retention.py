@@ -117,7 +117,7 @@ def _old_by_index(table: Table, state: State) -> list[BlockMeta]:
         return []
     old = pc.indices_nonzero(pc.less_equal(state.blocks.table()["max_time"], before_ms))
     blocks: list[LiveBlock] = state.blocks.take(old.to_pylist())
-    return [block.meta for block in blocks]
+    return [block.meta for block in blocks if _is_timed_alike(block.meta, table)]
 
 
 def _old_by_cover(table: Table) -> tuple[Sight, list[BlockMeta]]:
@@ -131,8 +131,16 @@ def _old_by_cover(table: Table) -> tuple[Sight, list[BlockMeta]]:
     return sight, [
         meta
         for meta in chosen
-        if meta.rows and meta.max_time <= before_ms and sight.found[meta.ulid].mark is None
+        if meta.rows
+        and meta.max_time <= before_ms
+        and _is_timed_alike(meta, table)
+        and sight.found[meta.ulid].mark is None
     ]
+
+
+def _is_timed_alike(meta: BlockMeta, table: Table) -> bool:
+    """Whether the block's times are those of the table's time column: another writer's may say nothing of its age."""
+    return meta.time_column == table.definition.time_column
 
 
 def _mark(table: Table, rate: Rate) -> Retained:

@@ -28,6 +28,7 @@ from blockstore.care.joining import Joining
 from blockstore.care.shipped import Looked, look_at_lines
 from blockstore.care.shipper_state import Sent, ShipperState, load, save
 from blockstore.care.transfer import Advance, holds, patient, place, send_file, sizes_in
+from blockstore.care.verify.examine import examine, list_directory
 from blockstore.errors import (
     AccessDenied,
     BlockCondemned,
@@ -164,6 +165,7 @@ class Shipper:
         state = state.without(self._table, known.looked.gone - known.lost)
         shipped: list[ShippedBlock] = []
         refused: list[RefusedBlock] = []
+        adopted: list[str] = []
         for ulid, directory in finished.items():
             sent = state.sent_to(self._table).get(ulid)
             if sent is None:
@@ -182,7 +184,12 @@ class Shipper:
                 shipped.append(block)
             if ulid in known.lost:
                 refused.append(RefusedBlock(ulid=ulid, reason=_lost(sent)))
-            if sent.late and not _was_adopted(ulid, known.state):
+            if sent.late and self._was_adopted(sent.lies_as, known.state):
+                sent = replace(sent, late=False)
+                state = state.with_sent(self._table, ulid, sent)
+                save(self._blocks.bucket, state)
+                adopted.append(ulid)
+            if sent.late:
                 refused.append(RefusedBlock(ulid=ulid, reason=_too_late(sent), late=True))
         return ShipReport(
             shipped=tuple(shipped),
@@ -191,7 +198,7 @@ class Shipper:
                 sorted(directories.keys() - finished.keys() - state.sent_to(self._table).keys())
             ),
             removed=self._take_away(
-                directories, state, known.looked.there.union(one.ulid for one in shipped)
+                directories, state, known.looked.there.union(adopted, (one.ulid for one in shipped))
             ),
         )
 
@@ -277,7 +284,13 @@ class Shipper:
                     f"block {meta.ulid} contradicts the blocks in {self._bucket.url}: {contradiction}; build it again under the "
                     "table's definition (--like), or ship it to another table"
                 )
-        elif state.definition.id_of(meta.schema) is None:
+            return
+        if meta.time_column != state.definition.time_column:
+            raise Invalid(
+                f"block {meta.ulid} says that its times are those of {meta.time_column!r}, and the table's are those of "
+                f"{state.definition.time_column!r}: build its rows again under the table's definition (--like)"
+            )
+        if state.definition.id_of(meta.schema) is None:
             raise Invalid(
                 f"block {meta.ulid} has a schema that the table does not know, expected one of the "
                 f"{len(state.definition.schemas)} of its definition: build it again under the table's (--like), or alter the "
@@ -334,6 +347,12 @@ class Shipper:
 
         self._world.pool.map(send, meta.files)
 
+    def _was_adopted(self, ulid: str, state: State | None) -> bool:
+        """Whether a person has let a late block in: its mark names the write that its rows are, and the table has that."""
+        mark = examine(self._bucket, list_directory(self._bucket, ulid)).mark
+        name = None if mark is None or not mark.details.startswith("adopted: ") else mark.superseded_by
+        return state is not None and name is not None and bool(state.accounted.held([name]))
+
     def _take_away(
         self, directories: Mapping[str, Directory], state: ShipperState, durable: frozenset[str]
     ) -> tuple[str, ...]:
@@ -357,11 +376,6 @@ def _holder(meta: BlockMeta, known: _Pass) -> str | None:
     holder = holders.pop() if len(holders) == 1 else None
     # A block that lies there under its own name is looked at whole (R3) before it is believed.
     return holder if holder != meta.ulid else None
-
-
-def _was_adopted(ulid: str, state: State | None) -> bool:
-    """Whether a person has let a late block in."""
-    return state is not None and bool(state.accounted.held([ulid]))
 
 
 def _lost(sent: Sent) -> str:

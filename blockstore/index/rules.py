@@ -130,6 +130,13 @@ def _reason_to_leave(state: State, meta: BlockMeta, taken: set[str], operation: 
             f"block {meta.ulid} accounts for {late}, which is at or below the table's floor {state.floor}: it comes too "
             "late to be told from a write that was removed; let a person decide with repair --adopt"
         )
+    if meta.time_column != state.definition.time_column:
+        if discovering:
+            return Left.QUARANTINED
+        raise Conflict(
+            f"block {meta.ulid} is timed by {meta.time_column!r}, and the table by {state.definition.time_column!r}: write its "
+            "rows again under the table's definition"
+        )
     if meta.schema_id not in state.definition.schemas:
         if discovering:
             return Left.QUARANTINED

@@ -96,9 +96,12 @@ def _listed(
     snapshot: Snapshot, predicate: Predicate, labels: tuple[str, ...], time_ms: tuple[int, int]
 ) -> Iterator[Candidate]:
     first, last = time_ms
+    name = snapshot.definition.time_column
     for block in snapshot.listed:
         meta = block.meta
-        if meta.min_time <= last and meta.max_time > first and _may_stream(predicate, meta.labels, labels):
+        # Another writer's block may be timed by another column, or by its creation: that says nothing of ours.
+        in_time = meta.time_column != name or (meta.min_time <= last and meta.max_time > first)
+        if in_time and _may_stream(predicate, meta.labels, labels):
             yield Candidate(meta=meta, sources=block.only_sources)
 
 

@@ -19,6 +19,7 @@ from blockstore.format.block import VisibleBy
 from blockstore.format.loading import load_meta
 from blockstore.format.marks import MarkReason
 from blockstore.format.meta import encode
+from blockstore.index.change import Append
 from blockstore.index.checkpoint import decode_checkpoint, write_checkpoint
 from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.index.gc import collect
@@ -28,7 +29,7 @@ from blockstore.names import BOUNDARY, HINT, checkpoint_key, entry_key, meta_key
 from blockstore.world import World
 from tests.blockstore.care.scene import SCHEMA, Care, Rows, rows, rows_of, worn
 from tests.support.faulty import FaultyBucket, Killed
-from tests.support.index_data import append
+from tests.support.index_data import block, ulid
 from tests.support.tally import tally
 
 ALL = rows_of("a", "b", "c", "d", "e")
@@ -464,7 +465,7 @@ def test_who_held_a_role_is_fenced() -> None:
     made.append("h")
     made.bucket.delete([entry_key(9)])
     bring_back(made)
-    change = append(77)
+    change = Append(commit=ulid(77), blocks=(dataclasses.replace(block(77), time_column="at"),))
     change.role, change.epoch = COMPACTOR, held.epoch
     with pytest.raises(Fenced):
         log.commit(change)
