@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from blockstore.errors import BlockstoreError, Conflict, Fenced, NoSpace
+from blockstore.errors import BlockstoreError, BoundaryLost, Conflict, Fenced, NoSpace
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.sources import write_sources
 from blockstore.index.epochs import Held
@@ -31,8 +31,12 @@ from compactor.observe import Labels, Observation, observe
 from compactor.plan import PlannedJob
 from compactor.quarantine import quarantine, unreadable
 from compactor.report import JobResult, Outcome
+from compactor.watched import Abandoned
 
-__all__ = ["Executor", "Watch"]
+__all__ = ["IN_A_ROW", "Executor", "Watch"]
+
+IN_A_ROW = 3
+"""After so many jobs that failed one after the other the rest of a pass is left."""
 
 Watch = Callable[[JobResult], None]
 
@@ -70,21 +74,21 @@ class Executor:
     ) -> list[JobResult]:
         """The results of a pass; ``watch`` hears of each as it ends. Raises as ``run``.
 
-        An engine that merges many at once (``merge_all``) gets all of them together. A job for which there is no room keeps
-        none of the others from being done: NoSpace is raised at the end.
+        An engine that merges many at once (``merge_all``) gets all of them together. A job that fails, or for which there is
+        no room, keeps none of the others from being done: the first such error is raised at the end.
         """
         merge_all = getattr(self.engine, "merge_all", None)
         results: list[JobResult] = []
-        full: NoSpace | None = None
+        failed: BlockstoreError | None = None
         for ended in self._together(merge_all, jobs, seen) if merge_all else self._in_turn(jobs, seen):
-            if isinstance(ended, NoSpace):
-                full = full or ended
+            if isinstance(ended, BlockstoreError):
+                failed = failed or ended
                 continue
             results.append(ended)
             if watch is not None:
                 watch(ended)
-        if full is not None:
-            raise full
+        if failed is not None:
+            raise failed
         return results
 
     def task_of(self, job: PlannedJob, seen: Observation) -> MergeTask:
@@ -112,12 +116,23 @@ class Executor:
             notes=merged.notes,
         )
 
-    def _in_turn(self, jobs: Sequence[PlannedJob], seen: Observation) -> Iterator[JobResult | NoSpace]:
+    def _in_turn(
+        self, jobs: Sequence[PlannedJob], seen: Observation
+    ) -> Iterator[JobResult | BlockstoreError]:
+        in_a_row = 0
         for job in jobs:
             try:
-                yield self.run(job, seen)
-            except NoSpace as error:
+                result = self.run(job, seen)
+            except (Abandoned, BoundaryLost, Fenced):
+                raise
+            except BlockstoreError as error:
+                in_a_row = 0 if isinstance(error, NoSpace) else in_a_row + 1
                 yield error
+            else:
+                in_a_row = 0
+                yield result
+            if in_a_row == IN_A_ROW:
+                break  # not these jobs, then, but the store or this machine
 
     def _together(
         self, merge_all: Callable[..., _Merges], jobs: Sequence[PlannedJob], seen: Observation

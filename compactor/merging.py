@@ -24,7 +24,7 @@ from blockstore.errors import BlockstoreError, BoundaryLost, Fenced, Unavailable
 from blockstore.index.epochs import Held, check_held
 from blockstore.service.logs import about
 from blockstore.table import Table
-from compactor.execute import Executor
+from compactor.execute import IN_A_ROW, Executor
 from compactor.job_status import backlog_of, finished_job, planned_job
 from compactor.ledger import Ledger
 from compactor.merge import MergeEngine
@@ -45,10 +45,6 @@ _logger = logging.getLogger(__name__)
 
 _REMEMBERED_S = 3600.0
 """For so long the inputs of a merge on a table without an index are left alone, whatever a listing shows."""
-
-
-_IN_A_ROW = 3
-"""So many jobs that fail one after the other, and the loop waits."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -220,7 +216,7 @@ class Merging:
         _logger.warning(
             "not merged: %s", problem, exc_info=None if isinstance(error, BlockstoreError) else error
         )
-        if self._in_a_row >= _IN_A_ROW:
+        if self._in_a_row >= IN_A_ROW:
             self._pending.clear()
         return False
 

@@ -11,6 +11,7 @@ not to be in its order: that ends the attempt, and the next one knows. A few suc
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -47,6 +48,10 @@ _LEAST_RUN_BYTES = 64 << 10
 _LEAST_GROUP_BYTES = 1 << 20
 _HELD_BYTES = 256 << 10
 """A chunk of at most this many bytes is held in memory whole, however many there are."""
+
+_MOST_OPEN = 1 << 16
+_OF_FILES = 2
+"""Half of the files that the process may open are left to its other threads, and to sockets."""
 
 _SURPRISES = 3
 """After so many blocks that are not sorted as they say, none is believed any more: each costs an attempt."""
@@ -184,7 +189,9 @@ class _Attempt:
 
     def _open_limit(self) -> int:
         """How many chunks may be open at once."""
-        return max(2, self._options.memory_bytes // _READERS // self._reader_bytes())
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        by_files = _MOST_OPEN if files == resource.RLIM_INFINITY else files // _OF_FILES
+        return max(2, min(by_files, self._options.memory_bytes // _READERS // self._reader_bytes()))
 
     def _narrowed(self) -> list[_Placed]:
         """The runs, once few enough of them overlap to be open at once."""

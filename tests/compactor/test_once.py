@@ -8,10 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from blockstore.errors import BlockstoreError
+from blockstore.bucket import Bucket
+from blockstore.errors import BlockstoreError, Invalid, Unavailable
 from blockstore.format.marks import NoCompactMark, NoCompactReason, encode_mark
 from blockstore.names import no_compact_mark_key
-from compactor.once import plan_table
+from blockstore.world import World
+from compactor.execute import IN_A_ROW
+from compactor.merge import Merged, MergeOptions, MergeTask
+from compactor.merge.local import LocalEngine
+from compactor.once import compact_once, plan_table
 from compactor.report import Outcome
 from compactor.settings import Settings
 from tests.compactor.scene import Scene, small_chunks, worn
@@ -183,6 +188,43 @@ def test_skipped_streams_are_left_alone_and_streams_never_meet(tmp_path: Path) -
     made.compact()
     labels = sorted(block.meta.labels["region"] for block in made.open().log.state.blocks)
     assert labels == ["eu", "us"]
+
+
+def test_a_job_that_fails_keeps_no_other_from_being_done(tmp_path: Path) -> None:
+    made = Scene(tmp_path)
+    for label in ("asia", "eu", "us"):
+        for number in range(3):
+            made.open().append(_table({"writer": [label], "row": [number]}), labels={"region": label})
+
+    class Refusing(LocalEngine):
+        """Merges no rows of one region."""
+
+        def merge(self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions) -> Merged:
+            if task.inputs[0].meta.labels["region"] == "asia":
+                raise Invalid("these rows cannot be merged")
+            return super().merge(bucket, world, task, options)
+
+    with pytest.raises(Invalid, match="cannot be merged"):
+        compact_once(made.open(), Settings(tier_blocks=2, work_dir=tmp_path), engine=Refusing())
+    left = Counter(block.meta.labels["region"] for block in made.open().log.state.blocks)
+    assert left == {"asia": 3, "eu": 1, "us": 1}
+
+
+def test_after_several_failures_in_a_row_the_rest_is_left(tmp_path: Path) -> None:
+    made = Scene(tmp_path)
+    for number in range(2 * IN_A_ROW):
+        for row in range(3):
+            made.open().append(_table({"writer": ["a"], "row": [row]}), labels={"region": f"r{number}"})
+    asked = []
+
+    class Down(LocalEngine):
+        def merge(self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions) -> Merged:
+            asked.append(task)
+            raise Unavailable("the store does not answer")
+
+    with pytest.raises(Unavailable):
+        compact_once(made.open(), Settings(tier_blocks=2, work_dir=tmp_path), engine=Down())
+    assert len(asked) == IN_A_ROW
 
 
 def _table(data: dict[str, list[object]]) -> object:

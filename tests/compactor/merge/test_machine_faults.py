@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import os
+import resource
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -73,6 +75,26 @@ def test_a_machine_that_fails_damages_no_block(
     assert raised.value is error
     _, merged = at.merge(metas, memory_bytes=memory_bytes)
     assert merged.written.rows == 2 * ROWS
+
+
+def test_a_merge_opens_no_more_files_than_the_process_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = bench(tmp_path)
+    metas = [at.block(rows(seed)) for seed in range(48)]
+    before, most = len(os.listdir("/proc/self/fd")), 0
+    opened = pq.ParquetFile.__init__
+
+    def counting(self: pq.ParquetFile, *args: object, **options: object) -> None:
+        nonlocal most
+        opened(self, *args, **options)
+        most = max(most, len(os.listdir("/proc/self/fd")) - before)
+
+    monkeypatch.setattr(pq.ParquetFile, "__init__", counting)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (32, 32))
+    _, merged = at.merge(metas, memory_bytes=1 << 26)
+    assert merged.written.rows == 48 * ROWS
+    assert 0 < most <= 32
 
 
 def spoiled(at: Bench, meta: BlockMeta, first: int, last: int) -> BlockMeta:
