@@ -109,7 +109,7 @@ class Committer:
         losses = 0
         if self._pace.rivals >= 1 and self.state is not None and not attempt.sent:
             known = self.state.version
-            self._pace.give_way()
+            self._pace.give_way(left_s=self._patience_s)
             # Looking first costs less than a PUT that must lose.
             self._pace.looked(self._catch_up_closely().version - known)
         while True:
@@ -277,7 +277,7 @@ class Committer:
                 f"commit {attempt.change.commit} ({attempt.change.operation}) lost the race for {losses} index entries "
                 f"within {self._patience_s:g} s; nothing of it is in the index, try again"
             )
-        self._pace.give_way(losses)
+        self._pace.give_way(losses, left_s=deadline - self._clock.monotonic_s())
         if self._pace.rivals > 1 and self.state is not None:
             self._catch_up_closely()
 

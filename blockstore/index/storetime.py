@@ -7,6 +7,8 @@ carried on by the monotonic clock, so that a step of this machine's clock does n
 
 from __future__ import annotations
 
+import math
+
 from blockstore.bucket.api import ReadBucket
 from blockstore.world import World
 
@@ -48,6 +50,7 @@ class Pace:
     _QUIET = 0.5
     _LOST = 0.3
     _IDLE = 0.1
+    _OF_LEFT = 0.25
     _NEWEST = 0.25
     _OUTLIER = 4.0
 
@@ -98,14 +101,16 @@ class Pace:
         if entries * self._attempt_s <= self._IDLE * waited:
             self._rivals *= self._QUIET
 
-    def give_way(self, losses: int = 0) -> None:
+    def give_way(self, losses: int = 0, *, left_s: float = math.inf) -> None:
         """Pause for as long as the others may take, drawn anew each time; shorter after so many ``losses`` in a row.
 
         Rivals are counted by losses, so that those who race together are soon about as many as there are turns in the pause.
+        Of the time that is left for the whole it takes a quarter at most.
         """
         self._gave_way_at = self._world.clock.monotonic_s()
         longest = self._rivals * self._attempt_s / (1 + self._LOST * losses)
-        self._world.clock.sleep(self._world.ids.uniform(0, longest))
+        most = max(0.0, self._OF_LEFT * left_s)
+        self._world.clock.sleep(self._world.ids.uniform(0, min(longest, most)))
 
     def after_silence(self, attempt: int) -> None:
         """Pause after an answer that was lost or refused for now: full jitter under a bound that doubles."""

@@ -71,6 +71,20 @@ def test_rivals_that_left_are_forgotten_by_the_room_they_leave(
     assert pace.rivals == left
 
 
+def test_a_pause_takes_a_quarter_at_most_of_the_time_that_is_left(world: World, clock: ManualClock) -> None:
+    pace = Pace(world)
+    attempt(pace, clock, 2.5)
+    for _ in range(32):
+        pace.lost()
+    for _ in range(200):
+        began = clock.monotonic_s()
+        pace.give_way(left_s=60.0)
+        assert clock.monotonic_s() - began <= 15.0
+    began = clock.monotonic_s()
+    pace.give_way(left_s=-1.0)
+    assert clock.monotonic_s() == began
+
+
 def test_who_was_far_behind_looks_again_before_it_creates(
     bucket: MemoryBucket, world: World, log: Log
 ) -> None:
