@@ -5,7 +5,7 @@ Rules:
   for a whole lease, and then by whoever creates the next attempt.
 - While a job runs its lease is renewed three times a lease. Who finds a later attempt, or an outcome, drops the work.
 - A job ends by its outcome alone, created if absent. Before failure or cancellation is told by a second or later attempt,
-  the work settles: earlier attempts can have no effect after that.
+  or that the time was not enough by any, the work settles: other attempts can have no effect after that.
 - A job that ``MAX_ATTEMPTS`` gateways did not end fails, so that one which kills its gateway does not kill all.
 - Kinds have places of their own: long queries do not hold up uploads.
 """
@@ -314,8 +314,9 @@ class Runner:
         if reason is Stop.CANCELLED:
             return self._end(claimed, meter, State.CANCELLED, clean=True)
         if reason is Stop.OVERTIME:
+            # Another attempt has time anew and may succeed while this word is still on its way: it settles first.
             limit = overtime(self._terms.time_limit_s)
-            return self._end(claimed, meter, State.FAILED, failure=limit, clean=True)
+            return self._end(claimed, meter, State.FAILED, failure=limit)
         if reason is Stop.CLOSING:
             self._release(claimed, meter)
         return None

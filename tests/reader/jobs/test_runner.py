@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from blockstore.clock import ManualClock
 from blockstore.errors import Invalid, Unavailable
+from blockstore.names import job_outcome_key
 from reader.jobs.meter import Meter, Stop
-from reader.jobs.record import Lease, State
+from reader.jobs.record import Lease, Outcome, State
 from reader.jobs.runner import MAX_ATTEMPTS
+from reader.jobs.upload import Uploads
 from tests.reader.jobs.gateways import GOOD, HEADER, TERMS, Gateway, Lake
-from tests.support.faulty import FaultyBucket, Killed
+from tests.support.faulty import Call, FaultyBucket, Killed
 
 JOB = "01JD0000000000000000000000"
 BAD = GOOD.replace(",7,row 7", ",seven,row 7")
@@ -318,3 +322,42 @@ def _calls_of_an_upload(lake: Lake) -> int:
     assert isinstance(lake.clock, ManualClock)
     assert HEADER in GOOD
     return len(faulty.calls) - before
+
+
+def test_a_word_of_overtime_that_arrives_late_is_true(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gateway dies with the word on its way; another takes the job up, which has time anew, before it arrives."""
+    key, faulty = job_outcome_key(JOB), FaultyBucket(lake.bucket)
+    one, two = lake.gateway(1, bucket=faulty), lake.gateway(2)
+    one.upload(JOB)
+    [held] = one.runner.look()
+    read, finish, end = Uploads._read, one.store.finish, two.store.finish
+    told: list[Outcome] = []
+
+    def slowly(*args: Any, **more: Any) -> Any:
+        answer = read(*args, **more)
+        lake.clock.advance(TERMS.time_limit_s + 1)
+        return answer
+
+    def telling(job: str, outcome: Outcome) -> Outcome:
+        told.append(outcome)
+        return finish(job, outcome)
+
+    def dies(call: Call) -> None:
+        if call.method == "put_if_absent" and call.key == key:
+            raise Killed(call)
+
+    def late(job: str, outcome: Outcome) -> Outcome:
+        lake.bucket.put_if_absent(key, told[0].dump())
+        return end(job, outcome)
+
+    faulty.before.append(dies)
+    monkeypatch.setattr(one.store, "finish", telling)
+    with monkeypatch.context() as patched:
+        patched.setattr(Uploads, "_read", slowly)
+        with pytest.raises(Killed):
+            one.run(held)
+    wait_out(lake, two)
+    monkeypatch.setattr(two.store, "finish", late)
+    two.look_and_run()
+    assert two.store.load(JOB).state is State.FAILED
+    assert lake.rows() == []
