@@ -157,3 +157,12 @@ def test_a_row_of_more_than_a_block_is_told_as_such(long: str, tmp_path: Path) -
     text = f'{header}\n{short}\n"{long}",1\n{short}\n'
     with pytest.raises(BadRow, match=r"line 3: .*a row may have at most 4 MiB"):
         rows(tmp_path, text, *[pa.string()] * columns, pa.int64())
+
+
+@pytest.mark.parametrize("shift", range(-3, 4))
+def test_a_line_end_in_quotes_stays_whole_wherever_a_piece_ends(tmp_path: Path, shift: int) -> None:
+    head = "a,b\r\n" + ("1," + "y" * 1000 + "\r\n") * 4000
+    value = "z" * (4 * MIB + shift - len(head) - len('2,"')) + "\r\nend"
+    found = rows(tmp_path, f'{head}2,"{value}"\r\n3,last\r\n', pa.int64(), pa.string())
+    assert found[-2:] == [value, "last"]
+    assert len(found) == 4002
