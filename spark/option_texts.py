@@ -8,13 +8,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 
 from blockstore.errors import Invalid
 
-__all__ = ["checked_url", "flag", "known", "labels", "names", "size", "table_url", "whole"]
+__all__ = ["checked_url", "flag", "known", "labels", "names", "names_text", "size", "table_url", "whole"]
 
 _SIZES = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
+_JSON_LIST = '["'
 _YES_NO = {"true": True, "false": False}
 
 
@@ -56,21 +58,34 @@ def whole(text: str, name: str, *, least: int) -> int:
 
 
 def names(text: str, name: str) -> tuple[str, ...]:
-    """Names separated by commas, each once. Raises Invalid."""
-    parts = tuple(part.strip() for part in text.split(",")) if text.strip() else ()
+    """Names separated by commas, or a JSON list of them, which takes each as it is; each once. Raises Invalid."""
+    if text.startswith(_JSON_LIST):
+        parts = _from_json(text, name)
+    else:
+        parts = tuple(part.strip() for part in text.split(",")) if text.strip() else ()
     if "" in parts or len(set(parts)) != len(parts):
         raise Invalid(f"option {name}={text!r}: expected different column names separated by commas.")
     return parts
 
 
+def names_text(columns: Sequence[str]) -> str:
+    """The text that ``names`` reads back as exactly these, whatever commas, spaces and quotes they hold."""
+    return json.dumps(list(columns)) if columns else ""
+
+
 def labels(text: str) -> dict[str, str]:
-    """``key=value`` pairs separated by commas. Raises Invalid."""
-    pairs = [part.partition("=") for part in names(text, "labels")]
-    if any(not key.strip() or not equals for key, equals, _ in pairs):
-        raise Invalid(
-            f"option labels={text!r}: expected key=value pairs separated by commas, as in 'cluster=eu1'."
-        )
-    return {key.strip(): value.strip() for key, _, value in pairs}
+    """``key=value`` pairs separated by commas, each key once. Raises Invalid."""
+    found: dict[str, str] = {}
+    for pair in text.split(",") if text.strip() else ():
+        key, equals, value = (part.strip() for part in pair.partition("="))
+        if not key or not equals:
+            raise Invalid(
+                f"option labels={text!r}: expected key=value pairs separated by commas, as in 'cluster=eu1'."
+            )
+        if key in found:
+            raise Invalid(f"option labels={text!r}: label {key!r} is given twice; keep one of its values.")
+        found[key] = value
+    return found
 
 
 def flag(given: Mapping[str, str], name: str) -> bool:
@@ -91,3 +106,16 @@ def size(given: Mapping[str, str], name: str, default: int) -> int:
     if not (digits.isascii() and digits.isdigit()) or unit not in _SIZES or int(digits) == 0:
         raise Invalid(f"option {name}={text!r}: expected a size such as '64MiB'.")
     return int(digits) * _SIZES[unit]
+
+
+def _from_json(text: str, name: str) -> tuple[str, ...]:
+    try:
+        parts = json.loads(text)
+    except json.JSONDecodeError:
+        parts = None
+    if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+        raise Invalid(
+            f"option {name}={text!r}: expected a JSON list of column names, since it begins like one, as in "
+            f"{json.dumps(['a', 'b,c'])!r}."
+        )
+    return tuple(parts)

@@ -3,7 +3,8 @@
 - Option names are case-insensitive, as everywhere in Spark; a name that nobody reads is an error that names the
   nearest known one: a misspelt ``app`` must not quietly cost the exactly-once promise.
 - ``app`` and ``batch`` come together or not at all.
-- Columns are named in one comma-separated string; labels are ``key=value`` pairs, likewise.
+- Columns are named in one comma-separated string, or in a JSON list where a name holds a comma or begins or ends with
+  a space; labels are ``key=value`` pairs separated by commas.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from blockstore.scan.plan import ScanPlan
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
 from spark.native import native_frame, obstacle
+from spark.option_texts import names_text
 from spark.options import ReadOptions, checked_url, listed
 from spark.source import BlockstoreSource
 from spark.target import Target, resolved
@@ -200,7 +201,7 @@ def _by_source(session: Any, found: Target, options: ReadOptions) -> DataFrame:
     given = {
         "version": None if options.listed or found.version is None else str(found.version),
         "discovery": "list" if options.listed else None,
-        "columns": None if options.columns is None else ",".join(options.columns),
+        "columns": None if options.columns is None else names_text(options.columns),
         "where": options.where,
     }
     named = {name: value for name, value in given.items() if value is not None}

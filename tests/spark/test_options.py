@@ -6,6 +6,7 @@ import pytest
 
 from blockstore.errors import Invalid
 from blockstore.format.block import Job
+from spark.option_texts import names, names_text
 from spark.options import DEFAULT_BUFFER_BYTES, checked_url, read_options, write_options
 
 URL = {"path": "lake/flights"}
@@ -63,6 +64,9 @@ def test_a_misspelt_option_is_refused_with_the_nearest_known_one() -> None:
         ({**URL, "sort_by": "a,,b"}, "sort_by='a,,b'"),
         ({**URL, "sort_by": "a,a"}, "different column names"),
         ({**URL, "labels": "eu1"}, "expected key=value"),
+        ({**URL, "labels": "cluster=eu1,"}, "expected key=value"),
+        ({**URL, "labels": "cluster=eu1, cluster =us1"}, "label 'cluster' is given twice"),
+        ({**URL, "labels": "cluster=eu1,cluster=eu1"}, "label 'cluster' is given twice"),
         ({**URL, "buffer_size": "much"}, "expected a size"),
         ({**URL, "buffer_size": "0MiB"}, "expected a size"),
         ({"path": "memory://lake"}, "memory of one process"),
@@ -94,11 +98,33 @@ def test_every_read_option_is_read() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("", ()),
+        (" a , b", ("a", "b")),
+        ('["a,b", " a"]', ("a,b", " a")),
+        ('["[\\"a\\"]"]', ('["a"]',)),
+    ],
+)
+def test_columns_are_separated_by_commas_or_a_json_list(text: str, columns: tuple[str, ...]) -> None:
+    assert read_options({**URL, "columns": text}).columns == columns
+
+
+@pytest.mark.parametrize("columns", [(), ("a",), ("a,b", " a", "b "), ('["a"]',), ('ü\\"\n',)])
+def test_names_read_back_what_names_text_writes(columns: tuple[str, ...]) -> None:
+    assert names(names_text(columns), "columns") == columns
+
+
+@pytest.mark.parametrize(
     ("given", "message"),
     [
         ({**URL, "version": "0"}, "at least 1"),
         ({**URL, "version": "4", "as_of": "2024-01-01"}, "expected one of them"),
         ({**URL, "filters": "maybe"}, "expected true or false"),
+        ({**URL, "columns": '["a", "a"]'}, "different column names"),
+        ({**URL, "columns": '["a", ""]'}, "different column names"),
+        ({**URL, "columns": '["a", 1]'}, "expected a JSON list of column names"),
+        ({**URL, "columns": '["a"'}, "expected a JSON list of column names"),
         ({**URL, "tga": "q3"}, "no read option .tga.*did you mean .tag"),
         ({**URL, "tag": "q3", "version": "4"}, "expected one of them"),
         ({**URL, "discovery": "list", "as_of": "2024-01-01"}, "expected one of them"),

@@ -208,6 +208,19 @@ def test_columns_as_one_text_are_refused(spark_session: SparkSession, url: str) 
         bs_spark.read(spark_session, url, columns="delay")
 
 
+@pytest.mark.parametrize("engine", ["native", "python"])
+def test_a_column_is_found_whatever_its_name(
+    spark_session: SparkSession, tmp_path: Path, engine: str
+) -> None:
+    url = str(tmp_path / "odd")
+    names = ["a", "b", "a,b", " a", "b ", '["a"]', '["a']
+    schema = pa.schema([(name, pa.int64()) for name in names])
+    bs.create(url, schema=schema).append(pa.table([[n] for n in range(len(names))], schema=schema))
+    for asked in (["a,b"], ['["a"]'], [" a", "b "], names):
+        (found,) = bs_spark.read(spark_session, url, columns=asked, engine=engine).collect()
+        assert found.asDict() == {name: names.index(name) for name in asked}
+
+
 class TestPushedFilters:
     @pytest.fixture
     def pushdown(self, spark_session: SparkSession) -> Iterator[None]:
@@ -375,6 +388,20 @@ def test_nan_is_found_whatever_the_files_bounds_say(
         assert sorted(row.k for row in found) == expected, where
     assert "may hold NaN" in bs_spark.how(spark_session, url).reason
     assert bs_spark.how(spark_session, url, columns=["k"]).engine == "native"
+
+
+@pytest.mark.parametrize("type_", [pa.float32(), pa.float64()], ids=str)
+@pytest.mark.parametrize("where", ["x = 0", "x >= 0", "x IN (0, 5)"])
+def test_minus_zero_is_zero_also_in_a_dictionary(
+    spark_session: SparkSession, tmp_path: Path, type_: pa.DataType, where: str
+) -> None:
+    url = str(tmp_path / "zeros")
+    table = bs.create(url, schema=pa.schema([("x", type_)]))
+    floats = pa.array([-0.0] * 20_000 + [-1.0] * 20_000, type_)
+    table.append(pa.table({"x": floats}, schema=table.definition.schema))
+    assert bs_spark.how(spark_session, url, where=where).engine == "native"
+    assert bs_spark.read(spark_session, url, where=where).count() == 20_000
+    assert bs_spark.read(spark_session, url).where(where).count() == 20_000
 
 
 def test_nanoseconds_that_spark_cannot_hold_are_refused_by_name(
