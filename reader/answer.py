@@ -184,16 +184,58 @@ def _cell(value: object) -> str:
 
 
 def readable(column: pa.Array) -> pa.Array:
-    """Moments and intervals as ISO texts, exact to their unit; everything else as it is."""
+    """Moments, intervals and times of day in nanoseconds as ISO texts, exact to their unit, and those in nanoseconds
+    also within nested values; everything else as it is."""
     if _is_interval(column.type):
         return pa.array(
             [None if value is None else _interval(value) for value in column.to_pylist()], pa.string()
         )
-    if not pa.types.is_timestamp(column.type):
+    if _is_nanosecond(column.type) or pa.types.is_timestamp(column.type):
+        texts = column.cast(pa.string())
+        texts = pa.compute.replace_substring(texts, " ", "T", max_replacements=1)
+        return pa.compute.replace_substring_regex(texts, r"\.0+(Z?)$", r"\1")
+    return _told_within(column) if _has_nanoseconds(column.type) else column
+
+
+def _is_nanosecond(kind: pa.DataType) -> bool:
+    """Whether Python's own times, which end at microseconds, cannot hold its values."""
+    return bool((pa.types.is_timestamp(kind) or pa.types.is_time64(kind)) and kind.unit == "ns")
+
+
+def _has_nanoseconds(kind: pa.DataType) -> bool:
+    """Whether a value holds nanoseconds that can be told; in a union they cannot, and a list of size 0 holds none."""
+    if pa.types.is_union(kind) or (pa.types.is_fixed_size_list(kind) and kind.list_size == 0):
+        return False
+    return _is_nanosecond(kind) or any(_has_nanoseconds(part.type) for part in _parts(kind))
+
+
+def _parts(kind: pa.DataType) -> list[pa.Field]:
+    return [kind.field(place) for place in range(kind.num_fields)] if pa.types.is_nested(kind) else []
+
+
+def _told_within(column: pa.Array) -> pa.Array:
+    """A nested column with its nanoseconds as texts. Its other times stay what they are: how one is written does not
+    hang on what stands beside it."""
+    kind, types = column.type, pa.types
+    if not _has_nanoseconds(kind):
         return column
-    texts = column.cast(pa.string())
-    texts = pa.compute.replace_substring(texts, " ", "T", max_replacements=1)
-    return pa.compute.replace_substring_regex(texts, r"\.0+(Z?)$", r"\1")
+    if _is_nanosecond(kind):
+        return readable(column)
+    # Copied, so that it begins where the arrays that hold its values begin: a slice does not.
+    column = pa.concat_arrays([column])
+    nulls = column.is_null()
+    if types.is_struct(kind):
+        parts = [_told_within(column.field(place)) for place in range(kind.num_fields)]
+        return pa.StructArray.from_arrays(parts, names=[part.name for part in _parts(kind)], mask=nulls)
+    if types.is_map(kind):
+        keys, items = _told_within(column.keys), _told_within(column.items)
+        return pa.MapArray.from_arrays(column.offsets, keys, items, mask=nulls)
+    values = _told_within(column.values)
+    if types.is_fixed_size_list(kind):
+        return pa.FixedSizeListArray.from_arrays(values, kind.list_size, mask=nulls)
+    if types.is_list_view(kind) or types.is_large_list_view(kind):
+        return type(column).from_arrays(column.offsets, column.sizes, values, mask=nulls)
+    return type(column).from_arrays(column.offsets, values, mask=nulls)
 
 
 def json_value(value: object) -> object:
@@ -229,12 +271,15 @@ def flat(column: pa.Array) -> pa.Array:
         return pa.array(
             [None if value is None else _base64(value) for value in column.to_pylist()], pa.string()
         )
+    if pa.types.is_time(column.type):
+        # Arrow writes all its digits.
+        return column
     if pa.types.is_nested(column.type):
         texts = [
             None
             if value is None
             else orjson.dumps(value, default=json_value, option=orjson.OPT_UTC_Z).decode()
-            for value in column.to_pylist()
+            for value in readable(column).to_pylist()
         ]
         return pa.array(texts, pa.string())
     return readable(column)

@@ -9,6 +9,8 @@ import errno
 import io
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -227,3 +229,77 @@ def test_intervals_are_iso_texts(interval: tuple[int, int, int], text: str) -> N
     rows = pa.table({"i": pa.array([pa.MonthDayNano(list(interval)), None], pa.month_day_nano_interval())})
     assert written("csv", rows).decode() == f'"i"\n"{text}"\n\n'
     assert json.loads(written("json", rows)) == [{"i": text}, {"i": None}]
+
+
+TIME, MOMENT, ZONED = pa.time64("ns"), pa.timestamp("ns"), pa.timestamp("ns", "UTC")
+NOON_NS = 43_200_123_456_789
+NANOSECONDS: list[tuple[pa.DataType, list[object], list[object]]] = [
+    (TIME, [NOON_NS, None, 0], ["12:00:00.123456789", None, "00:00:00"]),
+    (pa.list_(TIME), [[NOON_NS, None], None, []], [["12:00:00.123456789", None], None, []]),
+    (pa.large_list(TIME), [[NOON_NS], None, [0, 0]], [["12:00:00.123456789"], None, ["00:00:00"] * 2]),
+    (pa.list_view(TIME), [[NOON_NS], None, [0, 0]], [["12:00:00.123456789"], None, ["00:00:00"] * 2]),
+    (pa.large_list_view(TIME), [[NOON_NS], None, []], [["12:00:00.123456789"], None, []]),
+    (pa.list_(MOMENT), [[1], None, [NOON_NS]], [["1970-01-01T00:00:00.000000001"], None, ["1970-01-01T12:00:00.123456789"]]),
+    (pa.list_(ZONED), [[1], None, [0]], [["1970-01-01T00:00:00.000000001Z"], None, ["1970-01-01T00:00:00Z"]]),
+    (pa.list_(TIME, 2), [[NOON_NS, None], None, [0, 1]], [["12:00:00.123456789", None], None, ["00:00:00", "00:00:00.000000001"]]),
+    (
+        pa.struct([("t", TIME), ("n", pa.int8()), ("usual", pa.time64("us"))]),
+        [{"t": NOON_NS, "n": 1, "usual": 500_000}, None, {"t": None, "n": None, "usual": 0}],
+        [{"t": "12:00:00.123456789", "n": 1, "usual": "00:00:00.500000"}, None, {"t": None, "n": None, "usual": "00:00:00"}],
+    ),
+    (pa.map_(pa.string(), TIME), [[("a", NOON_NS), ("b", None)], None, []], [[["a", "12:00:00.123456789"], ["b", None]], None, []]),
+    (pa.map_(MOMENT, pa.int8()), [[(1, 2)], None, []], [[["1970-01-01T00:00:00.000000001", 2]], None, []]),
+    (
+        pa.list_(pa.struct([("m", pa.map_(pa.string(), pa.list_(TIME, 1)))])),
+        [[{"m": [("a", [NOON_NS])]}, None], None, [{"m": None}]],
+        [[{"m": [["a", ["12:00:00.123456789"]]]}, None], None, [{"m": None}]],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "told"), NANOSECONDS, ids=[str(kind) for kind, _, _ in NANOSECONDS]
+)
+def test_nanoseconds_are_told_wholly_in_every_form_also_nested(
+    kind: pa.DataType, values: list[object], told: list[object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    column = pa.array([*values[::-1], *values], kind)
+    told = [*told[::-1], *told]
+    # Any slice: its rows begin in the midst of the arrays that hold them.
+    for start, count in ((0, 6), (1, 4), (3, 3), (2, 0)):
+        table, expected = pa.table({"c": column.slice(start, count)}), told[start : start + count]
+        assert [row["c"] for row in json.loads(written("json", table))] == expected
+        for form in ("csv", "tsv"):
+            rows = list(csv.reader(io.StringIO(written(form, table).decode()), delimiter=DELIMITERS[form]))
+            # A row whose only value is null is an empty line.
+            assert [plain(row[0]) if row else None for row in rows[1:]] == expected
+        deliver(reader(table, 6), "table", None)
+        shown = "".join(capsys.readouterr().out.split())
+        for value in expected:
+            text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+            assert value is None or text in shown
+
+
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+
+
+def plain(cell: str) -> object:
+    """What a cell of CSV stands for; a time that Arrow wrote itself has all digits of its unit."""
+    return json.loads(cell) if cell[0] in "[{" else cell.removesuffix(".000000000")
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "tsv", "table"])
+def test_nanoseconds_need_no_pandas(form: str) -> None:
+    """In a process of its own: pyarrow looks for pandas but once."""
+    program = f"""
+from blockstore.cli.lean import without_pandas
+without_pandas()
+import pyarrow as pa
+from reader.answer import deliver
+time, moment = pa.scalar({NOON_NS}, pa.time64("ns")), pa.scalar({NOON_NS}, pa.timestamp("ns"))
+answer = pa.table({{"t": pa.array([time]), "a": pa.array([[time]]), "b": pa.array([{{"x": [moment]}}])}})
+deliver(answer.to_reader(), {form!r}, None)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("12:00:00.123456789") == 3

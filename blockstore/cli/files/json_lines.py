@@ -95,6 +95,11 @@ def _batch(lines: list[tuple[int, str]], name: str, schema: pa.Schema) -> pa.Rec
 def _object(line: str, name: str, number: int) -> dict[str, Any]:
     try:
         row = json.loads(line, parse_float=Decimal, object_pairs_hook=_unique)
+    except RecursionError:
+        raise Invalid(
+            f"{name}, line {number}: lists or objects nested too deeply, expected one JSON object a line: "
+            "mend the line; nothing was written"
+        ) from None
     except (ValueError, ArithmeticError) as error:
         found = str(error)
         if isinstance(error, json.JSONDecodeError):
@@ -132,7 +137,11 @@ def _column(field: pa.Field, values: list[Any], lines: list[tuple[int, str]], na
 
 
 def _refuse(name: str, line: int, field: pa.Field, value: Any) -> NoReturn:
-    text = json.dumps(value, default=str)
+    try:
+        text = json.dumps(value, default=str)
+    except RecursionError:
+        # What could just be read may be too deep to be written.
+        text = "lists or objects nested too deeply"
     shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
     raise Invalid(
         f"{name}, line {line}: column {field.name!r} is {shown}, expected {expected(field.type)}: "
@@ -149,7 +158,7 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _value(value: Any, kind: pa.DataType) -> Any:
-    """A JSON value as Python value for Arrow; raises ValueError or TypeError if it is none of ``kind``."""
+    """A JSON value as pa.array takes it for ``kind``; raises ValueError or TypeError if it is none of ``kind``."""
     types = pa.types
     if value is None:
         return None
@@ -170,18 +179,25 @@ def _value(value: Any, kind: pa.DataType) -> Any:
     if types.is_decimal(kind):
         return exactly(kind)(decimal(value) if isinstance(value, str) else Decimal(_number(value)))
     if types.is_temporal(kind):
-        return converted(pa.array([_expect(value, str)]), kind)[0].as_py()
+        # Left to Arrow: Python's own times end at microseconds.
+        return converted(pa.array([_expect(value, str)]), kind)[0]
     if types.is_struct(kind):
         fields = {field.name: field.type for field in kind.fields}
         if set(_expect(value, dict)) - set(fields):
             raise ValueError("an unknown key")
         return {key: _value(value.get(key), own) for key, own in fields.items()}
     if types.is_map(kind):
-        items = value.items() if isinstance(value, dict) else _expect(value, list)
+        items = value.items() if isinstance(value, dict) else map(_pair, _expect(value, list))
         return [(_value(key, kind.key_type), _value(item, kind.item_type)) for key, item in items]
     if types.is_list(kind) or types.is_fixed_size_list(kind):
         return [_value(item, kind.value_type) for item in _expect(value, list)]
     raise ValueError(f"JSON cannot hold {kind}")
+
+
+def _pair(value: Any) -> tuple[Any, Any]:
+    """A key and its item. Only a list is one: a text or an object of two would unpack as well."""
+    key, item = _expect(value, list)
+    return key, item
 
 
 def _expect(value: Any, kind: type) -> Any:
