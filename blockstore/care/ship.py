@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from blockstore.bucket.api import Bucket
+from blockstore.care.adopted import adopted_name
 from blockstore.care.finished import FinishedBlocks
 from blockstore.care.joining import Joining
 from blockstore.care.shipped import Looked, look_at_lines
@@ -349,8 +350,7 @@ class Shipper:
 
     def _was_adopted(self, ulid: str, state: State | None) -> bool:
         """Whether a person has let a late block in: its mark names the write that its rows are, and the table has that."""
-        mark = examine(self._bucket, list_directory(self._bucket, ulid)).mark
-        name = None if mark is None or not mark.details.startswith("adopted: ") else mark.superseded_by
+        name = adopted_name(examine(self._bucket, list_directory(self._bucket, ulid)).mark)
         return state is not None and name is not None and bool(state.accounted.held([name]))
 
     def _take_away(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from blockstore.care.adopted import ADOPTED, adopted_name
 from blockstore.care.repair.copies import GoodFiles
 from blockstore.care.repair.target import Target
 from blockstore.care.repair.writing import PRODUCER
@@ -22,14 +23,12 @@ from blockstore.errors import Conflict, Corrupt, ObjectMissing
 from blockstore.format.block import BlockMeta
 from blockstore.format.marks import DeletionMark, MarkReason, NoCompactReason, decode_no_compact_mark
 from blockstore.format.schema import cast_batch, deserialize
-from blockstore.lifecycle.mark import place_deletion, place_no_compact
+from blockstore.lifecycle.mark import place_deletion, place_no_compact, withdraw_no_compact
 from blockstore.names import no_compact_mark_key
 from blockstore.operations.append import AppendedBlock
 from blockstore.operations.writer import WriteOptions, Writer
 
 __all__ = ["adopt"]
-
-_DETAILS = "adopted: its rows are those of block "
 
 
 def adopt(target: Target, files: GoodFiles) -> AppendedBlock:
@@ -62,18 +61,18 @@ def _new_name(target: Target, old: BlockMeta, accounted: frozenset[str]) -> str:
     name = _adopted_as(target, ulid)
     if name is None and _mark(target, ulid) is None:
         wanted = _adopted_copy(target, old, accounted) or target.world.ids.ulid()
-        place_no_compact(target.bucket, target.world, ulid, NoCompactReason.MANUAL, f"{_DETAILS}{wanted}")
+        place_no_compact(target.bucket, target.world, ulid, NoCompactReason.MANUAL, f"{ADOPTED}{wanted}")
         name = _adopted_as(target, ulid)
     if name is None:
         mark = _mark(target, ulid)
-        what = (
-            "kept from merges by a mark of another"
-            if mark is None
-            else f"marked for deletion ({mark.reason}: {mark.details})"
-        )
+        if mark is None:
+            kind, what = "--no-compact", "kept from merges by a mark that says nothing of an adoption"
+        else:
+            kind = "--deletion"
+            what = f"marked for deletion ({mark.reason}: {mark.details}), so its rows are on their way out"
         raise Conflict(
-            f"block {ulid} is {what}, so its rows are on their way out: withdraw the mark first "
-            f"(blockstore mark {target.bucket.url} {ulid} --deletion --remove), then adopt it"
+            f"block {ulid} is {what}: withdraw the mark first "
+            f"(blockstore mark {target.bucket.url} {ulid} {kind} --remove), then adopt it"
         )
     return name
 
@@ -104,19 +103,21 @@ def _adopted_as(target: Target, ulid: str) -> str | None:
     """The name that the block's rows have, or are to have, as a write of their own."""
     mark = _mark(target, ulid)
     if mark is not None:
-        return mark.superseded_by if mark.details.startswith(_DETAILS) else None
+        return adopted_name(mark)
     try:
         data = target.bucket.get(no_compact_mark_key(ulid)).data
         details = decode_no_compact_mark(data, ulid=ulid).details
     except (ObjectMissing, Corrupt):
         return None
-    return details.removeprefix(_DETAILS) if details.startswith(_DETAILS) else None
+    return details.removeprefix(ADOPTED) if details.startswith(ADOPTED) else None
 
 
 def _mark_adopted(target: Target, ulid: str, name: str) -> None:
+    """From now on the deletion mark alone remembers the name: who withdraws it may adopt the block anew."""
     place_deletion(
-        target.bucket, target.world, ulid, MarkReason.MANUAL, f"{_DETAILS}{name}", superseded_by=name
+        target.bucket, target.world, ulid, MarkReason.MANUAL, f"{ADOPTED}{name}", superseded_by=name
     )
+    withdraw_no_compact(target.bucket, ulid)
 
 
 def _mark(target: Target, ulid: str) -> DeletionMark | None:

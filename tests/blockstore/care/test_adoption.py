@@ -10,6 +10,7 @@ from blockstore.care.build import build_block
 from blockstore.care.ship import Shipper
 from blockstore.errors import Unavailable
 from blockstore.index.epochs import COMPACTOR, claim
+from blockstore.lifecycle.mark import withdraw_deletion
 from compactor.clean import Cleaner
 from tests.blockstore.care.scene import rows, rows_of, worn
 from tests.blockstore.care.test_repair import ALL, late, repair
@@ -44,6 +45,23 @@ def test_an_adoption_that_ended_midway_costs_no_row() -> None:
         made.world.clock.sleep(12 * 3600)
         table = made.open()
         Cleaner(table, claim(table.log, made.world, COMPACTOR)).run()
+    repair(made, adopt=(ulid,))
+    assert made.found() == ALL + rows_of("late")
+
+
+def test_an_adoption_that_was_reverted_can_be_made_anew() -> None:
+    made = worn()
+    ulid = late(made)
+    (done,) = repair(made, adopt=(ulid,))
+    assert not done.failed
+    (adopted,) = (
+        block
+        for block in made.open().log.state.blocks
+        if block.meta.rows == len(rows_of("late")) and block.version == made.open().log.state.version
+    )
+    made.open().revert(adopted.ulid)
+    assert made.found() == ALL
+    withdraw_deletion(made.bucket, ulid)
     repair(made, adopt=(ulid,))
     assert made.found() == ALL + rows_of("late")
 
