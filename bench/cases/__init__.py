@@ -14,6 +14,7 @@ from bench.cases.poll import POLL
 from bench.cases.poll_million import POLL_MILLION
 from bench.cases.query import COUNT, GROUP_BY, POINT
 from bench.cases.query_blocks import QUERY_CASES
+from bench.cases.query_s3 import S3_CASES
 from bench.cases.spark_append import SPARK_APPEND
 from bench.cases.spark_read import SPARK_READ
 from bench.cases.sync import SYNC
@@ -34,6 +35,7 @@ CASES = {
         GROUP_BY,
         COUNT,
         *QUERY_CASES,
+        *S3_CASES,
         MERGE_WIDE,
         MERGE_SMALL,
         MERGE_10GB,

@@ -11,7 +11,7 @@ import pyarrow as pa
 from bench.peers.api import Handle, Peer
 from bench.peers.floor import FloorHandle
 
-__all__ = ["CONTESTANTS", "DuckDB"]
+__all__ = ["CONTESTANTS", "DuckDB", "DuckHandle"]
 
 
 class DuckHandle(FloorHandle):

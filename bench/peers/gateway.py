@@ -8,20 +8,27 @@ from pathlib import Path
 import pyarrow as pa
 
 from bench.peers.api import Handle, Peer, Unsupported
+from reader.cache import ChunkCache
 from reader.query import Budget, Capacity, Engine
 from reader.tables import Tables
 
-__all__ = ["CONTESTANTS"]
+__all__ = ["CONTESTANTS", "GatewayHandle"]
 
 _BUDGET = Budget(seconds=60.0)
 _CAPACITY = Capacity(queries=1, memory_bytes=4 << 30, spill_bytes=8 << 30)
 
 
 class GatewayHandle(Handle):
-    def __init__(self, directory: Path) -> None:
-        self._tables = Tables([str(directory / "table")])
-        self._tables.poll_now()
-        self._engine = Engine(self._tables, capacity=_CAPACITY, isolated=True)
+    """The table at ``url``, which is called ``table``."""
+
+    def __init__(self, url: str, *, cache: ChunkCache | None = None) -> None:
+        tables = Tables([url])
+        tables.poll_now()
+        self._engine = Engine(tables, cache=cache, capacity=_CAPACITY, isolated=True)
+
+    def ready(self) -> None:
+        """Have the process that answers queries run."""
+        self._query("SELECT 1")
 
     def count(self) -> int:
         return int(self._query('SELECT count(*) AS n FROM "table"')["n"][0].as_py())
@@ -53,7 +60,7 @@ class Gateway(Peer):
         raise Unsupported("the gateway's engine reads only; it borrows the files of ours")
 
     def open(self, directory: Path) -> Handle:
-        return GatewayHandle(directory)
+        return GatewayHandle(str(directory / "table"))
 
 
 CONTESTANTS = (Gateway(),)

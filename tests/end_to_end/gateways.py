@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import httpx
 
 from blockstore.world import World
 
-_SERVING = re.compile(r"serving .* at (http://\S+)")
+_SERVING = re.compile(r"serving .* at (https?://\S+)")
 
 
 class GatewayProcess:
@@ -46,7 +47,12 @@ class GatewayProcess:
                 words, env={**os.environ, **quick, **environment}, stdout=out, stderr=subprocess.STDOUT
             )
         self.url = self._wait_for_url()
-        self.http = httpx.Client(base_url=self.url, timeout=120)
+        trusted = environment.get("BLOCKSTORE_HTTP_TLS_CERT")
+        if trusted is not None:
+            # What the certificate is for; the process says the address that it listens at.
+            self.url = self.url.replace("127.0.0.1", "localhost")
+        verify = True if trusted is None else ssl.create_default_context(cafile=trusted)
+        self.http = httpx.Client(base_url=self.url, timeout=120, verify=verify)
 
     def kill(self) -> None:
         """SIGKILL: nothing of it runs any more, and nothing was tidied up."""

@@ -8,11 +8,13 @@ import pyarrow as pa
 import pytest
 
 import blockstore as bs
+from blockstore.errors import BlockstoreError, Unavailable
 from blockstore.world import World
 from tests.end_to_end.gateway_killing import SCHEMA, run
 from tests.end_to_end.gateway_large import run as large
 from tests.end_to_end.gateway_load import run as load
 from tests.end_to_end.gateways import GatewayProcess
+from tests.support.certificates import certificate
 
 pytestmark = pytest.mark.alone
 
@@ -41,6 +43,28 @@ def test_a_block_appended_by_another_process_is_answered_within_a_poll(tmp_path:
                 world.clock.sleep(0.05)
             assert answer.json() == [{"c": number}]
             assert f'"t":{version}' in answer.headers["x-blockstore-versions"]
+        assert gateway.end() == 0
+
+
+def test_over_https_a_client_that_trusts_the_certificate_is_answered_and_no_other(tmp_path: Path) -> None:
+    bs.create(f"{tmp_path}/lake/t?durable=false", schema=SCHEMA, time_column="time")
+    cert, key = certificate(tmp_path)
+    https = {"BLOCKSTORE_HTTP_TLS_CERT": str(cert), "BLOCKSTORE_HTTP_TLS_KEY": str(key)}
+    file = tmp_path / "rows.csv"
+    file.write_text("time,upload,n\n2026-01-01T00:00:00Z,1,1\n2026-01-01T00:00:01Z,1,2\n")
+    with GatewayProcess(f"{tmp_path}/lake", tmp_path, "gateway", **https) as gateway:
+        assert gateway.url.startswith("https://")
+        with bs.Client(gateway.url, verify=str(cert)) as client:
+            assert client.upload("t", file).wait().told["written"]["rows"] == 2
+            assert client.sql("select sum(n) as s from t", version=2).to_arrow()["s"].to_pylist() == [3]
+        with (
+            bs.Client(gateway.url) as stranger,
+            pytest.raises(Unavailable, match="CERTIFICATE_VERIFY_FAILED"),
+        ):
+            stranger.sql("select 1").to_arrow()
+        plain = gateway.url.replace("https://", "http://")
+        with bs.Client(plain) as careless, pytest.raises(BlockstoreError):
+            careless.sql("select 1").to_arrow()
         assert gateway.end() == 0
 
 

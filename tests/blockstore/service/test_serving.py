@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import ssl
 import threading
 from pathlib import Path
@@ -19,6 +18,7 @@ from blockstore.service.config import ConfigFile, Section
 from blockstore.service.listening import Listening, http_keys, listening
 from blockstore.service.serving import Health, SecurityHeaders, Server, health_routes
 from tests.support.asking import HERE, asking
+from tests.support.certificates import certificate
 
 HTTP = Section(name="http", sentence="Where.", build=listening, keys=http_keys("127.0.0.1:1"))
 FILE = ConfigFile(name="f.toml", about="A file.", sections=(HTTP,))
@@ -112,36 +112,6 @@ def test_an_empty_address_serves_nothing() -> None:
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match="expected an address and a port"):
         FILE.load(None, {"BLOCKSTORE_HTTP_LISTEN": text})
-
-
-def certificate(tmp_path: Path) -> tuple[Path, Path]:
-    """A self-signed certificate for this machine."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    cert_path, key_path = tmp_path / "cert.pem", tmp_path / "key.pem"
-    cert_path.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    key_path.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-    )
-    return cert_path, key_path
 
 
 def test_with_a_certificate_it_speaks_tls(tmp_path: Path) -> None:
