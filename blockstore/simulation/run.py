@@ -29,7 +29,9 @@ from blockstore.simulation.violation import Violation
 __all__ = ["Outcome", "run"]
 
 _PATIENCE = 4_000
-"""So many steps may pass until everybody has finished."""
+"""So many steps may pass until everybody has finished,"""
+_LOOKS = 20
+"""and so many more for each object in the bucket: everybody rests until those who tend the table have looked at them all."""
 _ROUNDS = 60
 """So many rounds of cleaning, three hours apart, must be enough."""
 
@@ -126,17 +128,23 @@ def _play(stage: Stage, processes: Sequence[Process], steps: int) -> None:
     scheduler.run(lambda: scheduler.steps >= steps)
     _peace(stage, processes)
     others = [process for process in processes if not process.role.tends]
-    limit = scheduler.steps + _PATIENCE
+    patience = _patience(stage)
+    limit = scheduler.steps + patience
     scheduler.run(lambda: scheduler.steps >= limit or all(process.has_ended for process in others))
     _check(stage)
     late = [process.name for process in others if not process.has_ended]
     if late:
-        raise Violation(f"{', '.join(late)} did not finish within {_PATIENCE} steps without faults")
+        raise Violation(f"{', '.join(late)} did not finish within {patience} steps without faults")
     while scheduler.on_their_way:
         scheduler.pass_time(HOUR_MS)
     _tidy(stage, [process for process in processes if process.role.tends])
     check_end(stage)
     strike(stage)
+
+
+def _patience(stage: Stage) -> int:
+    """How many steps without faults must be enough for everybody."""
+    return _PATIENCE + _LOOKS * sum(1 for _ in stage.store.list(""))
 
 
 def _peace(stage: Stage, processes: Sequence[Process]) -> None:
@@ -158,7 +166,7 @@ def _tidy(stage: Stage, tenders: Sequence[Process]) -> None:
         if not left:
             return
         done = {process.name: process.passes for process in tenders}
-        limit = scheduler.steps + _PATIENCE
+        limit = scheduler.steps + _patience(stage)
         scheduler.run(
             lambda done=done, limit=limit: (  # type: ignore[misc]
                 scheduler.steps >= limit or all(process.passes > done[process.name] for process in tenders)
