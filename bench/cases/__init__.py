@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from bench.case import Case
 from bench.cases.append import AGING, APPEND
 from bench.cases.append16 import APPEND16
+from bench.cases.clients import CLIENTS
 from bench.cases.merge import MERGE_10GB, MERGE_SMALL, MERGE_WIDE
 from bench.cases.merge_spark import MERGE_SPARK
 from bench.cases.open import OPEN_CASES
@@ -36,6 +37,7 @@ CASES = {
         COUNT,
         *QUERY_CASES,
         *S3_CASES,
+        CLIENTS,
         MERGE_WIDE,
         MERGE_SMALL,
         MERGE_10GB,

@@ -81,6 +81,15 @@ class Told:
             ("state",),
             (((str(state),), sum(view.state is state for view in views)) for state in TableState),
         )
+        yield gauge(
+            "blockstore_ready",
+            "Whether queries are answered: 1 or 0.",
+            (),
+            [((), not gateway.ready().reasons)],
+        )
+        asked = gateway.engine.counts
+        yield total("blockstore_queries", "Queries asked.", (), [((), asked.queries)])
+        yield total("blockstore_query_failures", "Queries that failed.", (), [((), asked.failed)])
         yield gauge("blockstore_queries_running", "Queries that run.", (), [((), gateway.engine.running())])
         yield gauge("blockstore_queries_waiting", "Queries that wait.", (), [((), gateway.engine.waiting())])
         polls = gateway.tables.counts
@@ -93,9 +102,25 @@ class Told:
             (),
             [((), 0 if jobs is None else jobs.runner.running)],
         )
+        yield from self._of_cache()
+
+    def _of_cache(self) -> Iterable[Metric]:
+        cache, counts = self._gateway.cache, self._gateway.cache.counts
         yield gauge(
-            "blockstore_cache_used_bytes",
-            "What cached chunks take on disk.",
-            (),
-            [((), gateway.cache.bytes_used())],
+            "blockstore_cache_used_bytes", "What cached chunks take on disk.", (), [((), cache.bytes_used())]
+        )
+        yield total(
+            "blockstore_cache_chunks",
+            "Chunks of remote stores that queries asked for: found in the cache, or fetched.",
+            ("result",),
+            [(("hit",), counts.hits), (("miss",), counts.misses)],
+        )
+        yield total(
+            "blockstore_cache_bytes",
+            "Bytes of the chunks that queries asked for, and those of them that were fetched.",
+            ("what",),
+            [(("asked",), counts.bytes_served), (("fetched",), counts.bytes_fetched)],
+        )
+        yield total(
+            "blockstore_cache_evicted", "Chunks that made room for others.", (), [((), counts.evicted)]
         )
