@@ -15,8 +15,10 @@ from functools import cached_property
 
 import immutables
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from blockstore.index.derived import Arrays, Derived, Make, Mask
 from blockstore.index.rows import LiveBlock, Rows
 from blockstore.index.ulids import UlidArray, unique
 
@@ -52,6 +54,16 @@ class _View:
         """The blocks of the overlay, sorted."""
         held = [block for block in self.overlay.values() if block is not None]
         return sorted(held, key=lambda block: block.ulid)
+
+    @cached_property
+    def derived(self) -> Derived:
+        """What others made of ``new``."""
+        return Derived(len(self.new), lambda places: [self.new[place] for place in places])
+
+    @cached_property
+    def slots(self) -> npt.NDArray[np.int64]:
+        """Where each row of ``table`` lies."""
+        return np.asarray(self.table[_SLOT].to_numpy())
 
     @cached_property
     def table(self) -> pa.Table:
@@ -152,6 +164,21 @@ class Blocks:
     def table(self) -> pa.Table:
         """The columns of ``rows.FRAME``, one row a block, sorted by ULID: what plans and pruning scan."""
         return self._view.table.drop_columns([_SLOT])
+
+    def derived(self, name: str, of: object, make: Make, rows: Mask) -> Arrays:
+        """What ``make`` answers, in the order of ``table()``; meaningful for ``rows``. Kept under ``name`` with all blocks that
+        stay, as long as ``of`` is the same object."""
+        view = self._view
+        if not view.overlay:
+            return view.base.derived.arrays(name, of, make, rows)
+        slots = view.slots
+        stored, added = np.zeros(len(view.base), dtype=bool), np.zeros(len(view.new), dtype=bool)
+        stored[slots[rows & (slots >= 0)]] = True
+        added[-1 - slots[rows & (slots < 0)]] = True
+        old = view.base.derived.arrays(name, of, make, stored)
+        new = view.derived.arrays(name, of, make, added)
+        places = np.where(slots >= 0, slots, len(view.base) - 1 - slots)
+        return tuple(np.concatenate(both)[places] for both in zip(old, new, strict=True))
 
     def take(self, indices: Iterable[int]) -> list[LiveBlock]:
         """The blocks at these rows of ``table()``, in this order."""

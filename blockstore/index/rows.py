@@ -25,6 +25,7 @@ from blockstore.errors import Corrupt
 from blockstore.format.block import BlockMeta, StreamKey
 from blockstore.format.meta import from_dict, to_dict
 from blockstore.index import ulids
+from blockstore.index.derived import Derived
 from blockstore.index.ulids import UlidArray
 
 __all__ = ["BULK", "FRAME", "Bulk", "LiveBlock", "MemoryBulk", "Rows", "visible_rows"]
@@ -129,6 +130,7 @@ class Rows:
         self._bulk = bulk
         self._made: dict[int, LiveBlock] = {}
         """Blocks made lately, by row: one plan after the other asks for the same ones. Replaced, never changed."""
+        self.derived = Derived(len(self), self._make)
 
     @classmethod
     def of(cls, blocks: Iterable[LiveBlock]) -> Rows:

@@ -152,7 +152,7 @@ class Hull:
 
 
 def hull(node: Node, name: str) -> Hull:
-    """The range of values of the column ``name`` that rows for which the tree is true can have."""
+    """The range of values of the column ``name`` that rows for which the tree is true can have; NaN counts as infinity."""
     if isinstance(node, And):
         found = Hull()
         for part in node.parts:

@@ -1,4 +1,4 @@
-"""The blocks of a snapshot that can hold rows of a scan: by time range and labels, over columns.
+"""The blocks of a snapshot that can hold rows of a scan: by time range, labels and statistics, over columns.
 
 Rules:
 - A block's rows lie in [min_time, max_time), milliseconds of the time column rounded down. The test is exact: a block
@@ -23,6 +23,7 @@ from blockstore.format.block import BlockMeta
 from blockstore.predicate import Predicate
 from blockstore.predicate.nodes import Column
 from blockstore.predicate.prune import Bounds
+from blockstore.scan.sieve import sieve
 from blockstore.scan.snapshot import Snapshot
 
 __all__ = ["Candidate", "Candidates", "candidates", "streams_of"]
@@ -54,6 +55,8 @@ class Candidates:
     by_labels: int
     excepted: int
     """Blocks all of whose sources the snapshot hides."""
+    chunks_by_statistics: int
+    """Chunks of the blocks that went because of what their statistics say."""
 
 
 def streams_of(snapshot: Snapshot) -> list[Mapping[str, str]]:
@@ -69,7 +72,7 @@ def candidates(snapshot: Snapshot, predicate: Predicate, labels: tuple[str, ...]
     frame = snapshot.blocks.table()
     in_time = _in_time(frame, time_ms)
     in_stream = _in_stream(frame, predicate, labels)
-    wanted = in_time & in_stream
+    sieved = sieve(snapshot, predicate, in_time & in_stream)
     live = [
         Candidate(
             meta=block.meta,
@@ -77,7 +80,7 @@ def candidates(snapshot: Snapshot, predicate: Predicate, labels: tuple[str, ...]
             version=block.version,
             first_row_id=block.first_row_id,
         )
-        for block in snapshot.blocks.take(np.flatnonzero(wanted).tolist())
+        for block in snapshot.blocks.take(np.flatnonzero(sieved.may).tolist())
     ]
     blocks = [
         block for block in live if block.excepted is None or len(block.excepted) < len(block.meta.sources)
@@ -89,6 +92,7 @@ def candidates(snapshot: Snapshot, predicate: Predicate, labels: tuple[str, ...]
         by_time=int(np.count_nonzero(~in_time)) + len(snapshot.listed) - len(listed),
         by_labels=int(np.count_nonzero(in_time & ~in_stream)),
         excepted=len(live) - len(blocks),
+        chunks_by_statistics=sieved.chunks,
     )
 
 

@@ -2,8 +2,8 @@
 
 Rules:
 - No chunk is left out that holds a row of the scan: what is not known prunes nothing.
-- Pruning goes from cheap to dear: blocks by time range and labels (``candidates.py``), then the chunks of those that
-  stay by their statistics.
+- Pruning goes from cheap to dear: blocks by time range, labels and the ranges of their columns (``candidates.py``), then
+  the chunks of those that stay by their statistics.
 - Chunks come in the order of (block, position in ``files``); the positions of rows count over them.
 """
 
@@ -44,7 +44,7 @@ class Pruned:
     blocks_by_labels: int
     blocks_excepted: int
     chunks: int
-    """All chunks of the blocks that stayed."""
+    """All chunks of the blocks that time and labels left."""
     chunks_by_statistics: int
 
 
@@ -125,7 +125,7 @@ def plan_scan(
     found = candidates(snapshot, predicate, offered.labels)
     schemas = Schemas(snapshot.definition)
     judge = _Judge(predicate=predicate, columns=offered, schemas=schemas)
-    all_chunks = sum(len(block.meta.chunks) for block in found.blocks)
+    all_chunks = found.chunks_by_statistics + sum(len(block.meta.chunks) for block in found.blocks)
     kept = tuple(chunk for block in found.blocks for chunk in judge.chunks(block))
     return ScanPlan(
         chunks=kept,
