@@ -184,6 +184,7 @@ class Merging:
         moved = []
 
         def watch(result: JobResult) -> None:
+            self.watched.moved()
             self.ledger.ended(self.name, finished_job(running.pop(result.job), result))
             moved.append(self._learned(result))
 

@@ -40,6 +40,10 @@ class Watched(Wrapper):
             self._written = 0
             self._moved_s = self._clock.monotonic_s()
 
+    def moved(self) -> None:
+        """A merge ended that is done elsewhere: its bytes were not seen here."""
+        self._moved_s = self._clock.monotonic_s()
+
     @property
     def written(self) -> int:
         """Bytes of chunks written since ``restart``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from blockstore.errors import Invalid
 
@@ -19,13 +20,28 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     if column.type.equals(field.type, check_metadata=True):
         return column
     try:
-        return column.cast(field.type)
+        cast = column.cast(field.type)
     except pa.ArrowInvalid as error:
         what = "nanoseconds" if _finer(column.type, field.type) else "values"
-        raise Invalid(
-            f"column {field.name!r} of type {column.type} holds {what} that Spark's {field.type} cannot: read the "
-            f"other columns with option('columns', 'a,b,…') ({error})."
-        ) from None
+        raise _lossy(column, field, what, f" ({error})") from None
+    # Arrow rounds a double to a float, and makes infinity of one that is too large, without a word.
+    if pa.types.is_float64(column.type) and pa.types.is_float32(field.type) and not _same(column, cast):
+        raise _lossy(column, field, "values")
+    return cast
+
+
+def _lossy(column: pa.Array, field: pa.Field, what: str, cause: str = "") -> Invalid:
+    return Invalid(
+        f"column {field.name!r} of type {column.type} holds {what} that Spark's {field.type} cannot: if this is a stream, and the "
+        "column was widened since it began, start the query again; else read the other columns with "
+        f"option('columns', 'a,b,…'){cause}."
+    )
+
+
+def _same(column: pa.Array, cast: pa.Array) -> bool:
+    """Whether every number is what it was; NaN is NaN."""
+    same = pc.or_(pc.equal(cast.cast(column.type), column), pc.is_nan(column))
+    return pc.all(same).as_py() is not False
 
 
 def _finer(found: pa.DataType, expected: pa.DataType) -> bool:

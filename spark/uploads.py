@@ -36,6 +36,8 @@ class UploadsBeside(Wrapper):
         self._ended = False
         self._failure: BaseException | None = None
         self._thread: threading.Thread | None = None
+        self._unsent: list[ObjectWriter] = []
+        """The objects that were begun and are not whole in the bucket."""
 
     def put(self, key: str, data: bytes) -> str:
         """Send a whole object; its ETag is not known yet."""
@@ -43,7 +45,9 @@ class UploadsBeside(Wrapper):
         return ""
 
     def writer(self, key: str) -> ObjectWriter:
-        return _Beside(self, self.inner.writer(key))
+        inner = self.inner.writer(key)
+        self._unsent.append(inner)
+        return _Beside(self, inner)
 
     def settle(self) -> None:
         """Wait until everything is in the bucket. Raises what a put would raise."""
@@ -62,6 +66,13 @@ class UploadsBeside(Wrapper):
             self._ended = True
             self._turn.notify_all()
         self._join()
+        while self._unsent:
+            self._unsent.pop().abort()  # a multipart upload that nobody ends is kept, unseen, and paid for
+
+    def whole(self, inner: ObjectWriter) -> None:
+        """Close an object, by the thread that sends."""
+        inner.close()
+        self._unsent.remove(inner)
 
     def later(self, size: int, step: Callable[[], object]) -> None:
         """Do a step of an upload after all that were asked for before it. Raises what went wrong in one of those."""
@@ -124,10 +135,9 @@ class _Beside:
         return len(piece)
 
     def close(self) -> None:
-        self._uploads.later(0, self._inner.close)
+        self._uploads.later(0, lambda: self._uploads.whole(self._inner))
 
     def abort(self) -> None:
         if not self._aborted:
             self._aborted = True
-            self._uploads.drop()
-            self._inner.abort()
+            self._uploads.drop()  # aborts this one too

@@ -12,12 +12,13 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from blockstore.bucket.api import Bucket
-from blockstore.errors import BlockstoreError
+from blockstore.errors import BlockstoreError, Unavailable
 from blockstore.world import World
 from spark.merging.parts import MergePieces, Task
 from spark.merging.work import ANSWERS, Failure, Job, merging_task
@@ -49,6 +50,8 @@ class SparkMergeEngine:
     pieces: MergePieces
     session: Any = field(default=None, repr=False)
     piece_bytes: int | None = None
+    _own: bool = field(default=False, repr=False)
+    """Whether the session was found or started here, and not given."""
 
     def merge(self, bucket: Bucket, world: World, task: Any, options: Any) -> Any:
         """One merge. Raises what ended it."""
@@ -75,7 +78,15 @@ class SparkMergeEngine:
         self, session: Any, job: Job, wholes: Sequence[_Whole]
     ) -> Generator[tuple[int, Any], None, list[_Whole]]:
         """The answers of one round; returns the merges whose pieces did not make a whole."""
-        answers = iter(_run(session, job, [piece for whole in wholes for piece in whole.pieces]))
+        try:
+            answers = iter(_run(session, job, [piece for whole in wholes for piece in whole.pieces]))
+        except Exception as error:  # noqa: BLE001 - whatever Spark gave up on: a worker that dies each time, no memory, no disk
+            if len(wholes) == 1:
+                yield wholes[0].place, _given_up(wholes[0].task, error)
+                return []
+            half = len(wholes) // 2
+            first = yield from self._done(session, job, wholes[:half])
+            return first + (yield from self._done(session, job, wholes[half:]))
         unfit = []
         for whole in wholes:
             parts = [next(answers) for _ in whole.pieces]
@@ -97,7 +108,12 @@ class SparkMergeEngine:
         return _Whole(place=place, task=task, pieces=pieces)
 
     def _started(self) -> Any:
+        if self._own and _is_stopped(self.session):
+            # The cluster ended the application under a compactor that goes on.
+            self.session.stop()
+            self.session = None
         if self.session is None:
+            self._own = True
             from pyspark.sql import SparkSession
 
             self.session = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
@@ -112,6 +128,25 @@ class SparkMergeEngine:
     def _round(self, session: Any) -> int:
         context = getattr(session, "_sc", None)
         return _ROUND if context is None else max(_ROUND, _ROUND_A_CORE * int(context.defaultParallelism))
+
+
+def _is_stopped(session: Any) -> bool:
+    java = getattr(getattr(session, "_sc", None), "_jsc", None)
+    return session is not None and java is not None and bool(java.sc().isStopped())
+
+
+def _given_up(task: Task, error: Exception) -> Unavailable:
+    """What a merge is answered whose tasks failed until Spark gave up."""
+    lines = [line.strip() for line in str(error).splitlines()] or [""]
+    said = next(
+        (line for line in reversed(lines) if re.match(r"(Caused by: )?[\w.]+(Error|Exception): ", line)),
+        lines[0],
+    )
+    return Unavailable(
+        f"the merge of {len(task.inputs)} blocks, first {task.inputs[0].meta.ulid}, failed on Spark until it gave up "
+        f"({type(error).__name__}: {said[:300]}): look at the executors' logs; give workers more memory "
+        "(spark.executor.memoryOverhead) or disk (work_dir), or lower memory in the configuration"
+    )
 
 
 def _run(session: Any, job: Job, tasks: Sequence[Any]) -> list[Any]:

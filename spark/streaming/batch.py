@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from blockstore.errors import Conflict, Invalid, NotFound
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
 __all__ = ["check_not_set_back", "commit_batch", "foreach_batch", "stream_job"]
 
 _QUERY = "sql.streaming.queryId"
+_RUN = "spark.jobGroup.id"
+"""What Spark calls the jobs of one run of a query."""
+
+_written: dict[tuple[str, str, str], tuple[int, object]] = {}
+"""The batch that was written last and the function that did, by run, URL and name of the stream."""
+
 _log = logging.getLogger("blockstore.spark")
 
 
@@ -91,6 +98,8 @@ def foreach_batch(
 
     def write(batch: DataFrame, number: int) -> None:
         job = stream_job(stream or _query(batch), number)
+        alone = _Alone(_run(batch), target, job, write)
+        alone.check()
         _in_order(
             target,
             job,
@@ -107,8 +116,45 @@ def foreach_batch(
                 tune=tune,
             ),
         )
+        alone.done()
 
     return write
+
+
+@dataclass(frozen=True, slots=True)
+class _Alone:
+    """One function's turn at a batch. A second function that writes the same stream to the same table in one run would be told
+    that its batch was committed before, and its rows would be lost."""
+
+    run: str | None
+    url: str
+    job: Job
+    function: object
+
+    def check(self) -> None:
+        """Raise Invalid if another function has written this batch in this run."""
+        number, function = _written.get(self._key, (-1, None))
+        if self.run is not None and number == self.job.batch and function is not self.function:
+            raise Invalid(
+                f"two functions of foreach_batch write {self.job.app!r} to {self.url} in one query, and the rows of the second "
+                "would be taken for done: write each batch once, or give the second one a name of its own, "
+                "foreach_batch(url, stream='…')"
+            )
+
+    def done(self) -> None:
+        """The batch is written."""
+        if self.run is not None:
+            _written[self._key] = self.job.batch, self.function
+
+    @property
+    def _key(self) -> tuple[str, str, str]:
+        return self.run or "", self.url, self.job.app
+
+
+def _run(batch: DataFrame) -> str | None:
+    """The run of the query that a batch is of; None where Spark does not say."""
+    context = getattr(getattr(batch, "sparkSession", None), "_sc", None)
+    return None if context is None else context.getLocalProperty(_RUN)
 
 
 def _query(batch: DataFrame) -> str:

@@ -50,7 +50,7 @@ class News:
 
 def news_of(entry: Entry) -> News:
     """What the entry brings."""
-    if entry.operation in _SILENT:
+    if entry.operation in _SILENT and not _is_correction(entry):
         added: list[AddedBlock] = []
         changes = False
     else:
@@ -64,6 +64,11 @@ def news_of(entry: Entry) -> News:
         blocks=tuple(_live(entry, block) for block in added),
         changes=changes,
     )
+
+
+def _is_correction(entry: Entry) -> bool:
+    """Whether an ``expire`` is a person's, who takes a block out (``mark --deletion``), and not retention's."""
+    return entry.operation == Operation.EXPIRE and entry.parameters.get("reason") != "retention"
 
 
 def _is_new(block: AddedBlock) -> bool:

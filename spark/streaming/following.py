@@ -7,7 +7,7 @@
   planned can be read, also where a merge has replaced it since; and where the versions were collected before the
   stream came to them the answer is VersionExpired, which says how to go on.
 - A position whose version has another commit than it had belongs to a table that is no more: Conflict. That is looked
-  at for every batch that brings something; a stream that waits looks once.
+  at for every batch that brings something, and by a stream that waits once a minute.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from blockstore.clock import Clock
 from blockstore.errors import Conflict, NotFound, VersionExpired
 from blockstore.index.blocks import LiveBlock
+from blockstore.index.entry import Operation
 from blockstore.index.log import Log
 from spark.streaming.entries import News, news_of
 from spark.streaming.options import Start, StreamStart
@@ -35,6 +37,9 @@ class Limit:
 
 NO_LIMIT = Limit()
 
+_LOOK_S = 60.0
+"""How often a stream that waits looks whether its table was made anew: one small request."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
@@ -48,9 +53,12 @@ class Window:
 class Follower:
     """Reads the history of one table for one stream."""
 
-    def __init__(self, log: Log, *, ignores_removal: bool = False) -> None:
+    def __init__(self, log: Log, *, ignores_removal: bool = False, clock: Clock | None = None) -> None:
+        """With a ``clock`` a stream that waits looks once a minute whether its table is still the same."""
         self._log = log
         self._ignores = ignores_removal
+        self._clock = clock
+        self._looked_s = 0.0
         self._known: Position | None = None
         """The position that was found to be of this table's history last. Good for as long as nothing is new: what comes
         next may be of a table that was made anew meanwhile."""
@@ -63,8 +71,7 @@ class Follower:
         if start.kind is Start.SNAPSHOT:
             return replace(self._at(latest), snapshot=True)
         if start.kind is Start.EARLIEST:
-            oldest = next(iter(self._log.entries()))
-            return Position(version=oldest.id, commit=oldest.commit, snapshot=True)
+            return self._earliest(latest)
         if start.kind is Start.TIME:
             try:
                 return self._at(self._log.as_of(start.at - 1).version)
@@ -80,6 +87,20 @@ class Follower:
         if start.at <= latest:
             self._entry(start.at)
         return self._at(start.at - 1)
+
+    def _earliest(self, latest: int) -> Position:
+        """The snapshot of the first version that shows every row of the oldest one left, and that stays for half the retention
+        yet where no rows were removed since: the oldest may be collected any minute, and its batches could not go on."""
+        state = self._log.state
+        now_ms = state.time_ms if self._clock is None else self._clock.now_ms()
+        stays_ms = now_ms - 500 * state.definition.properties.history_retention_s
+        entries = self._log.entries(None, latest)
+        last = next(entries)
+        for entry in entries:
+            if entry.time > stays_ms or entry.operation == Operation.EXPIRE or news_of(entry).changes:
+                break
+            last = entry
+        return Position(version=last.id, commit=last.commit, snapshot=True)
 
     def window(self, start: Position, until: int, limit: Limit = NO_LIMIT) -> Window:
         """What follows on ``start``, up to the end of version ``until`` or the limit."""
@@ -160,7 +181,10 @@ class Follower:
 
     def _check_same_table(self, position: Position, *, idle: bool = False) -> None:
         """Raise Conflict if the position is of another table. ``idle``: there is nothing after it."""
-        if not position.commit or (idle and position == self._known):
+        if not position.commit:
+            return
+        if idle and position == self._known:
+            self._check_now_and_then(position)
             return
         newest = self._log.state.version
         if position.version > newest:
@@ -168,10 +192,22 @@ class Follower:
         try:
             found = self._entry(position.version)
         except VersionExpired:
-            return  # entries after it may still be there; if not, they say so
+            # Entries after it may still be there; if not, they say so.
+            commits = self._log.state.commits
+            if commits.covers(position.version) and commits.find(position.commit) != position.version:
+                raise self._another(position, "has another commit there, collected since") from None
+            return
         if found != position.commit:
             raise self._another(position, f"has the commit {found} there")
         self._known = position
+
+    def _check_now_and_then(self, position: Position) -> None:
+        if self._clock is None or self._clock.monotonic_s() - self._looked_s < _LOOK_S:
+            return
+        self._looked_s = self._clock.monotonic_s()
+        anew = self._log.follow()
+        if anew is not self._log and anew.state.commits.find(position.commit) != position.version:
+            raise self._another(position, f"is another one, at version {anew.state.version}")
 
     def _another(self, position: Position, found: str) -> Conflict:
         return Conflict(

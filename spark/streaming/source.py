@@ -185,10 +185,13 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def _here(self) -> _Following:
         if self._following is None:
-            table = _opened(self._options, World.real())
+            world = World.real()
+            table = _opened(self._options, world)
             self._following = _Following(
                 table=table,
-                follower=Follower(table.log, ignores_removal=self._options.ignores_removal),
+                follower=Follower(
+                    table.log, ignores_removal=self._options.ignores_removal, clock=world.clock
+                ),
                 labels=_labels(table, self._options),
             )
         return self._following

@@ -114,3 +114,48 @@ def test_dropping_leaves_nothing_behind_and_no_thread() -> None:
     uploads.drop()
     assert keys(store) == []
     assert not [thread for thread in threading.enumerate() if thread.name == "blockstore-upload"]
+
+
+class Begun(Wrapper):
+    """A store that knows which objects were begun and neither closed nor aborted, and takes a write once it is let."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryBucket(ManualClock(0)))
+        self.gate = threading.Event()
+        self.open: set[str] = set()
+
+    def writer(self, key: str) -> ObjectWriter:
+        self.open.add(key)
+        return _Noted(self, key, self.inner.writer(key))
+
+
+class _Noted:
+    def __init__(self, store: Begun, key: str, inner: ObjectWriter) -> None:
+        self._store = store
+        self._key = key
+        self._inner = inner
+
+    def write(self, data: bytes | memoryview, /) -> int:
+        assert self._store.gate.wait(60)
+        return self._inner.write(data)
+
+    def close(self) -> None:
+        self._inner.close()
+        self._store.open.discard(self._key)
+
+    def abort(self) -> None:
+        self._inner.abort()
+        self._store.open.discard(self._key)
+
+
+def test_what_is_dropped_before_it_was_sent_is_aborted_too() -> None:
+    """Else its multipart upload stays in the bucket, where nobody sees it, and is paid for."""
+    store = Begun()
+    uploads = UploadsBeside(store)
+    whole, half = uploads.writer("whole"), uploads.writer("half")
+    whole.write(b"x")
+    whole.close()
+    half.write(b"z")
+    threading.Timer(0.1, store.gate.set).start()
+    half.abort()
+    assert store.open == set()

@@ -10,7 +10,7 @@ from blockstore.world import World
 from compactor.merge import Merged, MergeOptions, MergeTask
 from compactor.merge.pieces import Pieces
 
-__all__ = ["DyingPieces"]
+__all__ = ["DyingPieces", "PoisonedPieces"]
 
 
 class DyingPieces(Pieces):
@@ -26,3 +26,18 @@ class DyingPieces(Pieces):
         except FileExistsError:
             return merged
         os._exit(1)
+
+
+class PoisonedPieces(Pieces):
+    """Takes the process down, each time, that merges the stream with this label ``s``, or finds no memory in it."""
+
+    def __init__(self, label: str, *, memory: bool) -> None:
+        self._label = label
+        self._memory = memory
+
+    def merge(self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions) -> Merged:
+        if task.inputs[0].meta.labels.get("s") == self._label:
+            if self._memory:
+                raise MemoryError("no room")
+            os._exit(137)
+        return super().merge(bucket, world, task, options)

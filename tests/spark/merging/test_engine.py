@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 import blockstore as bs
 import spark as bs_spark
 from blockstore.bucket.memory import MemoryBucket
+from blockstore.errors import Unavailable
 from blockstore.format import BlockMeta
 from blockstore.format.chunks import read_chunk
 from blockstore.names import object_key
@@ -26,7 +27,7 @@ from compactor.settings import Settings
 from compactor.verbs import compact
 from spark.merging import SparkMergeEngine
 from spark.merging.work import Failure
-from tests.spark.merging.dying import DyingPieces
+from tests.spark.merging.dying import DyingPieces, PoisonedPieces
 
 pytestmark = pytest.mark.timeout(900)
 SCHEMA = pa.schema([("k", pa.int64()), ("text", pa.string())])
@@ -132,3 +133,18 @@ def test_errors_come_back_from_workers_as_they_were() -> None:
     error = pickle.loads(pickle.dumps(Failure.of(sent))).error()
     assert type(error) is DamagedInput
     assert (str(error), error.ulid) == (str(sent), sent.ulid)
+
+
+@pytest.mark.parametrize("memory", [True, False])
+def test_a_merge_that_takes_its_worker_down_each_time_ends_no_other(
+    spark_session: SparkSession, tmp_path: Path, memory: bool
+) -> None:
+    table = bs.create(f"{tmp_path}/table?durable=false", schema=pa.schema([("k", pa.int64())]), sort_by=["k"])
+    for label in "ab":
+        for number in range(3):
+            table.append(pa.table({"k": [number]}), labels={"s": label})
+    engine = SparkMergeEngine(pieces=PoisonedPieces("a", memory=memory), session=spark_session)
+    with pytest.raises(Unavailable, match="failed on Spark until it gave up"):
+        compact_once(table, Settings(tier_blocks=2, work_dir=tmp_path / "work"), engine=engine)
+    live = sorted((one.meta.labels["s"], one.meta.rows) for one in bs.open(table.url).log.state.blocks)
+    assert live == [("a", 1), ("a", 1), ("a", 1), ("b", 3)]

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
 import blockstore as bs
-from blockstore.errors import Conflict
+from blockstore.errors import Conflict, Invalid
 from blockstore.world import World
 from spark import appending
 from spark.commit import commit
@@ -84,3 +84,31 @@ def test_a_batch_that_another_run_committed_meanwhile_is_done(
     other_commits_first(monkeypatch, url, 0, 1)
     write(frame(1), 0)
     assert ids(url) == [1]
+
+
+def of_run(run_id: str, *rows: int) -> Any:
+    """A micro-batch as Spark hands it to a function, of one run of the query ``q``."""
+    told = {"sql.streaming.queryId": "q", "spark.jobGroup.id": run_id}
+    given = frame(*rows)
+    given.sparkSession = SimpleNamespace(_sc=SimpleNamespace(getLocalProperty=told.get))
+    return given
+
+
+def test_a_batch_that_is_split_over_two_functions_loses_no_rows_in_silence(url: str) -> None:
+    east, west = foreach_batch(url, labels={"region": "east"}), foreach_batch(url, labels={"region": "west"})
+    east(of_run("1", 1, 2), 0)
+    with pytest.raises(Invalid, match="a name of its own"):
+        west(of_run("1", 3, 4), 0)
+    assert ids(url) == [1, 2]
+    named = foreach_batch(url, labels={"region": "west"}, stream="west")
+    named(of_run("1", 3, 4), 0)
+    east(of_run("1", 5), 1)
+    assert ids(url) == [1, 2, 3, 4, 5]
+
+
+def test_a_function_made_for_each_batch_and_a_run_that_begins_again_are_no_second_function(url: str) -> None:
+    for number in range(3):
+        foreach_batch(url)(of_run("1", number), number)
+    foreach_batch(url)(of_run("2", 2), 2)
+    foreach_batch(url)(of_run("2", 3), 3)
+    assert ids(url) == [0, 1, 2, 3]

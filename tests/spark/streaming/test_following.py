@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from blockstore.care.marking import Marker
 from blockstore.errors import Conflict, NotFound, VersionExpired
 from blockstore.format import BlockMeta
 from blockstore.format.loading import load_meta
@@ -280,3 +281,68 @@ def test_a_condition_on_a_label_that_only_some_blocks_bear_stops_nothing(tmp_pat
     window = follower(at).window(Position(version=0), newest(at))
     assert at.ids(window, ("cluster",), "cluster = 'eu1'") == [1]
     assert at.ids(window, ("cluster",), "cluster IS NULL") == [0]
+
+
+def test_a_stream_that_waits_is_told_that_its_table_was_made_anew(tmp_path: Path) -> None:
+    """Also while the new table has fewer versions than the stream has read of the old one."""
+    at = Followed(tmp_path)
+    for _ in range(5):
+        at.append()
+    table = at.open()
+    waits = Follower(table.log, clock=at.world.clock)
+    place = waits.begin(StreamStart(kind=Start.LATEST), table.log.poll().version)
+    assert waits.window(place, table.log.poll().version).end == place
+    at.remake()
+    at.append()
+    at.world.clock.sleep(3_600)
+    with pytest.raises(Conflict, match="made anew"):
+        waits.window(place, table.log.poll().version)
+
+
+def test_a_table_made_anew_is_told_also_where_its_boundary_stands_at_the_streams_version(
+    tmp_path: Path,
+) -> None:
+    at = Followed(tmp_path)
+    at.append()
+    at.append()
+    place = begun(at, Start.LATEST)
+    at.remake()
+    for _ in range(3):
+        at.append()
+    assert at.collect() == place.version == 3
+    at.append()
+    with pytest.raises(Conflict, match="made anew"):
+        follower(at).window(place, newest(at))
+
+
+def test_a_first_batch_from_the_earliest_version_is_planned_again_after_the_index_was_collected(
+    tmp_path: Path,
+) -> None:
+    at = Followed(tmp_path)
+    for _ in range(6):
+        at.append()
+        at.collect(hours=30)
+    table = at.open()
+    first = Follower(table.log, clock=at.world.clock)
+    begins = first.begin(StreamStart(kind=Start.EARLIEST), table.log.poll().version)
+    planned = first.window(begins, table.log.poll().version)
+    rows = sorted(at.ids(planned))
+    assert rows == at.written
+    at.append()
+    at.collect(hours=20)  # within history_retention of the plan
+    assert sorted(at.ids(follower(at).between(begins, planned.end))) == rows
+
+
+def test_a_block_that_a_person_takes_out_stops_the_stream(tmp_path: Path) -> None:
+    at = Followed(tmp_path)
+    at.append()
+    at.append()
+    table = at.open()
+    place = follower(at).window(Position(version=0), newest(at)).end
+    marker = Marker(
+        bucket=table.bucket, world=at.world, log=table.log, properties=table.definition.properties
+    )
+    marker.delete(table.log.poll().blocks.ulids()[0], "a bad upload")
+    at.append()
+    with pytest.raises(Conflict, match="removes or changes rows"):
+        follower(at).window(place, newest(at))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import blockstore as bs
-from blockstore.errors import Conflict
+from blockstore.errors import Conflict, Invalid
 from blockstore.world import World
 from compactor.once import compact_once
 from compactor.settings import Settings
@@ -148,3 +148,17 @@ def test_a_first_batch_of_an_earlier_release_runs_from_where_spark_says(at: Stre
     end = latest(reader, begins)
     del end["from"]
     assert rows(at.reader(), begins, end) == [1, 2]
+
+
+@pytest.mark.parametrize("value", [0.1, 1e300])
+def test_a_column_that_is_widened_under_a_stream_never_changes_a_value(tmp_path: Path, value: float) -> None:
+    schema = pa.schema([("id", pa.int64()), ("v", pa.float32())])
+    table = bs.create(f"{tmp_path}/t?durable=false", schema=schema, sort_by=["id"])
+    options = source_options({"path": table.url})
+    reader = TableStreamReader(options, stream_schema(options, World.real()))
+    first = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    bs.open(table.url).alter(widen={"v": pa.float64()})
+    bs.open(table.url).append(pa.table({"id": [1], "v": [value]}))
+    then = reader.latestOffset(first, reader.getDefaultReadLimit())
+    with pytest.raises(Invalid, match="start the query again"):
+        [batch for part in reader.partitions(first, then) for batch in reader.read(part)]
