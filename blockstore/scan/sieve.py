@@ -69,10 +69,12 @@ def sieve(snapshot: Snapshot, predicate: Predicate, wanted: Mask) -> Sieved:
         kind = kind_of(column.type)
         if kind in _HELD:
             make = _Maker(definition, column, kind)
-            low, high, open_low, open_high, count = snapshot.blocks.derived(name, definition, make, may)
-            left = may & _within(hull, low, high, open_low, open_high)
-            chunks += int(count[may & ~left].sum())
-            may = left
+            asked = np.flatnonzero(may)
+            held = [array[asked] for array in snapshot.blocks.derived(name, definition, make, may)]
+            left = _within(hull, *held[:4])
+            chunks += int(held[4][~left].sum())
+            may = np.zeros_like(may)
+            may[asked[left]] = True
     return Sieved(may=may, chunks=chunks)
 
 

@@ -38,6 +38,7 @@ from reader.query.instance import Instance, Limits
 from reader.query.parameters import bind, checked
 from reader.query.source import Fixed, Source
 from reader.query.statement import Statement, parse
+from reader.query.syntax import Syntax
 from reader.query.task import Parameters, Runner, Task
 from reader.query.views import guard, view
 from reader.query.workers import Workers
@@ -86,6 +87,7 @@ class Engine:
         self._deadlines = Deadlines(self._world.clock)
         folders = self._folders()
         self._instance = Instance([], _PARSER) if isolated else Instance(folders, _limits(capacity, 1))
+        self._syntax = Syntax(self._instance.cursor)
         self._runner: Runner = _workers(folders, capacity) if isolated else InProcess(self._instance)
         self.counts = Counts()
 
@@ -219,8 +221,7 @@ class Engine:
                 # Perhaps it came after the last listing.
                 return self.source.find(name, allowed)
 
-        with self._instance.cursor() as cursor:
-            return parse(cursor, sql, find)
+        return parse(self._syntax, sql, find)
 
     def _folders(self) -> list[str]:
         """The folders that DuckDB may read: the tables' own, and the cache's where a table has none."""

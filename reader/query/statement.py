@@ -24,8 +24,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import duckdb
-
 from blockstore.errors import Invalid
 from reader.query.allowed import (
     EXPRESSIONS,
@@ -66,9 +64,9 @@ class Statement:
     """Every column name that the text mentions, in lower case: decides which hidden columns are asked for."""
 
 
-def parse(connection: duckdb.DuckDBPyConnection, sql: str, find: Callable[[str], str]) -> Statement:
-    """The query of ``sql``, or an error in one sentence. ``connection`` only parses; ``find`` answers a table's own
-    spelling or raises UnknownTable."""
+def parse(syntax: Callable[[str], str], sql: str, find: Callable[[str], str]) -> Statement:
+    """The query of ``sql``, or an error in one sentence. ``syntax`` is DuckDB's parser (``syntax.py``); ``find`` answers a
+    table's own spelling or raises UnknownTable."""
     if not isinstance(sql, str):
         raise Invalid(f"the SQL is {type(sql).__name__}, expected text")
     if len(sql) > _LONGEST:
@@ -78,20 +76,17 @@ def parse(connection: duckdb.DuckDBPyConnection, sql: str, find: Callable[[str],
     if "\0" in sql:
         raise BadSql("the SQL holds a NUL character, expected text")
     try:
-        return _parsed(_tree(connection, sql), sql, find)
+        return _parsed(_tree(syntax, sql), sql, find)
     except RecursionError:
         raise BadSql("the SQL is nested deeper than a query may be: take it apart with WITH") from None
 
 
-def _tree(connection: duckdb.DuckDBPyConnection, sql: str) -> Node:
+def _tree(syntax: Callable[[str], str], sql: str) -> Node:
     try:
         data = sql.encode()
     except UnicodeEncodeError:
         raise BadSql("the SQL holds half a character (a lone surrogate), expected text") from None
-    rows = connection.execute(
-        "SELECT json_serialize_sql($1::VARCHAR, skip_empty := true, skip_null := true)", [sql]
-    ).fetchall()
-    answer: Node = json.loads(rows[0][0])
+    answer: Node = json.loads(syntax(sql))
     if answer["error"]:
         raise _parse_error(answer, data)
     statements = answer.get("statements", [])

@@ -113,14 +113,20 @@ def test_statistics_are_read_once_a_block_and_column_and_only_where_asked(
 
 def test_only_the_blocks_that_are_left_by_then_are_read() -> None:
     timed = Definition.create(
-        pa.schema([("at", pa.timestamp("ms")), ("n", pa.int64())]), time_column="at", sort_by=["n"]
+        pa.schema([("at", pa.timestamp("ms")), ("n", pa.int64()), ("s", pa.string())]),
+        time_column="at",
+        sort_by=["n"],
     )
     held = []
     for number in range(10):
-        block = of_number(number, 0, number)
+        columns = {"n": ColumnStats(min=0, max=number, nulls=0), "s": ColumnStats(min="a", max="b", nulls=0)}
+        block = live(number, [(columns, 5)])
         held.append(replace(block, meta=replace(block.meta, min_time=number, max_time=number + 1)))
     blocks = Blocks.of(held)
     plan_scan(Snapshot(definition=timed, blocks=blocks), where="at = '1970-01-01 00:00:00.004' AND n >= 0")
+    assert (
+        planned(Snapshot(definition=timed, blocks=blocks), "at = '1970-01-01 00:00:00.004' AND s > 'y'") == []
+    )
     rows = np.zeros(10, dtype=bool)
     kept = blocks.derived("n", timed, _never, rows)[-1]
     assert kept.tolist() == [0] * 4 + [1] + [0] * 5

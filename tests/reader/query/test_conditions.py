@@ -13,6 +13,7 @@ from blockstore.predicate import parse as condition_of
 from blockstore.predicate.nodes import TRUE
 from reader.query.conditions import conditions
 from reader.query.statement import parse
+from reader.query.syntax import Syntax
 from reader.tables import Names
 
 SCHEMAS = {
@@ -30,12 +31,12 @@ SCHEMAS = {
 
 
 @pytest.fixture(scope="module")
-def parser() -> Iterator[duckdb.DuckDBPyConnection]:
+def parser() -> Iterator[Syntax]:
     with duckdb.connect() as connection:
-        yield connection
+        yield Syntax(connection.cursor)
 
 
-def found(parser: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Predicate]:
+def found(parser: Syntax, sql: str) -> dict[str, Predicate]:
     return conditions(parse(parser, sql, Names(SCHEMAS).find), SCHEMAS)
 
 
@@ -85,9 +86,7 @@ def is_(predicate: Predicate, text: str | None, table: str = "t") -> bool:
         ("nope = 1", None),
     ],
 )
-def test_a_condition_on_one_table(
-    parser: duckdb.DuckDBPyConnection, where: str, expected: str | None
-) -> None:
+def test_a_condition_on_one_table(parser: Syntax, where: str, expected: str | None) -> None:
     sql = f"SELECT * FROM t WHERE {where.replace('at >=', 't.at >=')}"
     assert is_(
         found(parser, sql)["t"], expected if expected is None else expected.replace("at >=", '"at" >=')
@@ -123,7 +122,7 @@ def test_a_condition_on_one_table(
     ],
 )
 def test_a_join_passes_on_what_holds_for_each_side(
-    parser: duckdb.DuckDBPyConnection, sql: str, t: str | None, u: str | None
+    parser: Syntax, sql: str, t: str | None, u: str | None
 ) -> None:
     predicates = found(parser, f"SELECT 1 FROM {sql}")
     assert is_(predicates["t"], t)
@@ -132,7 +131,7 @@ def test_a_join_passes_on_what_holds_for_each_side(
     assert texts == wanted or set(getattr(texts, "parts", ())) == set(getattr(wanted, "parts", (None,)))
 
 
-def test_a_table_named_twice_is_read_for_both(parser: duckdb.DuckDBPyConnection) -> None:
+def test_a_table_named_twice_is_read_for_both(parser: Syntax) -> None:
     assert is_(
         found(parser, "SELECT 1 FROM t WHERE a = 1 UNION ALL SELECT 1 FROM t WHERE a = 2")["t"],
         "a = 1 OR a = 2",
@@ -162,9 +161,7 @@ OTHER_LETTERS = {
         ("SELECT 1 FROM v AS V JOIN w USING (ID) WHERE V.ä = 1 AND v.K < 5", '"ä" = 1 AND k < 5'),
     ],
 )
-def test_only_a_to_z_have_a_case_as_in_duckdb(
-    parser: duckdb.DuckDBPyConnection, sql: str, v: str | None
-) -> None:
+def test_only_a_to_z_have_a_case_as_in_duckdb(parser: Syntax, sql: str, v: str | None) -> None:
     schemas = OTHER_LETTERS
     predicate = conditions(parse(parser, sql, Names(schemas).find), schemas)["v"]
     assert predicate.node == (TRUE if v is None else condition_of(v, schemas["v"]).node)

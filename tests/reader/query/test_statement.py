@@ -9,13 +9,14 @@ import pytest
 
 from blockstore.errors import Invalid, NotFound
 from reader.query.statement import parse
+from reader.query.syntax import Syntax
 from reader.tables import Names
 
 
 @pytest.fixture(scope="module")
-def parser() -> Iterator[duckdb.DuckDBPyConnection]:
+def parser() -> Iterator[Syntax]:
     with duckdb.connect() as connection:
-        yield connection
+        yield Syntax(connection.cursor)
 
 
 ADMITTED = [
@@ -44,7 +45,7 @@ ADMITTED = [
 
 
 @pytest.mark.parametrize("sql", ADMITTED)
-def test_what_selects_from_the_tables_is_admitted(parser: duckdb.DuckDBPyConnection, sql: str) -> None:
+def test_what_selects_from_the_tables_is_admitted(parser: Syntax, sql: str) -> None:
     assert parse(parser, sql, Names(["t", "u"]).find).tables <= {"t", "u"}
 
 
@@ -107,7 +108,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("sql", REFUSED)
-def test_what_reaches_past_the_tables_is_refused(parser: duckdb.DuckDBPyConnection, sql: str) -> None:
+def test_what_reaches_past_the_tables_is_refused(parser: Syntax, sql: str) -> None:
     with pytest.raises(Invalid) as raised:
         parse(parser, sql, Names(["t"]).find)
     assert "\n" not in str(raised.value)
@@ -126,7 +127,7 @@ def test_what_reaches_past_the_tables_is_refused(parser: duckdb.DuckDBPyConnecti
         "x.y.t",
     ],
 )
-def test_a_name_that_is_no_given_table_is_not_found(parser: duckdb.DuckDBPyConnection, name: str) -> None:
+def test_a_name_that_is_no_given_table_is_not_found(parser: Syntax, name: str) -> None:
     with pytest.raises(NotFound, match="there is no table"):
         parse(parser, f"SELECT * FROM {name}", Names(["t"]).find)
 
@@ -144,16 +145,16 @@ def test_a_name_that_is_no_given_table_is_not_found(parser: duckdb.DuckDBPyConne
     ],
 )
 def test_a_with_hides_a_table_of_its_name_only_where_it_is_seen(
-    parser: duckdb.DuckDBPyConnection, sql: str, tables: set[str]
+    parser: Syntax, sql: str, tables: set[str]
 ) -> None:
     assert parse(parser, sql, Names(["t", "u"]).find).tables == tables
 
 
-def test_the_place_of_a_mistake_is_told(parser: duckdb.DuckDBPyConnection) -> None:
+def test_the_place_of_a_mistake_is_told(parser: Syntax) -> None:
     with pytest.raises(Invalid, match="line 2, column 14"):
         parse(parser, "SELECT 'ü'\nFROM t WHERE WHERE", Names(["t"]).find)
 
 
-def test_the_columns_that_are_mentioned_are_known(parser: duckdb.DuckDBPyConnection) -> None:
+def test_the_columns_that_are_mentioned_are_known(parser: Syntax) -> None:
     assert {"_source", "n"} <= parse(parser, "SELECT t._SOURCE FROM t WHERE n = 1", Names(["t"]).find).columns
     assert "k" in parse(parser, "SELECT 1 FROM t JOIN t u USING (K)", Names(["t"]).find).columns
