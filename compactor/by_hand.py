@@ -14,13 +14,14 @@ from dataclasses import dataclass
 
 from blockstore.errors import Conflict, NotFound
 from blockstore.format.marks import MarkReason
+from blockstore.freshness import Freshness
 from blockstore.index.epochs import COMPACTOR, Held, claim
 from blockstore.index.gc import Collected, collect
 from blockstore.index.kept import Kept
 from blockstore.lifecycle.cleaning import Action, Decision
 from blockstore.lifecycle.mark import place_deletion
 from blockstore.lifecycle.rate import Rate
-from blockstore.lifecycle.remove import Freshness, Removed, Remover
+from blockstore.lifecycle.remove import Removed, Remover
 from blockstore.table import Table
 from compactor.clean import OBJECTS_PER_S, Cleaner
 from compactor.cleaned import Cleaned

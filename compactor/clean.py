@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 
 from blockstore.errors import Invalid
 from blockstore.format.properties import Consistency
+from blockstore.freshness import Freshness
 from blockstore.index.change import RaiseWatermarks
 from blockstore.index.epochs import Held, check_held
 from blockstore.index.kept import Kept
@@ -37,7 +38,7 @@ from blockstore.lifecycle.cleaning import (
 from blockstore.lifecycle.discoverable import Discoverable, discoverable
 from blockstore.lifecycle.listing import Directory
 from blockstore.lifecycle.rate import Rate
-from blockstore.lifecycle.remove import Freshness, Removed, Remover
+from blockstore.lifecycle.remove import Removed, Remover
 from blockstore.lifecycle.sight import Sight
 from blockstore.lifecycle.watermarks import floor_to_raise, horizon_to_raise
 from blockstore.names import DELETION_MARK

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from blockstore.errors import BlockstoreError, BoundaryLost, Conflict, Fenced, NoSpace
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.sources import write_sources
+from blockstore.freshness import Freshness
 from blockstore.index.epochs import Held
 from blockstore.lifecycle.upload import finish_upload
 from blockstore.table import Table
@@ -204,6 +205,7 @@ class Executor:
         self, job: PlannedJob, seen: Observation, task: MergeTask, merged: Merged
     ) -> JobResult:
         """Upload the merge, which replaces its inputs once it is ``sync_delay`` old."""
+        fresh = Freshness(self.table.world.clock, self.table.definition.properties.delete_delay_s / 2)
         again = observe(self.table, skip=self.skip)
         changed = next((one for one in task.inputs if not again.offers(one.meta.ulid, one)), None)
         if changed is not None:
@@ -213,11 +215,19 @@ class Executor:
             )
         if not merged.written.rows:
             raise Conflict("the blocks hold no row of the sources for which they are read: nothing to merge")
-        block = self._upload(task, merged, VisibleBy.AGE)
+        block = self._upload(task, merged, VisibleBy.AGE, fresh)
         return JobResult(job=job, outcome=Outcome.UPLOADED, block=block.ulid)
 
-    def _upload(self, task: MergeTask, merged: Merged, visible_by: VisibleBy) -> BlockMeta:
+    def _upload(
+        self, task: MergeTask, merged: Merged, visible_by: VisibleBy, fresh: Freshness | None = None
+    ) -> BlockMeta:
+        """Make the block complete, if what it rests on is still ``fresh``."""
         sources_file = write_sources(self.table.bucket, task.ulid, task.sources)
         block = merged_block(task, merged, visible_by=visible_by, sources_file=sources_file)
+        if fresh is not None and fresh.is_over:
+            raise Conflict(
+                "the second look at the table was longer than delete_delay/2 ago when its merge was uploaded: it is dropped, "
+                "since a block may have been taken out meanwhile, and the next pass plans again"
+            )
         stamped = replace(block, uploaded_time=self.table.world.clock.now_ms())
         return finish_upload(self.table.bucket, self.table.world, stamped)

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from blockstore.bucket.api import Bucket
 from blockstore.errors import AccessDenied, BlockstoreError, Unavailable
 from blockstore.format.marks import DeletionMark
+from blockstore.freshness import Freshness
 from blockstore.lifecycle.cleaning import Action, Decision
 from blockstore.lifecycle.listing import Directory
 from blockstore.lifecycle.mark import put_mark, withdraw_deletion
 from blockstore.lifecycle.rate import Rate
-from blockstore.lifecycle.remove import OLD_LOOK, Freshness, mark_changed
+from blockstore.lifecycle.remove import OLD_LOOK, mark_changed
 from blockstore.world import World
 
 __all__ = ["Carried", "carry_out"]

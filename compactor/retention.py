@@ -20,13 +20,13 @@ from blockstore.errors import NotFound
 from blockstore.format.block import BlockMeta
 from blockstore.format.durations import format_duration
 from blockstore.format.marks import MarkReason
+from blockstore.freshness import Freshness
 from blockstore.index.epochs import Held, check_held
 from blockstore.index.rows import LiveBlock
 from blockstore.index.state import State
 from blockstore.lifecycle.by_cover import cover_of
 from blockstore.lifecycle.cleaning import Action, Decision
 from blockstore.lifecycle.rate import Rate
-from blockstore.lifecycle.remove import Freshness
 from blockstore.lifecycle.sight import Sight
 from blockstore.operations.expire import expire
 from blockstore.table import Table

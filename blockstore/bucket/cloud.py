@@ -34,6 +34,7 @@ from blockstore.errors import (
     PreconditionFailed,
     Unavailable,
 )
+from blockstore.freshness import Freshness
 
 require_obstore()
 
@@ -72,7 +73,7 @@ class CloudBucket(Bucket):
         self._make = store or (lambda: open_store(kind, name))
         self._has_endpoint = store is None
         self._opened: tuple[int, Any] | None = None
-        self._date: tuple[float, int] | None = None
+        self._date: tuple[Freshness, int] | None = None
 
     def get(self, key: str, *, if_none_match: str | None = None) -> Object:
         options: Any = {} if if_none_match is None else {"if_none_match": self._condition(if_none_match)}
@@ -121,9 +122,11 @@ class CloudBucket(Bucket):
     def now_ms(self) -> int:
         if not self._has_endpoint:
             return self._clock.now_ms()
-        if self._date is None or self._clock.monotonic_s() - self._date[0] > _DATE_LASTS_S:
-            self._date = (self._clock.monotonic_s(), self._ask_ms() - self._clock.now_ms())
-        return self._clock.now_ms() + self._date[1]
+        if self._date is None or self._date[0].is_over:
+            asked_ms = self._ask_ms()
+            self._date = (Freshness(self._clock, _DATE_LASTS_S), asked_ms)
+        fresh, store_ms = self._date
+        return store_ms + int(fresh.passed_s * 1000)
 
     def put(self, key: str, data: bytes) -> str:
         return self._put(key, data, None)

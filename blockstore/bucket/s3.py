@@ -23,6 +23,7 @@ from blockstore.bucket.keys import check_key, check_prefix, skippable
 from blockstore.bucket.s3_client import require_boto3, shared_client
 from blockstore.clock import Clock
 from blockstore.errors import AlreadyExists, BlockstoreError, NotFound, ObjectMissing, PreconditionFailed
+from blockstore.freshness import Freshness
 
 require_boto3()
 
@@ -45,7 +46,7 @@ class S3Bucket(Bucket):
         self._connections = connections
         self._client: Any = None
         self._pid = -1
-        self._date: tuple[float, int] | None = None
+        self._date: tuple[Freshness, int] | None = None
         self._deletes = S3Deletes(self)
 
     def get(self, key: str, *, if_none_match: str | None = None) -> Object:
@@ -98,14 +99,17 @@ class S3Bucket(Bucket):
                 yield found["Prefix"]
 
     def now_ms(self) -> int:
-        if self._date is None or self._clock.monotonic_s() - self._date[0] > _DATE_LASTS_S:
+        if self._date is None or self._date[0].is_over:
             try:
                 self.send("head_bucket")
             except FAILURES as error:
                 # A refusal carries the Date as well as an answer does.
                 if answer_of(error)[0] == 0:
                     raise self.error(error, "", write=False) from error
-        return self._clock.now_ms() + (self._date[1] if self._date is not None else 0)
+        if self._date is None:
+            return self._clock.now_ms()
+        fresh, store_ms = self._date
+        return store_ms + int(fresh.passed_s * 1000)
 
     def put(self, key: str, data: bytes) -> str:
         try:
@@ -205,7 +209,7 @@ class S3Bucket(Bucket):
                 store_ms = int(parsedate_to_datetime(date).timestamp() * 1000)
             except ValueError:
                 return  # no date that we understand: as if there were none
-            self._date = (self._clock.monotonic_s(), store_ms - self._clock.now_ms())
+            self._date = (Freshness(self._clock, _DATE_LASTS_S), store_ms)
 
 
 def _etag(answer: Any) -> str:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from blockstore.bucket.api import Bucket, ObjectInfo, writable
 from blockstore.errors import Corrupt
+from blockstore.freshness import Freshness
 from blockstore.index.checkpoint import encode_checkpoint, ensure_checkpoint
 from blockstore.index.epochs import Held, check_held
 from blockstore.index.log import Log
@@ -109,7 +110,7 @@ def collect(log: Log, world: World, *, held: Held | None = None) -> Collected:
         off = log.boundary.why_fixed()
         if off is None:
             boundary, written = _advance(log, bucket, seen)
-    read_s = world.clock.monotonic_s()
+    fresh = Freshness(world.clock)
     state = _latest(log)
     check_held(state, held)
     if state.version <= boundary:
@@ -120,9 +121,8 @@ def collect(log: Log, world: World, *, held: Held | None = None) -> Collected:
     entries = doomed_entries(seen.entries, boundary)
     _delete(bucket, world, [entry_key(entry) for entry in entries])
     checkpoints = doomed_checkpoints(seen.checkpoints, boundary, set(state.tags.values()))
-    deleted = _delete_checkpoints(
-        bucket, world, checkpoints, until_s=read_s + state.definition.properties.delete_delay_s / 2
-    )
+    fresh.lasts_s = state.definition.properties.delete_delay_s / 2
+    deleted = _delete_checkpoints(bucket, checkpoints, fresh)
     return Collected(
         before=seen.boundary,
         boundary=boundary,
@@ -220,11 +220,11 @@ def _delete(bucket: Bucket, world: World, keys: Sequence[str]) -> None:
     world.pool.map(bucket.delete, batches)
 
 
-def _delete_checkpoints(bucket: Bucket, world: World, versions: Sequence[int], *, until_s: float) -> int:
+def _delete_checkpoints(bucket: Bucket, versions: Sequence[int], fresh: Freshness) -> int:
     """Delete them batch by batch, none once what the tags pin was read too long ago; the next pass decides again."""
     deleted = 0
     for start in range(0, len(versions), _BATCH):
-        if world.clock.monotonic_s() > until_s:
+        if fresh.is_over:
             break
         batch = versions[start : start + _BATCH]
         bucket.delete([checkpoint_key(version) for version in batch])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from blockstore.bucket.api import ReadBucket
+from blockstore.freshness import Freshness
 from blockstore.world import World
 
 __all__ = ["Pace", "StoreTime"]
@@ -24,15 +25,14 @@ class StoreTime:
     def __init__(self, bucket: ReadBucket, world: World) -> None:
         self._bucket = bucket
         self._clock = world.clock
-        self._asked: tuple[float, int] | None = None
+        self._asked: tuple[Freshness, int] | None = None
 
     def entry_ms(self) -> int:
         """The time for an entry that is written now; costs a request once in ten minutes."""
-        now = self._clock.monotonic_s()
-        if self._asked is None or now - self._asked[0] > _ASK_AGAIN_S:
-            self._asked = (now, self._bucket.now_ms())
-        at, store_ms = self._asked
-        return min(self._clock.now_ms(), store_ms + int((now - at) * 1000) + _AHEAD_MS)
+        if self._asked is None or self._asked[0].is_over:
+            self._asked = (Freshness(self._clock, _ASK_AGAIN_S), self._bucket.now_ms())
+        fresh, store_ms = self._asked
+        return min(self._clock.now_ms(), store_ms + int(fresh.passed_s * 1000) + _AHEAD_MS)
 
 
 class Pace:

@@ -23,15 +23,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from blockstore.bucket.api import Bucket, ReadBucket
-from blockstore.clock import Clock
 from blockstore.errors import AccessDenied, BlockstoreError, ObjectMissing, Unavailable
+from blockstore.freshness import Freshness
 from blockstore.lifecycle.cleaning import Decision
 from blockstore.lifecycle.listing import Directory
 from blockstore.lifecycle.rate import Rate
 from blockstore.names import DELETION_MARK, META, deletion_mark_key, object_key
 from blockstore.world import World
 
-__all__ = ["OLD_LOOK", "Freshness", "Removed", "Remover", "mark_changed", "removal_steps"]
+__all__ = ["OLD_LOOK", "Removed", "Remover", "mark_changed", "removal_steps"]
 
 OLD_LOOK = "the listing on which the decision rests is older than delete_delay/2"
 """Why a decision was dropped (R8)."""
@@ -52,26 +52,6 @@ def removal_steps(ulid: str, paths: Iterable[str]) -> tuple[list[str], list[str]
     for path in sorted(set(paths)):
         steps[{META: 0, DELETION_MARK: 2}.get(path, 1)].append(object_key(ulid, path))
     return steps
-
-
-class Freshness:
-    """How long decisions may be acted on; made before the listing on which they rest is asked for.
-
-    ``lasts_s`` is ``delete_delay``/2; until it is said, nothing may be acted on. Both of this machine's clocks are watched:
-    the monotonic one stands still while a machine sleeps.
-    """
-
-    def __init__(self, clock: Clock, lasts_s: float = 0.0) -> None:
-        self.lasts_s = lasts_s
-        self._clock = clock
-        self._from_s = clock.monotonic_s()
-        self._from_ms = clock.now_ms()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the listing is too old by now."""
-        passed_s = self._clock.monotonic_s() - self._from_s
-        return max(passed_s, (self._clock.now_ms() - self._from_ms) / 1000) >= self.lasts_s
 
 
 @dataclass(slots=True)

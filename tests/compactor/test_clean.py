@@ -20,6 +20,7 @@ from blockstore.format.meta import encode
 from blockstore.index.change import Append
 from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.lifecycle.mark import place_deletion, withdraw_deletion
+from blockstore.lifecycle.remove import OLD_LOOK
 from blockstore.lifecycle.upload import successor
 from blockstore.names import META, checkpoint_key, chunk_path, deletion_mark_key, meta_key, object_key
 from blockstore.operations.append import AppendedBlock
@@ -556,3 +557,45 @@ def test_an_upload_of_two_days_that_still_writes_chunks_is_left_alone(lake: Lake
         assert lake.clean().marked == ()
     assert isinstance(lake.bucket, MemoryBucket)
     assert len(lake.directories()[slow]) == 5
+
+
+def test_a_listing_that_lasted_half_a_delete_delay_removes_nothing(listed: Lake) -> None:
+    """A decision is as old as the moment at which its listing was asked for, not that at which it was whole."""
+    block = listed.append("a")
+    place_deletion(listed.bucket, listed.world, block, MarkReason.MANUAL)
+    listed.sleep(2.1)
+    faulty = FaultyBucket(listed.bucket)
+
+    def last(call: Call) -> None:
+        if call.method == "list":
+            faulty.after.remove(last)
+            listed.sleep(1.1)
+
+    faulty.after.append(last)
+    cleaned = listed.clean(faulty)
+    assert (cleaned.removed, cleaned.dropped) == ((), {block: OLD_LOOK})
+    assert [one.ulid for one in listed.clean().removed] == [block], "the next pass decides again"
+
+
+def test_a_merge_that_slept_after_its_second_look_brings_no_deleted_row_back(tmp_path: Path) -> None:
+    """On a table without an index nothing refuses it: its looks are no older than delete_delay/2, or it is dropped (R10)."""
+    listed = Lake(tmp_path, indexed=False)
+    blocks = [listed.append(writer) for writer in "abcd"]
+    listed.sleep(0.5)
+    faulty = FaultyBucket(listed.bucket)
+    uploaded: list[str] = []
+
+    def fall_asleep(call: Call) -> None:
+        if call.writes and "/chunks/" in call.key:
+            uploaded.append(call.key)
+        if call.method == "list" and call.key == "" and uploaded:
+            faulty.after.remove(fall_asleep)
+            listed.sleep(1.9)
+            place_deletion(listed.bucket, listed.world, blocks[0], MarkReason.MANUAL)
+            listed.sleep(0.6)
+
+    faulty.after.append(fall_asleep)
+    listed.compact(faulty)
+    listed.expects("a", 0)
+    listed.sleep(0.5)
+    listed.check()

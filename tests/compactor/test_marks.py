@@ -7,11 +7,11 @@ import pytest
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.errors import AccessDenied, Unavailable
 from blockstore.format.marks import MarkReason, decode_deletion_mark
+from blockstore.freshness import Freshness
 from blockstore.lifecycle.cleaning import Action, Decision
 from blockstore.lifecycle.listing import list_directories
 from blockstore.lifecycle.mark import withdraw_deletion
 from blockstore.lifecycle.rate import Rate
-from blockstore.lifecycle.remove import Freshness
 from blockstore.names import chunk_path, deletion_mark_key, object_key
 from blockstore.world import World
 from compactor.marks import Carried, carry_out

@@ -170,3 +170,18 @@ def test_the_process_that_seemed_dead_and_was_not_commits_nothing_twice(tmp_path
     assert [str(result.outcome) for result in report.results] == ["conflict"]
     assert len(made.live()) == 1
     assert made.found() == made.expected
+
+
+def test_a_merge_that_lacks_rows_which_a_restore_brought_back_is_not_committed(tmp_path: Path) -> None:
+    made = Scene(tmp_path)
+    sources = {writer: made.append(writer) for writer in ("a", "b")}
+    compact(made)
+    made.append("c", 8)
+    whole, version = made.expected.copy(), made.open().log.state.version
+    made.hide(sources["b"], "b")
+    left = uploaded(made)
+    made.open().restore(version=version)
+    assert not any(block.excepted for block in made.open().log.state.blocks)
+    assert resume(made.open()) == ()
+    assert left not in made.live()
+    assert made.found() == whole

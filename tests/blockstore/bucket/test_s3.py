@@ -13,6 +13,7 @@ from blockstore.clock import ManualClock, SystemClock
 from blockstore.errors import AccessDenied, NotFound, Unavailable
 from tests.blockstore.bucket.conftest import Script
 from tests.support.scripted_s3 import Answer
+from tests.support.two_clocks import TwoClocks
 
 DATE = {"Date": "Tue, 14 Nov 2023 23:13:20 GMT"}
 """One hour after the manual clock's start."""
@@ -38,6 +39,20 @@ def test_any_answer_tells_the_time_a_refusal_too(s3_script: Script) -> None:
         bucket.get("a")
     assert bucket.now_ms() == clock.now_ms() + 3_600_000
     assert len(server.requests) == 1
+
+
+def test_a_clock_of_ours_that_is_set_meanwhile_does_not_set_the_stores(s3_script: Script) -> None:
+    clock = TwoClocks()
+    told = clock.now_ms() + 3_600_000
+    bucket, server = s3_script(Answer(headers=DATE), Answer(headers=DATE), clock=clock)
+    assert bucket.now_ms() == told
+    clock.wall_ms -= 7_200_000
+    clock.steady_s += 30
+    assert bucket.now_ms() == told + 30_000
+    assert len(server.requests) == 1
+    clock.wall_ms += 20_000_000
+    assert bucket.now_ms() == told
+    assert len(server.requests) == 2
 
 
 def test_no_answer_is_no_time(s3_script: Script) -> None:

@@ -416,3 +416,12 @@ def test_a_lost_boundary_at_either_end_stops_everything(pair: Pair) -> None:
         with pytest.raises(bs.BoundaryLost):
             pair.replicate()
         bucket.put(BOUNDARY, kept)
+
+
+def test_a_block_that_the_source_hides_is_hidden_in_the_replica_before_it_is_complete() -> None:
+    pair = unindexed()
+    ulid = pair.source.blocks["e"]
+    faulty = FaultyBucket(pair.target)
+    pair.replicate(target=faulty)
+    written = [call.key for call in faulty.writes]
+    assert written.index(deletion_mark_key(ulid)) < written.index(meta_key(ulid))

@@ -473,3 +473,18 @@ def test_an_operation_tried_again_before_it_can_be_settled_is_still_indeterminat
         writer.commit(append(5))
     faulty.before.remove(silent)
     assert writer.commit(claim()).version == 3
+
+
+def test_a_machine_that_slept_dates_its_entries_by_the_day_on_which_it_wakes(
+    bucket: MemoryBucket, world: World, writer: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer.commit(append(60))
+    clock = world.clock
+    assert isinstance(clock, ManualClock)
+    fallen = clock.monotonic_s()
+    monkeypatch.setattr(clock, "monotonic_s", lambda: fallen)
+    clock.advance(8 * 3600)
+    woken = clock.now_ms()
+    writer.commit(append(61))
+    assert writer.state.time_ms == woken
+    assert writer.as_of(woken - 3_600_000).version == writer.state.version - 1

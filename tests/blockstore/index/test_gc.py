@@ -469,3 +469,19 @@ def test_a_collector_that_another_overtakes_anywhere_does_no_harm(
     if len(faulty.calls) >= k:
         assert entries(bucket) == [16, 17]
         assert fresh.at(16) == states[16]
+
+
+def test_a_machine_that_slept_after_its_second_read_deletes_no_checkpoint(
+    bucket: MemoryBucket, world: World, clock: ManualClock, aged: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ensure_checkpoint(bucket, aged.at(5))
+    faulty = FaultyBucket(bucket)
+    monkeypatch.setattr(clock, "monotonic_s", lambda: 0.0)
+
+    def sleep(call: Call) -> None:
+        if call.method == "delete":
+            clock.advance(25 * 3600)
+
+    faulty.before.append(sleep)
+    assert collect(Log(faulty, world), world).checkpoints == 0
+    assert checkpoints(bucket) == [5, 9]

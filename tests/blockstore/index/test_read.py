@@ -300,3 +300,32 @@ def test_a_table_that_is_created_between_two_looks_is_no_lost_boundary(world: Wo
 
     racing.before.append(create_now)
     assert Log(racing, world).poll().version == 1
+
+
+def test_a_zombie_at_the_boundary_itself_is_not_applied_though_what_follows_it_is_history(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    grow(log, 3)
+    reader = Log(bucket, world)
+    assert reader.poll().version == 4
+    grow(log, 3, start=110)
+    collect(bucket, log, 5)
+    bucket.put(entry_key(5), b"a zombie's garbage")
+    assert reader.poll() == log.state
+
+
+def test_a_poll_that_a_commit_of_the_same_handle_overtakes_does_not_take_the_handle_back(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    faulty = FaultyBucket(bucket)
+    handle = Log(faulty, world)
+    assert handle.poll().version == 1
+
+    def overtake(call: Call) -> None:
+        if call.key == BOUNDARY:
+            faulty.before.remove(overtake)
+            handle.commit(append(100))
+
+    faulty.before.append(overtake)
+    assert handle.poll().version == 2
+    assert handle.state.version == 2

@@ -13,10 +13,11 @@ from blockstore.bucket.wrapper import Wrapper
 from blockstore.clock import ManualClock
 from blockstore.errors import AccessDenied, BlockstoreError, Unanswered, Unavailable
 from blockstore.format.marks import MarkReason
+from blockstore.freshness import Freshness
 from blockstore.lifecycle.cleaning import Action, Decision
 from blockstore.lifecycle.listing import list_directories
 from blockstore.lifecycle.rate import Rate
-from blockstore.lifecycle.remove import Freshness, Removed, Remover, removal_steps
+from blockstore.lifecycle.remove import Removed, Remover, removal_steps
 from blockstore.names import (
     DELETION_MARK,
     META,
