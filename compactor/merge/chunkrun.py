@@ -157,7 +157,8 @@ class ChunkRun:
             parquet = pq.ParquetFile(
                 self._staged.file,
                 pre_buffer=False,
-                buffer_size=STREAM_BYTES,
+                # What is in memory is decoded where it lies.
+                buffer_size=0 if self._staged.in_memory else STREAM_BYTES,
                 read_dictionary=[SOURCE] if self.spec.source is None else None,
             )
             metadata, schema = parquet.metadata, parquet.schema_arrow
