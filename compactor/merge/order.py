@@ -10,7 +10,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,6 +31,7 @@ Words: TypeAlias = list[npt.NDArray[np.uint64]]
 _NAN: KeyPart = (1, 0)
 _NULL: KeyPart = (2, 0)
 _SIGN = np.uint64(1 << 63)
+_DIGIT_BITS, _MOST_DIGITS = 16, 2
 
 
 class RowOrder:
@@ -75,19 +76,19 @@ class RowOrder:
 def arrange(words: Words) -> npt.NDArray[np.int64]:
     """The stable sorting permutation.
 
-    Where a key and a row's place fit into one word together, sorting those words sorts the rows, and stably whatever
-    the algorithm: numpy's vectorised sort takes a quarter of the time of a stable argsort of a hundred sorted runs.
+    Digit after digit, the least significant first, each time stably. numpy counts digits of 16 bits instead of comparing
+    them: a window's keys, which lie close together, take half of the time that merging its sorted runs takes, and that is
+    half of what sorting keys and places in one word takes. For wide words merging the runs is quicker.
     """
-    if len(words) > 1:
-        return np.lexsort(words[::-1])
-    places = np.arange(len(words[0]), dtype=np.uint64)
-    bits = len(places).bit_length()
-    if len(places) == 0 or int(words[0].max()).bit_length() + bits > 64:
-        return np.argsort(words[0], kind="stable")
-    packed = (words[0] << np.uint64(bits)) | places
-    packed.sort()
-    packed &= np.uint64((1 << bits) - 1)
-    return packed.view(np.int64)
+    places: npt.NDArray[np.int64] | None = None
+    for word in reversed(words):
+        for digit in _digits(word):
+            if places is None:
+                places = np.argsort(digit, kind="stable")
+            else:
+                places = places[np.argsort(digit[places], kind="stable")]
+    assert places is not None, "a sort key has at least one column"
+    return places
 
 
 def descents(words: Words) -> npt.NDArray[np.int64]:
@@ -144,6 +145,17 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
+def _digits(word: npt.NDArray[np.uint64]) -> Iterator[npt.NDArray[Any]]:
+    """A word as few digits, the least significant first; itself where they would not be few."""
+    bits = int(word.max()).bit_length() if len(word) else 0
+    if bits > _MOST_DIGITS * _DIGIT_BITS:
+        yield word
+        return
+    yield word.astype(np.uint16)
+    for shift in range(_DIGIT_BITS, bits, _DIGIT_BITS):
+        yield (word >> np.uint64(shift)).astype(np.uint16)
+
+
 def _ranks(column: pa.Array) -> tuple[npt.NDArray[np.uint64], int]:
     """An order-preserving integer a row, from 0, and the bits that the greatest needs."""
     kind = column.type
@@ -168,7 +180,8 @@ def _integer_ranks(column: pa.Array) -> npt.NDArray[np.uint64]:
     if column.null_count and greatest - least == (1 << 64) - 1:
         return _dictionary_ranks(column)
     wide = column.type if pa.types.is_uint64(column.type) else pa.int64()
-    values = pc.fill_null(column, least).cast(wide).to_numpy(zero_copy_only=False).view(np.uint64)
+    filled = pc.fill_null(column, least) if column.null_count else column
+    values = filled.cast(wide).to_numpy(zero_copy_only=False).view(np.uint64)
     values = values - np.uint64(least & ((1 << 64) - 1))  # wraps: the distance from the least is exact
     if column.null_count:
         values[_nulls(column)] = greatest - least + 1

@@ -20,10 +20,14 @@ PRODUCER = "compactor"
 def with_source_names(table: pa.Table, sources: Sources) -> pa.Table:
     """The table with its last column, the sources' numbers, written out as names of the few that occur."""
     numbers = table.column(SOURCE).combine_chunks().to_numpy(zero_copy_only=False)
-    used = np.flatnonzero(np.bincount(numbers, minlength=len(sources.names)))
+    occurs = np.zeros(len(sources.names), dtype=bool)
+    occurs[numbers] = True
+    used = np.flatnonzero(occurs)
     places = np.zeros(len(sources.names), dtype=np.int32)
     places[used] = np.arange(len(used), dtype=np.int32)
-    names = pa.DictionaryArray.from_arrays(pa.array(places[numbers]), sources.names.take(pa.array(used)))
+    if len(used) < len(places):
+        numbers = places[numbers]
+    names = pa.DictionaryArray.from_arrays(pa.array(numbers), sources.names.take(pa.array(used)))
     return table.set_column(table.num_columns - 1, SOURCE, names)
 
 

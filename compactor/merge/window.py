@@ -18,6 +18,10 @@ from compactor.merge.run import Unsorted
 
 __all__ = ["Sorter"]
 
+_TAKEN_ROWS = 1 << 17
+"""Rows are gathered so many at a time: arrays of a few megabytes lie where those of the window before lay, while for large
+ones the system clears new pages every time, which took longer than to gather."""
+
 
 class Sorter:
     """Sorts the windows of one merge, in their order."""
@@ -39,7 +43,7 @@ class Sorter:
             self._check(pieces, ends, falls)
             places = arrange(words)
             first = int(places[0])
-            table = _gather(table, pa.array(places))
+            table = _gather(table, places)
         if self._last is not None and self._order.key(table, 0) < self._last:
             raise Unsorted(_piece_of(pieces, ends, first).run)
         self._last = self._order.key(table, table.num_rows - 1)
@@ -59,10 +63,14 @@ class Sorter:
                 raise Unsorted(_piece_of(pieces, ends, row).run)
 
 
-def _gather(table: pa.Table, places: pa.Array) -> pa.Table:
-    """The rows at ``places``: each column joined first, since gathering from many chunks costs three times as
-    much, and one after the other, since joining all at once would hold the window three times."""
-    columns = [column.combine_chunks().take(places) for column in table.itercolumns()]
+def _gather(table: pa.Table, places: npt.NDArray[np.int64]) -> pa.Table:
+    """The rows at ``places``: each column joined first, since gathering from many chunks costs more, and one after the
+    other, since joining all at once would hold the window three times."""
+    parts = [pa.array(places[start : start + _TAKEN_ROWS]) for start in range(0, len(places), _TAKEN_ROWS)]
+    columns = []
+    for column in table.itercolumns():
+        whole = column.combine_chunks()
+        columns.append(pa.chunked_array([whole.take(part) for part in parts], type=column.type))
     return pa.Table.from_arrays(columns, schema=table.schema)
 
 

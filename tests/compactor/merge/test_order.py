@@ -67,6 +67,18 @@ def test_sixty_four_bits_after_a_constant_column_stay_whole() -> None:
     assert arrange(RowOrder(["one", "wide"]).words(table)).tolist() == [1, 2, 0]
 
 
+@given(
+    st.lists(st.tuples(*[st.integers(0, 2**bits - 1) for bits in (64, 33, 32, 17, 16)]), max_size=50),
+    st.data(),
+)
+def test_words_of_any_width_are_arranged_stably(rows: list[tuple[int, ...]], data: st.DataObject) -> None:
+    chosen = data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=3))
+    # Each value twice, so that the places of equal keys show.
+    keys = [tuple(row[column] for column in chosen) for row in rows] * 2
+    words = [np.array([key[at] for key in keys], dtype=np.uint64) for at in range(len(chosen))]
+    assert arrange(words).tolist() == sorted(range(len(keys)), key=lambda place: keys[place])
+
+
 BYTES = st.none() | st.binary(max_size=3) | st.text(max_size=2).map(str.encode)
 
 
