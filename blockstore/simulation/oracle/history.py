@@ -3,6 +3,7 @@
 Promises (protocol 3.4, 3.5):
 - Entries above the boundary are contiguous; one created at or below it is void.
 - The boundary never moves back, and never reaches the latest entry; before entry i goes it is at i or above.
+- A version stays above the boundary for ``history_retention`` after the next one replaced it.
 - Every checkpoint equals the fold. The one at the boundary stays, and those that a tag pins.
 - Every block of every version above the boundary, and of every version that a tag keeps, stays whole.
 - Entries do to the rows what their operations mean (``meaning.py``), and the blocks hold exactly those rows.
@@ -10,6 +11,7 @@ Promises (protocol 3.4, 3.5):
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -59,6 +61,10 @@ class History:
         self.kept: dict[str, int] = {}
         """The versions that tags keep: those that were readable when their tag was committed."""
         self._removed_at: dict[str, int] = {}
+        self._created_ms: dict[int, int] = {}
+        """When each entry was created, by true time."""
+        self._least_retention_s = math.inf
+        """The shortest history_retention that the table ever had."""
 
     def entry_changed(self, change: Changed) -> None:
         """An entry was created, or deleted."""
@@ -89,6 +95,12 @@ class History:
             raise Violation(f"the boundary moved to {value}, where no checkpoint lies")
         if value > self.boundary > -1:
             self._event("boundary advanced")
+            age_s = (self._stage.scheduler.now_ms - self._created_ms[value + 1]) / 1000
+            if age_s < self._least_retention_s:
+                raise Violation(
+                    f"the boundary moved to {value}, which was the newest version {age_s:.0f} s ago, and history_retention has "
+                    f"been {self._least_retention_s:.0f} s or more"
+                )
         self.boundary = value
         for old in [number for number in self.versions if number < value - _REMEMBERED]:
             if old not in self.kept.values():
@@ -162,6 +174,10 @@ class History:
             raise Violation(f"entry {number} is no history: {error}") from error
         delta = self._delta(before, entry, state)
         self.meaning.check(before.state, before.rows, entry, delta, self.versions)
+        self._created_ms[number] = self._stage.scheduler.now_ms
+        self._least_retention_s = min(
+            self._least_retention_s, state.definition.properties.history_retention_s
+        )
         self.latest = self.versions[number] = Version(state, _changed(before.rows, delta))
         self._event(f"entry: {entry.operation}")
         for ulid in entry.remove:

@@ -10,7 +10,7 @@ import pytest
 import compactor.clean
 from blockstore.errors import AlreadyExists, BlockstoreError, Unanswered, Unavailable
 from blockstore.format.block import VisibleBy
-from blockstore.index import fold, rules
+from blockstore.index import fold, gc, rules
 from blockstore.index.boundary import Boundary
 from blockstore.index.checkpoint import write_checkpoint
 from blockstore.index.commit import Attempt, Committer
@@ -124,6 +124,18 @@ def upload_without_the_look_afterwards(patch: Patch) -> None:
     patch.setattr(upload, "_look", lambda bucket, meta: None)
 
 
+def collector_in_a_hurry(patch: Patch) -> None:
+    """Versions are collected after half of the time for which they shall be readable."""
+    wanted = gc.wanted_boundary
+    patch.setattr(
+        gc,
+        "wanted_boundary",
+        lambda boundary, entries, *, now_ms, retention_ms: wanted(
+            boundary, entries, now_ms=now_ms, retention_ms=retention_ms // 2
+        ),
+    )
+
+
 PLANTS: Mapping[str, Callable[[Patch], None]] = {
     plant.__name__: plant
     for plant in (
@@ -135,5 +147,6 @@ PLANTS: Mapping[str, Callable[[Patch], None]] = {
         removal_before_the_horizon,
         discovery_of_accounted_sources,
         upload_without_the_look_afterwards,
+        collector_in_a_hurry,
     )
 }
