@@ -6,14 +6,16 @@ Rules:
 - Where the bucket has files, the file is read; a small chunk costs one GET; of a large one only what is needed
   is fetched, by ranges, in the caller's thread.
 - Rows come as the file holds them: bringing them under a newer schema is ``schema.adapt``.
+- Row groups are left out only by whoever judges them (``may``); of what is left out nothing is fetched.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate, groupby
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,9 +25,12 @@ from blockstore.bucket.reading import RangeFile
 from blockstore.errors import AccessDenied, Corrupt, ObjectMissing
 from blockstore.format.block import ChunkFile
 
-__all__ = ["read_batches", "read_chunk", "read_part"]
+__all__ = ["JudgeGroups", "read_batches", "read_chunk", "read_part"]
 
 _WHOLE = 4 * 1024 * 1024
+
+JudgeGroups = Callable[[pq.ParquetFile], Sequence[bool]]
+"""Of each row group of a file, whether it may hold rows that are wanted."""
 
 
 def read_chunk(
@@ -38,8 +43,9 @@ def read_chunk(
     verify: bool = False,
 ) -> pa.Table:
     """The rows of a chunk; ``columns`` that it does not have are left out. ``verify`` compares its SHA-256 too."""
-    with _opened(bucket, key, file, columns, verify=verify) as (parquet, native):
-        return parquet.read(columns=_present(parquet, columns), use_threads=threads and native)
+    with _opened(bucket, key, file, verify=verify) as (parquet, ranged):
+        _expect(parquet, ranged, columns, range(parquet.metadata.num_row_groups))
+        return parquet.read(columns=_present(parquet, columns), use_threads=threads and ranged is None)
 
 
 def read_batches(
@@ -52,10 +58,8 @@ def read_batches(
     verify: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a chunk, batch by batch, in the chunk's order; holds one row group at most."""
-    with _opened(bucket, key, file, columns, verify=verify) as (parquet, _):
-        yield from parquet.iter_batches(
-            batch_size=batch_rows, columns=_present(parquet, columns), use_threads=False
-        )
+    for _, batch in read_part(bucket, key, file, columns, batch_rows=batch_rows, verify=verify):
+        yield batch
 
 
 def read_part(
@@ -64,35 +68,53 @@ def read_part(
     file: ChunkFile,
     columns: Sequence[str] | None = None,
     *,
-    part: int,
-    parts: int,
+    part: int = 0,
+    parts: int = 1,
+    may: JudgeGroups | None = None,
     batch_rows: int = 65_536,
+    verify: bool = False,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """One of ``parts`` runs of the chunk's row groups, batch by batch, each with the position of its first row.
 
-    Every row is in exactly one of the runs; where there are more parts than row groups, some are empty.
+    Every row is in exactly one of the runs; where there are more parts than row groups, some are empty. Rows of groups
+    that ``may`` excludes do not come.
     """
-    with _opened(bucket, key, file, columns, verify=False) as (parquet, _):
+    with _opened(bucket, key, file, verify=verify) as (parquet, ranged):
         groups = parquet.metadata.num_row_groups
-        mine = range(part * groups // parts, (part + 1) * groups // parts)
-        position = sum(parquet.metadata.row_group(group).num_rows for group in range(mine.start))
-        if not mine:
-            return
-        for batch in parquet.iter_batches(
-            batch_size=batch_rows,
-            row_groups=list(mine),
-            columns=_present(parquet, columns),
-            use_threads=False,
-        ):
-            yield position, batch
-            position += batch.num_rows
+        mine: Sequence[int] = range(part * groups // parts, (part + 1) * groups // parts)
+        # A group that is the whole chunk was judged with it, by its meta.json.
+        if may is not None and mine and groups > 1:
+            judged = may(parquet)
+            mine = [group for group in mine if judged[group]]
+        _expect(parquet, ranged, columns, mine)
+        names = _present(parquet, columns)
+        sizes = (parquet.metadata.row_group(group).num_rows for group in range(groups))
+        starts = list(accumulate(sizes, initial=0))
+        for run in _neighbors(mine):
+            position, end = starts[run[0]], starts[run[-1] + 1]
+            for batch in parquet.iter_batches(
+                batch_size=batch_rows, row_groups=run, columns=names, use_threads=False
+            ):
+                yield position, batch
+                position += batch.num_rows
+            if position != end:
+                raise Corrupt(
+                    f"chunk {key} holds its rows up to {position:,} only, expected {end:,} as its footer says: restore it "
+                    "from a copy"
+                )
+
+
+def _neighbors(groups: Sequence[int]) -> Iterator[list[int]]:
+    """Ascending numbers in runs without a gap."""
+    for _, run in groupby(enumerate(groups), key=lambda one: one[1] - one[0]):
+        yield [group for _, group in run]
 
 
 @contextmanager
 def _opened(
-    bucket: ReadBucket, key: str, file: ChunkFile, columns: Sequence[str] | None, *, verify: bool
-) -> Iterator[tuple[pq.ParquetFile, bool]]:
-    """The chunk, and whether Arrow may read it in threads of its own."""
+    bucket: ReadBucket, key: str, file: ChunkFile, *, verify: bool
+) -> Iterator[tuple[pq.ParquetFile, RangeFile | None]]:
+    """The chunk, and what fetches it piece by piece, if anything does: then Arrow may read in no thread of its own."""
     try:
         source = _source(bucket, key, file, verify=verify)
         ranged = source if isinstance(source, RangeFile) else None
@@ -105,11 +127,16 @@ def _opened(
                     f"chunk {key} has {parquet.metadata.num_rows:,} rows, expected {file.rows:,} as its meta.json "
                     "says: restore it from a copy"
                 )
-            if ranged is not None:
-                ranged.expect(_ranges(parquet.metadata, columns))
-            yield parquet, ranged is None
+            yield parquet, ranged
     except (pa.ArrowException, OSError) as error:
         raise Corrupt(f"chunk {key} cannot be read as Parquet ({error}): restore it from a copy") from error
+
+
+def _expect(
+    parquet: pq.ParquetFile, ranged: RangeFile | None, columns: Sequence[str] | None, groups: Collection[int]
+) -> None:
+    if ranged is not None:
+        ranged.expect(_ranges(parquet.metadata, columns, groups))
 
 
 def _source(bucket: ReadBucket, key: str, file: ChunkFile, *, verify: bool) -> pa.NativeFile | RangeFile:
@@ -126,9 +153,11 @@ def _source(bucket: ReadBucket, key: str, file: ChunkFile, *, verify: bool) -> p
     return RangeFile(bucket, key, file.bytes)
 
 
-def _ranges(metadata: pq.FileMetaData, columns: Sequence[str] | None) -> Iterator[tuple[int, int]]:
+def _ranges(
+    metadata: pq.FileMetaData, columns: Sequence[str] | None, groups: Collection[int]
+) -> Iterator[tuple[int, int]]:
     """Where the chunks of these columns lie; of nested ones all parts, whose paths begin with the column's name."""
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+    for group in map(metadata.row_group, groups):
         for part in map(group.column, range(group.num_columns)):
             path = part.path_in_schema
             if columns is None or any(path == name or path.startswith(f"{name}.") for name in columns):

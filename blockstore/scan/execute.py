@@ -4,6 +4,7 @@ Rules:
 - R11: a chunk that cannot be read fails the scan with the block's name; there are never fewer rows.
 - Memory is bounded by one window of small chunks, or one row group of a large one.
 - Rows come in the plan's order: by block, chunk and position.
+- Of a chunk that may hold matching rows, row groups whose bounds in the footer exclude them are not read.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import pyarrow as pa
 
 from blockstore.bucket.api import ReadBucket
 from blockstore.errors import Corrupt, ObjectMissing
-from blockstore.format.chunk_reader import read_batches
 from blockstore.format.chunk_reader import read_part as read_chunk_part
 from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.plan import ScanPlan
@@ -46,7 +46,9 @@ def read_part(bucket: ReadBucket, plan: ScanPlan, *, part: int, parts: int) -> I
         yield from reader.constant_batches(chunk) if part == 0 else ()
         return
     with _blaming(chunk):
-        pieces = read_chunk_part(bucket, chunk.key, chunk.file, stored, part=part, parts=parts)
+        pieces = read_chunk_part(
+            bucket, chunk.key, chunk.file, stored, part=part, parts=parts, may=reader.judge_groups(chunk)
+        )
         for position, batch in pieces:
             rows = reader.rows(chunk, batch, position)
             if rows.num_rows:
@@ -115,18 +117,12 @@ def _chunk_batches(
     if not stored:
         yield from reader.constant_batches(chunk)
         return
-    position = 0
+    may = reader.judge_groups(chunk)
     with _blaming(chunk):
-        for batch in read_batches(bucket, chunk.key, chunk.file, stored, verify=verify):
+        for position, batch in read_chunk_part(bucket, chunk.key, chunk.file, stored, may=may, verify=verify):
             rows = reader.rows(chunk, batch, position)
-            position += batch.num_rows
             if rows.num_rows:
                 yield rows
-    if position != chunk.file.rows:
-        raise Corrupt(
-            f"block {chunk.block}: {chunk.file.path} holds {position:,} rows, expected {chunk.file.rows:,} as its "
-            "meta.json says: restore it from a copy"
-        )
 
 
 @contextmanager

@@ -12,8 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from blockstore.errors import Corrupt
+from blockstore.format.chunk_reader import JudgeGroups
 from blockstore.format.schema import adapt
 from blockstore.scan.chunk import HIDDEN, ScanChunk
+from blockstore.scan.groups import judge_groups
 from blockstore.scan.plan import ScanPlan
 
 __all__ = ["RowReader"]
@@ -45,6 +47,10 @@ class RowReader:
         if chunk.filtered and "_source" not in names:
             names.append("_source")
         return names
+
+    def judge_groups(self, chunk: ScanChunk) -> JudgeGroups | None:
+        """Which row groups of the chunk's file may hold rows of the scan; None where all of them do."""
+        return None if chunk.certain else judge_groups(self._plan, chunk)
 
     def constant_batches(self, chunk: ScanChunk) -> Iterator[pa.RecordBatch]:
         """The rows of a chunk of whose file nothing is needed."""

@@ -114,6 +114,30 @@ def test_columns_that_lie_side_by_side_are_fetched_together() -> None:
         assert bucket.bytes["get_range"] <= file.bytes + 128 * 1024
 
 
+@pytest.mark.parametrize("wanted", [[True, False], [False, True], [False, False], [True, True]])
+def test_groups_that_are_judged_out_are_not_read(bucket: Bucket, wanted: list[bool]) -> None:
+    key, file, rows = write(bucket)
+    found = list(read_part(bucket, key, file, may=lambda parquet: wanted))
+    assert sum(batch.num_rows for _, batch in found) == 50 * sum(wanted)
+    for position, batch in found:
+        assert position == 50 or wanted[0]
+        assert pa.Table.from_batches([batch]).equals(rows.slice(position, batch.num_rows))
+
+
+def test_of_groups_that_are_judged_out_nothing_is_fetched() -> None:
+    bucket = Metered(MemoryBucket(World.manual().clock))
+    key, file, _ = write(bucket, 700_000)
+    fetched = []
+    for wanted in ([True, True], [False, True], [False, False]):
+        bucket.reset()
+        batches = [batch for _, batch in read_part(bucket, key, file, may=lambda _, wanted=wanted: wanted)]
+        assert sum(batch.num_rows for batch in batches) == 350_000 * sum(wanted)
+        fetched.append(bucket.bytes["get_range"])
+    footer = 128 * 1024
+    assert fetched[2] <= footer
+    assert abs(fetched[1] - fetched[0] / 2) <= footer
+
+
 def test_a_missing_chunk_is_named(bucket: Bucket) -> None:
     key, file, _ = write(bucket)
     bucket.delete([key])

@@ -38,6 +38,7 @@ class Lake:
         self.definition = definition or Definition.create(SCHEMA, time_column="time", sort_by=["n"])
         self.live: list[LiveBlock] = []
         self.listed: list[ChosenBlock] = []
+        self.group_rows = 1_000_000
         self._next_row_id = 1000
 
     def write(
@@ -66,6 +67,7 @@ class Lake:
                 producer="test",
                 token=f"t{number}",
                 extra_columns=extra,
+                row_group_rows=self.group_rows,
             )
             part = rows[number * step : (number + 1) * step]
             schema = pa.schema([*self.definition.schema, *_extra_fields(extra)])

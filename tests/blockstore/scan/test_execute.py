@@ -213,16 +213,22 @@ def build(
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(shapes=st.lists(BLOCK, min_size=1, max_size=5), alter_at=st.integers(0, 2))
+@given(
+    shapes=st.lists(BLOCK, min_size=1, max_size=5),
+    alter_at=st.integers(0, 2),
+    group_rows=st.sampled_from([1, 2, 1_000_000]),
+)
 def test_our_rows_are_duckdbs_rows_and_those_that_were_written(
     connection: duckdb.DuckDBPyConnection,
     tmp_path_factory: pytest.TempPathFactory,
     shapes: list[Any],
     alter_at: int,
+    group_rows: int,
 ) -> None:
     folder = Path(tmp_path_factory.mktemp("lake"))
     lake = Lake()
     lake.bucket = LocalBucket(str(folder), lake.world.clock, durable=False)
+    lake.group_rows = group_rows
     # A block of each stream and schema, so that every condition finds its columns.
     shapes = [([row(0, 0)], "level 1", True), *shapes]
     expected = build(lake, shapes, alter_at)
