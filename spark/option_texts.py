@@ -13,7 +13,18 @@ from collections.abc import Mapping, Sequence
 
 from blockstore.errors import Invalid
 
-__all__ = ["checked_url", "flag", "known", "labels", "names", "names_text", "size", "table_url", "whole"]
+__all__ = [
+    "checked_url",
+    "flag",
+    "known",
+    "labels",
+    "names",
+    "names_text",
+    "size",
+    "size_if_given",
+    "table_url",
+    "whole",
+]
 
 _SIZES = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 _JSON_LIST = '["'
@@ -106,6 +117,11 @@ def size(given: Mapping[str, str], name: str, default: int) -> int:
     if not (digits.isascii() and digits.isdigit()) or unit not in _SIZES or int(digits) == 0:
         raise Invalid(f"option {name}={text!r}: expected a size such as '64MiB'.")
     return int(digits) * _SIZES[unit]
+
+
+def size_if_given(given: Mapping[str, str], name: str) -> int | None:
+    """The same, or None where the option is not given."""
+    return size(given, name, 0) if name in given else None
 
 
 def _from_json(text: str, name: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from blockstore.errors import Invalid
 from blockstore.format.block import Job
-from spark.option_texts import checked_url, flag, known, labels, names, size, table_url, whole
+from spark.option_texts import checked_url, flag, known, labels, names, size, size_if_given, table_url, whole
 
 __all__ = [
     "IfExists",
@@ -37,7 +37,6 @@ _READ = ("path", "version", "as_of", "tag", "discovery", "columns", "where", "fi
 
 DEFAULT_BUFFER_BYTES = 256 * 2**20
 DEFAULT_CHUNK_BYTES = 256 * 2**20
-DEFAULT_PARTITION_BYTES = 128 * 2**20
 
 
 class IfExists(StrEnum):
@@ -97,8 +96,8 @@ class ReadOptions:
     where: str | None = None
     filters: bool = False
     """Whether Spark's own filters prune chunks (needs spark.sql.python.filterPushdown.enabled)."""
-    partition_bytes: int = DEFAULT_PARTITION_BYTES
-    """Chunks are gathered, and large ones are cut, into Spark partitions of about this size."""
+    partition_bytes: int | None = None
+    """Chunks are gathered, and large ones are cut, into Spark partitions of about this size; None: by ``shares.share_bytes``."""
 
     def __post_init__(self) -> None:
         given = {"version": self.version, "as_of": self.as_of, "tag": self.tag}
@@ -146,7 +145,7 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         columns=None if columns is None else names(columns, "columns"),
         where=given.get("where"),
         filters=flag(given, "filters"),
-        partition_bytes=size(given, "partition_size", DEFAULT_PARTITION_BYTES),
+        partition_bytes=size_if_given(given, "partition_size"),
     )
 
 

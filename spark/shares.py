@@ -6,18 +6,23 @@ Rules:
   shares of about that size, each alone in its run. How many row groups it has only its footer tells: a share without one
   is an empty task.
 - Asked for nothing there is one run, empty.
+- Where nobody says how large a share is, there are about sixteen, each large enough to be worth a task: how many cores
+  there are is not known where the plan is made, and with few large shares one core would end long after the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from blockstore.scan.chunk import ScanChunk
 
-__all__ = ["Share", "shares"]
+__all__ = ["Share", "share_bytes", "shares"]
 
 MOST_PARTS = 256
+USUAL_TASKS = 16
+LEAST_BYTES = 32 * 2**20
+MOST_BYTES = 128 * 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +34,15 @@ class Share:
     parts: int = 1
 
 
-def shares(chunks: Iterable[ScanChunk], partition_bytes: int) -> list[tuple[Share, ...]]:
-    """The chunks in order, in runs for one task each; at least one run."""
+def share_bytes(chunks: Iterable[ScanChunk]) -> int:
+    """How large shares of these chunks should be: a sixteenth of all, but between 32 and 128 MiB."""
+    total = sum(chunk.file.bytes for chunk in chunks)
+    return max(LEAST_BYTES, min(MOST_BYTES, -(-total // USUAL_TASKS)))
+
+
+def shares(chunks: Sequence[ScanChunk], partition_bytes: int | None = None) -> list[tuple[Share, ...]]:
+    """The chunks in order, in runs for one task each of about ``partition_bytes`` (None: ``share_bytes``); at least one run."""
+    partition_bytes = share_bytes(chunks) if partition_bytes is None else partition_bytes
     runs: list[list[Share]] = []
     size = 0
     for chunk in chunks:

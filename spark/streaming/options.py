@@ -14,8 +14,8 @@ from enum import StrEnum
 
 from blockstore.errors import Invalid
 from blockstore.operations.instants import to_ms
-from spark.option_texts import known, names, size, table_url, whole
-from spark.options import DEFAULT_PARTITION_BYTES, WriteOptions, write_options
+from spark.option_texts import known, names, size_if_given, table_url, whole
+from spark.options import WriteOptions, write_options
 
 __all__ = ["Start", "StreamReadOptions", "StreamStart", "asks_for_a_stream", "sink_options", "source_options"]
 
@@ -63,7 +63,7 @@ class StreamReadOptions:
     labels: tuple[str, ...] = ()
     max_blocks: int | None = None
     max_bytes: int | None = None
-    partition_bytes: int = DEFAULT_PARTITION_BYTES
+    partition_bytes: int | None = None
 
 
 def asks_for_a_stream(options: Mapping[str, str]) -> bool:
@@ -79,7 +79,7 @@ def source_options(options: Mapping[str, str]) -> StreamReadOptions:
                 f"option {name!r} names one snapshot, and a stream follows the table: option('start', …) says where it begins."
             )
     given = known(options, _SOURCE, "stream")
-    columns, blocks, limit = given.get("columns"), given.get("max_blocks"), given.get("max_bytes")
+    columns, blocks = given.get("columns"), given.get("max_blocks")
     return StreamReadOptions(
         url=table_url(given, "load"),
         start=_start(given.get("start", Start.SNAPSHOT).strip()),
@@ -88,8 +88,8 @@ def source_options(options: Mapping[str, str]) -> StreamReadOptions:
         where=given.get("where"),
         labels=names(given.get("labels", ""), "labels"),
         max_blocks=None if blocks is None else whole(blocks, "max_blocks", least=1),
-        max_bytes=None if limit is None else size(given, "max_bytes", 0),
-        partition_bytes=size(given, "partition_size", DEFAULT_PARTITION_BYTES),
+        max_bytes=size_if_given(given, "max_bytes"),
+        partition_bytes=size_if_given(given, "partition_size"),
     )
 
 

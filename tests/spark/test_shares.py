@@ -16,7 +16,7 @@ from blockstore.format.chunks import BlockWriter
 from blockstore.scan.execute import read_part
 from blockstore.scan.view import Scan
 from blockstore.world import World
-from spark.shares import shares
+from spark.shares import LEAST_BYTES, MOST_BYTES, share_bytes, shares
 from tests.spark.test_reader import chunks
 
 
@@ -42,6 +42,20 @@ def test_every_part_of_every_chunk_is_in_one_run_in_order(sizes: list[int], limi
 def test_a_chunk_of_few_rows_is_not_cut_into_more_parts_than_rows() -> None:
     (large,) = chunks([1000])
     assert [len(run) for run in shares([replace(large, file=replace(large.file, rows=2))], 10)] == [1, 1]
+
+
+@given(hs.lists(hs.integers(1, 2**30), min_size=1, max_size=30))
+def test_shares_of_no_stated_size_are_about_sixteen_within_bounds(sizes: list[int]) -> None:
+    given_chunks = [replace(chunk, file=replace(chunk.file, rows=10**6)) for chunk in chunks(sizes)]
+    size = share_bytes(given_chunks)
+    assert LEAST_BYTES <= size <= MOST_BYTES
+    assert size in (LEAST_BYTES, MOST_BYTES) or 15 * size < sum(sizes) <= 16 * size
+    assert shares(given_chunks) == shares(given_chunks, size)
+
+
+def test_four_chunks_of_forty_mebibytes_are_four_tasks_and_not_three_chunks_and_one() -> None:
+    assert [len(run) for run in shares(chunks([40 * 2**20] * 4))] == [1, 1, 1, 1]
+    assert [len(run) for run in shares(chunks([2**20] * 4))] == [4]
 
 
 @pytest.fixture
