@@ -53,6 +53,11 @@ class SnapshotReader(DataSourceReader):
         self._where = parse(options.where, offered.all)
         self._plan_with(Predicate())
 
+    @property
+    def schema(self) -> StructType:
+        """The schema of the rows."""
+        return self._schema
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_snapshot": None, "_chunks": ()}
 

@@ -1,7 +1,8 @@
 """``read(session, url)``: a snapshot as a DataFrame, by the fastest way that gives exactly its rows.
 
 Where Spark's JVM reaches the chunks, its own Parquet reader reads the pruned list of them; everywhere else, and for
-what that reader cannot do, the data source does. The choice is logged, ``how`` tells it and why, and ``engine`` makes it.
+what that reader cannot do, Python in Spark's tasks does. The choice is logged, ``how`` tells it and why, and ``engine``
+makes it.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from blockstore.errors import Invalid
 from blockstore.scan.plan import ScanPlan
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
+from spark.mapped import mapped_frame
 from spark.native import native_frame, obstacle
 from spark.option_texts import names_text
 from spark.options import ReadOptions, checked_url, listed
+from spark.reader import SnapshotReader
 from spark.source import BlockstoreSource
 from spark.target import Target, resolved
 
@@ -38,7 +41,7 @@ class Engine(StrEnum):
     NATIVE = "native"
     """Spark's own Parquet reader."""
     PYTHON = "python"
-    """The data source: Python in Spark's tasks."""
+    """Python in Spark's tasks, as for the data source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +61,7 @@ class How:
     bytes: int
 
     def __str__(self) -> str:
-        by = "Spark's Parquet reader" if self.engine is Engine.NATIVE else "the data source"
+        by = "Spark's Parquet reader" if self.engine is Engine.NATIVE else "Python in Spark's tasks"
         version = "a listing" if self.version is None else f"version {self.version}"
         return (
             f"{self.url}: {version} by {by}, since {self.reason}; {self.chunks} chunks of {self.bytes:,} bytes, "
@@ -97,7 +100,7 @@ def read(
     ``discovery="list"`` also reads blocks that only a listing shows so far. ``columns`` picks columns, also the hidden ones
     (``_source``, ``_row_id``, ``_version``), and ``where`` (a condition in Blockstore's SQL subset) rows; chunks that cannot
     match are not opened. ``engine="native"`` insists on Spark's own Parquet reader and raises Invalid where it cannot serve;
-    ``"python"`` takes the data source; ``native=True`` and ``False`` are short for these.
+    ``"python"`` reads by Python in Spark's tasks; ``native=True`` and ``False`` are short for these.
     """
     options = _options(url, version, as_of, tag, discovery, columns, where)
     choice = _choice(session, options, _engine(engine, native))
@@ -105,7 +108,7 @@ def read(
     if choice.how.engine is Engine.NATIVE:
         frame = native_frame(session, choice.plan, choice.snapshot.bucket, choice.target.spark_schema)
     else:
-        frame = _by_source(session, choice.target, options)
+        frame = _by_python(session, choice, options)
     _told[frame] = choice.how
     return frame
 
@@ -196,8 +199,12 @@ def _choice(session: Any, options: ReadOptions, engine: Engine) -> _Choice:
     return _Choice(target=target, snapshot=snapshot, plan=plan, how=told)
 
 
-def _by_source(session: Any, found: Target, options: ReadOptions) -> DataFrame:
-    """The same read by the data source, pinned to the version that was found. It looks at a listing again by itself."""
+def _by_python(session: Any, choice: _Choice, options: ReadOptions) -> DataFrame:
+    """The rows by Python, pinned to what was found. The data source, where it must be, looks at a listing again by itself."""
+    found = choice.target
+    frame = mapped_frame(session, SnapshotReader(choice.snapshot, options, found.spark_schema))
+    if frame is not None:
+        return frame
     given = {
         "version": None if options.listed or found.version is None else str(found.version),
         "discovery": "list" if options.listed else None,

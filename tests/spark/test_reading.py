@@ -39,7 +39,13 @@ def by_read(session: SparkSession, url: str, **options: object) -> DataFrame:
     return bs_spark.read(session, url, native=True, **options)
 
 
-@pytest.fixture(params=[by_format, by_read], ids=["format", "native"])
+def by_python(session: SparkSession, url: str, **options: object) -> DataFrame:
+    if isinstance(options.get("columns"), str):
+        options["columns"] = str(options["columns"]).split(",")
+    return bs_spark.read(session, url, engine="python", **options)
+
+
+@pytest.fixture(params=[by_format, by_read, by_python], ids=["format", "native", "python"])
 def read(request: pytest.FixtureRequest) -> Read:
     return request.param
 
