@@ -156,6 +156,10 @@ TARGETS = (
     _times_native("spark_read", "Spark full scan of 10 M rows, by function", "scan_ratio", 0.95),
     _times_native("spark_read", "… prunable filter", "prunable_ratio", 0.95),
     _times_native("spark_read", "… other filter", "filter_ratio", 0.95),
+    _times_native("spark_read", "… full scan by Python in Spark's tasks", "scan_python_ratio", 0.67),
+    _times_native(
+        "spark_read", "… prunable filter by Python in Spark's tasks", "prunable_python_ratio", 0.67
+    ),
     _times_native("spark_read", "… full scan by the data source", "scan_source_ratio", 0.67),
     _times_native("spark_read", "… prunable filter by the data source", "prunable_source_ratio", 0.67),
 )

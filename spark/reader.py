@@ -19,7 +19,6 @@ from pyspark.sql.types import StructType
 from blockstore.bucket import open_bucket
 from blockstore.predicate.nodes import FALSE
 from blockstore.predicate.parse import Predicate, parse
-from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.execute import read_part, read_plan
 from blockstore.scan.plan import ScanPlan
 from blockstore.scan.view import TableSnapshot
@@ -30,7 +29,7 @@ from spark.options import ReadOptions
 from spark.shares import Share, shares
 from spark.types import batch_schema
 
-__all__ = ["FilteringReader", "SharesPartition", "SnapshotReader", "gathered"]
+__all__ = ["FilteringReader", "SharesPartition", "SnapshotReader"]
 
 
 class SharesPartition(InputPartition):
@@ -92,16 +91,3 @@ class FilteringReader(SnapshotReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
         self._plan_with(from_spark(filters, self._plan.columns.visible))
         return filters
-
-
-def gathered(chunks: Iterable[ScanChunk], partition_bytes: int) -> list[tuple[ScanChunk, ...]]:
-    """The chunks in order, in runs of at most ``partition_bytes`` or of one chunk; at least one run."""
-    runs: list[list[ScanChunk]] = [[]]
-    size = 0
-    for chunk in chunks:
-        if runs[-1] and size + chunk.file.bytes > partition_bytes:
-            runs.append([])
-            size = 0
-        runs[-1].append(chunk)
-        size += chunk.file.bytes
-    return [tuple(run) for run in runs]
