@@ -12,12 +12,27 @@ from hypothesis import strategies as hs
 
 import blockstore as bs
 from blockstore.bucket import open_bucket
+from blockstore.format import ChunkFile
 from blockstore.format.chunks import BlockWriter
+from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.execute import read_part
 from blockstore.scan.view import Scan
 from blockstore.world import World
 from spark.shares import LEAST_BYTES, MOST_BYTES, share_bytes, shares
-from tests.spark.test_reader import chunks
+
+
+def chunks(sizes: list[int]) -> list[ScanChunk]:
+    return [
+        ScanChunk(
+            block="B",
+            key=str(number),
+            file=ChunkFile(path=f"chunks/{number}.parquet", bytes=size, rows=1, sha256=""),
+            schema_id=1,
+            labels={},
+            source=None,
+        )
+        for number, size in enumerate(sizes)
+    ]
 
 
 @given(hs.lists(hs.integers(1, 250)), hs.integers(1, 100))
