@@ -19,7 +19,7 @@ import pyarrow.types as pt
 from blockstore.format.block import ColumnStats
 from blockstore.format.statistics import Tally
 
-__all__ = ["row_group_statistics"]
+__all__ = ["row_group_statistics", "told_columns", "told_statistics"]
 
 _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 
@@ -28,7 +28,7 @@ def row_group_statistics(
     parquet: pq.ParquetFile, columns: Iterable[pa.Field]
 ) -> list[tuple[int, dict[str, ColumnStats]]]:
     """The rows of each row group, and the statistics of those of ``columns`` that the file has with just this type."""
-    leaves = _leaves(parquet, columns)
+    leaves = told_columns(parquet, columns)
     return [
         (
             group.num_rows,
@@ -38,8 +38,9 @@ def row_group_statistics(
     ]
 
 
-def _leaves(parquet: pq.ParquetFile, columns: Iterable[pa.Field]) -> dict[str, int]:
-    """Where the columns stand among the file's leaves. A part of a nested column may have a plain one's path: neither is told."""
+def told_columns(parquet: pq.ParquetFile, columns: Iterable[pa.Field]) -> dict[str, int]:
+    """Where those of the columns of which something is told stand among the file's leaves. A part of a nested column may have
+    a plain one's path: neither is told."""
     found = parquet.schema_arrow
     plain = {
         field.name
@@ -74,16 +75,25 @@ def _stored_as_named(column: pq.ColumnSchema, kind: pa.DataType) -> bool:
     return _UNITS.get(logical.get("timeUnit")) == kind.unit
 
 
+def told_statistics(low: int | bytes | None, high: int | bytes | None, nulls: int) -> ColumnStats:
+    """Statistics of a told column out of bounds as the file's type has them; None where all are null."""
+    tally = Tally()
+    tally.nulls = nulls
+    if low is not None and high is not None:
+        try:
+            tally.include(_value(low), _value(high))
+        except UnicodeDecodeError:
+            tally.unreadable = True
+    return tally.stats()
+
+
+def _value(bound: int | bytes) -> int | str:
+    return bound.decode() if isinstance(bound, bytes) else bound
+
+
 def _stats(column: pq.ColumnChunkMetaData) -> ColumnStats | None:
     found = column.statistics
     if found is None or not found.has_null_count:
         return None
-    tally = Tally()
-    tally.nulls = found.null_count
-    if found.has_min_max:
-        low, high = found.min_raw, found.max_raw
-        try:
-            tally.include(*((low.decode(), high.decode()) if isinstance(low, bytes) else (low, high)))
-        except UnicodeDecodeError:
-            tally.unreadable = True
-    return tally.stats()
+    low, high = (found.min_raw, found.max_raw) if found.has_min_max else (None, None)
+    return told_statistics(low, high, found.null_count)

@@ -86,6 +86,7 @@ class Schemas:
         self._definition = definition
         self._foreign: dict[bytes, int] = {}
         self._by_id: dict[int, pa.Schema] = dict(definition.schemas)
+        self._names: dict[int, dict[str, str | None]] = {}
 
     def id_of(self, schema_id: int, schema: bytes, block: str) -> int:
         """The id of a block's schema, given what the index and what its meta.json say of it."""
@@ -107,6 +108,13 @@ class Schemas:
     def schema(self, id_: int) -> pa.Schema:
         """The schema of an id that ``id_of`` answered."""
         return self._by_id[id_]
+
+    def stored_names(self, id_: int) -> Mapping[str, str | None]:
+        """Under which name chunks of this schema hold each of the table's columns; None = they lack it."""
+        if id_ not in self._names:
+            reads = reads_of(self._by_id[id_], self._definition.schema)
+            self._names[id_] = {name: read.stored_as for name, read in reads.items()}
+        return self._names[id_]
 
     def all(self) -> Mapping[int, pa.Schema]:
         """All of them, by id."""

@@ -151,7 +151,6 @@ class _Judge:
         self._predicate = predicate
         self._columns = columns
         self._schemas = schemas
-        self._names: dict[int, dict[str, str | None]] = {}
 
     def chunks(self, block: Candidate) -> Iterator[ScanChunk]:
         """The chunks of a block that may hold matching rows."""
@@ -193,7 +192,7 @@ class _Judge:
             chunk.file.columns,
             self._schemas.schema(chunk.schema_id),
             rows,
-            names=self._stored_names(chunk.schema_id),
+            names=self._schemas.stored_names(chunk.schema_id),
         )
 
         def bounds_of(column: Column) -> Bounds:
@@ -212,12 +211,6 @@ class _Judge:
             return stored(column)
 
         return bounds_of
-
-    def _stored_names(self, schema_id: int) -> dict[str, str | None]:
-        if schema_id not in self._names:
-            reads = reads_of(self._schemas.schema(schema_id), self._columns.table)
-            self._names[schema_id] = {name: read.stored_as for name, read in reads.items()}
-        return self._names[schema_id]
 
 
 def _time_condition(snapshot: Snapshot, time_range: TimeRange) -> Predicate:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from compactor.merge.pages import ColumnPages, column_pages
+from blockstore.format.pages import ColumnPages, column_pages
 
 __all__ = [
     "COLUMN_BYTES",

@@ -41,6 +41,7 @@ from reader.query.statement import Statement, parse
 from reader.query.syntax import Syntax
 from reader.query.task import Parameters, Runner, Task
 from reader.query.views import guard, view
+from reader.query.windows import Windows
 from reader.query.workers import Workers
 from reader.refusals import UnknownTable
 from reader.tables.at import NEWEST, At
@@ -85,6 +86,7 @@ class Engine:
         capacity = capacity or Capacity()
         self._admission = Admission(capacity, self._world.clock)
         self._deadlines = Deadlines(self._world.clock)
+        self._windows = Windows()
         folders = self._folders()
         self._instance = Instance([], _PARSER) if isolated else Instance(folders, _limits(capacity, 1))
         self._syntax = Syntax(self._instance.cursor)
@@ -195,7 +197,7 @@ class Engine:
             files = place(snapshots[name].bucket, plan.chunks, self._chunk_cache)
             ending.at_end(files.release)
             placed.append(files)
-            views.append(view(name, plan, files.paths, hidden))
+            views.append(view(name, plan, files.paths, hidden, self._windows.of(plan, files.paths)))
         task = Task(
             views=tuple(views), sql=sql, parameters=parameters, limit=budget.limit, seconds=budget.seconds
         )

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,12 +23,12 @@ from blockstore.scan.chunk import HIDDEN, ScanChunk
 from blockstore.scan.nans import may_hold_nan
 from blockstore.scan.plan import ScanPlan
 from reader.query.types import quoted, sql_type, text
+from reader.query.windows import FILE_ROW
 
 __all__ = ["guard", "view"]
 
 _FACTS = "blockstore_facts"
 _FILE = "blockstore_file"
-_FILE_ROW = "blockstore_file_row"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +38,21 @@ class _Part:
     chunks: Sequence[ScanChunk]
     hidden: frozenset[str]
     """Hidden columns that the files themselves carry."""
+    window: range | None = None
+    """The rows, by their numbers in the file, that will do of the one chunk; None: all of all."""
 
 
-def view(name: str, plan: ScanPlan, paths: Mapping[str, str], hidden: Iterable[str]) -> str:
-    """``CREATE TEMP VIEW`` for the table ``name``: its planned chunks, by their paths, under its columns."""
+def view(
+    name: str,
+    plan: ScanPlan,
+    paths: Mapping[str, str],
+    hidden: Iterable[str],
+    windows: Mapping[str, range] = MappingProxyType({}),
+) -> str:
+    """``CREATE TEMP VIEW`` for the table ``name``: its planned chunks, by their paths, under its columns. Of chunks in
+    ``windows``, by their keys, only these rows."""
     asked = [column for column in HIDDEN.names if column in set(hidden)]
-    selects = [_select(part, plan, paths, asked) for part in _parts(plan, paths, asked)]
+    selects = [_select(part, plan, paths, asked) for part in _parts(plan, paths, asked, windows)]
     body = "\nUNION ALL ".join(selects) if selects else _nothing(plan, asked)
     return f"CREATE TEMP VIEW {quoted(name)} AS {body}"
 
@@ -53,12 +63,18 @@ def guard(name: str) -> str:
     return f"CREATE TEMP VIEW {quoted(name)} AS SELECT error({text(f'there is no table {name}')}) AS nothing"
 
 
-def _parts(plan: ScanPlan, paths: Mapping[str, str], asked: Sequence[str]) -> Iterator[_Part]:
-    """The plan's groups; where hidden columns are asked for, split by which of them the files carry."""
+def _parts(
+    plan: ScanPlan, paths: Mapping[str, str], asked: Sequence[str], windows: Mapping[str, range]
+) -> Iterator[_Part]:
+    """The plan's groups; where hidden columns are asked for, split by which of them the files carry, and by windows."""
     for group in plan.groups():
         split: dict[frozenset[str], list[ScanChunk]] = {}
         for chunk in group.chunks:
-            split.setdefault(_carried(chunk, paths, asked), []).append(chunk)
+            carried = _carried(chunk, paths, asked)
+            if chunk.key in windows:
+                yield _Part([chunk], carried, windows[chunk.key])
+            else:
+                split.setdefault(carried, []).append(chunk)
         for carried, chunks in split.items():
             yield _Part(chunks, carried)
 
@@ -81,7 +97,9 @@ def _select(part: _Part, plan: ScanPlan, paths: Mapping[str, str], asked: Sequen
     if any(may_hold_nan(part.chunks, field) for field in stored):
         options += ", can_have_nan = true"
     if facts:
-        options += f", filename = {text(_FILE)}, file_row_number = true"
+        options += f", filename = {text(_FILE)}"
+    if facts or part.window is not None:
+        options += f", {FILE_ROW} = true"
     source = f"read_parquet([{files}], {options})"
     if facts:
         source += f" AS chunk JOIN {_facts(part, paths)} ON chunk.{_FILE} = {_FACTS}.path"
@@ -109,7 +127,7 @@ def _hidden(column: str, part: _Part) -> str:
     if column in part.hidden:
         return f"CAST({quoted(column)} AS {sql_type(HIDDEN.field(column).type)}) AS {quoted(column)}"
     if column == "_row_id":
-        return f"{_FACTS}.first_row_id + chunk.file_row_number AS {quoted(column)}"
+        return f"{_FACTS}.first_row_id + chunk.{FILE_ROW} AS {quoted(column)}"
     return f"{_FACTS}.{column.lstrip('_')} AS {quoted(column)}"
 
 
@@ -129,6 +147,8 @@ def _filter(part: _Part) -> str:
         tests.append(f"{_in('_source', first.sources)}")
     if first.excepted is not None:
         tests.append(f"NOT {_in('_source', first.excepted)}")
+    if part.window is not None:
+        tests.append(f"{FILE_ROW} BETWEEN {part.window.start} AND {part.window.stop - 1}")
     return f" WHERE {' AND '.join(tests)}" if tests else ""
 
 

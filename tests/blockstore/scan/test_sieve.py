@@ -86,13 +86,13 @@ def test_statistics_are_read_once_a_block_and_column_and_only_where_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     read: list[str] = []
-    original = module._Maker._hull
+    original = module._Maker._range
 
     def counted(maker: object, meta: BlockMeta, *rest: object) -> object:
         read.append(meta.ulid)
         return original(maker, meta, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(module._Maker, "_hull", counted)
+    monkeypatch.setattr(module._Maker, "_range", counted)
     stored = [of_number(number, number, number + 1) for number in range(100)]
     blocks = Blocks.of(stored)
     snapshot = Snapshot(definition=NUMBERS, blocks=blocks)

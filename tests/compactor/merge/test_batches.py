@@ -9,7 +9,7 @@ import pytest
 
 from compactor.merge.batches import batches
 from compactor.merge.weight import row_width, varying, weigh
-from tests.compactor.merge.parquet import ENCODINGS, parquet
+from tests.support.parquet import ENCODINGS, parquet
 
 GOAL = 256 << 10
 

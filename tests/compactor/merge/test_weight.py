@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from compactor.merge.weight import Weight, row_width, varying, weigh, weigh_plain
-from tests.compactor.merge.parquet import ENCODINGS, parquet
+from tests.support.parquet import ENCODINGS, parquet
 
 ROWS = 90_000
 WIDE = 60_000

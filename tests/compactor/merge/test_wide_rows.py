@@ -15,9 +15,9 @@ from blockstore.format.block import BlockMeta
 from blockstore.format.definition import Definition
 from blockstore.names import object_key
 from tests.compactor.merge.blocks import Bench
-from tests.compactor.merge.parquet import parquet
 from tests.compactor.merge.tables import sort_stable
 from tests.compactor.merge.test_memory import MIB, watched
+from tests.support.parquet import parquet
 
 SCHEMA = pa.schema([("kind", pa.string()), ("k", pa.int64()), ("body", pa.string())])
 LIMIT = 16 * MIB

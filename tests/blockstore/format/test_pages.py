@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compactor.merge.pages import column_pages
-from tests.compactor.merge.parquet import ENCODINGS, parquet
+from blockstore.format.pages import column_pages
+from tests.support.parquet import ENCODINGS, parquet
 
 ROWS = 50_000
 TEXTS = [None if row < 20_000 else f"{row % 7}" * (row % 100) for row in range(ROWS)]

@@ -1,4 +1,4 @@
-"""Parquet files in memory for merge tests: of our own writer's kind, and of programs that tell less."""
+"""Parquet files in memory: of our own writer's kind, and of programs that tell less."""
 
 from __future__ import annotations
 

@@ -1,0 +1,135 @@
+"""What a Parquet file tells of its pages, and pyarrow does not hand on: where each begins, how many bytes of text it holds,
+and between which values its own lie.
+
+All of it stands in the file's page index, which the footer points to, as Thrift's compact protocol
+(https://github.com/apache/parquet-format/blob/master/PageIndex.md and its ``parquet.thrift``, whose field numbers are used here).
+
+Rules:
+- A file without a page index, or with nonsense in one, has no pages here and is as good as any other.
+- A file was opened by pyarrow before it is looked at here, so that its footer can be read.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+
+from blockstore.format.thrift import MALFORMED, struct_at
+
+__all__ = ["ColumnPages", "PageBounds", "column_pages"]
+
+_TAIL_BYTES = 8
+_MOST_INDEX_BYTES = 16 << 20
+_MOST_BYTES = 1 << 62
+
+_ROW_GROUPS = 4  # of FileMetaData
+_COLUMNS, _ROWS = 1, 3  # of RowGroup
+_OFFSET_INDEX, _COLUMN_INDEX = (4, 5), (6, 7)  # of ColumnChunk: where each begins, and its length
+_LOCATIONS, _TEXTS = 1, 2  # of OffsetIndex
+_COMPRESSED, _FIRST_ROW = 2, 3  # of PageLocation
+_ONLY_NULLS, _LOWS, _HIGHS, _NULLS = 1, 2, 3, 5  # of ColumnIndex
+
+_TRUE = 1
+
+_At = tuple[int, int]
+"""A row group, and a column's place in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageBounds:
+    """What lies in one page."""
+
+    low: bytes | None
+    """As the file's own type stores a value, at or below all; None: the page holds only nulls."""
+    high: bytes | None
+    nulls: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnPages:
+    """The data pages of one column of one row group, at least one."""
+
+    first_rows: tuple[int, ...]
+    """Counted from the row group's first; ascending, from 0."""
+    compressed: tuple[int, ...]
+    texts: tuple[int, ...] | None
+    """The bytes of the texts or binaries in each page, however they are encoded; None where that is not told."""
+    bounds: tuple[PageBounds, ...] | None = None
+    """None where they were not asked for, or are not told."""
+
+
+def column_pages(
+    file: pa.NativeFile, groups: Collection[int], places: Collection[int], *, bounds: bool = False
+) -> dict[_At, ColumnPages]:
+    """The pages of the columns at these places of these row groups, as far as the file tells; their ``bounds`` if asked for."""
+    if not groups or not places:
+        return {}
+    try:
+        listed = _footer(file)[_ROW_GROUPS]
+        columns = {(group, place): listed[group][_COLUMNS][place] for group in groups for place in places}
+        located = _indexes(file, columns, _OFFSET_INDEX)
+        bounded = _indexes(file, columns, _COLUMN_INDEX) if bounds else {}
+        found = {at: _pages(index, listed[at[0]][_ROWS], bounded.get(at)) for at, index in located.items()}
+    except MALFORMED:
+        return {}
+    return {at: pages for at, pages in found.items() if pages is not None}
+
+
+def _indexes(
+    file: pa.NativeFile, columns: Mapping[_At, dict[int, Any]], which: tuple[int, int]
+) -> dict[_At, dict[int, Any]]:
+    """One of the two indexes of each of the columns that have it, by one read."""
+    offset, length = which
+    told = {at: column for at, column in columns.items() if length in column}
+    if not told:
+        return {}
+    start = min(column[offset] for column in told.values())
+    end = max(column[offset] + column[length] for column in told.values())
+    if not 0 <= start <= end <= file.size() or end - start > _MOST_INDEX_BYTES:
+        return {}
+    data = file.read_at(end - start, start)
+    return {at: struct_at(data, column[offset] - start) for at, column in told.items()}
+
+
+def _footer(file: pa.NativeFile) -> dict[int, Any]:
+    size = file.size()
+    (length,) = struct.unpack_from("<I", file.read_at(_TAIL_BYTES, size - _TAIL_BYTES))
+    return struct_at(file.read_at(length, size - _TAIL_BYTES - length), 0)
+
+
+def _pages(index: dict[int, Any], rows: int, bounds: dict[int, Any] | None) -> ColumnPages | None:
+    """The pages of one column, if they make sense."""
+    locations = index[_LOCATIONS]
+    first_rows = tuple(one[_FIRST_ROW] for one in locations)
+    compressed = tuple(one[_COMPRESSED] for one in locations)
+    texts = tuple(index[_TEXTS]) if _TEXTS in index else None
+    ascending = all(one < other for one, other in pairwise((*first_rows, rows)))
+    sizes = (*compressed, *(texts or ()))
+    if not first_rows or first_rows[0] != 0 or not ascending or min(sizes) < 0 or sum(sizes) > _MOST_BYTES:
+        return None
+    if texts is not None and len(texts) != len(first_rows):
+        return None
+    return ColumnPages(
+        first_rows=first_rows,
+        compressed=compressed,
+        texts=texts,
+        bounds=None if bounds is None else _bounds(bounds, len(first_rows)),
+    )
+
+
+def _bounds(index: dict[int, Any], pages: int) -> tuple[PageBounds, ...] | None:
+    """The bounds of so many pages, if the file counts their nulls, too."""
+    listed = [index.get(field) for field in (_ONLY_NULLS, _LOWS, _HIGHS, _NULLS)]
+    if any(one is None or len(one) != pages for one in listed):
+        return None
+    return tuple(
+        PageBounds(low=None, high=None, nulls=nulls)
+        if only_nulls == _TRUE
+        else PageBounds(low=low, high=high, nulls=nulls)
+        for only_nulls, low, high, nulls in zip(*listed, strict=True)
+    )
