@@ -19,7 +19,7 @@ import pyarrow.types as pt
 from blockstore.format.block import ColumnStats
 from blockstore.format.statistics import Tally
 
-__all__ = ["row_group_statistics", "told_columns", "told_statistics"]
+__all__ = ["row_group_statistics", "told_columns"]
 
 _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 
@@ -75,25 +75,16 @@ def _stored_as_named(column: pq.ColumnSchema, kind: pa.DataType) -> bool:
     return _UNITS.get(logical.get("timeUnit")) == kind.unit
 
 
-def told_statistics(low: int | bytes | None, high: int | bytes | None, nulls: int) -> ColumnStats:
-    """Statistics of a told column out of bounds as the file's type has them; None where all are null."""
-    tally = Tally()
-    tally.nulls = nulls
-    if low is not None and high is not None:
-        try:
-            tally.include(_value(low), _value(high))
-        except UnicodeDecodeError:
-            tally.unreadable = True
-    return tally.stats()
-
-
-def _value(bound: int | bytes) -> int | str:
-    return bound.decode() if isinstance(bound, bytes) else bound
-
-
 def _stats(column: pq.ColumnChunkMetaData) -> ColumnStats | None:
     found = column.statistics
     if found is None or not found.has_null_count:
         return None
-    low, high = (found.min_raw, found.max_raw) if found.has_min_max else (None, None)
-    return told_statistics(low, high, found.null_count)
+    tally = Tally()
+    tally.nulls = found.null_count
+    if found.has_min_max:
+        low, high = found.min_raw, found.max_raw
+        try:
+            tally.include(*((low.decode(), high.decode()) if isinstance(low, bytes) else (low, high)))
+        except UnicodeDecodeError:
+            tally.unreadable = True
+    return tally.stats()

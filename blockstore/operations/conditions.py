@@ -13,7 +13,6 @@ from blockstore.operations.scope import Scope
 from blockstore.operations.view import View
 from blockstore.operations.writer import MAX_MESSAGE
 from blockstore.predicate import Condition, parse
-from blockstore.scan.candidates import streams_of
 from blockstore.scan.columns import Columns
 
 __all__ = ["check_said", "scope_of", "told"]
@@ -34,9 +33,7 @@ def scope_of(
 ) -> Scope:
     """The scope of a transaction; ``labels`` and the table's own may be named though no stream has them. Raises Invalid."""
     snapshot = view.snapshot
-    known = {name for stream in streams_of(snapshot) for name in stream}.union(
-        snapshot.definition.labels, labels
-    )
+    known = snapshot.label_names.union(snapshot.definition.labels, labels)
     columns = Columns.of(snapshot.definition, known)
     return Scope(
         what=what,

@@ -26,7 +26,7 @@ from blockstore.lifecycle.catalog import Catalog, Synced
 from blockstore.lifecycle.discover import list_snapshot
 from blockstore.lifecycle.schemas import derived
 from blockstore.lifecycle.upload import finish_upload
-from blockstore.names import BOUNDARY, is_ulid, meta_key
+from blockstore.names import BOUNDARY, INDEX, JOBS, is_ulid, meta_key
 from blockstore.operations.alter import altered
 from blockstore.scan.snapshot import Snapshot
 from blockstore.world import World
@@ -34,6 +34,9 @@ from blockstore.world import World
 __all__ = ["Unindexed", "check_place", "declare", "never_indexed", "whole_block"]
 
 _PRODUCER = "create"
+_SHOWN_FOLDERS = 5
+_OF_A_TABLE = frozenset({INDEX, JOBS, BOUNDARY.partition("/")[0] + "/"})
+"""Folders of a table itself, which its loss may have left behind."""
 
 
 class Unindexed:
@@ -178,7 +181,20 @@ def _nothing(bucket: ReadBucket, synced: Synced) -> Exception:
             f"no block of {bucket.url} can be read, so nothing says what the table is: {ulid}: {damage}; restore one from a "
             "copy"
         )
+    nothing = f"no table at {bucket.url}: found neither an index nor a complete block"
+    below = _folders(bucket)
+    if below:
+        some = ", ".join(below[:_SHOWN_FOLDERS]) + (", …" if len(below) > _SHOWN_FOLDERS else "")
+        return NotFound(
+            f"{nothing}; right below it lie {some}: name a table among them ('blockstore ls {bucket.url}' lists them), or check "
+            "the URL"
+        )
     return NotFound(
-        f"no table at {bucket.url}: found neither an index nor a complete block; create one with blockstore.create(…) or "
-        "'blockstore create URL --schema …', or check the URL"
+        f"{nothing}; create one with blockstore.create(…) or 'blockstore create URL --schema …', or check the URL"
     )
+
+
+def _folders(bucket: ReadBucket) -> list[str]:
+    """The folders that may be tables, were this a lake."""
+    names = (prefix for prefix in bucket.prefixes() if prefix not in _OF_A_TABLE)
+    return sorted(name for prefix in names if not is_ulid(name := prefix.rstrip("/")))

@@ -11,13 +11,11 @@ import pyarrow as pa
 
 from blockstore.format.block import ColumnStats, StatValue
 from blockstore.format.statistics import decode
-from blockstore.predicate.literals import Kind, kind_of, unit_ns
+from blockstore.predicate.literals import TIMED, kind_of, unit_ns
 from blockstore.predicate.nodes import Column, Key
 from blockstore.predicate.prune import Bounds, BoundsOf
 
 __all__ = ["bounds_from_statistics"]
-
-_TIMED = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIME})
 
 
 def bounds_from_statistics(
@@ -60,7 +58,7 @@ def bounds_from_statistics(
 
 def _key(type_: pa.DataType, stat: StatValue | None) -> Key | None:
     value = decode(type_, stat)
-    if value is not None and kind_of(type_) in _TIMED:
+    if value is not None and kind_of(type_) in TIMED:
         assert isinstance(value, int)
         return value * unit_ns(type_)
     return value

@@ -30,6 +30,7 @@ import pyarrow as pa
 from blockstore.predicate.nodes import FALSE, Column, Compare, IsNull, Key, Node, OneOf, Op
 
 __all__ = [
+    "TIMED",
     "Kind",
     "Literal",
     "Temporal",
@@ -68,6 +69,10 @@ class Kind(StrEnum):
     TIMESTAMP = "timestamp"
     TIME = "time"
     NONE = "a type without an order"
+
+
+TIMED = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIME})
+"""Kinds whose keys are nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)

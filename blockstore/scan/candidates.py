@@ -11,13 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from blockstore.format.block import BlockMeta
 from blockstore.predicate import Predicate
@@ -25,8 +22,9 @@ from blockstore.predicate.nodes import Column
 from blockstore.predicate.prune import Bounds
 from blockstore.scan.sieve import sieve
 from blockstore.scan.snapshot import Snapshot
+from blockstore.scan.streams import labels_of
 
-__all__ = ["Candidate", "Candidates", "candidates", "streams_of"]
+__all__ = ["Candidate", "Candidates", "candidates"]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -57,13 +55,6 @@ class Candidates:
     """Blocks all of whose sources the snapshot hides."""
     chunks_by_statistics: int
     """Chunks of the blocks that went because of what their statistics say."""
-
-
-def streams_of(snapshot: Snapshot) -> list[Mapping[str, str]]:
-    """The labels of every stream in the snapshot, each once."""
-    streams = pc.unique(snapshot.blocks.table()["stream"]).to_pylist()
-    listed = {block.meta.stream.labels for block in snapshot.listed}
-    return [_labels(stream) for stream in streams] + [dict(labels) for labels in sorted(listed)]
 
 
 def candidates(snapshot: Snapshot, predicate: Predicate, labels: tuple[str, ...]) -> Candidates:
@@ -131,7 +122,9 @@ def _in_stream(frame: pa.Table, predicate: Predicate, labels: tuple[str, ...]) -
     if not set(labels) & set(predicate.columns):
         return np.ones(frame.num_rows, dtype=bool)
     encoded = frame["stream"].combine_chunks().dictionary_encode()
-    verdicts = [_may_stream(predicate, _labels(stream), labels) for stream in encoded.dictionary.to_pylist()]
+    verdicts = [
+        _may_stream(predicate, labels_of(stream), labels) for stream in encoded.dictionary.to_pylist()
+    ]
     return np.asarray(verdicts, dtype=bool)[encoded.indices.to_numpy()]
 
 
@@ -142,9 +135,3 @@ def _may_stream(predicate: Predicate, stream: Mapping[str, str], labels: tuple[s
         return Bounds.constant(stream.get(column.name), 1) if column.name in names else Bounds(rows=1)
 
     return predicate.may(bounds_of)
-
-
-@lru_cache(maxsize=4096)
-def _labels(stream: str) -> Mapping[str, str]:
-    found: dict[str, str] = orjson.loads(stream)["labels"]
-    return found

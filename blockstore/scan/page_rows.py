@@ -16,15 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from blockstore.format.block import ColumnStats
-from blockstore.format.page_statistics import page_statistics
-from blockstore.predicate.bounds import bounds_from_statistics
-from blockstore.predicate.literals import kind_of
-from blockstore.predicate.nodes import Column
+from blockstore.format.page_ranges import page_ranges
+from blockstore.predicate.literals import TIMED, kind_of, unit_ns
+from blockstore.predicate.nodes import Key
 from blockstore.predicate.prune import Hull
 from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.plan import ScanPlan
-from blockstore.scan.ranges import Range, Ranges, can_hold, range_over
+from blockstore.scan.ranges import Ranges, can_hold
 
 __all__ = ["ColumnPages", "PagesOf", "matching_rows", "read_pages"]
 
@@ -71,19 +69,19 @@ def matching_rows(plan: ScanPlan, chunk: ScanChunk, pages_of: PagesOf) -> range:
 def read_pages(parquet: pq.ParquetFile, file: pa.NativeFile, column: pa.Field) -> ColumnPages | None:
     """The pages of a column, if the file tells them; ``file`` is what ``parquet`` reads."""
     kind = kind_of(column.type)
-    pages = page_statistics(parquet, file, column) if can_hold(kind) else []
+    pages = page_ranges(parquet, file, column) if can_hold(kind) else []
     if not pages:
         return None
-    ranges = [_range(stats, rows, column) for rows, stats in pages]
+    unit = unit_ns(column.type) if kind in TIMED else 1
     upto = accumulate((rows for rows, _ in pages), initial=0)
-    return ColumnPages(ranges=Ranges.of(ranges, kind), upto=np.fromiter(upto, np.int64))
+    return ColumnPages(
+        ranges=Ranges.of([(_key(low, unit), _key(high, unit)) for _, (low, high) in pages], kind),
+        upto=np.fromiter(upto, np.int64),
+    )
 
 
-def _range(stats: ColumnStats | None, rows: int, column: pa.Field) -> Range:
-    if stats is None:
-        return None, None
-    bounds = bounds_from_statistics({column.name: stats}, pa.schema([column]), rows)
-    return range_over([bounds(Column(column.name, column.type))], kind_of(column.type))
+def _key(value: int | str | None, unit: int) -> Key | None:
+    return value * unit if isinstance(value, int) else value
 
 
 def _common(one: range, other: range) -> range:

@@ -23,7 +23,7 @@ from blockstore.predicate.bounds import bounds_from_statistics
 from blockstore.predicate.literals import Kind, Temporal
 from blockstore.predicate.nodes import Column
 from blockstore.predicate.prune import Bounds, BoundsOf
-from blockstore.scan.candidates import Candidate, candidates, streams_of
+from blockstore.scan.candidates import Candidate, candidates
 from blockstore.scan.chunk import ColumnRead, ScanChunk, ScanGroup
 from blockstore.scan.columns import Columns, Schemas, reads_of
 from blockstore.scan.snapshot import Snapshot
@@ -116,8 +116,7 @@ def plan_scan(
     """The plan that reads ``columns`` (all visible ones for None) of the rows for which ``where`` is true and whose
     time lies in ``time_range``; ``labels`` may be named though no stream has them yet. Raises Invalid for a column or a
     condition that the table cannot answer."""
-    known = {name for stream in streams_of(snapshot) for name in stream}
-    offered = Columns.of(snapshot.definition, known.union(labels))
+    offered = Columns.of(snapshot.definition, snapshot.label_names.union(labels))
     predicate = parse(where, offered.all)
     if time_range is not None:
         predicate = predicate.also(_time_condition(snapshot, time_range))

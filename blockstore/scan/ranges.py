@@ -23,7 +23,7 @@ __all__ = ["Range", "Ranges", "can_hold", "range_over"]
 Range = tuple[Key | None, Key | None]
 """The least and the greatest value; None = unknown."""
 
-_INT64 = np.iinfo(np.int64)
+_LEAST, _GREATEST = -(2**63), 2**63 - 1
 _INTEGERS: tuple[type, object] = (np.int64, 0)
 _HELD: dict[Kind, tuple[type, object]] = {
     Kind.INTEGER: _INTEGERS,
@@ -42,11 +42,11 @@ def can_hold(kind: Kind) -> bool:
 
 
 def range_over(parts: Sequence[Bounds], kind: Kind) -> Range:
-    """The range of a column of a kind that can be held over all of the parts."""
+    """The range of a column over all of the parts."""
     is_float = kind is Kind.FLOAT
     return (
-        _outermost([one.low for one in parts], min, is_float),
-        _outermost([None if is_float and one.nans != 0 else one.high for one in parts], max, is_float),
+        _outermost([one.low for one in parts], min),
+        _outermost([None if is_float and one.nans != 0 else one.high for one in parts], max),
     )
 
 
@@ -61,9 +61,10 @@ class Ranges(NamedTuple):
 
     @classmethod
     def of(cls, ranges: Sequence[Range], kind: Kind) -> Ranges:
-        """Ranges that ``range_over`` answered."""
-        lows, highs = [low for low, _ in ranges], [high for _, high in ranges]
+        """These ranges of a column of a kind that can be held."""
         type_, unknown = _HELD[kind]
+        lows = [_exactly(low, kind) for low, _ in ranges]
+        highs = [_exactly(high, kind) for _, high in ranges]
         return cls(
             np.array([unknown if low is None else low for low in lows], dtype=type_),
             np.array([unknown if high is None else high for high in highs], dtype=type_),
@@ -83,16 +84,18 @@ class Ranges(NamedTuple):
 
 def _held(key: Key) -> Key:
     """A key beyond the integers that are held counts as the last of them."""
-    return max(int(_INT64.min), min(int(_INT64.max), key)) if isinstance(key, int) else key
+    return max(_LEAST, min(_GREATEST, key)) if isinstance(key, int) else key
 
 
-def _outermost(keys: Sequence[Key | None], choose: Callable[[list[Any]], Key], is_float: bool) -> Key | None:
-    """The least or the greatest of the keys; None if one of them is unknown or cannot be held exactly."""
-    known = [key for key in keys if key is not None and _holds(key, is_float)]
+def _outermost(keys: Sequence[Key | None], choose: Callable[[list[Any]], Key]) -> Key | None:
+    """The least or the greatest of the keys; None if one of them is unknown."""
+    known = [key for key in keys if key is not None]
     return choose(known) if known and len(known) == len(keys) else None
 
 
-def _holds(key: Key, is_float: bool) -> bool:
+def _exactly(key: Key | None, kind: Kind) -> Key | None:
+    """The key, if it can be held as it is."""
     if not isinstance(key, int):
-        return True
-    return int(float(key)) == key if is_float else int(_INT64.min) <= key <= int(_INT64.max)
+        return key
+    held = int(float(key)) == key if kind is Kind.FLOAT else _LEAST <= key <= _GREATEST
+    return key if held else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow.compute as pc
 
@@ -18,11 +19,12 @@ from blockstore.index.state import State
 from blockstore.lifecycle.cover import ChosenBlock
 from blockstore.lifecycle.discover import Listed
 from blockstore.lifecycle.schemas import fitting
+from blockstore.scan.streams import labels_of
 
 __all__ = ["Snapshot"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Snapshot:
     """The blocks of one moment: the live ones of an index version, and those that only a listing shows."""
 
@@ -63,6 +65,13 @@ class Snapshot:
 
     def __len__(self) -> int:
         return len(self.blocks) + len(self.listed)
+
+    @cached_property
+    def label_names(self) -> frozenset[str]:
+        """Every label that some stream bears."""
+        streams = pc.unique(self.blocks.table()["stream"]).to_pylist()
+        borne = {name for stream in streams for name in labels_of(stream)}
+        return frozenset(borne.union(*(block.meta.labels for block in self.listed)))
 
     def live(self) -> Iterator[LiveBlock]:
         """The blocks that the index names, each made into an object: for people, not for plans."""

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from blockstore.errors import BlockstoreError
-from blockstore.scan.candidates import streams_of
 from blockstore.scan.chunk import HIDDEN
 from blockstore.scan.columns import Columns
 from blockstore.scan.plan import ScanPlan, plan_scan
@@ -239,8 +238,7 @@ class Engine:
 
 def _columns(snapshot: TableSnapshot) -> pa.Schema:
     """Every column that a condition may name."""
-    labels = {name for stream in streams_of(snapshot.snapshot) for name in stream}
-    return Columns.of(snapshot.definition, labels).all
+    return Columns.of(snapshot.definition, snapshot.snapshot.label_names).all
 
 
 def _limits(capacity: Capacity, shares: int) -> Limits:

@@ -24,6 +24,8 @@ FILE_ROW = "file_row_number"
 """What DuckDB calls the number of a row in its file."""
 
 _MOST_CHUNKS = 8
+_LEAST_ROWS = 100_000
+"""To decode a column of fewer rows takes less than to open the file for its page index."""
 _MOST_KEPT = 1_024
 _LEAST_GAIN = 2
 """A window must be smaller than its chunk by this factor."""
@@ -47,7 +49,7 @@ class Windows:
         found = {
             chunk.key: matching_rows(plan, chunk, pages_of)
             for chunk in plan.chunks
-            if not chunk.certain and _may_be_numbered(plan.schemas[chunk.schema_id])
+            if chunk.file.rows >= _LEAST_ROWS and _may_be_numbered(plan.schemas[chunk.schema_id])
         }
         rows = {chunk.key: chunk.file.rows for chunk in plan.chunks}
         return {key: window for key, window in found.items() if len(window) * _LEAST_GAIN <= rows[key]}
@@ -61,8 +63,8 @@ class Windows:
         try:
             with pa.OSFile(path) as file, pq.ParquetFile(file) as parquet:
                 pages = read_pages(parquet, file, column)
-        except (OSError, pa.ArrowException):
-            # Whoever reads the rows will say what is wrong with the file.
+        except (OSError, ValueError, pa.ArrowException):
+            # Damaged, or gone: whoever reads the rows will say so.
             return None
         with self._lock:
             self._kept[name] = pages

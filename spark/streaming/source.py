@@ -31,7 +31,6 @@ from blockstore.bucket import open_bucket
 from blockstore.errors import Invalid
 from blockstore.format.definition import Definition
 from blockstore.index.blocks import Blocks
-from blockstore.scan.candidates import streams_of
 from blockstore.scan.execute import read_part, read_plan
 from blockstore.scan.plan import ScanPlan, plan_scan
 from blockstore.scan.snapshot import Snapshot
@@ -206,5 +205,5 @@ def _opened(options: StreamReadOptions, world: World) -> Table:
 
 def _labels(table: Table, options: StreamReadOptions) -> tuple[str, ...]:
     """Every label column that the stream may name: those that blocks bear, the table's own, and those that were named."""
-    borne = {name for stream in streams_of(Snapshot.of(table.log.state)) for name in stream}
+    borne = Snapshot.of(table.log.state).label_names
     return tuple(sorted({*borne, *table.definition.labels, *options.labels}))

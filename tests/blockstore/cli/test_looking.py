@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import blockstore as bs
+from blockstore.names import is_ulid
 from compactor.once import compact_once
 from compactor.settings import Settings
 from tests.blockstore.cli.conftest import Command
@@ -232,6 +233,21 @@ def test_every_verb_tells_a_path_that_is_no_table(blockstore: Command, tmp_path:
     for url in (f"{tmp_path}/nowhere", f"{tmp_path}/folder"):
         assert f"no table at file://{url}" in blockstore(verb, url, *more.get(verb, []), code=1).err
     assert "unknown" in blockstore(verb, "ftp://x/y", *more.get(verb, []), code=1).err
+
+
+def test_a_lake_taken_for_a_table_names_what_lies_in_it(blockstore: Command, flights: str, lake: str) -> None:
+    says = blockstore("query", lake, "select 1", code=1).err
+    assert "right below it lie flights: name a table among them" in " ".join(says.split())
+    assert f"blockstore ls {Path(lake).as_uri()}" in " ".join(says.split())
+
+
+def test_what_a_lost_table_left_is_not_taken_for_tables(blockstore: Command, flights: str) -> None:
+    for folder in Path(flights).iterdir():
+        if is_ulid(folder.name):
+            shutil.rmtree(folder)
+    for entry in Path(flights, "index").rglob("*.json"):
+        entry.unlink()
+    assert "right below" not in blockstore("query", flights, "select 1", code=1).err
 
 
 def test_a_damaged_entry_stops_every_verb(blockstore: Command, flights: str) -> None:

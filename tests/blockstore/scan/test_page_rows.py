@@ -39,7 +39,7 @@ def left(plan: ScanPlan, chunk: ScanChunk, rows: pa.Table, page_rows: int) -> ra
 @settings(max_examples=100, deadline=None)
 @given(tables(), conditions(), st.integers(1, 3))
 def test_no_matching_row_lies_outside(rows: pa.Table, condition: str, page_rows: int) -> None:
-    lake = Lake(definition=Definition.create(SCHEMA, sort_by=["i"]))
+    lake = Lake(definition=Definition.create(SCHEMA))
     lake.append(rows.to_pylist())
     asked = plan_scan(lake.snapshot(), columns=["_row_id"], where=condition)
     ids = read_plan(lake.bucket, asked, lake.world).read_all()["_row_id"].to_pylist()

@@ -75,6 +75,11 @@ def test_chunks_of_which_most_is_wanted_or_nothing_known_are_read_whole(table: b
     assert Windows().of(plan, paths) == {}
 
 
+def test_small_chunks_are_not_asked(table: bs.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LEAST_ROWS", ROWS + 1)
+    assert Windows().of(*planned(table, "k = 7")) == {}
+
+
 QUESTIONS = (
     "SELECT * FROM t WHERE k BETWEEN 30000 AND 30009 ORDER BY k",
     f"SELECT k, v FROM t WHERE k BETWEEN {ROWS - 3} AND {ROWS + 2} ORDER BY k",
