@@ -21,7 +21,7 @@ class DuckHandle(FloorHandle):
         super().__init__(directory)
         self._order = ", ".join(sort_by)
         self._output = directory / "merged.parquet"
-        self._connection = duckdb.connect()
+        self._connection = duckdb.connect(config={"temp_directory": str(directory / "spill")})
         paths = sorted(str(path) for path in directory.glob("**/chunks/*.parquet"))
         self._files = f"read_parquet({paths!r})"
 

@@ -26,6 +26,8 @@ __all__ = ["CONTESTANTS", "Ours"]
 
 LOT = 1_000
 """Blocks in one entry, where a table is made in lots."""
+LARGE_BYTES = 64 << 20
+"""Blocks beyond are not held until a lot is full."""
 SINGLE = 10_000
 """The last blocks of a table are appended one by one, so that its index looks as it does after years of appends."""
 
@@ -45,6 +47,9 @@ class OursHandle(Handle):
     def ingest(self, tables: Iterable[pa.Table]) -> None:
         waiting: list[pa.Table] = []
         for table in tables:
+            if table.nbytes > LARGE_BYTES:
+                self.append(table)
+                continue
             waiting.append(table)
             if len(waiting) == SINGLE + LOT:
                 self._publish_lot(waiting[:LOT])

@@ -1,6 +1,9 @@
 """What a chunk's page index says of a column, page by page, for those who leave out the pages that cannot match.
 
-Of each column the same is told as of row groups (``row_groups.py``), for the same reasons.
+Rules:
+- Only the columns are told of which something is told of row groups (``row_groups.py``), for the same reasons.
+- A footer of very many columns is not read again: pyarrow, which has read it, does not hand on where the indexes lie, and the
+  whole of it in Python would take longer than most queries.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ PageRange = tuple[int | str | None, int | str | None]
 
 _INTEGER_BYTES = {"INT32": 4, "INT64": 8}
 _UNKNOWN = None, None
+_MOST_COLUMNS = 500
+"""Of all row groups together; each takes some 40 µs."""
 
 
 def page_ranges(
@@ -29,7 +34,7 @@ def page_ranges(
     ``file`` is what ``parquet`` reads."""
     leaf = told_columns(parquet, [column]).get(column.name)
     groups = range(parquet.metadata.num_row_groups)
-    if leaf is None:
+    if leaf is None or len(groups) * parquet.metadata.num_columns > _MOST_COLUMNS:
         return []
     pages = column_pages(file, groups, [leaf], bounds=True)
     range_of = _reader(parquet.schema.column(leaf).physical_type)
@@ -49,16 +54,16 @@ def _reader(physical: str) -> Callable[[PageBounds], PageRange]:
     width = _INTEGER_BYTES.get(physical)
 
     def integers(page: PageBounds) -> PageRange:
-        low, high = page.low, page.high
-        if low is None or high is None or len(low) != width or len(high) != width:
+        if page is None or any(len(bound) != width for bound in page):
             return _UNKNOWN
-        return int.from_bytes(low, "little", signed=True), int.from_bytes(high, "little", signed=True)
+        low, high = (int.from_bytes(bound, "little", signed=True) for bound in page)
+        return low, high
 
     def texts(page: PageBounds) -> PageRange:
-        if page.low is None or page.high is None:
+        if page is None:
             return _UNKNOWN
         try:
-            return page.low.decode(), page.high.decode()
+            return page[0].decode(), page[1].decode()
         except UnicodeDecodeError:
             return _UNKNOWN
 

@@ -32,7 +32,7 @@ _COLUMNS, _ROWS = 1, 3  # of RowGroup
 _OFFSET_INDEX, _COLUMN_INDEX = (4, 5), (6, 7)  # of ColumnChunk: where each begins, and its length
 _LOCATIONS, _TEXTS = 1, 2  # of OffsetIndex
 _COMPRESSED, _FIRST_ROW = 2, 3  # of PageLocation
-_ONLY_NULLS, _LOWS, _HIGHS, _NULLS = 1, 2, 3, 5  # of ColumnIndex
+_ONLY_NULLS, _LOWS, _HIGHS = 1, 2, 3  # of ColumnIndex
 
 _TRUE = 1
 
@@ -40,14 +40,8 @@ _At = tuple[int, int]
 """A row group, and a column's place in it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageBounds:
-    """What lies in one page."""
-
-    low: bytes | None
-    """As the file's own type stores a value, at or below all; None: the page holds only nulls."""
-    high: bytes | None
-    nulls: int
+PageBounds = tuple[bytes, bytes] | None
+"""At or below and at or above all values of a page, as the file's own type stores them; None: it holds only nulls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,13 +117,11 @@ def _pages(index: dict[int, Any], rows: int, bounds: dict[int, Any] | None) -> C
 
 
 def _bounds(index: dict[int, Any], pages: int) -> tuple[PageBounds, ...] | None:
-    """The bounds of so many pages, if the file counts their nulls, too."""
-    listed = [index.get(field) for field in (_ONLY_NULLS, _LOWS, _HIGHS, _NULLS)]
-    if any(one is None or len(one) != pages for one in listed):
+    """The bounds of so many pages."""
+    only_nulls, lows, highs = index[_ONLY_NULLS], index[_LOWS], index[_HIGHS]
+    if not len(only_nulls) == len(lows) == len(highs) == pages:
         return None
     return tuple(
-        PageBounds(low=None, high=None, nulls=nulls)
-        if only_nulls == _TRUE
-        else PageBounds(low=low, high=high, nulls=nulls)
-        for only_nulls, low, high, nulls in zip(*listed, strict=True)
+        None if nulls == _TRUE else (low, high)
+        for nulls, low, high in zip(only_nulls, lows, highs, strict=True)
     )

@@ -24,11 +24,16 @@ from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.plan import ScanPlan
 from blockstore.scan.ranges import Ranges, can_hold
 
-__all__ = ["ColumnPages", "PagesOf", "matching_rows", "read_pages"]
+__all__ = ["PagedColumn", "PagesOf", "matching_rows", "read_pages"]
+
+
+_MOST_PAGES = 4_096
+_MOST_CHARACTERS = 65_536
+"""Of all bounds that are texts: they are kept, and long texts are seldom sorted by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnPages:
+class PagedColumn:
     """The pages of one column of a chunk."""
 
     ranges: Ranges
@@ -43,7 +48,7 @@ class ColumnPages:
         return range(int(self.upto[meeting[0]]), int(self.upto[meeting[-1] + 1]))
 
 
-PagesOf = Callable[[ScanChunk, pa.Field], ColumnPages | None]
+PagesOf = Callable[[ScanChunk, pa.Field], PagedColumn | None]
 """The pages of a column that the chunk stores as this field; None if the file does not tell them."""
 
 
@@ -66,15 +71,16 @@ def matching_rows(plan: ScanPlan, chunk: ScanChunk, pages_of: PagesOf) -> range:
     return rows
 
 
-def read_pages(parquet: pq.ParquetFile, file: pa.NativeFile, column: pa.Field) -> ColumnPages | None:
-    """The pages of a column, if the file tells them; ``file`` is what ``parquet`` reads."""
+def read_pages(parquet: pq.ParquetFile, file: pa.NativeFile, column: pa.Field) -> PagedColumn | None:
+    """The pages of a column, if the file tells them and they are not too many; ``file`` is what ``parquet`` reads."""
     kind = kind_of(column.type)
     pages = page_ranges(parquet, file, column) if can_hold(kind) else []
-    if not pages:
+    characters = sum(len(bound) for _, bounds in pages for bound in bounds if isinstance(bound, str))
+    if not 0 < len(pages) <= _MOST_PAGES or characters > _MOST_CHARACTERS:
         return None
     unit = unit_ns(column.type) if kind in TIMED else 1
     upto = accumulate((rows for rows, _ in pages), initial=0)
-    return ColumnPages(
+    return PagedColumn(
         ranges=Ranges.of([(_key(low, unit), _key(high, unit)) for _, (low, high) in pages], kind),
         upto=np.fromiter(upto, np.int64),
     )

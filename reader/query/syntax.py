@@ -18,29 +18,36 @@ __all__ = ["Syntax"]
 
 _KEPT = 256
 _SHORT = 4_096
-"""Characters; the JSON is twenty times as long."""
-
-
-_PREPARE = "PREPARE parsed AS SELECT json_serialize_sql($1::VARCHAR, skip_empty := true, skip_null := true)"
-"""Prepared once: to plan it anew for each text takes longer than to parse one."""
+"""Characters; the JSON is twenty times as long, and parsing a long text may take seconds."""
+_ANSWER = "SELECT json_serialize_sql($1::VARCHAR, skip_empty := true, skip_null := true)"
 
 
 class Syntax:
-    """The parser of one instance; ``cursor`` gives a connection, which only parses. Safe to share between threads."""
+    """The parser of one instance; ``cursor`` gives connections, which only parse. Safe to share between threads: nobody waits
+    while another's long text is parsed."""
 
     def __init__(self, cursor: Callable[[], duckdb.DuckDBPyConnection]) -> None:
+        self._cursor = cursor
         self._lock = threading.Lock()
-        self._cursor = cursor()
-        self._cursor.execute(_PREPARE)
-        self._kept = lru_cache(maxsize=_KEPT)(self._parsed)
+        # Prepared, since planning the statement anew takes longer than parsing a short text.
+        self._prepared = cursor()
+        self._prepared.execute(f"PREPARE parsed AS {_ANSWER}")
+        self._kept = lru_cache(maxsize=_KEPT)(self._short)
 
     def __call__(self, sql: str) -> str:
         """The answer of ``json_serialize_sql``: the trees of all statements, or an error and its place."""
-        return self._kept(sql) if len(sql) <= _SHORT else self._parsed(sql)
+        return self._kept(sql) if len(sql) <= _SHORT else self._long(sql)
 
-    def _parsed(self, sql: str) -> str:
+    def _short(self, sql: str) -> str:
         with self._lock:
             # What is prepared takes its values as literals only.
-            found = self._cursor.execute(f"EXECUTE parsed({text(sql)})").fetchall()
-        answer: str = found[0][0]
-        return answer
+            return _text(self._prepared.execute(f"EXECUTE parsed({text(sql)})"))
+
+    def _long(self, sql: str) -> str:
+        with self._cursor() as cursor:
+            return _text(cursor.execute(_ANSWER, [sql]))
+
+
+def _text(answer: duckdb.DuckDBPyConnection) -> str:
+    found: str = answer.fetchall()[0][0]
+    return found

@@ -23,7 +23,7 @@ from blockstore.scan.chunk import HIDDEN, ScanChunk
 from blockstore.scan.nans import may_hold_nan
 from blockstore.scan.plan import ScanPlan
 from reader.query.types import quoted, sql_type, text
-from reader.query.windows import FILE_ROW
+from reader.query.windows import FILE_ROW, window_over
 
 __all__ = ["guard", "view"]
 
@@ -39,7 +39,7 @@ class _Part:
     hidden: frozenset[str]
     """Hidden columns that the files themselves carry."""
     window: range | None = None
-    """The rows, by their numbers in the file, that will do of the one chunk; None: all of all."""
+    """The rows, by their numbers in each file, that will do; None: all."""
 
 
 def view(
@@ -49,8 +49,8 @@ def view(
     hidden: Iterable[str],
     windows: Mapping[str, range] = MappingProxyType({}),
 ) -> str:
-    """``CREATE TEMP VIEW`` for the table ``name``: its planned chunks, by their paths, under its columns. Of chunks in
-    ``windows``, by their keys, only these rows."""
+    """``CREATE TEMP VIEW`` for the table ``name``: its planned chunks, by their paths, under its columns; of chunks
+    in ``windows``, by their keys, no more than these rows are needed."""
     asked = [column for column in HIDDEN.names if column in set(hidden)]
     selects = [_select(part, plan, paths, asked) for part in _parts(plan, paths, asked, windows)]
     body = "\nUNION ALL ".join(selects) if selects else _nothing(plan, asked)
@@ -66,17 +66,13 @@ def guard(name: str) -> str:
 def _parts(
     plan: ScanPlan, paths: Mapping[str, str], asked: Sequence[str], windows: Mapping[str, range]
 ) -> Iterator[_Part]:
-    """The plan's groups; where hidden columns are asked for, split by which of them the files carry, and by windows."""
+    """The plan's groups; where hidden columns are asked for, split by which of them the files carry."""
     for group in plan.groups():
         split: dict[frozenset[str], list[ScanChunk]] = {}
         for chunk in group.chunks:
-            carried = _carried(chunk, paths, asked)
-            if chunk.key in windows:
-                yield _Part([chunk], carried, windows[chunk.key])
-            else:
-                split.setdefault(carried, []).append(chunk)
+            split.setdefault(_carried(chunk, paths, asked), []).append(chunk)
         for carried, chunks in split.items():
-            yield _Part(chunks, carried)
+            yield _Part(chunks, carried, window_over(chunks, windows))
 
 
 def _carried(chunk: ScanChunk, paths: Mapping[str, str], asked: Sequence[str]) -> frozenset[str]:

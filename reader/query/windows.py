@@ -1,24 +1,26 @@
 """Of which chunks a stretch of rows will do: told by their pages, so that DuckDB need not decode the column of a condition
 from end to end to find them.
 
-Kept by the chunk's hash: the first query that names a column reads the page index of a chunk, later ones compare arrays.
-Worth it for a few chunks of a point query; where many are read, decoding one more column of each is not what takes the time.
+Rules:
+- Kept by the chunk's hash: the first query that names a column reads the page index of a chunk, later ones compare arrays.
+- Chunks that one ``read_parquet`` reads share one window: to bind one more of them costs more than a window saves.
+- Only for the few chunks of a point query: each is opened here once.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from blockstore.scan.chunk import ScanChunk
-from blockstore.scan.page_rows import ColumnPages, matching_rows, read_pages
+from blockstore.scan.page_rows import PagedColumn, matching_rows, read_pages
 from blockstore.scan.plan import ScanPlan
 
-__all__ = ["FILE_ROW", "Windows"]
+__all__ = ["FILE_ROW", "Windows", "window_over"]
 
 FILE_ROW = "file_row_number"
 """What DuckDB calls the number of a row in its file."""
@@ -28,7 +30,7 @@ _LEAST_ROWS = 100_000
 """To decode a column of fewer rows takes less than to open the file for its page index."""
 _MOST_KEPT = 1_024
 _LEAST_GAIN = 2
-"""A window must be smaller than its chunk by this factor."""
+"""A window must be smaller than the largest of its chunks by this factor."""
 
 
 class Windows:
@@ -36,25 +38,24 @@ class Windows:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, str, str], ColumnPages | None] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str, str], PagedColumn | None] = OrderedDict()
 
     def of(self, plan: ScanPlan, paths: Mapping[str, str]) -> dict[str, range]:
-        """By the keys of chunks, the rows outside of which none is a row of the plan; nothing of chunks to be read whole."""
+        """By the keys of chunks, the rows outside of which none is a row of the plan; nothing of chunks of which nothing is known."""
         if len(plan.chunks) > _MOST_CHUNKS:
             return {}
 
-        def pages_of(chunk: ScanChunk, column: pa.Field) -> ColumnPages | None:
+        def pages_of(chunk: ScanChunk, column: pa.Field) -> PagedColumn | None:
             return self._pages(chunk, paths[chunk.key], column)
 
         found = {
-            chunk.key: matching_rows(plan, chunk, pages_of)
+            chunk.key: (chunk, matching_rows(plan, chunk, pages_of))
             for chunk in plan.chunks
-            if chunk.file.rows >= _LEAST_ROWS and _may_be_numbered(plan.schemas[chunk.schema_id])
+            if chunk.file.rows >= _LEAST_ROWS
         }
-        rows = {chunk.key: chunk.file.rows for chunk in plan.chunks}
-        return {key: window for key, window in found.items() if len(window) * _LEAST_GAIN <= rows[key]}
+        return {key: rows for key, (chunk, rows) in found.items() if len(rows) < chunk.file.rows}
 
-    def _pages(self, chunk: ScanChunk, path: str, column: pa.Field) -> ColumnPages | None:
+    def _pages(self, chunk: ScanChunk, path: str, column: pa.Field) -> PagedColumn | None:
         name = chunk.file.sha256, column.name, str(column.type)
         with self._lock:
             if name in self._kept:
@@ -62,7 +63,7 @@ class Windows:
                 return self._kept[name]
         try:
             with pa.OSFile(path) as file, pq.ParquetFile(file) as parquet:
-                pages = read_pages(parquet, file, column)
+                pages = read_pages(parquet, file, column) if _may_be_numbered(parquet.schema_arrow) else None
         except (OSError, ValueError, pa.ArrowException):
             # Damaged, or gone: whoever reads the rows will say so.
             return None
@@ -73,6 +74,15 @@ class Windows:
         return pages
 
 
+def window_over(chunks: Sequence[ScanChunk], windows: Mapping[str, range]) -> range | None:
+    """The window of chunks that are read together; None: they are read whole."""
+    if any(chunk.key not in windows for chunk in chunks):
+        return None
+    wanted = [window for chunk in chunks if (window := windows[chunk.key])]
+    both = range(min(one.start for one in wanted), max(one.stop for one in wanted)) if wanted else range(0)
+    return both if len(both) * _LEAST_GAIN <= max(chunk.file.rows for chunk in chunks) else None
+
+
 def _may_be_numbered(schema: pa.Schema) -> bool:
-    """Whether no column has the name that DuckDB gives to the numbers of rows."""
+    """Whether no column of the file has the name that DuckDB gives to the numbers of rows."""
     return all(name.lower() != FILE_ROW for name in schema.names)

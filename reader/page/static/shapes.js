@@ -1,7 +1,7 @@
 // What the gateway's JSON means to this page. Every view reads these shapes; nothing else reads the gateway's.
 
 import { GatewayError, wordsOf } from "./errors.js";
-import { bytes, count } from "./format.js";
+import { bytes, many } from "./format.js";
 
 const OVER = new Set(["done", "failed", "cancelled"]);
 const LEVELS = { ready: "good", loading: "busy", degraded: "warn", stale: "bad" };
@@ -22,7 +22,7 @@ export function jobOf(found) {
     state, over: OVER.has(state), ok: state === "done",
     progress: {
       share: whole > 0 ? Math.min((done.bytes ?? 0) / whole, 1) : null,
-      text: [done.rows ? `${count(done.rows)} rows` : "", done.bytes ? bytes(done.bytes) : ""].filter(Boolean).join(", "),
+      text: [done.rows ? many(done.rows, "row") : "", done.bytes ? bytes(done.bytes) : ""].filter(Boolean).join(", "),
     },
     error: found.error ? new GatewayError(wordsOf(found.error), { detail: found.error }) : null,
     has_result: Boolean(found.result), created: found.created ?? null,

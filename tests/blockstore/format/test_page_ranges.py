@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from blockstore.format import page_ranges as module
 from blockstore.format.page_ranges import PageRange, page_ranges
 from blockstore.format.statistics import extremes
 from tests.blockstore.format.test_chunk_statistics import ROWS, SCHEMA, table
@@ -57,6 +58,14 @@ def test_without_a_page_index_or_as_another_type_nothing_is_told() -> None:
     assert told(file_of(rows), pa.field("n", pa.int32())) == []
     assert told(file_of(rows), pa.field("m", pa.int64())) == []
     assert told(file_of(rows, write_statistics=False), rows.schema.field("n")) == []
+
+
+def test_a_footer_of_very_many_columns_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pa.table({f"c{number}": [1, 2] for number in range(251)})
+    assert told(file_of(rows), rows.schema.field("c7")) == [(2, (1, 2))]
+    halves = file_of(rows, row_group_size=1)
+    monkeypatch.setattr(module, "column_pages", lambda *_, **__: pytest.fail("the footer is read"))
+    assert told(halves, rows.schema.field("c7")) == []
 
 
 def test_bounds_in_another_unit_than_the_type_s_are_not_told() -> None:

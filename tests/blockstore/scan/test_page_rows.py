@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from blockstore.format.definition import Definition
 from blockstore.format.schema import evolve
+from blockstore.scan import page_rows as module
 from blockstore.scan import plan_scan, read_plan
 from blockstore.scan.chunk import ScanChunk
-from blockstore.scan.page_rows import ColumnPages, matching_rows, read_pages
+from blockstore.scan.page_rows import PagedColumn, matching_rows, read_pages
 from blockstore.scan.plan import ScanPlan
 from tests.blockstore.predicate.conditions import SCHEMA, conditions, tables
 from tests.blockstore.scan.tables import Lake, row
@@ -29,7 +30,7 @@ def left(plan: ScanPlan, chunk: ScanChunk, rows: pa.Table, page_rows: int) -> ra
     """What the chunk's pages leave, if it held its rows so."""
     file = in_pages_of(rows, page_rows)
 
-    def pages_of(asked: ScanChunk, column: pa.Field) -> ColumnPages | None:
+    def pages_of(asked: ScanChunk, column: pa.Field) -> PagedColumn | None:
         assert asked is chunk
         return read_pages(pq.ParquetFile(file), file, column)
 
@@ -104,3 +105,15 @@ def test_pages_are_arrays_over_the_whole_file() -> None:
     assert np.array_equal(pages.upto, [0, 3, 6, 7])
     assert pages.ranges.low.tolist() == [0, 3, 6]
     assert pages.ranges.high.tolist() == [2, 5, 6]
+
+
+def test_a_column_of_too_many_pages_or_of_long_texts_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pa.table({"n": range(7), "s": ["x" * 100] * 7})
+    file = in_pages_of(rows, 3)
+    parquet = pq.ParquetFile(file)
+    assert read_pages(parquet, file, rows.schema.field("s")) is not None
+    monkeypatch.setattr(module, "_MOST_CHARACTERS", 599)
+    assert read_pages(parquet, file, rows.schema.field("s")) is None
+    assert read_pages(parquet, file, rows.schema.field("n")) is not None
+    monkeypatch.setattr(module, "_MOST_PAGES", 2)
+    assert read_pages(parquet, file, rows.schema.field("n")) is None

@@ -54,6 +54,14 @@ def test_one_table_shows_columns_blocks_and_tags(visit: Visiting, url: str) -> N
     expect(page.locator("tr", has_text="q3-close")).to_contain_text("Query at this tag")
 
 
+def test_what_there_is_one_of_is_not_told_as_many(visit: Visiting, url: str, gateway: Pretended) -> None:
+    gateway.versions = {"flights": [flights(1)]}
+    gateway.tags = {}
+    page = visit(f"{url}#/tables/flights").page
+    expect(page.locator(".facts-line")).to_contain_text("1 row ·")
+    expect(page.locator(".facts-line")).to_contain_text("· 1 block ·")
+
+
 def test_a_lake_without_tables_says_so(visit: Visiting, url: str, gateway: Pretended) -> None:
     gateway.versions = {}
     page = visit(f"{url}#/tables").page

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import duckdb
@@ -15,33 +18,67 @@ from reader.tables import Names
 
 
 class Counting:
-    """A connection that counts what it executes."""
+    """A connection, and those made of it, that count what they execute."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, asked: list[str] | None = None) -> None:
         self._connection = connection
-        self.asked = -1  # what is prepared does not count
+        self.asked: list[str] = [] if asked is None else asked
+        self.before: Callable[[], object] = lambda: None
 
-    def execute(self, sql: str) -> Any:
-        self.asked += 1
-        return self._connection.execute(sql)
+    def cursor(self) -> Counting:
+        made = Counting(self._connection.cursor(), self.asked)
+        made.before = self.before
+        return made
+
+    def execute(self, sql: str, values: Any = None) -> Any:
+        if not sql.startswith("PREPARE"):
+            self.asked.append(sql)
+        if values is not None:
+            self.before()
+        return self._connection.execute(sql, values)
+
+    def __enter__(self) -> Counting:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+
+SHORT = "SELECT a FROM t WHERE a = $1"
+LONG = f"SELECT a FROM t WHERE a IN ({', '.join(['1'] * 2_000)})"
 
 
 def counted(connection: duckdb.DuckDBPyConnection) -> tuple[Syntax, Counting]:
-    counting = Counting(connection.cursor())
-    return Syntax(lambda: counting), counting  # type: ignore[arg-type, return-value]
+    counting = Counting(connection)
+    return Syntax(counting.cursor), counting  # type: ignore[arg-type]
 
 
 def test_a_short_text_is_parsed_once_and_a_long_one_each_time() -> None:
     with duckdb.connect() as connection:
         syntax, counting = counted(connection)
-        short, long = (
-            "SELECT a FROM t WHERE a = $1",
-            f"SELECT a FROM t WHERE a IN ({', '.join(['1'] * 2_000)})",
-        )
-        assert syntax(short) == syntax(short)
-        assert counting.asked == 1
-        assert syntax(long) == syntax(long)
-        assert counting.asked == 3
+        assert syntax(SHORT) == syntax(SHORT)
+        assert len(counting.asked) == 1
+        assert syntax(LONG) == syntax(LONG)
+        assert len(counting.asked) == 3
+
+
+def test_nobody_waits_for_another_s_long_text() -> None:
+    with duckdb.connect() as connection:
+        counting, inside, go_on = Counting(connection), threading.Event(), threading.Event()
+
+        def stuck() -> None:
+            inside.set()
+            assert go_on.wait(30)
+
+        counting.before = stuck
+        syntax = Syntax(counting.cursor)  # type: ignore[arg-type]
+        with ThreadPoolExecutor() as pool:
+            long = pool.submit(syntax, LONG)
+            assert inside.wait(30)
+            assert pool.submit(syntax, SHORT).result(timeout=30)
+            assert not long.done()
+            go_on.set()
+            assert long.result(timeout=30)
 
 
 def test_what_is_kept_serves_tables_of_any_name_and_is_not_changed() -> None:
@@ -50,7 +87,7 @@ def test_what_is_kept_serves_tables_of_any_name_and_is_not_changed() -> None:
         first = parse(syntax, "SELECT a FROM T", Names(["t"]).find)
         first.root.clear()
         assert parse(syntax, "SELECT a FROM T", Names(["T"]).find).tables == {"T"}
-        assert counting.asked == 1
+        assert len(counting.asked) == 1
 
 
 PLAIN = duckdb.connect()

@@ -10,22 +10,23 @@ import pytest
 
 import blockstore as bs
 from blockstore.scan import plan_scan
-from blockstore.scan.page_rows import ColumnPages, read_pages
+from blockstore.scan.page_rows import PagedColumn, read_pages
 from blockstore.scan.plan import ScanPlan
 from reader.query import Engine
 from reader.query import windows as module
 from reader.query.views import view
-from reader.query.windows import Windows
+from reader.query.windows import Windows, window_over
 
 ROWS = 100_000
 """Of each of two blocks: five pages of a column."""
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.float64()), ("odd", pa.int64())])
 
 
-def make(url: Path, *, odd: str = "odd") -> bs.Table:
+def make(url: Path, *, odd: str = "odd", overlapping: bool = False) -> bs.Table:
     table = bs.create(str(url), schema=pa.schema([*list(SCHEMA)[:2], (odd, pa.int64())]), sort_by=["k"])
     for block in range(2):
-        keys = range(block * ROWS, (block + 1) * ROWS)
+        first = 0 if overlapping else block * ROWS
+        keys = range(first, first + ROWS)
         columns = {"k": keys, "v": [key / 2 for key in keys], odd: [key % 7 for key in keys]}
         table.append(pa.table(columns, schema=pa.schema([*list(SCHEMA)[:2], (odd, pa.int64())])))
     return table
@@ -42,42 +43,75 @@ def planned(table: bs.Table, where: str) -> tuple[ScanPlan, dict[str, str]]:
     return plan, {chunk.key: str(snapshot.bucket.path_of(chunk.key)) for chunk in plan.chunks}
 
 
+def window(table: bs.Table, where: str) -> range | None:
+    plan, paths = planned(table, where)
+    assert plan.chunks
+    return window_over(plan.chunks, Windows().of(plan, paths))
+
+
 @pytest.mark.parametrize(
-    ("where", "expected"),
+    ("where", "wanted"),
     [
-        ("k BETWEEN 30000 AND 30999", [(30_000, 31_000)]),
-        (f"k BETWEEN {ROWS - 3} AND {ROWS + 2}", [(ROWS - 3, ROWS), (ROWS, ROWS + 3)]),
-        ("k = 7 AND odd = 0", [(7, 8)]),
+        ("k BETWEEN 30000 AND 30999", range(30_000, 31_000)),
+        ("k = 7 AND odd = 0", range(7, 8)),
     ],
 )
 def test_a_window_is_a_few_pages_around_the_rows(
-    table: bs.Table, where: str, expected: list[tuple[int, int]]
+    table: bs.Table, where: str, wanted: range
 ) -> None:
+    found = window(table, where)
+    assert found is not None
+    assert found.start <= wanted.start < wanted.stop <= found.stop
+    assert len(found) <= 50_000
     plan, paths = planned(table, where)
-    found = Windows().of(plan, paths)
-    assert len(found) == len(expected)
-    for place, (chunk, (first, end)) in enumerate(zip(plan.chunks, expected, strict=True)):
-        window = found[chunk.key]
-        start = (place if len(expected) == 2 else 0) * ROWS
-        assert window.start <= first - start
-        assert end - start <= window.stop
-        assert len(window) <= 50_000
-    assert f"{module.FILE_ROW} BETWEEN" in view("t", plan, paths, [], found)
+    sql = view("t", plan, paths, [], Windows().of(plan, paths))
+    assert f"{module.FILE_ROW} BETWEEN {found.start} AND {found.stop - 1}" in sql
 
 
 @pytest.mark.parametrize(
     "where",
-    ["odd = 3", "v > 10.0 AND v < 11.0", "k >= 0", "k > 30000 AND odd IS NOT NULL", "k IN (7, 150000)"],
+    [
+        "odd = 3",
+        "v > 10.0 AND v < 11.0",
+        "k >= 0",
+        "k > 30000 AND odd IS NOT NULL",
+        "k IN (7, 150000)",
+        f"k BETWEEN {ROWS - 3} AND {ROWS + 2}",
+        "k = 7 OR k = 170000",
+    ],
 )
 def test_chunks_of_which_most_is_wanted_or_nothing_known_are_read_whole(table: bs.Table, where: str) -> None:
+    assert window(table, where) is None
     plan, paths = planned(table, where)
-    assert plan.chunks
-    assert Windows().of(plan, paths) == {}
+    assert module.FILE_ROW not in view("t", plan, paths, [], Windows().of(plan, paths))
 
 
-def test_small_chunks_are_not_asked(table: bs.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_window_of_nothing_reads_nothing(table: bs.Table) -> None:
+    where = "k >= 20001 AND k <= 19998"
+    assert window(table, where) == range(0)
+    with Engine({"t": table.snapshot()}) as engine:
+        assert engine.query(f"SELECT k FROM t WHERE {where}").read_all().num_rows == 0
+
+
+def test_chunks_that_are_read_alike_share_a_window_and_are_bound_once(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", overlapping=True)
+    plan, paths = planned(table, "k = 40000")
+    assert len(plan.chunks) == 2
+    sql = view("t", plan, paths, [], Windows().of(plan, paths))
+    assert sql.count("read_parquet") == 1
+    assert module.FILE_ROW in sql
+    with Engine({"t": table.snapshot()}) as engine:
+        rows = engine.query("SELECT v FROM t WHERE k = 40000").read_all()
+    assert rows["v"].to_pylist() == [20_000.0, 20_000.0]
+
+
+def test_small_chunks_and_many_are_not_asked(table: bs.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LEAST_ROWS", ROWS + 1)
-    assert Windows().of(*planned(table, "k = 7")) == {}
+    assert window(table, "k = 7") is None
+    monkeypatch.undo()
+    assert window(table, "k = 7") is not None
+    monkeypatch.setattr(module, "_MOST_CHUNKS", 0)
+    assert window(table, "k = 7") is None
 
 
 QUESTIONS = (
@@ -109,11 +143,18 @@ def test_answers_are_those_of_whole_chunks(
 
 def test_a_column_with_the_name_of_duckdb_s_row_numbers_is_the_table_s(tmp_path: Path) -> None:
     table = make(tmp_path / "t", odd="File_Row_Number")
-    plan, paths = planned(table, "k = 30000")
-    assert Windows().of(plan, paths) == {}
+    assert window(table, "k = 30000") is None
     with Engine({"t": table.snapshot()}) as engine:
         rows = engine.query("SELECT file_row_number AS n FROM t WHERE k BETWEEN 30000 AND 30001").read_all()
     assert rows["n"].to_pylist() == [30_000 % 7, 30_001 % 7]
+
+
+def test_a_file_that_has_such_a_column_undeclared_is_read_whole(table: bs.Table, tmp_path: Path) -> None:
+    plan, paths = planned(table, "k = 7")
+    (path,) = paths.values()
+    foreign = pq.read_table(path).append_column("File_row_number", pa.array(range(ROWS), pa.int64()))
+    pq.write_table(foreign, tmp_path / "foreign.parquet", write_page_index=True, max_rows_per_page=1_000)
+    assert Windows().of(plan, dict.fromkeys(paths, str(tmp_path / "foreign.parquet"))) == {}
 
 
 def test_a_file_is_opened_once_for_a_column_and_few_are_kept(
@@ -121,7 +162,7 @@ def test_a_file_is_opened_once_for_a_column_and_few_are_kept(
 ) -> None:
     opened: list[str] = []
 
-    def counted(parquet: pq.ParquetFile, file: pa.NativeFile, column: pa.Field) -> ColumnPages | None:
+    def counted(parquet: pq.ParquetFile, file: pa.NativeFile, column: pa.Field) -> PagedColumn | None:
         opened.append(column.name)
         return read_pages(parquet, file, column)
 

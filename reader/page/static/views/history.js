@@ -71,7 +71,7 @@ export class HistoryTab {
 
 function shown(found, from, to) {
   const side = (word, blocks, sign) => h("div", { class: `side ${word}` },
-    h("h3", {}, `${sign}${count(rowsOf(blocks))} rows`), h("p", {}, `${many(blocks.length, "block")} ${word}`),
+    h("h3", {}, `${sign}${many(rowsOf(blocks), "row")}`), h("p", {}, `${many(blocks.length, "block")} ${word}`),
     blocks.length ? h("details", {}, h("summary", {}, "Which"), h("ul", {}, blocks.slice(0, MOST).map((block) => h("li", {}, h("code", {}, block.ulid), ` ${many(block.rows, "row")}`)),
       blocks.length > MOST ? h("li", {}, `and ${count(blocks.length - MOST)} more`) : null)) : null);
   const hidden = Object.keys(found.hidden ?? {}).length, again = Object.keys(found.shown ?? {}).length;

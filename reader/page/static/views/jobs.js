@@ -4,7 +4,7 @@ import * as api from "../api.js";
 import { announce, fill, h } from "../dom.js";
 import { save } from "../downloads.js";
 import { brokenRows, failure } from "../failure.js";
-import { count, moment } from "../format.js";
+import { many, moment } from "../format.js";
 
 const SOON_MS = 1_000;
 const LATER_MS = 10_000;
@@ -97,5 +97,5 @@ const WORDS = { query: "Query", upload: "Upload to", download: "Download of" };
 const title = (job) => [WORDS[job.kind] ?? job.kind, job.table].filter(Boolean).join(" ");
 
 function told(job) {
-  return [job.created ? `Begun ${moment(job.created)} UTC` : "", job.rows !== null ? `${count(job.rows)} rows` : ""].filter(Boolean).join(", ");
+  return [job.created ? `Begun ${moment(job.created)} UTC` : "", job.rows !== null ? many(job.rows, "row") : ""].filter(Boolean).join(", ");
 }

@@ -3,7 +3,7 @@
 import * as api from "../api.js";
 import { fill, h } from "../dom.js";
 import { failure } from "../failure.js";
-import { bytes, count, duration, quoted } from "../format.js";
+import { bytes, count, duration, many, quoted } from "../format.js";
 import { Latest } from "../latest.js";
 import { toConsole, toTable } from "../route.js";
 import { BlocksTab } from "./blocks.js";
@@ -51,7 +51,7 @@ export class TableView {
       h("div", { class: "view-head" }, h("h1", {}, detail.name), h("span", { class: `chip ${detail.level}` }, detail.status), h("span", { class: "grow" }),
         h("a", { class: "button", href: toConsole(`SELECT *\nFROM ${quoted(detail.name)}\nLIMIT 1000`) }, "Query"),
         h("a", { class: "button", href: `#/upload?${new URLSearchParams({ table: detail.name })}` }, "Upload")),
-      h("p", { class: "facts-line" }, `${count(detail.rows)} rows · ${bytes(detail.bytes)} · ${count(detail.blocks)} blocks · version ${count(detail.version)} · looked at ${duration(detail.staleness_s)} ago`),
+      h("p", { class: "facts-line" }, `${many(detail.rows, "row")} · ${bytes(detail.bytes)} · ${many(detail.blocks, "block")} · version ${count(detail.version)} · looked at ${duration(detail.staleness_s)} ago`),
       detail.error ? h("pre", { class: "card-error" }, detail.error) : null);
   }
 
