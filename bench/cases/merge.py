@@ -75,7 +75,7 @@ MERGE_WIDE = _case(
     {"blocks": 100, "rows": 200_000},
     {"blocks": 10, "rows": 100_000},
     2,
-    ("duckdb", "ours", "lance", "delta"),
+    ("duckdb", "duckdb-1gib", "ours", "lance", "delta"),
 )
 MERGE_SMALL = _case(
     "merge_small",

@@ -25,6 +25,7 @@ ADAPTERS: Final = {
     "delta": "deltalake",
     "iceberg": "pyiceberg",
     "duckdb": "duckdb",
+    "duckdb-1gib": "duckdb",
 }
 FAMILIES: Final = {
     "ours": "ours",

@@ -11,17 +11,17 @@ import pyarrow as pa
 from bench.peers.api import Handle, Peer
 from bench.peers.floor import FloorHandle
 
-__all__ = ["CONTESTANTS", "DuckDB", "DuckHandle"]
+__all__ = ["CONTESTANTS", "DuckDB", "DuckHandle", "LimitedDuckDB"]
 
 
 class DuckHandle(FloorHandle):
     """Writes as the floor does; reads any folder of ``<block>/chunks/*.parquet``."""
 
-    def __init__(self, directory: Path, sort_by: Sequence[str]) -> None:
+    def __init__(self, directory: Path, sort_by: Sequence[str], **settings: str) -> None:
         super().__init__(directory)
         self._order = ", ".join(sort_by)
         self._output = directory / "merged.parquet"
-        self._connection = duckdb.connect(config={"temp_directory": str(directory / "spill")})
+        self._connection = duckdb.connect(config={"temp_directory": str(directory / "spill"), **settings})
         paths = sorted(str(path) for path in directory.glob("**/chunks/*.parquet"))
         self._files = f"read_parquet({paths!r})"
 
@@ -62,4 +62,15 @@ class DuckDB(Peer):
         return DuckHandle(directory, ["id"])
 
 
-CONTESTANTS = (DuckDB(),)
+class LimitedDuckDB(DuckDB):
+    name = "duckdb-1gib"
+    settings = "the same within 1 GiB of memory, which is what a merge of ours may take"
+
+    def create(self, directory: Path, schema: pa.Schema, sort_by: Sequence[str]) -> Handle:
+        return DuckHandle(directory, sort_by, memory_limit="1GiB")
+
+    def open(self, directory: Path) -> Handle:
+        return DuckHandle(directory, ["id"], memory_limit="1GiB")
+
+
+CONTESTANTS = (DuckDB(), LimitedDuckDB())

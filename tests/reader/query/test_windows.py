@@ -56,9 +56,7 @@ def window(table: bs.Table, where: str) -> range | None:
         ("k = 7 AND odd = 0", range(7, 8)),
     ],
 )
-def test_a_window_is_a_few_pages_around_the_rows(
-    table: bs.Table, where: str, wanted: range
-) -> None:
+def test_a_window_is_a_few_pages_around_the_rows(table: bs.Table, where: str, wanted: range) -> None:
     found = window(table, where)
     assert found is not None
     assert found.start <= wanted.start < wanted.stop <= found.stop
