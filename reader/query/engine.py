@@ -38,7 +38,7 @@ from reader.query.parameters import bind, checked
 from reader.query.source import Fixed, Source
 from reader.query.statement import Statement, parse
 from reader.query.syntax import Syntax
-from reader.query.task import Parameters, Runner, Task
+from reader.query.task import Parameters, Runner, Step, Task
 from reader.query.views import guard, view
 from reader.query.windows import Windows
 from reader.query.workers import Workers
@@ -189,14 +189,14 @@ class Engine:
                 explain=translated,
             )
         placed: list[Placed] = []
-        views = [guard(name) for name in sorted(statement.withs)]
+        views: list[Step] = [guard(name) for name in sorted(statement.withs)]
         for name, plan in plans.items():
             if ending.reason is not None:
                 raise ending.reason
             files = place(snapshots[name].bucket, plan.chunks, self._chunk_cache)
             ending.at_end(files.release)
             placed.append(files)
-            views.append(view(name, plan, files.paths, hidden, self._windows.of(plan, files.paths)))
+            views += view(name, plan, files.paths, hidden, self._windows.of(plan, files.paths))
         task = Task(
             views=tuple(views), sql=sql, parameters=parameters, limit=budget.limit, seconds=budget.seconds
         )

@@ -42,8 +42,8 @@ class InProcess:
         beside = _Beside(cursor)
 
         def begin() -> tuple[pa.RecordBatchReader, pa.RecordBatch | None]:
-            for view in task.views:
-                cursor.execute(view)
+            for statement, values in task.views:
+                cursor.execute(statement, values)
             stream = relation(cursor, task).to_arrow_reader(_BATCH_ROWS)
             # Most answers are one batch: read at once, it saves a change of threads.
             return stream, next(stream, None)

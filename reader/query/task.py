@@ -8,18 +8,21 @@ from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
-__all__ = ["Parameters", "Runner", "Running", "Task"]
+__all__ = ["Parameters", "Runner", "Running", "Step", "Task"]
 
 Parameters: TypeAlias = Sequence[object] | Mapping[str, object] | None
 """Values for ``?`` and ``$1``, or for ``$name``."""
+
+Step: TypeAlias = tuple[str, Sequence[object]]
+"""A statement, and the values for its parameters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """What DuckDB is to do."""
 
-    views: tuple[str, ...]
-    """``CREATE TEMP VIEW`` for every table, and for every name that must not be sought elsewhere."""
+    views: tuple[Step, ...]
+    """What makes a view of every table, and of every name that must not be sought elsewhere; in this order."""
     sql: str
     parameters: Parameters = None
     limit: int | None = None

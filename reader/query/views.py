@@ -5,7 +5,8 @@ Rules:
   Arrow dataset, which it reads two times slower.
 - Every column has the table's type: null where a chunk is older than the column, cast where it is narrower. Labels
   are constants. Rows of sources that do not count are left out by the chunk's own ``_source``.
-- Paths are taken as they are: nothing in them is a pattern or a partition.
+- Paths are taken as they are: nothing in them is a pattern or a partition. Many of them are handed over as a value, since DuckDB
+  takes ten times as long to parse them.
 - Hidden columns stand in the view only if the query names them.
 - DuckDB takes Parquet's bounds, in which NaN never stands, for those of all values, unless it is told of NaN.
 """
@@ -22,6 +23,7 @@ import pyarrow.parquet as pq
 from blockstore.scan.chunk import HIDDEN, ScanChunk
 from blockstore.scan.nans import may_hold_nan
 from blockstore.scan.plan import ScanPlan
+from reader.query.task import Step
 from reader.query.types import quoted, sql_type, text
 from reader.query.windows import FILE_ROW, window_over
 
@@ -29,6 +31,7 @@ __all__ = ["guard", "view"]
 
 _FACTS = "blockstore_facts"
 _FILE = "blockstore_file"
+_FEW_PATHS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +51,37 @@ def view(
     paths: Mapping[str, str],
     hidden: Iterable[str],
     windows: Mapping[str, range] = MappingProxyType({}),
-) -> str:
-    """``CREATE TEMP VIEW`` for the table ``name``: its planned chunks, by their paths, under its columns; of chunks
-    in ``windows``, by their keys, no more than these rows are needed."""
+) -> list[Step]:
+    """What makes a view of the table ``name``: its planned chunks, by their paths, under its columns; of chunks in ``windows``,
+    by their keys, no more than these rows are needed."""
     asked = [column for column in HIDDEN.names if column in set(hidden)]
-    selects = [_select(part, plan, paths, asked) for part in _parts(plan, paths, asked, windows)]
+    lists = _Lists(name)
+    selects = [_select(part, plan, paths, asked, lists) for part in _parts(plan, paths, asked, windows)]
     body = "\nUNION ALL ".join(selects) if selects else _nothing(plan, asked)
-    return f"CREATE TEMP VIEW {quoted(name)} AS {body}"
+    return [*lists.steps, (f"CREATE TEMP VIEW {quoted(name)} AS {body}", ())]
 
 
-def guard(name: str) -> str:
-    """``CREATE TEMP VIEW`` for the name of a WITH: where DuckDB does not see the WITH, it finds this, which fails, and
-    seeks no file of that name."""
-    return f"CREATE TEMP VIEW {quoted(name)} AS SELECT error({text(f'there is no table {name}')}) AS nothing"
+def guard(name: str) -> Step:
+    """What makes a view of the name of a WITH: where DuckDB does not see the WITH, it finds this, which fails, and seeks no
+    file of that name."""
+    failing = f"SELECT error({text(f'there is no table {name}')}) AS nothing"
+    return f"CREATE TEMP VIEW {quoted(name)} AS {failing}", ()
+
+
+class _Lists:
+    """Lists of paths as SQL: short ones as literals, long ones as variables of the connection, which ``steps`` set."""
+
+    def __init__(self, table: str) -> None:
+        self._table = table
+        self.steps: list[Step] = []
+
+    def sql(self, paths: Sequence[str]) -> str:
+        if len(paths) <= _FEW_PATHS:
+            return f"[{', '.join(map(text, paths))}]"
+        # No two tables of a query have one name in SQL, so no two variables have.
+        variable = f"files {len(self.steps)} of {self._table}"
+        self.steps.append((f"SET VARIABLE {quoted(variable)} = $1", [list(paths)]))
+        return f"getvariable({text(variable)})"
 
 
 def _parts(
@@ -84,10 +105,12 @@ def _carried(chunk: ScanChunk, paths: Mapping[str, str], asked: Sequence[str]) -
     return frozenset(asked) & frozenset(pq.read_schema(paths[chunk.key]).names)
 
 
-def _select(part: _Part, plan: ScanPlan, paths: Mapping[str, str], asked: Sequence[str]) -> str:
+def _select(
+    part: _Part, plan: ScanPlan, paths: Mapping[str, str], asked: Sequence[str], lists: _Lists
+) -> str:
     facts = [column for column in asked if column not in part.hidden]
     columns = [*_columns(part, plan), *(_hidden(column, part) for column in asked)]
-    files = ", ".join(text(paths[chunk.key]) for chunk in part.chunks)
+    files = lists.sql([paths[chunk.key] for chunk in part.chunks])
     options = "hive_partitioning = false, union_by_name = false"
     stored = plan.schemas[part.chunks[0].schema_id]
     if any(may_hold_nan(part.chunks, field) for field in stored):
@@ -96,7 +119,7 @@ def _select(part: _Part, plan: ScanPlan, paths: Mapping[str, str], asked: Sequen
         options += f", filename = {text(_FILE)}"
     if facts or part.window is not None:
         options += f", {FILE_ROW} = true"
-    source = f"read_parquet([{files}], {options})"
+    source = f"read_parquet({files}, {options})"
     if facts:
         source += f" AS chunk JOIN {_facts(part, paths)} ON chunk.{_FILE} = {_FACTS}.path"
     return f"SELECT {', '.join(columns)} FROM {source}{_filter(part)}"

@@ -90,8 +90,8 @@ class _Server:
             self._cursor = cursor
         try:
             self._check()
-            for view in task.views:
-                cursor.execute(view)
+            for statement, values in task.views:
+                cursor.execute(statement, values)
             self._send(relation(cursor, task).to_arrow_reader(_BATCH_ROWS))
             write_frame(self._out, Up.END)
         except (duckdb.Error, pa.ArrowException, OSError, MemoryError, ValueError, RuntimeError) as error:

@@ -14,7 +14,7 @@ from blockstore.scan.page_rows import PagedColumn, read_pages
 from blockstore.scan.plan import ScanPlan
 from reader.query import Engine
 from reader.query import windows as module
-from reader.query.views import view
+from reader.query.views import view as view_steps
 from reader.query.windows import Windows, window_over
 
 ROWS = 100_000
@@ -41,6 +41,13 @@ def planned(table: bs.Table, where: str) -> tuple[ScanPlan, dict[str, str]]:
     snapshot = table.snapshot()
     plan = plan_scan(snapshot.snapshot, where=where)
     return plan, {chunk.key: str(snapshot.bucket.path_of(chunk.key)) for chunk in plan.chunks}
+
+
+def view(
+    name: str, plan: ScanPlan, paths: dict[str, str], hidden: list[str], windows: dict[str, range]
+) -> str:
+    ((sql, _),) = view_steps(name, plan, paths, hidden, windows)
+    return sql
 
 
 def window(table: bs.Table, where: str) -> range | None:
