@@ -87,23 +87,35 @@ def _append(case: str, work: str, ours: str, goal: float, against: str, beside: 
     )
 
 
-def _at_most(case: str, work: str, metric: str, unit: str, goal: float, against: str | None = None) -> Target:
+def _at_most(
+    case: str, work: str, metric: str, unit: str, goal: float, against: str | None = None, ours: str = "ours"
+) -> Target:
     return Target(
-        case=case, work=work, metric=metric, unit=unit, bound=Bound.AT_MOST, goal=goal, against=against
+        case=case,
+        work=work,
+        metric=metric,
+        unit=unit,
+        bound=Bound.AT_MOST,
+        goal=goal,
+        against=against,
+        ours=ours,
     )
 
 
 def _by_gateway(case: str, goal: float) -> Target:
     """The same, the whole way of a gateway."""
+    return _at_most(case, "… through a gateway", "query_ms", "ms", goal, "duckdb", "ours-gateway")
+
+
+def _merged(case: str, work: str, goal: float, against: str) -> Target:
     return Target(
         case=case,
-        work="… through a gateway",
-        metric="query_ms",
-        unit="ms",
-        bound=Bound.AT_MOST,
+        work=work,
+        metric="rows_per_s",
+        unit="M rows/s",
+        bound=Bound.AT_LEAST,
         goal=goal,
-        ours="ours-gateway",
-        against="duckdb",
+        against=against,
     )
 
 
@@ -137,34 +149,10 @@ TARGETS = (
     _at_most("poll", "… requests of a poll", "requests", "", 2),
     _at_most("poll-1m", "poll with nothing new, 1,000,000 blocks", "poll_ms", "ms", 0.5),
     _at_most("poll-1m", "… requests of a poll", "requests", "", 2),
-    Target(
-        case="merge_wide",
-        work="merge 100 blocks of 200,000 sorted rows, sorted output",
-        metric="rows_per_s",
-        unit="M rows/s",
-        bound=Bound.AT_LEAST,
-        goal=1.5,
-        against="duckdb",
-    ),
-    Target(
-        case="merge_wide",
-        work="… against DuckDB within the same memory",
-        metric="rows_per_s",
-        unit="M rows/s",
-        bound=Bound.AT_LEAST,
-        goal=1.5,
-        against="duckdb-1gib",
-    ),
+    _merged("merge_wide", "merge 100 blocks of 200,000 sorted rows, sorted output", 1.5, "duckdb"),
+    _merged("merge_wide", "… against DuckDB within the same memory", 1.5, "duckdb-1gib"),
     _at_most("merge_wide", "… peak memory", "memory_mib", "MiB", 1_024),
-    Target(
-        case="merge_small",
-        work="merge 1,000 blocks of 1,000 rows",
-        metric="rows_per_s",
-        unit="M rows/s",
-        bound=Bound.AT_LEAST,
-        goal=1.0,
-        against="duckdb",
-    ),
+    _merged("merge_small", "merge 1,000 blocks of 1,000 rows", 1.0, "duckdb"),
     _at_most("merge_10gb", "merge 10 GB: peak memory", "memory_mib", "MiB", 1_024 + 256),
     _at_most("point", "point range of 10 M rows", "query_ms", "ms", 1.0, "duckdb"),
     _at_most("groupby", "group-by over all of 10 M rows", "query_ms", "ms", 1.1, "duckdb"),

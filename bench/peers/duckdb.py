@@ -54,23 +54,19 @@ class DuckDB(Peer):
     family = "duckdb"
     distribution = "duckdb"
     settings = "the pruned work of its own engine over a list of files; a merge is ORDER BY into one file"
+    limits: Mapping[str, str] = {}
 
     def create(self, directory: Path, schema: pa.Schema, sort_by: Sequence[str]) -> Handle:
-        return DuckHandle(directory, sort_by)
+        return DuckHandle(directory, sort_by, **self.limits)
 
     def open(self, directory: Path) -> Handle:
-        return DuckHandle(directory, ["id"])
+        return DuckHandle(directory, ["id"], **self.limits)
 
 
 class LimitedDuckDB(DuckDB):
     name = "duckdb-1gib"
     settings = "the same within 1 GiB of memory, which is what a merge of ours may take"
-
-    def create(self, directory: Path, schema: pa.Schema, sort_by: Sequence[str]) -> Handle:
-        return DuckHandle(directory, sort_by, memory_limit="1GiB")
-
-    def open(self, directory: Path) -> Handle:
-        return DuckHandle(directory, ["id"], memory_limit="1GiB")
+    limits: Mapping[str, str] = {"memory_limit": "1GiB"}
 
 
 CONTESTANTS = (DuckDB(), LimitedDuckDB())

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -50,7 +49,7 @@ def view(
     plan: ScanPlan,
     paths: Mapping[str, str],
     hidden: Iterable[str],
-    windows: Mapping[str, range] = MappingProxyType({}),
+    windows: Mapping[str, range],
 ) -> list[Step]:
     """What makes a view of the table ``name``: its planned chunks, by their paths, under its columns; of chunks in ``windows``,
     by their keys, no more than these rows are needed."""

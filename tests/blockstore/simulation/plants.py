@@ -16,7 +16,6 @@ from blockstore.index.checkpoint import write_checkpoint
 from blockstore.index.commit import Attempt, Committer
 from blockstore.index.commits import Commits
 from blockstore.index.entry import Entry, Operation
-from blockstore.index.kept import Kept, Named
 from blockstore.index.state import State
 from blockstore.lifecycle import upload
 from blockstore.lifecycle.by_index import ByIndex
@@ -125,19 +124,6 @@ def upload_without_the_look_afterwards(patch: Patch) -> None:
     patch.setattr(upload, "_look", lambda bucket, meta: None)
 
 
-def state_read_before_the_boundary(patch: Patch) -> None:
-    """Marking and removal judge by a state that is older than the boundary: what came back in between is not in it."""
-
-    def hasty(self: Kept) -> Named:
-        state = self._log.poll()
-        boundary = self._log.boundary.read()
-        assert self._follow(boundary, state)
-        assert self._load_tags(boundary, state)
-        return Named(boundary=boundary, state=state, removed=self._removed, tagged=dict(self._tagged))
-
-    patch.setattr(Kept, "look", hasty)
-
-
 def collector_in_a_hurry(patch: Patch) -> None:
     """Versions are collected after half of the time for which they shall be readable."""
     wanted = gc.wanted_boundary
@@ -161,7 +147,6 @@ PLANTS: Mapping[str, Callable[[Patch], None]] = {
         removal_before_the_horizon,
         discovery_of_accounted_sources,
         upload_without_the_look_afterwards,
-        state_read_before_the_boundary,
         collector_in_a_hurry,
     )
 }
