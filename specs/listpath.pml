@@ -5,7 +5,8 @@
  * overlap, for their compactors saw different blocks; a third such merge is on its way. A compactor lists, decides, and acts some time later: it merges two blocks that
  * the cover chose, marks what the cover left out, withdraws a mark, or removes. One that acts twice upon one listing is two
  * of them. With PERSON somebody hides a chosen block, while nothing is being merged and every block is aged (whoever marks
- * places a no-compact mark first, and waits).
+ * places a no-compact mark first, and waits). A mark is looked at again just before the block is removed; the two requests are one
+ * step here, as are those of whoever withdraws a mark.
  *
  * Time goes in ticks of a sync_delay; a delete_delay has four. What counts is how old something is, up to where it makes no
  * difference any more, so time has no end here.
@@ -210,7 +211,7 @@ end_idle:
        do
        :: one < BLOCKS ->
           if
-          :: one != b && HAS(there, one) && HAS(superseded, b) && HAS(superseded | manual, one) &&
+          :: one != b && HAS(there, one) && HAS(superseded, b) && HAS(superseded, one) &&
              !(sources[one] & ~sources[b]) && (sources[one] != sources[b] || one < b) -> first_gone = 1
           :: one != b && HAS(there, one) && HAS(manual, b) && (sources[one] & sources[b]) && !HAS(manual, one) ->
              first_gone = 1
@@ -275,6 +276,9 @@ remove:
 #ifndef BROKEN_STALE_DECISION
     :: listing_age[me] >= STALE -> goto forget
 #endif
+#ifndef BROKEN_MARK_NOT_SEEN_AGAIN
+    :: mark_age[b] < DUE -> goto forget   /* withdrawn since, or placed anew */
+#endif
     :: !HAS(there, b) -> goto forget
     :: else
     fi;
@@ -336,7 +340,7 @@ end_idle:
 
 #ifdef OVERLAPS
 proctype Upload() {
-  atomic { there = there | BIT(2); printf("block 2 is there\n"); check() }
+  atomic { there = there | BIT(2); merging--; printf("block 2 is there\n"); check() }
 }
 #endif
 
@@ -346,6 +350,7 @@ init {
     sources[0] = 1; sources[1] = 8; sources[2] = 3; sources[3] = 6; sources[4] = 12;
     age[0] = SETTLED; age[1] = SETTLED; age[3] = SETTLED; age[4] = SETTLED;
     there = ALL_BLOCKS & ~BIT(2);
+    merging++;
     run Upload();
 #else
     sources[0] = 1; sources[1] = 2; sources[2] = 4;
