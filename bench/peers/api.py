@@ -23,6 +23,9 @@ class Unsupported(Exception):
 class Handle:
     """One table, opened once in one process."""
 
+    def ready(self) -> None:
+        """Have everything run that an answer needs, before a clock is looked at."""
+
     def append(self, table: pa.Table) -> None:
         """Commit ``table`` as one write; return when it is acknowledged. Any error is a refusal."""
         raise self.unsupported("append")

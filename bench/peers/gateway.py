@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -27,8 +28,8 @@ class GatewayHandle(Handle):
         self._engine = Engine(tables, cache=cache, capacity=_CAPACITY, isolated=True)
 
     def ready(self) -> None:
-        """Have the process that answers queries run."""
-        self._query("SELECT 1")
+        while not self._engine.ready:
+            time.sleep(0.01)
 
     def count(self) -> int:
         return int(self._query('SELECT count(*) AS n FROM "table"')["n"][0].as_py())

@@ -95,14 +95,18 @@ class OursHandle(Handle):
         newest = max((version for info in listed if (version := parse_checkpoint(info.key))), default=0)
         return self._table.poll() - newest
 
+    def ready(self) -> None:
+        # As the gateway does: one engine over the snapshot that the last poll found.
+        if self._engine is None:
+            self._engine = Engine({"events": self._table.snapshot()}, world=self._table.world)
+
     def close(self) -> None:
         if self._engine is not None:
             self._engine.close()
 
     def _query(self, sql: str) -> pa.Table:
-        # As the gateway does: one engine over the snapshot that the last poll found.
-        if self._engine is None:
-            self._engine = Engine({"events": self._table.snapshot()}, world=self._table.world)
+        self.ready()
+        assert self._engine is not None, "it was made ready"
         return self._engine.query(sql).read_all()
 
     def _publish_lot(self, tables: Sequence[pa.Table]) -> None:

@@ -185,7 +185,7 @@ class Blocks:
         view, places = self._view, list(indices)
         if not view.overlay:
             return view.base.take(places)
-        slots = view.table[_SLOT].take(pa.array(places, pa.int64())).to_pylist()
+        slots = view.slots[places].tolist() if places else []
         stored = iter(view.base.take([slot for slot in slots if slot >= 0]))
         return [next(stored) if slot >= 0 else view.new[-slot - 1] for slot in slots]
 

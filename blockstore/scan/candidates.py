@@ -115,6 +115,8 @@ def _time_hull_ms(snapshot: Snapshot, predicate: Predicate) -> tuple[int, int]:
 
 def _in_time(frame: pa.Table, time_ms: tuple[int, int]) -> Mask:
     first, last = time_ms
+    if first == _INT64.min and last == _INT64.max:
+        return np.ones(frame.num_rows, dtype=bool)
     return np.asarray((frame["min_time"].to_numpy() <= last) & (frame["max_time"].to_numpy() > first))
 
 

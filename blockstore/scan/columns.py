@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -21,7 +22,7 @@ from blockstore.scan.chunk import HIDDEN, ColumnRead
 __all__ = ["Columns", "Schemas", "reads_of"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Columns:
     """Every column that a scan could read."""
 
@@ -37,14 +38,14 @@ class Columns:
             labels=tuple(sorted(name for name in set(labels) if name.lower() not in taken)),
         )
 
-    @property
+    @cached_property
     def visible(self) -> pa.Schema:
         """The columns of a scan that names none."""
         return pa.schema(
             [*self.table, *(pa.field(name, pa.string()) for name in self.labels)], self.table.metadata
         )
 
-    @property
+    @cached_property
     def all(self) -> pa.Schema:
         """The columns that a condition may name."""
         return pa.schema([*self.visible, *HIDDEN])

@@ -116,7 +116,8 @@ def plan_scan(
     """The plan that reads ``columns`` (all visible ones for None) of the rows for which ``where`` is true and whose
     time lies in ``time_range``; ``labels`` may be named though no stream has them yet. Raises Invalid for a column or a
     condition that the table cannot answer."""
-    offered = Columns.of(snapshot.definition, snapshot.label_names.union(labels))
+    known = snapshot.label_names.union(labels)
+    offered = snapshot.columns if known == snapshot.label_names else Columns.of(snapshot.definition, known)
     predicate = parse(where, offered.all)
     if time_range is not None:
         predicate = predicate.also(_time_condition(snapshot, time_range))

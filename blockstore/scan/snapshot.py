@@ -19,6 +19,7 @@ from blockstore.index.state import State
 from blockstore.lifecycle.cover import ChosenBlock
 from blockstore.lifecycle.discover import Listed
 from blockstore.lifecycle.schemas import fitting
+from blockstore.scan.columns import Columns
 from blockstore.scan.streams import labels_of
 
 __all__ = ["Snapshot"]
@@ -72,6 +73,11 @@ class Snapshot:
         streams = pc.unique(self.blocks.table()["stream"]).to_pylist()
         borne = {name for stream in streams for name in labels_of(stream)}
         return frozenset(borne.union(*(block.meta.labels for block in self.listed)))
+
+    @cached_property
+    def columns(self) -> Columns:
+        """Every column that a scan could read."""
+        return Columns.of(self.definition, self.label_names)
 
     def live(self) -> Iterator[LiveBlock]:
         """The blocks that the index names, each made into an object: for people, not for plans."""

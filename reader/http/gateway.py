@@ -122,7 +122,11 @@ class Gateway:
         halted = self.tables.halted
         if halted is not None:
             return Health(reasons=(halted,))
-        return Health() if self.tables.ready else Health(reasons=("the tables are being looked at",))
+        waits = {
+            "the tables are being looked at": not self.tables.ready,
+            "a process for queries is being started": not self.engine.ready,
+        }
+        return Health(reasons=tuple(why for why, holds in waits.items() if holds))
 
     def need_jobs(self) -> Jobs:
         """The jobs. Raises Unavailable where this gateway takes none."""

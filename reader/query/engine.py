@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from blockstore.errors import BlockstoreError
 from blockstore.scan.chunk import HIDDEN
-from blockstore.scan.columns import Columns
 from blockstore.scan.plan import ScanPlan, plan_scan
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
@@ -132,6 +131,11 @@ class Engine:
         """The rows alone, as a stream."""
         return self.run(sql, parameters).reader
 
+    @property
+    def ready(self) -> bool:
+        """Whether a query would begin at once, but for others."""
+        return self._runner.ready
+
     def running(self) -> int:
         """How many queries run."""
         return self._admission.running
@@ -168,7 +172,7 @@ class Engine:
         statement = self._parse(sql, allowed)
         snapshots = self.source.snapshots(sorted(statement.tables), at, allowed)
         bind(statement.root, parameters)
-        schemas = {name: _columns(snapshot) for name, snapshot in snapshots.items()}
+        schemas = {name: snapshot.snapshot.columns.all for name, snapshot in snapshots.items()}
         wanted = conditions(statement, schemas)
         hidden = [name for name in HIDDEN.names if name in statement.columns]
         versions = {name: snapshot.version for name, snapshot in snapshots.items()}
@@ -234,11 +238,6 @@ class Engine:
             if self._cache is None:
                 self._cache = ChunkCache(default_folder(), self._world)
             return self._cache
-
-
-def _columns(snapshot: TableSnapshot) -> pa.Schema:
-    """Every column that a condition may name."""
-    return Columns.of(snapshot.definition, snapshot.snapshot.label_names).all
 
 
 def _limits(capacity: Capacity, shares: int) -> Limits:

@@ -3,31 +3,24 @@
 A gateway runs them elsewhere (``workers.py``): here a value that outgrows the memory limit, or a function that does not
 let itself be interrupted, is this process's own.
 
-Ctrl-C stops a query: a signal is heard by the main thread alone, and by none while that is inside DuckDB, so there
-DuckDB gets a thread of its own and the main thread waits.
+Ctrl-C stops a query: where the main thread asks, another carries it out (``beside.py``).
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
-from queue import SimpleQueue
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
 
+from reader.query.beside import Beside, Carriers
 from reader.query.instance import Instance
 from reader.query.task import Running, Task
 
 __all__ = ["InProcess", "relation"]
 
-A = TypeVar("A")
-
 _BATCH_ROWS = 65_536
-_TO_STOP_S = 2.0
-"""How long an interrupted query has to end; then it is left to itself."""
 
 
 class InProcess:
@@ -35,28 +28,29 @@ class InProcess:
 
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
+        self._carriers = Carriers()
+        self.ready = True
 
     def start(self, task: Task, began: Callable[[Callable[[], None]], None]) -> Running:
         cursor = self._instance.cursor()
         began(cursor.interrupt)
-        beside = _Beside(cursor)
+        beside = Beside(self._carriers, cursor.interrupt)
 
-        def begin() -> tuple[pa.RecordBatchReader, pa.RecordBatch | None]:
+        def begin() -> tuple[pa.RecordBatchReader, _Some]:
             for statement, values in task.views:
                 cursor.execute(statement, values)
             stream = relation(cursor, task).to_arrow_reader(_BATCH_ROWS)
-            # Most answers are one batch: read at once, it saves a change of threads.
-            return stream, next(stream, None)
+            return stream, _some(stream)
 
         try:
             return _Local(cursor, beside, *beside.run(begin))
         except BaseException:
-            beside.close()
-            cursor.close()
+            beside.end(cursor.close)
             raise
 
     def close(self) -> None:
         self._instance.close()
+        self._carriers.close()
 
 
 def relation(cursor: duckdb.DuckDBPyConnection, task: Task) -> duckdb.DuckDBPyRelation:
@@ -75,74 +69,48 @@ def _values(parameters: object) -> object:
     return dict(parameters) if hasattr(parameters, "keys") else list(parameters)  # type: ignore[call-overload]
 
 
+@dataclass(frozen=True, slots=True)
+class _Some:
+    """The next batches of a stream, at most two."""
+
+    batches: Sequence[pa.RecordBatch]
+    over: bool
+    """Whether it is known that none come after them."""
+
+
+def _some(stream: pa.RecordBatchReader) -> _Some:
+    """One batch, and after one that is not full, which is mostly the last, the next as well: most answers need no second change
+    of threads so."""
+    batch = next(stream, None)
+    if batch is None or batch.num_rows >= _BATCH_ROWS:
+        return _Some(() if batch is None else (batch,), over=batch is None)
+    other = next(stream, None)
+    return _Some((batch,) if other is None else (batch, other), over=other is None)
+
+
 class _Local:
     def __init__(
-        self,
-        cursor: duckdb.DuckDBPyConnection,
-        beside: _Beside,
-        stream: pa.RecordBatchReader,
-        first: pa.RecordBatch | None,
+        self, cursor: duckdb.DuckDBPyConnection, beside: Beside, stream: pa.RecordBatchReader, first: _Some
     ) -> None:
         self._cursor = cursor
         self._beside = beside
         self._stream = stream
-        self._first = first
+        self._first: _Some | None = first
         self.schema = stream.schema
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        batch, self._first = self._first, None
-        while batch is not None:
-            yield batch
-            batch = self._beside.run(lambda: next(self._stream, None))
+        some, self._first = self._first, None
+        while some is not None:
+            yield from some.batches
+            some = None if some.over else self._beside.run(lambda: _some(self._stream))
 
     def cancel(self) -> None:
         self._cursor.interrupt()
 
     def close(self) -> None:
         self._first = None
-        self._beside.close()
+        self._beside.end(self._let_go)
+
+    def _let_go(self) -> None:
         self._stream.close()
         self._cursor.close()
-
-
-class _Beside:
-    """Runs calls of the main thread in a thread beside it, one after the other, so that they can be interrupted."""
-
-    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        self._cursor = cursor
-        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] | None = None
-
-    def run(self, call: Callable[[], A]) -> A:
-        """What ``call`` answers or raises; an interruption of the main thread ends the cursor's query first."""
-        if threading.current_thread() is not threading.main_thread():
-            return call()
-        if self._calls is None:
-            self._calls = SimpleQueue()
-            threading.Thread(target=_carry_out, args=(self._calls,), name="query", daemon=True).start()
-        future: Future[A] = Future()
-        self._calls.put((future, call))
-        try:
-            return future.result()
-        except KeyboardInterrupt:
-            # Asked again and again: what is asked before the query has begun is forgotten.
-            for _ in range(round(_TO_STOP_S / 0.05)):
-                self._cursor.interrupt()
-                if wait([future], timeout=0.05).done:
-                    break
-            raise
-
-    def close(self) -> None:
-        """Let the thread go once it has done what it does."""
-        calls, self._calls = self._calls, None
-        if calls is not None:
-            calls.put(None)
-
-
-def _carry_out(calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None]) -> None:
-    while (asked := calls.get()) is not None:
-        future, call = asked
-        try:
-            future.set_result(call())
-        except BaseException as error:  # noqa: BLE001 - raised by whoever waits
-            future.set_exception(error)
-        del asked, future, call  # a thread that waits holds nothing of what it has answered

@@ -51,6 +51,11 @@ class Running(Protocol):
 class Runner(Protocol):
     """Runs tasks."""
 
+    @property
+    def ready(self) -> bool:
+        """Whether a task would begin at once, but for other tasks."""
+        ...
+
     def start(self, task: Task, began: Callable[[Callable[[], None]], None]) -> Running:
         """Begin; ``began`` is told at once how to stop it, before any of it has run. Raises what the SQL is refused
         for."""

@@ -38,6 +38,8 @@ __all__ = ["EngineError", "Workers"]
 _logger = logging.getLogger(__name__)
 
 _GRACE_S = 2.0
+_FIRST_PAUSE_S, _LAST_PAUSE_S = 1.0, 30.0
+"""Between attempts to start a process before it is needed."""
 _BOOT = "import sys; sys.path[:] = {path!r}; from reader.query.worker import main; main()"
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZDIR", "SYSTEMROOT")
 
@@ -54,7 +56,9 @@ class Workers:
         self._lock = threading.Lock()
         self._free: list[_Worker] = []
         self._all: set[_Worker] = set()
-        self._closed = False
+        self._closed = threading.Event()
+        self.ready = False
+        """Whether a process could be started."""
         self.killed = 0
         """How many processes had to be killed, or died; only grows."""
 
@@ -73,7 +77,7 @@ class Workers:
     def close(self) -> None:
         """End every process; running queries end with an error."""
         with self._lock:
-            self._closed = True
+            self._closed.set()
             free, running = self._free, self._all.difference(self._free)
             self._all, self._free = set(), []
         for worker in running:
@@ -88,13 +92,19 @@ class Workers:
 
     def _warm(self) -> None:
         pa.array([0])  # with its first array pyarrow imports pandas, where it is installed: up to seconds
-        with self._lock:
-            if self._free or self._closed:
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            with self._lock:
+                if self._free or self._closed.is_set():
+                    return
+            try:
+                self._give_back(self._take(), whole=True)
                 return
-        try:
-            self._give_back(self._take(), whole=True)
-        except (Unavailable, OSError) as error:
-            _logger.warning("no process for queries could be started before it is needed: %s", error)
+            except (Unavailable, OSError) as error:
+                _logger.warning("no process for queries could be started before it is needed: %s", error)
+            if self._closed.wait(pause_s):
+                return
+            pause_s = min(2 * pause_s, _LAST_PAUSE_S)
 
     def _take(self) -> _Worker:
         with self._lock:
@@ -106,16 +116,17 @@ class Workers:
                 worker.end()
         worker = _Worker(self._start)
         with self._lock:
-            if self._closed:
+            if self._closed.is_set():
                 worker.end()
                 raise Unavailable("the engine is closed: start it again")
             self._all.add(worker)
+            self.ready = True
         return worker
 
     def _give_back(self, worker: _Worker, *, whole: bool) -> None:
         if whole and worker.alive:
             with self._lock:
-                if not self._closed:
+                if not self._closed.is_set():
                     self._free.append(worker)
                     return
         worker.end()

@@ -6,6 +6,7 @@ Slow where a process must be seen to be killed: two seconds of grace each.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -19,6 +20,8 @@ from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
 from reader.query import Budget, Capacity, Engine, Limits
 from reader.query.instance import Instance
+from reader.query.worker import Start
+from reader.query.workers import _Worker
 from reader.refusals import BadSql, Canceled, NoMemory, TimedOut, TooMuch
 from tests.reader.query.lakes import everything, lake, snapshot_of
 from tests.reader.query.test_engine import bag
@@ -223,3 +226,29 @@ def test_nothing_of_this_process_is_told_to_the_one_that_runs_queries(
         environ = Path(f"/proc/{worker._process.pid}/environ").read_bytes()
     assert b"hush" not in environ
     assert b"HOME" not in environ
+
+
+def test_an_engine_is_ready_once_a_process_runs_and_tries_again_until_one_does(
+    snapshot: TableSnapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reader.query.workers._FIRST_PAUSE_S", 0.01)
+    room = threading.Event()
+    tried = threading.Semaphore(0)
+
+    def no_room(start: Start) -> _Worker:
+        tried.release()
+        if not room.is_set():
+            raise OSError("no room for another process")
+        return _Worker(start)
+
+    monkeypatch.setattr("reader.query.workers._Worker", no_room)
+    with Engine({"t": snapshot}, world=World.real(), capacity=CAPACITY, isolated=True) as engine:
+        for _ in range(3):
+            assert tried.acquire(timeout=10)
+        assert not engine.ready
+        room.set()
+        end = time.monotonic() + 30
+        while not engine.ready:
+            assert time.monotonic() < end, "an engine was not ready within thirty seconds"
+            time.sleep(0.01)
+        assert rows(engine, "SELECT 7 AS n")["n"].to_pylist() == [7]
