@@ -20,12 +20,13 @@ import pickle
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, cast
 
 import pyarrow as pa
 
-from blockstore.errors import Unavailable
+from blockstore.errors import BlockstoreError, Unavailable
 from reader.query.failures import is_no_memory
 from reader.query.frames import Down, Up, read_frame, write_frame
 from reader.query.instance import Limits
@@ -57,8 +58,9 @@ class Workers:
         self._free: list[_Worker] = []
         self._all: set[_Worker] = set()
         self._closed = threading.Event()
+        self._warming = False
         self.ready = False
-        """Whether a process could be started."""
+        """Whether a process has answered."""
         self.killed = 0
         """How many processes had to be killed, or died; only grows."""
 
@@ -87,24 +89,36 @@ class Workers:
             worker.end()
 
     def warm(self) -> None:
-        """Start a process, and load what this one needs for its first query, before they are needed, in the background."""
+        """Have a process start and answer once, in the background: the first answer takes twice as long as the next, here and
+        there."""
+        with self._lock:
+            if self._warming:
+                return
+            self._warming = True
         threading.Thread(target=self._warm, name="warming", daemon=True).start()
 
     def _warm(self) -> None:
         pa.array([0])  # with its first array pyarrow imports pandas, where it is installed: up to seconds
         pause_s = _FIRST_PAUSE_S
-        while True:
-            with self._lock:
-                if self._free or self._closed.is_set():
-                    return
+        while self._is_cold():
             try:
-                self._give_back(self._take(), whole=True)
-                return
-            except (Unavailable, OSError) as error:
+                self._answer_once()
+            except (BlockstoreError, EngineError, OSError) as error:
                 _logger.warning("no process for queries could be started before it is needed: %s", error)
-            if self._closed.wait(pause_s):
-                return
-            pause_s = min(2 * pause_s, _LAST_PAUSE_S)
+                self._closed.wait(pause_s)
+                pause_s = min(2 * pause_s, _LAST_PAUSE_S)
+
+    def _is_cold(self) -> bool:
+        with self._lock:
+            self._warming = not self._free and not self._closed.is_set()
+            return self._warming
+
+    def _answer_once(self) -> None:
+        running = self.start(Task(views=(), sql="SELECT 1 AS one"), lambda _: None)
+        try:
+            deque(running.batches(), maxlen=0)
+        finally:
+            running.close()
 
     def _take(self) -> _Worker:
         with self._lock:
@@ -120,7 +134,6 @@ class Workers:
                 worker.end()
                 raise Unavailable("the engine is closed: start it again")
             self._all.add(worker)
-            self.ready = True
         return worker
 
     def _give_back(self, worker: _Worker, *, whole: bool) -> None:
@@ -128,6 +141,7 @@ class Workers:
             with self._lock:
                 if not self._closed.is_set():
                     self._free.append(worker)
+                    self.ready = True
                     return
         worker.end()
         with self._lock:

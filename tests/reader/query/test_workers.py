@@ -252,3 +252,24 @@ def test_an_engine_is_ready_once_a_process_runs_and_tries_again_until_one_does(
             assert time.monotonic() < end, "an engine was not ready within thirty seconds"
             time.sleep(0.01)
         assert rows(engine, "SELECT 7 AS n")["n"].to_pylist() == [7]
+
+
+def test_processes_that_die_at_once_are_tried_by_one_thread_alone(
+    snapshot: TableSnapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reader.query.workers._FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("reader.query.workers._LAST_PAUSE_S", 0.01)
+    tried = threading.Semaphore(0)
+
+    def dying(start: Start) -> _Worker:
+        tried.release()
+        worker = _Worker(start)
+        worker.kill()
+        return worker
+
+    monkeypatch.setattr("reader.query.workers._Worker", dying)
+    with Engine({"t": snapshot}, world=World.real(), capacity=CAPACITY, isolated=True) as engine:
+        for _ in range(3):
+            assert tried.acquire(timeout=30)
+        assert not engine.ready
+        assert sum(thread.name == "warming" for thread in threading.enumerate()) == 1
