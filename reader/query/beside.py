@@ -85,10 +85,11 @@ class Carriers:
     def finish(self, carrier: _Carrier, call: Callable[[], None]) -> None:
         """Have it carry out a last call; then it is idle."""
         with self._lock:
+            # Not apart: who closes between would end the thread before its last call.
             self._finishing.add(carrier)
+            carrier.submit(call)
+            carrier.submit(lambda: self._free(carrier))
             closed = self._closed
-        carrier.submit(call)
-        carrier.submit(lambda: self._free(carrier))
         if closed:
             carrier.end()
 

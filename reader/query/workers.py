@@ -26,7 +26,7 @@ from typing import BinaryIO, cast
 
 import pyarrow as pa
 
-from blockstore.errors import BlockstoreError, Unavailable
+from blockstore.errors import Unavailable
 from reader.query.failures import is_no_memory
 from reader.query.frames import Down, Up, read_frame, write_frame
 from reader.query.instance import Limits
@@ -103,7 +103,9 @@ class Workers:
         while self._is_cold():
             try:
                 self._answer_once()
-            except (BlockstoreError, EngineError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next attempt may do better
+                if self._closed.is_set():
+                    return
                 _logger.warning("no process for queries could be started before it is needed: %s", error)
                 self._closed.wait(pause_s)
                 pause_s = min(2 * pause_s, _LAST_PAUSE_S)
