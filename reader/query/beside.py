@@ -74,8 +74,9 @@ class Carriers:
         self._idle: list[_Carrier] = []
         self._finishing: set[_Carrier] = set()
         self._closed = False
-        # A thread knows nothing of this object: one that is forgotten, not closed, leaves no threads behind.
-        weakref.finalize(self, _end_all, self._idle)
+        # One that is forgotten, not closed, leaves no threads behind. Nor does the end of the interpreter, which would abort the
+        # process if a thread came back from DuckDB after it.
+        weakref.finalize(self, _end_all, self._lock, self._idle, self._finishing)
 
     def take(self) -> _Carrier:
         """An idle thread, or a new one."""
@@ -89,23 +90,20 @@ class Carriers:
             self._finishing.add(carrier)
             carrier.submit(call)
             carrier.submit(lambda: self._free(carrier))
-            closed = self._closed
-        if closed:
-            carrier.end()
 
     def close(self) -> None:
         """End the threads whose last call was handed in, others after it; waits for them, but not for what does not stop."""
         with self._lock:
             self._closed = True
-            over = [*self._idle, *self._finishing]
-            self._idle.clear()
-        _end_all(over)
+        _end_all(self._lock, self._idle, self._finishing)
 
     def _free(self, carrier: _Carrier) -> None:
         with self._lock:
             self._finishing.discard(carrier)
             if not self._closed:
                 self._idle.append(carrier)
+                return
+        carrier.end()
 
 
 class _Carrier:
@@ -129,8 +127,11 @@ class _Carrier:
             self._thread.join(_TO_STOP_S)
 
 
-def _end_all(carriers: list[_Carrier]) -> None:
-    for carrier in carriers:
+def _end_all(lock: threading.Lock, idle: list[_Carrier], finishing: set[_Carrier]) -> None:
+    with lock:
+        over = [*idle, *finishing]
+        idle.clear()
+    for carrier in over:
         carrier.end()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -167,6 +169,8 @@ def test_a_query_that_ends_after_closing_leaves_no_thread() -> None:
     assert beside.run(lambda: "still answers") == "still answers"
     beside.end(lambda: None)
     until(lambda: query_threads() == before)
+    assert used(carriers).name == "query"
+    until(lambda: query_threads() == before)
 
 
 def test_forgotten_carriers_leave_no_thread() -> None:
@@ -178,6 +182,19 @@ def test_forgotten_carriers_leave_no_thread() -> None:
     del carriers
     gc.collect()
     until(lambda: query_threads() == before)
+
+
+def test_a_last_call_is_carried_out_before_the_interpreter_ends() -> None:
+    """A thread that came back from DuckDB after it would abort the process."""
+    script = """
+import time
+from reader.query.beside import Beside, Carriers
+beside = Beside(Carriers(), lambda: None)
+beside.run(lambda: None)
+beside.end(lambda: (time.sleep(0.3), print("carried out", flush=True)))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "carried out\n", "")
 
 
 def test_a_call_that_is_out_of_time_by_itself_is_told_as_such(carriers: Carriers) -> None:
