@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
+from typing import NamedTuple
 
 from blockstore.errors import Invalid
 from blockstore.format.texts import check_text
@@ -62,10 +63,12 @@ class Parent:
     max_time: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnStats:
+class ColumnStats(NamedTuple):
     """Bounds of one column in one chunk. None where nothing is known: the type has no order, no upper text of
-    64 characters exists, or every value is null or NaN. ``nans`` counts NaNs, which no bound covers."""
+    64 characters exists, or every value is null or NaN. ``nans`` counts NaNs, which no bound covers.
+
+    A named tuple, since there is one for each column of each chunk, and a plan over a table makes them all.
+    """
 
     min: StatValue | None
     max: StatValue | None
@@ -147,7 +150,7 @@ class BlockMeta:
     @property
     def chunks(self) -> tuple[ChunkFile, ...]:
         """The Parquet files that hold rows."""
-        return tuple(file for file in self.files if file.path.startswith("chunks/"))
+        return tuple([file for file in self.files if file.path.startswith("chunks/")])
 
 
 def _check_sources(meta: BlockMeta) -> None:

@@ -28,7 +28,7 @@ from blockstore.index import ulids
 from blockstore.index.derived import Derived
 from blockstore.index.ulids import UlidArray
 
-__all__ = ["BULK", "FRAME", "Bulk", "LiveBlock", "MemoryBulk", "Rows", "visible_rows"]
+__all__ = ["BULK", "FRAME", "KEPT", "Bulk", "LiveBlock", "MemoryBulk", "Rows", "visible_rows"]
 
 FRAME = pa.schema(
     [
@@ -49,7 +49,7 @@ FRAME = pa.schema(
         ("excepted", pa.list_(pa.string())),
     ]
 )
-_KEPT = 8_192
+KEPT = 8_192
 """Blocks whose objects are kept once they were made: about 3 kB each."""
 
 BULK = pa.schema([("meta", pa.binary()), ("sources", pa.list_(pa.string()))])
@@ -175,8 +175,8 @@ class Rows:
         known = self._made
         missing = [place for place in positions if place not in known]
         fresh = dict(zip(missing, self._make(missing), strict=True)) if missing else {}
-        if 0 < len(fresh) <= _KEPT:
-            self._made = {**known, **fresh} if len(known) + len(fresh) <= _KEPT else fresh
+        if 0 < len(fresh) <= KEPT:
+            self._made = {**known, **fresh} if len(known) + len(fresh) <= KEPT else fresh
         return [fresh[place] if place in fresh else known[place] for place in positions]
 
     def _make(self, positions: Sequence[int]) -> list[LiveBlock]:
@@ -280,7 +280,7 @@ def _block(
         raise Corrupt(f"{subject} is no JSON ({error}); expected the block's meta") from None
     if not isinstance(value, dict) or value.get("ulid") != ulid:
         raise Corrupt(f"{subject} is another block's meta, or none: restore the checkpoint from a copy")
-    meta = from_dict(value, sources=(ulid,) if sources is None else tuple(sources), subject=subject)
+    meta = from_dict(value, sources=None if sources is None else tuple(sources), subject=subject)
     return LiveBlock(
         meta=meta, version=version, first_row_id=first_row_id, excepted=frozenset(excepted or ())
     )

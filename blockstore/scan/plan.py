@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
 
 import pyarrow as pa
 
@@ -125,8 +124,8 @@ def plan_scan(
     found = candidates(snapshot, predicate, offered.labels)
     schemas = Schemas(snapshot.definition)
     judge = _Judge(predicate=predicate, columns=offered, schemas=schemas)
-    all_chunks = found.chunks_by_statistics + sum(len(block.meta.chunks) for block in found.blocks)
-    kept = tuple(chunk for block in found.blocks for chunk in judge.chunks(block))
+    kept = tuple([chunk for block in found.blocks for chunk in judge.chunks(block)])
+    all_chunks = found.chunks_by_statistics + judge.seen
     return ScanPlan(
         chunks=kept,
         output_schema=output_schema,
@@ -151,6 +150,9 @@ class _Judge:
         self._predicate = predicate
         self._columns = columns
         self._schemas = schemas
+        self._everything = predicate.everything
+        self.seen = 0
+        """The chunks of all blocks so far."""
 
     def chunks(self, block: Candidate) -> Iterator[ScanChunk]:
         """The chunks of a block that may hold matching rows."""
@@ -158,10 +160,10 @@ class _Judge:
         schema_id = self._schemas.id_of(meta.schema_id, meta.schema, meta.ulid)
         labels = {name: meta.labels.get(name) for name in self._columns.labels}
         level_1 = meta.level == 1
+        first = block.first_row_id if level_1 else None
         files = meta.chunks
-        starts = accumulate((file.rows for file in files), initial=0)
-        for file, start in zip(files, starts, strict=False):
-            first = block.first_row_id if level_1 else None
+        self.seen += len(files)
+        for file in files:
             chunk = ScanChunk(
                 block=meta.ulid,
                 key=object_key(meta.ulid, file.path),
@@ -172,10 +174,12 @@ class _Judge:
                 sources=None if level_1 else block.sources,
                 excepted=None if level_1 else block.excepted,
                 version=block.version if level_1 else None,
-                first_row_id=None if first is None else first + start,
-                certain=self._predicate.everything,
+                first_row_id=first,
+                certain=self._everything,
             )
-            if chunk.certain:
+            if first is not None:
+                first += file.rows
+            if self._everything:
                 yield chunk
             else:
                 yield from self._judged(chunk)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from blockstore.format.definition import Definition
 from blockstore.index.blocks import Blocks
-from blockstore.index.rows import LiveBlock
+from blockstore.index.rows import KEPT, LiveBlock
 from blockstore.index.state import State
 from blockstore.lifecycle.cover import ChosenBlock
 from blockstore.lifecycle.discover import Listed
@@ -78,6 +78,13 @@ class Snapshot:
     def columns(self) -> Columns:
         """Every column that a scan could read."""
         return Columns.of(self.definition, self.label_names)
+
+    def prepare(self) -> None:
+        """Make now what the first plan over the snapshot would have to make: its columns, and the objects of as many blocks as
+        are kept. For whoever has time before somebody asks. Raises Corrupt if a stored block cannot be read."""
+        _ = self.columns
+        if len(self.blocks) <= KEPT:
+            self.blocks.take(range(len(self.blocks)))
 
     def live(self) -> Iterator[LiveBlock]:
         """The blocks that the index names, each made into an object: for people, not for plans."""

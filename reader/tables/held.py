@@ -9,6 +9,7 @@ Rules:
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections import deque
@@ -17,7 +18,7 @@ from collections.abc import Iterator
 import pyarrow.compute as pc
 
 from blockstore.bucket import Bucket
-from blockstore.errors import BlockstoreError, NotFound
+from blockstore.errors import BlockstoreError, Corrupt, NotFound
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
 from reader.refusals import Stale
@@ -166,6 +167,9 @@ class HeldTable:
             return False
         changed = last is None or not found.same_as(last)
         if changed:
+            with contextlib.suppress(Corrupt):
+                # Better before somebody asks than while he waits; what cannot be read, the query that needs it will say.
+                found.snapshot.snapshot.prepare()
             first, others = next(self._events), list(self.seen)
         else:
             first, others = self.seen[0].from_event, list(self.seen)[1:]

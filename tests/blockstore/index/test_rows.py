@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from blockstore.format import meta
 from blockstore.index import rows as module
 from blockstore.index.rows import LiveBlock, MemoryBulk, Rows
 from tests.support.index_data import block
@@ -21,7 +22,7 @@ def stored() -> Rows:
 
 @pytest.fixture(autouse=True)
 def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_KEPT", 5)
+    monkeypatch.setattr(module, "KEPT", 5)
 
 
 @given(st.lists(st.lists(st.integers(0, len(BLOCKS) - 1), max_size=9), max_size=6))
@@ -40,3 +41,11 @@ def test_no_more_blocks_are_kept_than_there_is_room_for() -> None:
     assert len(rows._made) <= 5
     again = rows.take([11])
     assert again[0] is rows.take([11])[0]
+
+
+def test_plain_blocks_of_a_checkpoint_are_decoded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slowly(*_: object, **__: object) -> object:
+        raise AssertionError("a plain append was decoded field by field")
+
+    monkeypatch.setattr(meta, "Document", slowly)
+    assert stored().take(range(len(BLOCKS))) == BLOCKS

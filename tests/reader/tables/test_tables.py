@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from blockstore.errors import Invalid, NotFound, Unavailable
+from blockstore.format.block import BlockMeta
+from blockstore.format.meta import from_dict
+from blockstore.index import rows
 from blockstore.names import BOUNDARY
+from blockstore.table import open as open_table
 from reader.refusals import Stale, UnknownTable
 from reader.tables import At, Polling, Tables, TableState
 from reader.tables.at import at_of_each
@@ -48,6 +52,29 @@ def test_a_snapshot_that_someone_holds_stays(scene: Scene) -> None:
     scene.tables.poll_now()
     assert held.count() == 1
     assert scene.tables.snapshot("t").count() == 2
+
+
+def test_blocks_are_decoded_by_the_poll_and_not_by_the_first_query(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = scene.create("t", range(70))
+    decoded: list[object] = []
+
+    def counted(*positional: object, **named: object) -> BlockMeta:
+        decoded.append(positional)
+        return from_dict(*positional, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(rows, "from_dict", counted)
+    cold = open_table(table.bucket.url, world=scene.world).snapshot()
+    assert not decoded
+    cold.scan().to_table()
+    assert len(decoded) >= 60, "without a poll, the first query decodes what the checkpoint holds"
+    decoded.clear()
+    scene.tables.poll_now()
+    assert len(decoded) >= 60
+    decoded.clear()
+    assert scene.values("t") == list(range(70))
+    assert not decoded
 
 
 def test_a_place_without_a_table_is_told_once_and_looked_at_again(
