@@ -24,8 +24,10 @@ SETTINGS = {
 
 
 def session() -> Any:
-    """``local[2]``, as a user starts it; the one that there is already, if any."""
+    """``local[2]``, as the guide's "Tuning" has it; the one that there is already, if any."""
     from pyspark.sql import SparkSession
+
+    from spark.tuning import JVM_OPTIONS
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -35,6 +37,7 @@ def session() -> Any:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.memory", "3g")
+        .config("spark.driver.extraJavaOptions", JVM_OPTIONS)
         .getOrCreate()
     )
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
-from spark.tuning import BATCH_BYTES, BATCH_ROWS, batch_settings, rows_per_batch
+from spark.tuning import BATCH_BYTES, BATCH_ROWS, JVM_OPTIONS, batch_settings, rows_per_batch
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "spark.md"
 
 NARROW = st.StructType([st.StructField("a", st.LongType())])
 
@@ -25,3 +30,13 @@ def test_batches_are_bounded_by_rows_alone() -> None:
 )
 def test_wide_rows_come_in_smaller_batches(schema: st.StructType, least: int, most: int) -> None:
     assert least <= rows_per_batch(schema) <= most
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_the_switches_of_the_guide_are_those_that_arrow_knows(spark_session: SparkSession) -> None:
+    assert JVM_OPTIONS in GUIDE.read_text()
+    jvm = spark_session._jvm
+    assert jvm is not None
+    assert not jvm.org.apache.arrow.memory.BoundsChecking.BOUNDS_CHECKING_ENABLED
+    assert not jvm.org.apache.arrow.vector.NullCheckingForGet.NULL_CHECKING_ENABLED

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from spark.tuning import JVM_OPTIONS
+
 __all__ = ["CONFS", "spark_session", "start_session"]
 
 CONFS = {
@@ -24,9 +26,10 @@ CONFS = {
     "spark.sql.session.timeZone": "America/New_York",
     "spark.sql.ansi.enabled": "true",
     "spark.log.level": "OFF",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {JVM_OPTIONS}",
 }
-"""A session time zone with daylight saving, so that a test that forgets about zones fails."""
+"""A session time zone with daylight saving, so that a test that forgets about zones fails; the JVM as the guide tunes it, while
+the sessions of clusters (``tests/end_to_end``) and of Connect stand as Spark makes them."""
 
 
 def start_session() -> SparkSession:
