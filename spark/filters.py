@@ -22,7 +22,7 @@ from blockstore.errors import Invalid
 from blockstore.predicate.nodes import Always, And, Compare, IsNull, Key, Node, OneOf, Op, Or, Prefix
 from blockstore.predicate.parse import Predicate, parse_filters
 
-__all__ = ["from_spark", "quoted", "to_spark"]
+__all__ = ["from_spark", "has_counterpart", "quoted", "to_spark"]
 
 _OPERATORS: dict[type[ds.Filter], tuple[str, str]] = {
     ds.EqualTo: ("=", "<>"),
@@ -38,6 +38,8 @@ _OPERATORS: dict[type[ds.Filter], tuple[str, str]] = {
 _US = 1_000
 _DAY_NS = 86_400_000_000_000
 _EPOCH = datetime.datetime(1970, 1, 1)
+_FIRST_US = (datetime.datetime.min - _EPOCH) // datetime.timedelta(microseconds=1)
+_LAST_US = (datetime.datetime.max - _EPOCH) // datetime.timedelta(microseconds=1)
 
 
 class _Untold(Exception):
@@ -55,12 +57,18 @@ def from_spark(filters: Iterable[ds.Filter], schema: pa.Schema) -> Predicate:
     return certain
 
 
+def has_counterpart(node: Node) -> bool:
+    """Whether ``to_spark`` answers a column; asks Spark nothing."""
+    if isinstance(node, And | Or):
+        return all(has_counterpart(part) for part in node.parts)
+    if isinstance(node, Compare):
+        return _can_say(node.column.type, node.key)
+    return not isinstance(node, OneOf) or all(_can_say(node.column.type, key) for key in node.keys)
+
+
 def to_spark(node: Node) -> SparkColumn | None:
     """The condition as a Spark column that is true for exactly the same rows, or None if there is none."""
-    try:
-        return _column(node)
-    except _Untold:
-        return None
+    return _column(node) if has_counterpart(node) else None
 
 
 def quoted(name: str) -> str:
@@ -120,26 +128,26 @@ def _comparison(column: SparkColumn, node: Compare) -> SparkColumn:
     return column > value if node.op is Op.GT else column >= value
 
 
+def _can_say(kind: pa.DataType, key: Key) -> bool:
+    """Whether Spark has a literal for a key of a column of this type."""
+    if pa.types.is_date(kind):
+        return True
+    if pa.types.is_timestamp(kind):
+        micros, rest = divmod(int(key), _US)
+        return rest == 0 and (kind.tz is not None or _FIRST_US <= micros <= _LAST_US)
+    if pa.types.is_time(kind):
+        return False
+    return not isinstance(key, int) or -(2**63) <= key < 2**63
+
+
 def _literal(kind: pa.DataType, key: Key) -> SparkColumn:
     """A key of a column of this type as a Spark literal of the type that Spark reads the column as."""
     if pa.types.is_date(kind):
         return sf.date_from_unix_date(sf.lit(int(key) // _DAY_NS))
     if pa.types.is_timestamp(kind):
-        micros, rest = divmod(int(key), _US)
-        if rest:
-            raise _Untold
+        micros = int(key) // _US
         if kind.tz is not None:
             return sf.timestamp_micros(sf.lit(micros))
-        return sf.expr(f"TIMESTAMP_NTZ '{_text(micros)}'")
-    if pa.types.is_time(kind):
-        raise _Untold
-    if isinstance(key, int) and not isinstance(key, bool) and not -(2**63) <= key < 2**63:
-        raise _Untold
+        moment = (_EPOCH + datetime.timedelta(microseconds=micros)).isoformat(sep=" ")
+        return sf.expr(f"TIMESTAMP_NTZ '{moment}'")
     return sf.lit(bytearray(key) if isinstance(key, bytes) else key)
-
-
-def _text(micros: int) -> str:
-    try:
-        return (_EPOCH + datetime.timedelta(microseconds=micros)).isoformat(sep=" ")
-    except OverflowError:
-        raise _Untold from None

@@ -5,6 +5,7 @@
 - Spark must fail where a chunk is missing or damaged and must not guess at times: the reader's options say so, whatever
   the session's settings are.
 - Spark lists the files in this process: its own way for more than 32 paths is a job of one task a path.
+- What need not be said is not: each column of a ``select`` is a dozen calls into the JVM, and a short query's time.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from pyspark.sql import types as st
 
 from blockstore.bucket import ReadBucket
 from blockstore.predicate.nodes import TRUE
-from blockstore.scan.chunk import HIDDEN, ScanGroup
+from blockstore.scan.chunk import HIDDEN, ColumnRead, ScanGroup
 from blockstore.scan.nans import may_hold_nan
 from blockstore.scan.plan import ScanPlan
-from spark.filters import quoted, to_spark
+from spark.filters import has_counterpart, quoted, to_spark
 from spark.reach import PATTERN_CHARACTERS, path_of_chunks
 from spark.settings import held
 from spark.types import native_can_read, spark_schema
@@ -57,9 +58,7 @@ def obstacle(session: Any, plan: ScanPlan, bucket: ReadBucket) -> str | None:
     ]
     if doubtful:
         return f"{', '.join(doubtful)} may hold NaN, which Spark's Parquet reader prunes away"
-    if plan.predicate.extra is not None or (
-        plan.predicate.node != TRUE and to_spark(plan.predicate.node) is None
-    ):
+    if plan.predicate.extra is not None or not has_counterpart(plan.predicate.node):
         return "the condition has no counterpart in Spark"
     if len(plan.groups()) > MOST_GROUPS:
         return f"its chunks must be read in {len(plan.groups())} different ways"
@@ -85,6 +84,8 @@ def native_frame(session: Any, plan: ScanPlan, bucket: ReadBucket, schema: st.St
     condition = None if plan.predicate.node == TRUE else to_spark(plan.predicate.node)
     if condition is not None:
         frame = frame.where(condition)
+    if plan.needed == tuple(schema.names) and not any(field.metadata for field in schema.fields):
+        return frame
     return frame.select(*(_named(field) for field in schema.fields))
 
 
@@ -92,20 +93,18 @@ def _group_frame(session: Any, plan: ScanPlan, group: ScanGroup, bucket: ReadBuc
     """The rows of one group, with every column that the plan needs, in its order."""
     reads = plan.reads(group.schema_id)
     stored = plan.schemas[group.schema_id]
-    columns: list[Column] = []
+    columns: list[Column | str] = []
     fields: list[pa.Field] = []
+    as_stored = group.sources is None and group.excepted is None
     for name in plan.needed:
-        if name in group.labels:
-            columns.append(sf.lit(group.labels[name]).cast("string").alias(name))
+        read = None if name in group.labels else reads[name]
+        if read is not None and read.stored_as is not None:
+            fields.append(stored.field(read.stored_as))
+        if read is not None and read.stored_as == name and not read.widened:
+            columns.append(quoted(name))
             continue
-        read = reads[name]
-        kind = spark_schema(pa.schema([(name, read.type)]))[name].dataType
-        if read.stored_as is None:
-            columns.append(sf.lit(None).cast(kind).alias(name))
-            continue
-        fields.append(stored.field(read.stored_as))
-        column = sf.col(quoted(read.stored_as))
-        columns.append((column.cast(kind) if read.widened else column).alias(name))
+        as_stored = False
+        columns.append(_made(name, group, read))
     if group.sources is not None or group.excepted is not None:
         fields.append(pa.field(SOURCE, pa.string()))
     path_of = path_of_chunks(session, bucket, group.chunks[0].key)
@@ -116,7 +115,17 @@ def _group_frame(session: Any, plan: ScanPlan, group: ScanGroup, bucket: ReadBuc
         frame = frame.where(sf.col(SOURCE).isin(sorted(group.sources)))
     if group.excepted is not None:
         frame = frame.where(~sf.col(SOURCE).isin(sorted(group.excepted)))
-    return frame.select(*columns)
+    return frame if as_stored else frame.select(*columns)
+
+
+def _made(name: str, group: ScanGroup, read: ColumnRead | None) -> Column:
+    """A column that does not stand in the group's files as the table has it: a label (``read`` is None), one that they lack, or
+    one that was renamed or widened since."""
+    if read is None:
+        return sf.lit(group.labels[name]).cast("string").alias(name)
+    kind = spark_schema(pa.schema([(name, read.type)]))[name].dataType
+    column = sf.lit(None) if read.stored_as is None else sf.col(quoted(read.stored_as))
+    return (column.cast(kind) if read.widened or read.stored_as is None else column).alias(name)
 
 
 def _readable(plan: ScanPlan, name: str) -> bool:
@@ -142,6 +151,6 @@ def _may_hold_nan(plan: ScanPlan, name: str) -> bool:
     return False
 
 
-def _named(field: st.StructField) -> Column:
-    column = sf.col(quoted(field.name))
-    return column.alias(field.name, metadata=field.metadata) if field.metadata else column
+def _named(field: st.StructField) -> Column | str:
+    name = quoted(field.name)
+    return sf.col(name).alias(field.name, metadata=field.metadata) if field.metadata else name
