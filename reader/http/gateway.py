@@ -179,4 +179,5 @@ class _Running:
 
     def __init__(self, answer: Answer) -> None:
         self.reader: pa.RecordBatchReader = answer.reader
+        self.tables = tuple(answer.versions)
         self.versions = {name: version for name, version in answer.versions.items() if version is not None}

@@ -1,7 +1,7 @@
 """Jobs over HTTP: ask for one, look at it, fetch its file, end it.
 
 Rules:
-- A job is seen by the token that asked for it, and by admins; to everybody else it does not exist.
+- Who sees a job says ``job_sight.py``; to everybody else it does not exist.
 - The same Idempotency-Key of the same token is the same job, on every gateway, for as long as it is kept: the key is its id.
 """
 
@@ -23,6 +23,7 @@ from blockstore.names import is_ulid, job_input_key
 from reader.http.callers import Here, Known, Reading
 from reader.http.encoding import Form
 from reader.http.gateway import Gateway, Jobs
+from reader.http.job_sight import concerns, sees
 from reader.http.problems import Problem
 from reader.http.query_routes import ERRORS
 from reader.http.receiving import measured, received
@@ -118,8 +119,9 @@ def listed(gateway: Here, caller: Known, limit: Annotated[int, Query(ge=1, le=_L
         sketch = asked.pop()
         try:
             wish = store.request(sketch.job)
-            if _sees(caller, wish):
-                found.append(_shown(store.told(sketch, wish)))
+            # Who asked is in the request: of others' jobs nothing more is read.
+            if concerns(caller, wish) and sees(caller, job := store.told(sketch, wish)):
+                found.append(_shown(job))
         except NotFound:
             continue  # it expired meanwhile
         except (Corrupt, NewerFormat) as error:
@@ -338,13 +340,9 @@ def _load(gateway: Gateway, caller: Caller, job: str) -> Job:
         found = gateway.need_jobs().store.load(job)
     except NotFound:
         raise unknown from None
-    if not _sees(caller, found.request):
+    if not sees(caller, found):
         raise unknown
     return found
-
-
-def _sees(caller: Caller, wish: Wish) -> bool:
-    return wish.owner == caller.fingerprint or caller.may(Scope.ADMIN)
 
 
 def _shown(job: Job) -> JobShown:

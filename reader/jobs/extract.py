@@ -9,7 +9,7 @@ Rules:
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Protocol
 
 import pyarrow as pa
@@ -37,7 +37,12 @@ class Rows(Protocol):
 
     @property
     def versions(self) -> Mapping[str, int]:
-        """The version of each table that was read."""
+        """The version of each table that was read and has versions."""
+        ...
+
+    @property
+    def tables(self) -> Collection[str]:
+        """Every table that was read."""
         ...
 
 
@@ -87,7 +92,13 @@ class Extracts(Work):
         finally:
             reader.close()
         return Ended(
-            result=Result(key=key, bytes=out.size, rows=meter.progress.rows, versions=dict(rows.versions))
+            result=Result(
+                key=key,
+                bytes=out.size,
+                rows=meter.progress.rows,
+                versions=dict(rows.versions),
+                tables=tuple(sorted(rows.tables)),
+            )
         )
 
     def _begun(self, request: Request, meter: Meter) -> Rows:

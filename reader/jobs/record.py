@@ -57,7 +57,7 @@ class Request:
 
     kind: Kind
     owner: str
-    """The fingerprint of the token that asked; only it, and an admin's, sees the job."""
+    """The fingerprint of the token that asked; only it, while it may, and an admin's sees the job."""
     created_ms: int
     form: str
     """The form of the result, or of the file that was brought."""
@@ -137,6 +137,8 @@ class Result:
     bytes: int
     rows: int
     versions: Mapping[str, int] = field(default_factory=dict)
+    tables: tuple[str, ...] | None = None
+    """Every table that was read, also those without an index, which have no version; None in records that do not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +204,13 @@ def _lease(document: dict[str, Any]) -> Lease:
 def _outcome(document: dict[str, Any]) -> Outcome:
     document["state"] = State(document["state"])
     document["progress"] = Progress(**document["progress"])
-    for name, kind in (("failure", Failure), ("result", Result)):
-        if document[name] is not None:
-            document[name] = kind(**document[name])
+    if document["failure"] is not None:
+        document["failure"] = Failure(**document["failure"])
+    if document["result"] is not None:
+        document["result"] = _result(document["result"])
     return Outcome(**document)
+
+
+def _result(document: dict[str, Any]) -> Result:
+    tables = document.get("tables")
+    return Result(**{**document, "tables": None if tables is None else tuple(tables)})

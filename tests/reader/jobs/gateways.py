@@ -95,7 +95,7 @@ class Gateway:
         table = self._open("t")
         snapshot = table.snapshot()
         reader = snapshot.scan().to_reader()
-        return SimpleNamespace(reader=reader, versions={"t": snapshot.version})
+        return SimpleNamespace(reader=reader, versions={"t": snapshot.version}, tables=("t",))
 
     def upload(self, job: str, text: str = GOOD, **more: Any) -> bool:
         """What the door does with a file: the input first, then the request."""
