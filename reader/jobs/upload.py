@@ -117,7 +117,9 @@ class Uploads(Work):
         try:
             table = self._open(request.table)
         except NotFound as error:
-            raise Failed(Failure(error="unknown_table", message=str(error))) from error
+            # Not in the error's words: they may name tables that whoever asked may not know of.
+            gone = f"there is no table {request.table} any more: nothing was written; look at what tables there are"
+            raise Failed(Failure(error="unknown_table", message=gone)) from error
         if not table.indexed:
             raise Failed(
                 Failure(

@@ -22,6 +22,7 @@ from reader.jobs.record import Outcome, Request, State
 from reader.jobs.runner import Claimed
 from reader.jobs.upload import _check_same, identity_of
 from reader.jobs.work import Failed
+from reader.refusals import UnknownTable
 from tests.reader.jobs.gateways import GOOD, HEADER, SCHEMA, TERMS, WORK, Gateway, Lake, upload_request
 from tests.support.faulty import Call, FaultyBucket
 
@@ -127,6 +128,22 @@ def test_a_table_dropped_while_the_file_is_read_is_not_begun_again(lake: Lake) -
     assert outcome.failure is not None
     assert outcome.failure.error == "unknown_table"
     assert [info.key for info in lake.bucket.list("t/index/")] == []
+
+
+def test_an_upload_whose_table_is_gone_names_none_of_those_that_are_near(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its asker may know of some tables only; the runner knows them all."""
+
+    def gone(name: str) -> Table:
+        raise UnknownTable(f"there is no table {name}: did you mean salaries?", nearest=("salaries",))
+
+    gateway = lake.gateway(1)
+    ask(lake, gateway)
+    monkeypatch.setattr(Gateway, "_open", lambda self, name: gone(name))
+    [outcome] = lake.gateway(2).look_and_run().values()
+    failed(outcome, "unknown_table")
+    assert "salaries" not in str(outcome)
 
 
 @pytest.mark.parametrize("holds", [False, True], ids=["opened then", "held before"])
