@@ -16,7 +16,7 @@ from blockstore.cli import rooms
 from blockstore.cli.failure import Usage, report, unanswered
 from blockstore.cli.lean import without_pandas
 from blockstore.cli.streams import Output, prepare
-from blockstore.cli.verbs import READS, VERBS, load
+from blockstore.cli.verbs import OTHER_NAMES, READS, VERBS, load
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -146,6 +146,6 @@ def _named(verb: str) -> Callable[[], None]:
 
 def _unknown(verb: str) -> str:
     known = [*VERBS, *rooms.names()]
-    near = difflib.get_close_matches(verb, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"the verbs are {', '.join(sorted(known))}"
+    near = OTHER_NAMES.get(verb) or next(iter(difflib.get_close_matches(verb, known, n=1)), None)
+    hint = f"did you mean {near}?" if near else f"the verbs are {', '.join(sorted(known))}"
     return f"there is no verb {verb!r}: {hint}"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-__all__ = ["READS", "VERBS", "load"]
+__all__ = ["OTHER_NAMES", "READS", "VERBS", "load"]
 
 VERBS = {
     "create": "Define a table.",
@@ -40,6 +40,23 @@ VERBS = {
 
 READS = frozenset({"ls", "inspect", "show", "history", "diff", "verify", "probe", "simulate"})
 """The verbs that change no table: whoever misses their answer runs them again."""
+
+OTHER_NAMES = {
+    "append": "write",
+    "check": "verify",
+    "describe": "inspect",
+    "insert": "write",
+    "list": "ls",
+    "log": "history",
+    "merge": "compact",
+    "scan": "query",
+    "select": "query",
+    "snapshot": "query",
+    "sql": "query",
+    "undo": "revert",
+    "vacuum": "cleanup",
+}
+"""What Python or other tools call a verb: no verbs, but whoever types one is told the verb."""
 
 
 def load(verb: str) -> Callable[..., Any]:

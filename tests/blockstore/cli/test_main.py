@@ -11,7 +11,8 @@ import pytest
 
 from blockstore.cli import main, rooms
 from blockstore.cli.main import run
-from blockstore.cli.verbs import VERBS, load
+from blockstore.cli.verbs import OTHER_NAMES, VERBS, load
+from blockstore.table import Table
 from tests.blockstore.cli.conftest import Command
 
 BINARY = Path(sys.executable).parent / "blockstore"
@@ -38,6 +39,8 @@ def test_the_version_is_the_distributions(blockstore: Command) -> None:
     [
         (["lss"], "there is no verb 'lss': did you mean ls?"),
         (["xyz"], "there is no verb 'xyz': the verbs are"),
+        (["append", "lake/t", "a.csv"], "there is no verb 'append': did you mean write?"),
+        (["select"], "there is no verb 'select': did you mean query?"),
         (["ls"], "URL requires an argument; see blockstore ls --help"),
         (["ls", "a", "b"], "more words than the verb takes: b; see blockstore ls --help"),
         (["ls", "a", "--nope"], "unknown option: --nope"),
@@ -50,6 +53,15 @@ def test_a_wrong_command_line_is_told_in_a_sentence_and_exits_2(
     blockstore: Command, words: list[str], says: str
 ) -> None:
     assert says in blockstore(*words, code=2).err
+
+
+def test_other_names_of_verbs_lead_to_verbs() -> None:
+    known = {*VERBS, *rooms.names()}
+    assert set(OTHER_NAMES.values()) <= known
+    assert known.isdisjoint(OTHER_NAMES)
+    done = {name for name in vars(Table) if not name.startswith("_") and callable(getattr(Table, name))}
+    looks = {"open_bucket", "writer", "poll"}
+    assert done <= known | {*OTHER_NAMES} | looks, "what Python calls otherwise is found on the command line"
 
 
 def test_no_word_shows_the_overview_and_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
