@@ -1,7 +1,8 @@
 """A block that the index names: whether what it names is there. Pure.
 
 Rules (R11, R1): readers go by the index's meta, so that is what the listing must hold, every file with its size; and
-meta.json, which is never edited, must say the same. Marks do not concern a live block (3.2), but a person should know.
+meta.json, which is never edited, must say the same. Marks do not concern a live block (3.2), but a person should know;
+so should they of times that are not those of the table's time column, by which a block is neither pruned nor expired.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ def check_live(
     yield from _meta(block, found, definition, _mend(url, block.ulid), unsure)
     if found.directory.objects:
         yield from check_files(block.meta, found, url)
+    if block.meta.time_column != definition.time_column:
+        yield _other_times(block, definition, url)
     if found.mark is not None:
         yield Finding(
             severity=Severity.NOTE,
@@ -65,6 +68,23 @@ def _meta(
             what=problem,
             fix=mend,
         )
+
+
+def _other_times(block: LiveBlock, definition: Definition, url: str) -> Finding:
+    """The block is read whole by everyone, so no row is missed; but what should go by time does not."""
+    return Finding(
+        severity=Severity.WARNING,
+        check=Check.TIME,
+        object=meta_key(block.ulid),
+        block=block.ulid,
+        what=f"{_times(block.meta.time_column)}, and the table's time column is {definition.time_column!r}: queries by time "
+        "cannot leave the block out, and retention does not know its age",
+        fix=f"blockstore repair {url} --block {block.ulid} writes its rows again by the table's definition",
+    )
+
+
+def _times(column: str | None) -> str:
+    return "its times are those of no column" if column is None else f"its times are those of {column!r}"
 
 
 def check_files(meta: BlockMeta, found: Examined, url: str) -> Iterator[Finding]:
