@@ -18,6 +18,7 @@ from blockstore.errors import Corrupt, MissingExtra
 from blockstore.format.definition import Definition
 from blockstore.index.blocks import Blocks, LiveBlock
 from blockstore.scan.execute import count_rows, read_plan
+from blockstore.scan.expiring import batches_or_expired, or_expired
 from blockstore.scan.plan import ScanPlan, plan_scan
 from blockstore.scan.snapshot import Snapshot
 from blockstore.world import World
@@ -79,7 +80,8 @@ class TableSnapshot:
         counted = self.snapshot.count()
         if counted is not None:
             return counted
-        return count_rows(self.bucket, self.scan().plan, self.world)
+        with or_expired(self.bucket, self.world, self.version):
+            return count_rows(self.bucket, self.scan().plan, self.world)
 
     def scan(self, *, columns: Iterable[str] | None = None, where: Any = None) -> Scan:
         """The rows that meet ``where`` (a stated subset of SQL conditions, or a pyarrow expression).
@@ -107,8 +109,10 @@ class Scan:
         return plan_scan(self.snapshot, columns=self.columns, where=self.where)
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The rows as a stream of record batches, in bounded memory."""
-        return read_plan(self.bucket, self.plan, self.world)
+        """The rows as a stream of record batches, in bounded memory. Raises VersionExpired where the version was collected
+        before all were read, ObjectMissing or Corrupt for damage."""
+        rows = read_plan(self.bucket, self.plan, self.world)
+        return batches_or_expired(rows, self.bucket, self.world, self.snapshot.version)
 
     def to_table(self) -> pa.Table:
         """The rows as a pyarrow Table."""
