@@ -205,7 +205,10 @@ class Executor:
         self, job: PlannedJob, seen: Observation, task: MergeTask, merged: Merged
     ) -> JobResult:
         """Upload the merge, which replaces its inputs once it is ``sync_delay`` old."""
-        fresh = Freshness(self.table.world.clock, self.table.definition.properties.delete_delay_s / 2)
+        # Who kept an input from merges after the second look waits sync_delay: the merge is there by then, or never.
+        properties = self.table.definition.properties
+        lasts_s = properties.sync_delay_s / 2 or properties.delete_delay_s / 2
+        fresh = Freshness(self.table.world.clock, lasts_s)
         again = observe(self.table, skip=self.skip)
         changed = next((one for one in task.inputs if not again.offers(one.meta.ulid, one)), None)
         if changed is not None:
@@ -226,8 +229,8 @@ class Executor:
         block = merged_block(task, merged, visible_by=visible_by, sources_file=sources_file)
         if fresh is not None and fresh.is_over:
             raise Conflict(
-                "the second look at the table was longer than delete_delay/2 ago when its merge was uploaded: it is dropped, "
-                "since a block may have been taken out meanwhile, and the next pass plans again"
+                f"the second look at the table was longer than {fresh.lasts_s:g} s ago when its merge was to be uploaded: it is "
+                "dropped, since a block may have been taken out meanwhile, and the next pass plans again"
             )
         stamped = replace(block, uploaded_time=self.table.world.clock.now_ms())
         return finish_upload(self.table.bucket, self.table.world, stamped)

@@ -3,7 +3,8 @@
 Rules:
 - R6: with an index a deletion mark lies on a block only if no version above the boundary and no tag names it. A live block
   is taken out by an entry instead (``expire``); the compactor marks it once nobody names it any more.
-- Without an index the mark itself decides: readers hide the block at once, and it goes ``delete_delay`` later.
+- Without an index the mark itself decides: readers hide the block at once, and it goes ``delete_delay`` later. A merge that
+  had begun would show its rows again, so it is kept from merges first, and hidden once they are known (``hiding.py``).
 - Who marks twice changes nothing; a mark is withdrawn at once. A ULID in whose directory there is nothing is refused.
 - Nothing here removes: that is the compactor's alone.
 """
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from blockstore.bucket.api import Bucket
+from blockstore.care.hiding import can_be_merged, keep_from_merges, merges_known_ms, shown_by
 from blockstore.care.verify.examine import Examined, examine, list_directory
 from blockstore.errors import Conflict, Invalid, NotFound
 from blockstore.format.durations import format_duration
@@ -58,6 +60,8 @@ class Marked:
     """What was done, and what follows from it, as a clause."""
     version: int | None = None
     """The entry by which a live block was taken out."""
+    again_ms: int | None = None
+    """When to ask for the same again, by the store's clock: the block is not hidden yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +72,15 @@ class Marker:
     world: World
     log: Log | None
     properties: Properties
+    catalog: Catalog
 
-    def delete(self, ulid: str, details: str = "") -> Marked:
-        """Have a block deleted. Raises NotFound for an unknown one, Conflict for one that a version or a tag names."""
+    def delete(self, ulid: str, details: str = "", *, wait: bool = False) -> Marked:
+        """Have a block deleted. Raises NotFound for an unknown one, Conflict for one that a version or a tag names, or,
+        without an index, whose rows are read out of another.
+
+        Without an index this takes two calls, ``sync_delay`` apart: the first one says when to come again (``again_ms``).
+        ``wait`` sleeps until then.
+        """
         found = self._look(ulid, details)
         if self.log is not None:
             named = Kept(self.log).look()
@@ -89,8 +99,9 @@ class Marker:
                 MarkKind.DELETION,
                 "a mark lies there that cannot be read: withdraw it first, with --remove",
             )
-        seen = "readers do not see it any more" if self.log is None else "no version and no tag names it"
-        return self._place(ulid, details, seen)
+        if self.log is not None:
+            return self._place(ulid, details, "no version and no tag names it")
+        return self._hide(found, details, wait=wait)
 
     def keep_from_merges(self, ulid: str, details: str = "") -> Marked:
         """Keep the compactor's merges away from a block. Raises NotFound for an unknown one."""
@@ -116,13 +127,15 @@ class Marker:
             told = "the mark is withdrawn; nothing removes the block"
         return Marked(ulid=ulid, kind=kind, changed=True, told=told)
 
-    def hindrance(self, ulid: str, catalog: Catalog) -> str | None:
-        """Why a block should not be removed at once, as a clause; None if nobody would miss it (R7, R8)."""
+    def hindrance(self, ulid: str) -> str | None:
+        """Why a block should not be removed at once, as a clause; None if nobody would miss it (R7, R8), and nothing would
+        show its rows again."""
         self._look(ulid, "")
         if self.log is not None:
             why = Kept(self.log).look().why(ulid)
             return None if why is None else f"{why} names it, and whoever reads that would fail"
-        found = catalog.sync().found
+        synced = self.catalog.sync()
+        found = synced.found
         one = found.get(ulid)
         if one is None or one.meta is None:
             return None
@@ -132,11 +145,15 @@ class Marker:
             if other != ulid and its.meta is not None and its.mark not in HIDING
             if not set(its.meta.sources).isdisjoint(one.meta.sources)
         ]
-        return (
-            f"block {shown[0]} holds some of its rows and would be read again: mark that first"
-            if shown
-            else None
-        )
+        if shown:
+            return f"block {shown[0]} holds some of its rows and would be read again: mark that first"
+        known_ms = merges_known_ms(one.directory, self.properties.sync_delay_s)
+        if can_be_merged(one) and (known_ms is None or known_ms > synced.listing.now_ms):
+            return (
+                f"a merge that has begun could show its rows again: 'blockstore mark {self.bucket.url} {ulid} --no-compact', "
+                f"then this again {format_duration(self.properties.sync_delay_s)} later"
+            )
+        return None
 
     def _look(self, ulid: str, details: str) -> Examined:
         if not is_ulid(ulid):
@@ -164,6 +181,32 @@ class Marker:
             f"stands, then the compactor marks it and removes it {wait} later; until then restore brings it back"
         )
         return Marked(ulid=ulid, kind=MarkKind.DELETION, changed=True, told=told, version=version)
+
+    def _hide(self, found: Examined, details: str, *, wait: bool) -> Marked:
+        """Hide a block of a table without an index, once no merge can show its rows again."""
+        ulid = found.ulid
+        if not can_be_merged(found.found):
+            return self._place(ulid, details, "readers do not see it")
+        again_ms = keep_from_merges(
+            self.bucket, self.world, ulid, self.properties.sync_delay_s, "it is going to be hidden", wait=wait
+        )
+        if again_ms is not None:
+            return Marked(
+                ulid=ulid,
+                kind=MarkKind.DELETION,
+                changed=NO_COMPACT_MARK not in found.directory.objects,
+                told="not hidden yet: it is kept from merges now, and one that had begun could still show its rows again",
+                again_ms=again_ms,
+            )
+        meta = found.meta
+        assert meta is not None, "what can be merged is a whole block"
+        other = shown_by(self.catalog.sync().found, meta)
+        if other is not None:
+            raise Conflict(
+                f"block {ulid} is not marked: block {other} was merged with some of its rows, which would be read all the same; "
+                f"hide that one, with all that it holds: 'blockstore mark {self.bucket.url} {other} --deletion'"
+            )
+        return self._place(ulid, details, "readers do not see it any more")
 
     def _refuse_named(self, ulid: str, named: Named) -> None:
         why = named.why(ulid)

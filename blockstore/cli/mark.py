@@ -10,7 +10,7 @@ from blockstore.care.marking import Marked, Marker, MarkKind
 from blockstore.cli.failure import Usage, complain
 from blockstore.cli.opening import Property, open_with
 from blockstore.cli.options import Json
-from blockstore.cli.output import counted, say, show_json, size
+from blockstore.cli.output import counted, iso, say, show_json, size
 from blockstore.cli.removal import Remove, removal
 from blockstore.table import Table
 
@@ -31,12 +31,14 @@ def mark(
     now: Flag = False,
     yes: Flag = False,
     force: Flag = False,
+    wait: Flag = False,
     property_: Property = (),
     json: Json = False,
 ) -> int:
     """Have a block deleted, or keep it from merges.
 
-    A live block is taken out of the table by an entry; the compactor removes it once no version names it any more.
+    A live block is taken out of the table by an entry; the compactor removes it once no version names it any more. Without an
+    index the mark hides it: that takes this command twice, sync_delay apart, so that no merge shows its rows again.
 
     Parameters
     ----------
@@ -58,6 +60,8 @@ def mark(
         Really.
     force
         Remove it now although a version that can be asked for names it, or another block would show its rows again.
+    wait
+        Without an index a block is kept from merges for sync_delay before it is hidden: wait here instead of coming back.
     property_
         For a table without an index, `name=value`: its delays, such as delete_delay=48h.
     json
@@ -67,6 +71,8 @@ def mark(
         raise Usage("mark takes --deletion or --no-compact, expected one of them")
     if (now or force) and (remove or no_compact):
         raise Usage("--now and --force go with --deletion alone")
+    if wait and (not deletion or remove or now):
+        raise Usage("--wait goes with --deletion alone: nothing else waits")
     if force and not now:
         raise Usage("--force goes with --now: a mark alone is never forced")
     ulid = ulid.upper()
@@ -77,6 +83,7 @@ def mark(
         world=table.world,
         log=table.log_or_none,
         properties=table.definition.properties,
+        catalog=table.catalog,
     )
     if remover is not None:
         return _remove_now(table, marker, ulid, details, remover, yes=yes, force=force, json=json)
@@ -84,7 +91,7 @@ def mark(
     if remove:
         done = marker.withdraw(ulid, kind)
     elif deletion:
-        done = marker.delete(ulid, details)
+        done = marker.delete(ulid, details, wait=wait)
     else:
         done = marker.keep_from_merges(ulid, details)
     _show(done, json=json)
@@ -100,10 +107,12 @@ def _show(done: Marked, *, json: bool) -> None:
                 "changed": done.changed,
                 "version": done.version,
                 "told": done.told,
+                "again": None if done.again_ms is None else iso(done.again_ms),
             }
         )
     else:
-        say(f"{done.ulid}: {done.told}")
+        later = "" if done.again_ms is None else f"; run this again at {iso(done.again_ms)} or later"
+        say(f"{done.ulid}: {done.told}{later}")
 
 
 def _remove_now(
@@ -117,7 +126,7 @@ def _remove_now(
     force: bool,
     json: bool,
 ) -> int:
-    hindered = marker.hindrance(ulid, table.catalog)
+    hindered = marker.hindrance(ulid)
     if hindered is not None and not force:
         return complain(f"block {ulid} is not removed: {hindered}; --force removes it all the same")
     if not yes:

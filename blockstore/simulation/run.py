@@ -184,7 +184,11 @@ def _do_a_persons_part(stage: Stage) -> None:
         for name in [one for one in table.log.state.tags if one.startswith(TEMPORARY)]:
             table.untag(name)
     marker = Marker(
-        bucket=stage.store, world=table.world, log=table.log_or_none, properties=table.definition.properties
+        bucket=stage.store,
+        world=table.world,
+        log=table.log_or_none,
+        properties=table.definition.properties,
+        catalog=table.catalog,
     )
     for ulid in quarantined(stage):
         stage.ledger.condemned.add(ulid)

@@ -13,16 +13,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from blockstore.care.hiding import keep_from_merges
 from blockstore.care.repair.copies import GoodFiles
 from blockstore.care.repair.target import Target
 from blockstore.care.repair.writing import PRODUCER, upload_in_place_of
 from blockstore.format.block import BlockMeta
-from blockstore.format.marks import NoCompactReason
 from blockstore.lifecycle.catalog import Synced
 from blockstore.lifecycle.cover import Cover
 from blockstore.lifecycle.discover import list_snapshot
-from blockstore.lifecycle.mark import place_no_compact
-from blockstore.names import META, no_compact_mark_key
+from blockstore.names import META
 
 __all__ = ["Mended", "mend", "unchosen"]
 
@@ -42,14 +41,16 @@ class Mended:
 def mend(target: Target, files: GoodFiles, *, wait: bool) -> Mended:
     """Take the next step of replacing a damaged block; all of them if ``wait``."""
     ulid = files.meta.ulid
-    place_no_compact(
-        target.bucket, target.world, ulid, NoCompactReason.MANUAL, "a repair is going to replace it"
+    ready_ms = keep_from_merges(
+        target.bucket,
+        target.world,
+        ulid,
+        target.definition.properties.sync_delay_s,
+        "a repair is going to replace it",
+        wait=wait,
     )
-    ready_ms = _marked_ms(target, ulid) + int(target.definition.properties.sync_delay_s * 1000)
-    while (left_ms := ready_ms - target.bucket.now_ms()) > 0:
-        if not wait:
-            return Mended(ready_ms=ready_ms)
-        target.world.clock.sleep(left_ms / 1000)
+    if ready_ms is not None:
+        return Mended(ready_ms=ready_ms)
     synced = target.catalog.sync()
     if _is_held(target, synced, files.meta):
         return Mended(held=True)
@@ -80,10 +81,6 @@ def unchosen(target: Target, synced: Synced) -> list[BlockMeta]:
         and ulid not in chosen
         and ulid not in made_of
     ]
-
-
-def _marked_ms(target: Target, ulid: str) -> int:
-    return target.bucket.head(no_compact_mark_key(ulid)).modified_ms
 
 
 def _is_held(target: Target, synced: Synced, meta: BlockMeta) -> bool:

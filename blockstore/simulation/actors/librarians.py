@@ -7,7 +7,11 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from blockstore.care.marking import Marker, MarkKind
+from blockstore.care.verify.examine import examine, list_directory
 from blockstore.errors import BlockstoreError, Conflict, VersionExpired
+from blockstore.format.marks import MarkReason
+from blockstore.lifecycle.mark import place_deletion
+from blockstore.names import DELETION_MARK
 from blockstore.operations.restore import TEMPORARY
 from blockstore.simulation.actors.doors import met, open_table
 from blockstore.simulation.process import Process, Role
@@ -120,7 +124,18 @@ def _mark(process: Process, table: Table) -> None:
     ulid = _some_block(process, table)
     if ulid is not None:
         process.stage.judge.condemn(ulid)
-        _marker(table).delete(ulid, "by hand")
+        if table.indexed:
+            _marker(table).delete(ulid, "by hand")
+        else:
+            _hide_at_once(table, ulid)
+
+
+def _hide_at_once(table: Table, ulid: str) -> None:
+    """As people did with earlier releases, whatever is being merged: whoever cleans must cope with such marks. Those of today,
+    which wait, meet fewer overlaps."""
+    found = examine(table.bucket, list_directory(table.bucket, ulid))
+    if found.directory.objects and DELETION_MARK not in found.directory.objects:
+        place_deletion(table.bucket, table.world, ulid, MarkReason.MANUAL, "by hand")
 
 
 def _keep_from_merges(process: Process, table: Table) -> None:
@@ -148,6 +163,7 @@ def _marker(table: Table) -> Marker:
         world=table.world,
         log=table.log_or_none,
         properties=table.definition.properties,
+        catalog=table.catalog,
     )
 
 

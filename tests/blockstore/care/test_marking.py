@@ -20,13 +20,19 @@ from tests.support.tally import tally
 def marker(made: Care, bucket: FaultyBucket | None = None) -> Marker:
     table = made.open(bucket)
     return Marker(
-        bucket=table.bucket, world=table.world, log=table.log, properties=table.definition.properties
+        bucket=table.bucket,
+        world=table.world,
+        log=table.log,
+        properties=table.definition.properties,
+        catalog=table.catalog,
     )
 
 
 def listed(made: Care) -> Marker:
     table = Table.open_bucket(made.bucket, made.world, discovery="list")
-    return Marker(bucket=table.bucket, world=table.world, log=None, properties=Properties())
+    return Marker(
+        bucket=table.bucket, world=table.world, log=None, properties=Properties(), catalog=table.catalog
+    )
 
 
 def marks(made: Care) -> list[str]:
@@ -85,11 +91,17 @@ def test_a_block_that_only_a_listing_shows_is_marked() -> None:
     assert marks(made) == [deletion_mark_key(made.blocks["f"])]
 
 
-def test_without_an_index_the_mark_hides_the_block_at_once_and_withdrawn_it_is_back_at_once() -> None:
+def test_without_an_index_the_mark_hides_the_block_once_merges_are_known_and_withdrawn_it_is_back_at_once() -> (
+    None
+):
     made = worn().without_index()
     before = made.listed_rows()
-    done = listed(made).delete(made.blocks["d"])
-    assert done.changed
+    first = listed(made).delete(made.blocks["d"])
+    assert (first.changed, made.listed_rows()) == (True, before)
+    assert first.again_ms is not None
+    done = listed(made).delete(made.blocks["d"], wait=True)
+    assert made.world.clock.now_ms() >= first.again_ms
+    assert (done.changed, done.again_ms) == (True, None)
     assert made.listed_rows() == before - rows_of("d")
     assert listed(made).withdraw(made.blocks["d"], MarkKind.DELETION).changed
     assert made.listed_rows() == before
@@ -97,9 +109,28 @@ def test_without_an_index_the_mark_hides_the_block_at_once_and_withdrawn_it_is_b
 
 def test_a_withdrawn_mark_on_a_block_whose_removal_had_begun_says_so() -> None:
     made = worn().without_index()
-    listed(made).delete(made.blocks["d"])
+    listed(made).delete(made.blocks["d"], wait=True)
     made.bucket.delete([meta_key(made.blocks["d"])])
     assert "removal had begun" in listed(made).withdraw(made.blocks["d"], MarkKind.DELETION).told
+
+
+def test_without_an_index_what_readers_do_not_see_is_marked_at_once() -> None:
+    made = worn().without_index()
+    made.bucket.put(meta_key(made.blocks["d"]), b"garbage")
+    done = listed(made).delete(made.blocks["d"])
+    assert (done.changed, done.again_ms) == (True, None)
+    assert marks(made) == [deletion_mark_key(made.blocks["d"])]
+
+
+def test_what_a_merge_could_show_again_is_not_removed_at_once() -> None:
+    made = worn().without_index()
+    found = listed(made).hindrance(made.blocks["d"])
+    assert found is not None
+    assert f"{made.blocks['d']} --no-compact" in found
+    listed(made).keep_from_merges(made.blocks["d"])
+    assert listed(made).hindrance(made.blocks["d"]) == found
+    made.world.clock.sleep(15 * 60)
+    assert listed(made).hindrance(made.blocks["d"]) is None
 
 
 def test_no_compact_is_placed_once_and_withdrawn() -> None:

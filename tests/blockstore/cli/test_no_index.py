@@ -123,3 +123,22 @@ def test_a_table_that_lost_its_index_is_not_looked_at_as_a_smaller_one(
         shutil.rmtree(Path(flights) / folder)
     for words in (("ls",), ("inspect",), ("history",)):
         assert "the index was lost" in blockstore(*words, flights, code=1).err
+
+
+def test_a_block_is_hidden_by_the_second_call_once_its_merges_are_known(
+    blockstore: Command, plain: str
+) -> None:
+    ulid = blockstore("ls", plain, "--json").json[0]["ulid"]
+    count = ["query", plain, "select count(*) as c from plain", "-o", "json"]
+    hide = ["mark", plain, ulid, "--deletion"]
+    told = blockstore(*hide).out
+    assert "not hidden yet" in told
+    assert "; run this again at 20" in told
+    assert blockstore(*hide, "--json").json["again"].startswith("20")
+    assert blockstore(*count).json == [{"c": 6}]
+    now = blockstore(*hide, "--now", "--yes", code=1).err
+    assert "could show its rows again" in now
+    assert "--wait goes with" in blockstore("mark", plain, ulid, "--no-compact", "--wait", code=2).err
+    delays = ("--property", "sync_delay=0s")
+    assert "readers do not see it any more" in blockstore(*hide, "--wait", *delays).out
+    assert blockstore(*count).json == [{"c": 4}]

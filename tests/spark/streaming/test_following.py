@@ -340,7 +340,11 @@ def test_a_block_that_a_person_takes_out_stops_the_stream(tmp_path: Path) -> Non
     table = at.open()
     place = follower(at).window(Position(version=0), newest(at)).end
     marker = Marker(
-        bucket=table.bucket, world=at.world, log=table.log, properties=table.definition.properties
+        bucket=table.bucket,
+        world=at.world,
+        log=table.log,
+        properties=table.definition.properties,
+        catalog=table.catalog,
     )
     marker.delete(table.log.poll().blocks.ulids()[0], "a bad upload")
     at.append()

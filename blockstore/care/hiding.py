@@ -1,0 +1,72 @@
+"""Hiding a block of a table without an index, so that no merge shows its rows again (protocol 3.2).
+
+Rules:
+- First a no-compact mark, then a wait of ``sync_delay`` by the store's clock: a merge that had begun with the block is
+  listed by then or was dropped, and none begins any more. What is left is remembered by the mark alone, so whoever comes
+  back, or died, goes on where it was.
+- A mark hides what readers read out of the marked block. Where they read some of its rows out of another one that is not
+  hidden, now or once what is fresh has aged, hiding this one would hide nothing of these.
+- Only a block that readers can see is waited for; what is no whole block is in no merge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from blockstore.bucket.api import Bucket
+from blockstore.format.block import BlockMeta, VisibleBy
+from blockstore.format.marks import NoCompactReason
+from blockstore.lifecycle.cover import HIDING, cover
+from blockstore.lifecycle.listing import Directory, Found
+from blockstore.lifecycle.mark import place_no_compact
+from blockstore.names import NO_COMPACT_MARK, no_compact_mark_key
+from blockstore.world import World
+
+__all__ = ["can_be_merged", "keep_from_merges", "merges_known_ms", "shown_by"]
+
+
+def keep_from_merges(
+    bucket: Bucket, world: World, ulid: str, delay_s: float, why: str, *, wait: bool
+) -> int | None:
+    """Keep a block from merges; None once every merge of it is listed, else from when on it is, by the store's clock.
+
+    ``wait`` sleeps until then. ``delay_s`` is the table's ``sync_delay``.
+    """
+    while True:
+        # Every time: somebody may have withdrawn it meanwhile, and then all begins anew.
+        place_no_compact(bucket, world, ulid, NoCompactReason.MANUAL, why)
+        known_ms = bucket.head(no_compact_mark_key(ulid)).modified_ms + round(delay_s * 1000)
+        left_ms = known_ms - bucket.now_ms()
+        if left_ms <= 0:
+            return None
+        if not wait:
+            return known_ms
+        world.clock.sleep(left_ms / 1000)
+
+
+def merges_known_ms(directory: Directory, delay_s: float) -> int | None:
+    """From when on every merge of a block is listed, by the store's clock; None if it is not kept from merges."""
+    kept = directory.objects.get(NO_COMPACT_MARK)
+    return None if kept is None else kept.modified_ms + round(delay_s * 1000)
+
+
+def can_be_merged(one: Found) -> bool:
+    """Whether a merge may have taken the block: readers see it by its age, now or soon."""
+    return one.damage is None and one.meta is not None and one.meta.visible_by is VisibleBy.AGE
+
+
+def shown_by(found: Mapping[str, Found], meta: BlockMeta) -> str | None:
+    """A block that is not hidden and out of which some of a block's rows are read, once what is fresh has aged; None if
+    there is none. Pure."""
+    metas = (one.meta for one in found.values() if one.meta is not None and can_be_merged(one))
+    chosen = cover(metas).chosen
+    own = next((block.sources for block in chosen if block.meta.ulid == meta.ulid), frozenset())
+    elsewhere = frozenset(meta.sources) - own
+    return next(
+        (
+            block.meta.ulid
+            for block in chosen
+            if found[block.meta.ulid].mark not in HIDING and not elsewhere.isdisjoint(block.sources)
+        ),
+        None,
+    )
