@@ -19,8 +19,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from blockstore.bucket.api import ReadBucket
+from blockstore.format.properties import Properties
 from blockstore.ids import ulid_at
 from blockstore.lifecycle.catalog_file import CatalogFile
 from blockstore.lifecycle.listing import (
@@ -33,10 +35,13 @@ from blockstore.lifecycle.listing import (
     list_directories,
     look_at,
 )
+from blockstore.lifecycle.timely import read_in_time
 from blockstore.lifecycle.windows import is_slow, list_windows, windows_for
 from blockstore.world import World
 
 __all__ = ["SKEW_MS", "Catalog", "Synced"]
+
+T = TypeVar("T")
 
 SKEW_MS = 5 * 60 * 1000
 """A clock this far ahead of the store's is wrong."""
@@ -77,6 +82,11 @@ class Catalog:
         """The last listing, where the store is so slow that the next one may be taken in windows."""
         self._unsaved = 0
         self._lock = threading.Lock()
+
+    def in_time(self, read: Callable[[], tuple[T, Properties]]) -> T:
+        """What ``read`` answers, which begins with a listing of this catalog's, beside the table's delays; read again while it
+        is slower than it may be (``timely.py``)."""
+        return read_in_time(self._world.clock, self.bucket.url, read)
 
     def sync(self, *, skip: Callable[[str], bool] = lambda ulid: False) -> Synced:
         """Look at the table. ``skip`` names directories not to be read; it is first asked when the listing is whole."""

@@ -8,6 +8,7 @@ Rules:
 - A malformed block is left out and, where nothing that is read accounts for its sources, named (R4). On a table without
   an index so is a block that only an index could show: a table that lost its index is not read as a smaller one.
 - The index answers for what it knows: the meta.json of such a block is not fetched.
+- All of it is read while what the listing shows is still there (``timely.py``).
 """
 
 from __future__ import annotations
@@ -83,11 +84,15 @@ def discover_snapshot(
     ``properties`` are those of a table without an index. A ``catalog`` of the same bucket spares what it has read before.
     """
     known = catalog or Catalog(bucket, world)
-    listing = known.listing()
-    state = read_state()
-    delays = properties or (Properties() if state is None else state.definition.properties)
-    synced = known.look(listing, skip=lambda ulid: is_known(ulid, state))
-    return state, list_snapshot(synced.found, state, delays, listing.now_ms)
+
+    def read() -> tuple[tuple[State | None, Listed], Properties]:
+        listing = known.listing()
+        state = read_state()
+        delays = properties or (Properties() if state is None else state.definition.properties)
+        synced = known.look(listing, skip=lambda ulid: is_known(ulid, state))
+        return (state, list_snapshot(synced.found, state, delays, listing.now_ms)), delays
+
+    return known.in_time(read)
 
 
 def _is_aged(one: Found, now_ms: int, properties: Properties) -> bool:

@@ -55,7 +55,7 @@ class Unindexed:
     def open(cls, catalog: Catalog, properties: Properties, *, trusting: bool) -> Unindexed:
         """What the blocks tell. Raises NotFound where there is none; Corrupt where there is none that can be read, or,
         unless ``trusting``, where there are blocks that an index once named."""
-        synced = catalog.sync()
+        synced = catalog.in_time(lambda: (catalog.sync(), properties))
         metas = _complete(synced)
         lost = next((meta.ulid for meta in metas if meta.visible_by is VisibleBy.INDEX), None)
         if lost is not None and not trusting:
@@ -82,7 +82,7 @@ class Unindexed:
 
     def snapshot(self, catalog: Catalog) -> Snapshot:
         """What is visible now."""
-        synced = catalog.sync()
+        synced = catalog.in_time(lambda: (catalog.sync(), self.properties))
         listed = list_snapshot(synced.found, None, self.properties, synced.listing.now_ms)
         metas = [block.meta for block in listed.cover.chosen]
         definition = derived(metas, self.properties, given=self.definition) or self.definition

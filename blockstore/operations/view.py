@@ -6,14 +6,17 @@ Rules (protocol 3.3 step 3):
 - Every complete ``visible_by: age`` block that the index does not account for counts, however young: its write was
   acknowledged, and discovery would bring its rows back after the transaction. Hidden by a mark, or at or below the
   floor, nobody reads it, and it counts for nothing.
+- All of it is read while what the listing shows is still there (``lifecycle/timely.py``).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from blockstore.format.properties import Properties
 from blockstore.index.rows import LiveBlock
 from blockstore.index.state import State
+from blockstore.lifecycle.catalog import Synced
 from blockstore.lifecycle.cover import ChosenBlock
 from blockstore.lifecycle.discover import list_snapshot
 from blockstore.lifecycle.standing import is_known
@@ -49,9 +52,14 @@ class View:
 
 def look_first(access: Access) -> View:
     """One listing, then the newest state; a GET for each directory that neither the index nor the catalog knows."""
-    listing = access.catalog.listing()
-    state = access.log.poll()
-    synced = access.catalog.look(listing, skip=lambda ulid: is_known(ulid, state))
+
+    def read() -> tuple[tuple[State, Synced], Properties]:
+        listing = access.catalog.listing()
+        state = access.log.poll()
+        synced = access.catalog.look(listing, skip=lambda ulid: is_known(ulid, state))
+        return (state, synced), state.definition.properties
+
+    state, synced = access.catalog.in_time(read)
     listed = list_snapshot(synced.found, state, state.definition.properties, _EVER)
     unpublished = Snapshot.of(state, listed).listed
     marked = frozenset(ulid for ulid, found in synced.found.items() if found.mark is not None)

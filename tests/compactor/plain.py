@@ -29,7 +29,17 @@ from compactor.report import JobResult, Report
 from compactor.settings import Settings
 from tests.support.faulty import Call, FaultyBucket
 
-__all__ = ["DEFINITION", "DELETE_S", "SYNC_S", "Plain", "Rows", "merged_twice", "overlapping", "plain"]
+__all__ = [
+    "DEFINITION",
+    "DELETE_S",
+    "SCHEMA",
+    "SYNC_S",
+    "Plain",
+    "Rows",
+    "merged_twice",
+    "overlapping",
+    "plain",
+]
 
 SCHEMA = pa.schema([("writer", pa.string()), ("row", pa.int64())])
 DEFINITION = Definition.create(SCHEMA, sort_by=["row"])
