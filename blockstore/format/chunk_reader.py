@@ -24,6 +24,7 @@ from blockstore.bucket.api import ReadBucket
 from blockstore.bucket.reading import RangeFile
 from blockstore.errors import AccessDenied, Corrupt, ObjectMissing
 from blockstore.format.block import ChunkFile
+from blockstore.format.unreadable import UNREADABLE
 
 __all__ = ["JudgeGroups", "read_batches", "read_chunk", "read_part"]
 
@@ -128,7 +129,7 @@ def _opened(
                     "says: restore it from a copy"
                 )
             yield parquet, ranged
-    except (pa.ArrowException, OSError) as error:
+    except UNREADABLE as error:
         raise Corrupt(f"chunk {key} cannot be read as Parquet ({error}): restore it from a copy") from error
 
 

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from blockstore.bucket.api import Bucket
 from blockstore.errors import Corrupt
 from blockstore.format.block import ChunkFile
+from blockstore.format.unreadable import UNREADABLE
 from blockstore.names import is_ulid, object_key, sources_path
 
 __all__ = ["INLINE", "decode_sources", "encode_sources", "hash_sources", "write_sources"]
@@ -42,7 +43,7 @@ def decode_sources(data: bytes, subject: str) -> tuple[str, ...]:
     """The sources in the bytes of ``sources.parquet``; raises Corrupt, naming ``subject``."""
     try:
         found = pq.read_table(pa.BufferReader(data)).column("source").to_pylist()
-    except (pa.ArrowException, KeyError, OSError, UnicodeDecodeError) as error:
+    except (*UNREADABLE, KeyError) as error:
         raise Corrupt(
             f"{subject}: {sources_path()} cannot be read ({error}): restore it from a copy"
         ) from None

@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 
 from blockstore.format.block import ChunkFile
 from blockstore.format.schema import adapt
+from blockstore.format.unreadable import UNREADABLE
 from compactor.merge.batches import batches
 from compactor.merge.engine import DamagedInput
 from compactor.merge.order import KeyPart
@@ -162,7 +163,7 @@ class ChunkRun:
                 read_dictionary=[SOURCE] if self.spec.source is None else None,
             )
             metadata, schema = parquet.metadata, parquet.schema_arrow
-        except (pa.ArrowException, OSError) as error:
+        except UNREADABLE as error:
             raise self._cause(error) from None
         if metadata.num_rows != self.spec.file.rows:
             raise DamagedInput(
@@ -198,7 +199,7 @@ class ChunkRun:
         columns = self._shared.varying(parquet.schema_arrow, metadata)
         try:
             return weigh(self._staged.file, metadata, groups, columns, width, without=SOURCE)
-        except (pa.ArrowException, OSError) as error:
+        except UNREADABLE as error:
             raise self._cause(error) from None
 
     def _begin(self, goal_bytes: int) -> Iterator[pa.Table]:
@@ -233,7 +234,7 @@ class ChunkRun:
         try:
             for table in read():
                 yield self._adapted(table)
-        except (pa.ArrowException, OSError) as error:
+        except UNREADABLE as error:
             raise self._cause(error) from None
 
     def _adapted(self, table: pa.Table) -> pa.Table:

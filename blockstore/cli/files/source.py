@@ -21,6 +21,7 @@ from blockstore.cli.files import columnar, delimited, json_lines, numbered
 from blockstore.cli.files.forms import Form, form_of
 from blockstore.cli.files.opening import Advance, pack_of
 from blockstore.errors import Invalid
+from blockstore.format.unreadable import UNREADABLE
 
 __all__ = ["Source", "line_of", "read", "schema_of", "sources"]
 
@@ -109,7 +110,7 @@ def read(
                 yield from json_lines.read(source.path, source.name, schema, advance=advance)
             case _:
                 yield from columnar.read(source.path, source.form, advance=advance)
-    except (pa.ArrowException, OSError) as error:
+    except UNREADABLE as error:
         raise _unreadable(source, error) from error
 
 
@@ -134,7 +135,7 @@ def schema_of(source: Source) -> pa.Schema:
                 return json_lines.schema_of(source.path, source.name)
             case _:
                 return columnar.schema_of(source.path, source.form)
-    except (pa.ArrowException, OSError) as error:
+    except UNREADABLE as error:
         raise _unreadable(source, error) from error
 
 

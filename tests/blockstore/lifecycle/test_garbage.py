@@ -389,6 +389,22 @@ def test_a_chunk_of_the_right_size_and_wrong_bytes(data: st.DataObject) -> None:
         assert set(rows) >= set(GOOD)
 
 
+def test_a_column_whose_name_is_no_text_in_the_footer_names_the_block() -> None:
+    world = World.manual(seed=1)
+    bucket = MemoryBucket(world.clock)
+    ulid = victim(bucket, world)
+    key = next(info.key for info in bucket.list(object_key(ulid, "chunks/")))
+    whole = bucket.get(key).data
+    world.clock.sleep(WAIT_S)
+    told = 0
+    for at in range(len(whole)):
+        bucket.put(key, whole[:at] + b"\x80" + whole[at + 1 :])
+        rows = read(handle(bucket, world).snapshot(strict=True))
+        assert ulid in rows if isinstance(rows, str) else len(rows) == len(GOOD) + 2
+        told += isinstance(rows, str) and "decode byte 0x80" in rows
+    assert told
+
+
 @pytest.mark.parametrize("garbage", [b"", b"PAR1", b"x" * 10_000])
 def test_a_chunk_of_another_size(garbage: bytes, bucket: MemoryBucket, world: World) -> None:
     ulid = victim(bucket, world)
