@@ -26,7 +26,7 @@ from blockstore.simulation.schedule import HOUR_MS, START_MS
 from blockstore.simulation.stage import Kind, Stage
 from blockstore.simulation.violation import Violation
 
-__all__ = ["Outcome", "run"]
+__all__ = ["Outcome", "kind_of", "run"]
 
 _PATIENCE = 4_000
 """So many steps may pass until everybody has finished,"""
@@ -79,10 +79,19 @@ def run(seed: int, steps: int, roles: Sequence[Role]) -> Outcome:
     )
 
 
+def kind_of(seed: int) -> Kind:
+    """What kind of table a seed's run is about."""
+    return _kind(Draw(seed, "table"))
+
+
+def _kind(draw: Draw) -> Kind:
+    return Kind.LISTED if draw.chance(0.25) else Kind.INDEXED
+
+
 def _stage(seed: int) -> Stage:
     """One run in four is about a table without an index, and every other of those is on an eventual store."""
     draw = Draw(seed, "table")
-    kind = Kind.LISTED if draw.chance(0.25) else Kind.INDEXED
+    kind = _kind(draw)
     eventual = kind is Kind.LISTED and draw.chance(0.5)
     properties = Properties.parse(
         {

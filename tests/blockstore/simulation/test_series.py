@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 
 import pytest
 
 from blockstore.simulation.actors.cast import cast
 from blockstore.simulation.report import Section
-from blockstore.simulation.run import run
+from blockstore.simulation.run import kind_of, run
 from blockstore.simulation.series import run_series
+from blockstore.simulation.stage import Kind
 from tests.blockstore.simulation.plants import PLANTS
 from tests.support.tally import tally
 
@@ -24,10 +27,13 @@ RARELY = 25
 REFUSALS = ("BlockCondemned", "Conflict", "Fenced", "Invalid", "Moved", "block left out: accounted")
 
 PLANTED_SEEDS = 50
+LONG_STEPS = 5_000
+LONG_AND_LISTED = ("removal_without_a_fresh_look",)
+"""Faults that need two compactors which did not see each other's merge, on a table without an index."""
 
 DIGEST = """
 from blockstore.simulation.actors.cast import cast
-from blockstore.simulation.run import run
+from blockstore.simulation.run import kind_of, run
 print(run(5, 400, cast()).digest)
 """
 
@@ -66,7 +72,12 @@ def test_no_seed_breaks_a_promise_and_everything_happens_often_enough() -> None:
 @pytest.mark.parametrize("plant", PLANTS)
 def test_a_planted_fault_is_seen(plant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     PLANTS[plant](monkeypatch)
-    seen = next((seed for seed in range(PLANTED_SEEDS) if run(seed, STEPS, cast()).problem), None)
+    seeds: Iterable[int] = itertools.count()
+    steps = STEPS
+    if plant in LONG_AND_LISTED:
+        seeds, steps = (seed for seed in seeds if kind_of(seed) is Kind.LISTED), LONG_STEPS
+    tried = itertools.islice(seeds, PLANTED_SEEDS)
+    seen = next((seed for seed in tried if run(seed, steps, cast()).problem), None)
     assert seen is not None, f"{plant!r} went unseen in {PLANTED_SEEDS} seeds"
     print(f"{plant}: seen with seed {seen}")
     tally("planted faults seen")
