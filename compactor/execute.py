@@ -23,6 +23,7 @@ from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.sources import write_sources
 from blockstore.freshness import Freshness
 from blockstore.index.epochs import Held
+from blockstore.lifecycle import second_look
 from blockstore.lifecycle.upload import finish_upload
 from blockstore.table import Table
 from compactor.change import Compact
@@ -205,10 +206,7 @@ class Executor:
         self, job: PlannedJob, seen: Observation, task: MergeTask, merged: Merged
     ) -> JobResult:
         """Upload the merge, which replaces its inputs once it is ``sync_delay`` old."""
-        # Who kept an input from merges after the second look waits sync_delay: the merge is there by then, or never.
-        properties = self.table.definition.properties
-        lasts_s = properties.sync_delay_s / 2 or properties.delete_delay_s / 2
-        fresh = Freshness(self.table.world.clock, lasts_s)
+        fresh = Freshness(self.table.world.clock, second_look.LASTS_S)
         again = observe(self.table, skip=self.skip)
         changed = next((one for one in task.inputs if not again.offers(one.meta.ulid, one)), None)
         if changed is not None:

@@ -1,7 +1,7 @@
 """Hiding a block of a table without an index, so that no merge shows its rows again (protocol 3.2).
 
 Rules:
-- First a no-compact mark, then a wait of ``sync_delay`` by the store's clock: a merge that had begun with the block is
+- First a no-compact mark, then a wait (``second_look.py``) by the store's clock: a merge that had begun with the block is
   listed by then or was dropped, and none begins any more. What is left is remembered by the mark alone, so whoever comes
   back, or died, goes on where it was.
 - A mark hides what readers read out of the marked block. Where they read some of its rows out of another one that is not
@@ -16,9 +16,11 @@ from collections.abc import Mapping
 from blockstore.bucket.api import Bucket
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.marks import NoCompactReason
+from blockstore.format.properties import Properties
 from blockstore.lifecycle.cover import HIDING, cover
 from blockstore.lifecycle.listing import Directory, Found
 from blockstore.lifecycle.mark import place_no_compact
+from blockstore.lifecycle.second_look import merges_settle_s
 from blockstore.names import NO_COMPACT_MARK, no_compact_mark_key
 from blockstore.world import World
 
@@ -26,16 +28,17 @@ __all__ = ["can_be_merged", "keep_from_merges", "merges_known_ms", "shown_by"]
 
 
 def keep_from_merges(
-    bucket: Bucket, world: World, ulid: str, delay_s: float, why: str, *, wait: bool
+    bucket: Bucket, world: World, ulid: str, properties: Properties, why: str, *, wait: bool
 ) -> int | None:
     """Keep a block from merges; None once every merge of it is listed, else from when on it is, by the store's clock.
 
-    ``wait`` sleeps until then. ``delay_s`` is the table's ``sync_delay``.
+    ``wait`` sleeps until then.
     """
+    delay_ms = round(merges_settle_s(properties) * 1000)
     while True:
         # Every time: somebody may have withdrawn it meanwhile, and then all begins anew.
         place_no_compact(bucket, world, ulid, NoCompactReason.MANUAL, why)
-        known_ms = bucket.head(no_compact_mark_key(ulid)).modified_ms + round(delay_s * 1000)
+        known_ms = bucket.head(no_compact_mark_key(ulid)).modified_ms + delay_ms
         left_ms = known_ms - bucket.now_ms()
         if left_ms <= 0:
             return None
@@ -44,10 +47,10 @@ def keep_from_merges(
         world.clock.sleep(left_ms / 1000)
 
 
-def merges_known_ms(directory: Directory, delay_s: float) -> int | None:
+def merges_known_ms(directory: Directory, properties: Properties) -> int | None:
     """From when on every merge of a block is listed, by the store's clock; None if it is not kept from merges."""
     kept = directory.objects.get(NO_COMPACT_MARK)
-    return None if kept is None else kept.modified_ms + round(delay_s * 1000)
+    return None if kept is None else kept.modified_ms + round(merges_settle_s(properties) * 1000)
 
 
 def can_be_merged(one: Found) -> bool:

@@ -32,6 +32,7 @@ from blockstore.lifecycle.mark import (
     withdraw_deletion,
     withdraw_no_compact,
 )
+from blockstore.lifecycle.second_look import merges_settle_s
 from blockstore.names import DELETION_MARK, META, NO_COMPACT_MARK, is_ulid
 from blockstore.operations.expire import expire
 from blockstore.world import World
@@ -78,7 +79,8 @@ class Marker:
         """Have a block deleted. Raises NotFound for an unknown one, Conflict for one that a version or a tag names, or,
         without an index, whose rows are read out of another.
 
-        Without an index this takes two calls, ``sync_delay`` apart: the first one says when to come again (``again_ms``).
+        Without an index this takes two calls: the first one says when to come again (``again_ms``), ``sync_delay`` later or, where
+        that is short or listings lag, some minutes more.
         ``wait`` sleeps until then.
         """
         found = self._look(ulid, details)
@@ -89,6 +91,8 @@ class Marker:
             self._refuse_named(ulid, named)
         mark = found.mark
         if mark is not None:
+            if self.log is None and mark.reason not in HIDING:
+                self._refuse_shown(found)
             said = f"marked for deletion already, {mark.reason}" + (
                 f": {mark.details}" if mark.details else ""
             )
@@ -115,8 +119,13 @@ class Marker:
     def withdraw(self, ulid: str, kind: MarkKind) -> Marked:
         """Take a mark away; it is honored at once. None there is no error."""
         found = self._look(ulid, "")
+        kept = (
+            "; a no-compact mark still keeps it from merges, until that is withdrawn (--no-compact --remove)"
+            if kind is MarkKind.DELETION and NO_COMPACT_MARK in found.directory.objects
+            else ""
+        )
         if (DELETION_MARK if kind is MarkKind.DELETION else NO_COMPACT_MARK) not in found.directory.objects:
-            return self._unchanged(ulid, kind, f"no {kind} mark lay there")
+            return self._unchanged(ulid, kind, f"no {kind} mark lay there{kept}")
         if kind is MarkKind.NO_COMPACT:
             withdraw_no_compact(self.bucket, ulid)
             return Marked(ulid=ulid, kind=kind, changed=True, told="merges may take it again")
@@ -124,7 +133,7 @@ class Marker:
         if META not in list_directory(self.bucket, ulid).objects:
             told = "the mark is withdrawn, but meta.json is gone: the removal had begun, and what is left is no block any more"
         else:
-            told = "the mark is withdrawn; nothing removes the block"
+            told = f"the mark is withdrawn; nothing removes the block{kept}"
         return Marked(ulid=ulid, kind=kind, changed=True, told=told)
 
     def hindrance(self, ulid: str) -> str | None:
@@ -147,11 +156,11 @@ class Marker:
         ]
         if shown:
             return f"block {shown[0]} holds some of its rows and would be read again: mark that first"
-        known_ms = merges_known_ms(one.directory, self.properties.sync_delay_s)
+        known_ms = merges_known_ms(one.directory, self.properties)
         if can_be_merged(one) and (known_ms is None or known_ms > synced.listing.now_ms):
             return (
                 f"a merge that has begun could show its rows again: 'blockstore mark {self.bucket.url} {ulid} --no-compact', "
-                f"then this again {format_duration(self.properties.sync_delay_s)} later"
+                f"then this again {format_duration(merges_settle_s(self.properties))} later"
             )
         return None
 
@@ -188,7 +197,7 @@ class Marker:
         if not can_be_merged(found.found):
             return self._place(ulid, details, "readers do not see it")
         again_ms = keep_from_merges(
-            self.bucket, self.world, ulid, self.properties.sync_delay_s, "it is going to be hidden", wait=wait
+            self.bucket, self.world, ulid, self.properties, "it is going to be hidden", wait=wait
         )
         if again_ms is not None:
             return Marked(
@@ -198,15 +207,17 @@ class Marker:
                 told="not hidden yet: it is kept from merges now, and one that had begun could still show its rows again",
                 again_ms=again_ms,
             )
-        meta = found.meta
-        assert meta is not None, "what can be merged is a whole block"
-        other = shown_by(self.catalog.sync().found, meta)
+        self._refuse_shown(found)
+        return self._place(ulid, details, "readers do not see it any more")
+
+    def _refuse_shown(self, found: Examined) -> None:
+        """Without an index: raise Conflict where another block shows the rows."""
+        other = None if found.meta is None else shown_by(self.catalog.sync().found, found.meta)
         if other is not None:
             raise Conflict(
-                f"block {ulid} is not marked: block {other} was merged with some of its rows, which would be read all the same; "
-                f"hide that one, with all that it holds: 'blockstore mark {self.bucket.url} {other} --deletion'"
+                f"block {found.ulid} is not hidden: block {other} was merged with some of its rows, which would be read all the "
+                f"same; hide that one, with all that it holds: 'blockstore mark {self.bucket.url} {other} --deletion'"
             )
-        return self._place(ulid, details, "readers do not see it any more")
 
     def _refuse_named(self, ulid: str, named: Named) -> None:
         why = named.why(ulid)

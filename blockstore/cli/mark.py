@@ -38,7 +38,7 @@ def mark(
     """Have a block deleted, or keep it from merges.
 
     A live block is taken out of the table by an entry; the compactor removes it once no version names it any more. Without an
-    index the mark hides it: that takes this command twice, sync_delay apart, so that no merge shows its rows again.
+    index the mark hides it: that takes this command twice, as it says how much later, so that no merge shows its rows again.
 
     Parameters
     ----------
@@ -61,9 +61,9 @@ def mark(
     force
         Remove it now although a version that can be asked for names it, or another block would show its rows again.
     wait
-        Without an index a block is kept from merges for sync_delay before it is hidden: wait here instead of coming back.
+        Without an index a block is kept from merges for a while before it is hidden: wait here instead of coming back.
     property_
-        For a table without an index, `name=value`: its delays, such as delete_delay=48h.
+        For a table without an index, `name=value`: its delays, such as delete_delay=48h, and consistency=eventual where listings lag.
     json
         Print JSON.
     """

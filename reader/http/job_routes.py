@@ -111,7 +111,7 @@ async def submit(
 
 @router.get("/v1/jobs")
 def listed(gateway: Here, caller: Known, limit: Annotated[int, Query(ge=1, le=_LISTED)] = 100) -> JobsShown:
-    """The caller's jobs, or everybody's for an admin; the newest first."""
+    """The caller's jobs, or everybody's for an admin, of tables that the caller may know of; the newest first."""
     store = gateway.need_jobs().store
     asked = sorted((one for one in store.sketches() if one.asked), key=lambda one: (one.asked_ms, one.job))
     found: list[JobShown] = []

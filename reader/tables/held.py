@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from blockstore.bucket import Bucket
 from blockstore.errors import BlockstoreError, Corrupt, NotFound
+from blockstore.scan.snapshot import Snapshot
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
 from reader.refusals import Stale
@@ -26,6 +27,7 @@ from reader.tables.at import At
 from reader.tables.instant import Seen
 from reader.tables.look import Found, Looker
 from reader.tables.polling import Polling
+from reader.tables.room import Room, cells
 from reader.tables.view import TableState, TableView
 
 __all__ = ["HeldTable"]
@@ -39,7 +41,7 @@ class HeldTable:
     """One table; safe to share between threads."""
 
     def __init__(
-        self, name: str, bucket: Bucket, world: World, polling: Polling, events: Iterator[int]
+        self, name: str, bucket: Bucket, world: World, polling: Polling, events: Iterator[int], room: Room
     ) -> None:
         self.name = name
         self.bucket = bucket
@@ -47,6 +49,8 @@ class HeldTable:
         self._ids = world.ids
         self._polling = polling
         self._events = events
+        self._room = room
+        self._cells = 0
         self._looker = Looker(bucket, world, polling.discovery)
         self._look_lock = threading.Lock()
         self._looks = 0
@@ -167,9 +171,6 @@ class HeldTable:
             return False
         changed = last is None or not found.same_as(last)
         if changed:
-            with contextlib.suppress(Corrupt):
-                # Better before somebody asks than while he waits; what cannot be read, the query that needs it will say.
-                found.snapshot.snapshot.prepare()
             first, others = next(self._events), list(self.seen)
         else:
             first, others = self.seen[0].from_event, list(self.seen)[1:]
@@ -181,7 +182,22 @@ class HeldTable:
         self.failures = 0
         self.fresh_s = started_s
         self.due_s = self._clock.monotonic_s() + self._polling.wait_s(0, self._ids.uniform(-1, 1))
+        if changed:
+            self._prepare(found.snapshot.snapshot)
         return changed
+
+    def give_up(self) -> None:
+        """The table is held no longer: others may have its room."""
+        self._room.swap(self._cells, 0)
+        self._cells = 0
+
+    def _prepare(self, snapshot: Snapshot) -> None:
+        """Make what the next query needs, better now than while somebody waits; what cannot be read, the query will say."""
+        wanted = cells(snapshot)
+        self._cells = wanted if self._room.swap(self._cells, wanted) else 0
+        if self._cells:
+            with contextlib.suppress(Corrupt):
+                snapshot.prepare()
 
     def _failed(self, error: BlockstoreError) -> None:
         if self.error is None or str(error) != str(self.error):

@@ -26,6 +26,7 @@ from reader.tables.instant import common_instant
 from reader.tables.lake import Place
 from reader.tables.names import Names
 from reader.tables.polling import Polling
+from reader.tables.room import Room
 from reader.tables.view import TableState, TableView
 
 __all__ = ["Counts", "Tables"]
@@ -73,6 +74,7 @@ class Tables:
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
         self._events = itertools.count()
+        self._room = Room()
         self.counts = Counts()
         self.ready = False
         """Whether every place and table has been looked at once."""
@@ -300,9 +302,10 @@ class Tables:
             if name not in listed and held.gone:
                 with self._lock:
                     self._held = {key: one for key, one in self._held.items() if one is not held}
+                held.give_up()
 
     def _hold(self, name: str, bucket: Bucket) -> HeldTable:
-        return HeldTable(name, bucket, self._world, self._polling, self._events)
+        return HeldTable(name, bucket, self._world, self._polling, self._events, self._room)
 
     def _list_if_old(self) -> bool:
         """List the places for a name that is not known, not more often than once a second."""

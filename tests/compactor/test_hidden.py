@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from blockstore.care.marking import Marked, Marker
+from blockstore.bucket.api import ObjectInfo
+from blockstore.bucket.memory import MemoryBucket
+from blockstore.care.marking import Marked, Marker, MarkKind
 from blockstore.errors import Conflict
+from blockstore.format.properties import Properties
 from blockstore.lifecycle.mark import withdraw_no_compact
 from blockstore.names import META
+from blockstore.world import World
+from compactor.by_hand import clean_once
+from tests.compactor import plain as module
 from tests.compactor.plain import DEFINITION, SYNC_S, Plain, plain
 from tests.compactor.scene import small_chunks
 from tests.support.faulty import Call, FaultyBucket
@@ -23,16 +31,21 @@ def blocks_of_two_chunks() -> Iterator[None]:
         yield
 
 
-def hide(made: Plain, ulid: str, *, wait: bool = False) -> Marked:
+def marker_of(made: Plain) -> Marker:
     table = made.open(seed=9)
-    marker = Marker(
-        bucket=made.bucket,
-        world=table.world,
-        log=None,
-        properties=DEFINITION.properties,
-        catalog=table.catalog,
+    lagging = isinstance(made.bucket, Lagging)
+    properties = (
+        Properties.parse({"consistency": "eventual", "sync_delay": "5m"})
+        if lagging
+        else DEFINITION.properties
     )
-    return marker.delete(ulid, "not ours", wait=wait)
+    return Marker(
+        bucket=made.bucket, world=table.world, log=None, properties=properties, catalog=table.catalog
+    )
+
+
+def hide(made: Plain, ulid: str, *, wait: bool = False) -> Marked:
+    return marker_of(made).delete(ulid, "not ours", wait=wait)
 
 
 def rows_of(made: Plain, writer: str) -> int:
@@ -152,3 +165,107 @@ def test_a_compactor_that_sleeps_while_a_block_is_hidden_shows_it_no_more(tmp_pa
             assert rows_of(made, "a") == 0, number
             made.age()
             made.compact()
+
+
+def of_delays(
+    work_dir: Path, monkeypatch: pytest.MonkeyPatch, bucket: MemoryBucket | None = None, **delays: str
+) -> Plain:
+    """The table of compactors that bring these delays; the person's are the usual ones, but for how consistent listings are."""
+    properties = Properties.parse(delays)
+    monkeypatch.setattr(module, "DEFINITION", replace(DEFINITION, properties=properties))
+    made = Plain(work_dir)
+    if bucket is not None:
+        bucket._clock = made.world.clock
+        made.bucket = bucket
+    for writer in "abc":
+        made.append(writer)
+        made.world.clock.sleep(1)
+    made.age(properties.sync_delay_s + 301)
+    return made
+
+
+@pytest.mark.parametrize("sync_delay", ["0s", "2s", "1h", "12h"])
+def test_it_stays_hidden_whatever_delays_the_compactor_brings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync_delay: str
+) -> None:
+    made = of_delays(tmp_path, monkeypatch, sync_delay=sync_delay)
+    victim = sorted(made.metas())[0]
+    whole = merged_with(made.copy(), -1, lambda: None).calls
+    sent = next(call.number for call in whole if call.method.startswith("put") and call.key.endswith(META))
+    again = made.copy()
+    merged_with(again, sent - 1, lambda: hide(again, victim, wait=True))
+    for _ in range(3):
+        assert rows_of(again, "a") == 0
+        again.age(13 * 3600)
+        again.compact()
+
+
+class Lagging(MemoryBucket):
+    """Listings show an object up to five minutes late, once they lag."""
+
+    lags = False
+
+    def list(
+        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+    ) -> Iterator[ObjectInfo]:
+        young_ms = self._clock.now_ms() - (5 * 60 * 1000 - 1)
+        for found in super().list(prefix, start_after=start_after, recursive=recursive):
+            if not self.lags or found.modified_ms <= young_ms:
+                yield found
+
+
+@pytest.mark.parametrize("sync_delay", ["5m", "15m"])
+@pytest.mark.parametrize("pause_s", [0, 299])
+def test_it_stays_hidden_where_listings_lag(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync_delay: str, pause_s: int
+) -> None:
+    bucket = Lagging(World.manual().clock)
+    made = of_delays(tmp_path, monkeypatch, bucket, sync_delay=sync_delay, consistency="eventual")
+    bucket.lags = True
+    victim = sorted(made.metas())[0]
+    again_ms = hide(made, victim).again_ms
+    assert again_ms is not None
+    # The latest pass that misses the mark, asleep for as long as it may be between its second look and its upload.
+    made.age(290)
+    faulty = FaultyBucket(made.bucket)
+    lists = itertools.count(1)
+    faulty.after.append(
+        lambda call: made.age(pause_s) if call.method == "list" and next(lists) == 2 else None
+    )
+    made.compact(faulty)
+    made.age(max(0.0, (again_ms - made.bucket.now_ms()) / 1000))
+    merges = [meta.ulid for meta in made.merges() if victim in meta.sources]
+    if merges:
+        with pytest.raises(Conflict, match=f"{merges[0]} --deletion"):
+            hide(made, victim)
+    else:
+        assert hide(made, victim).again_ms is None
+    for _ in range(3):
+        made.age(2 * 3600)
+        assert rows_of(made, "a") == (4 if merges else 0)
+        made.compact()
+
+
+def test_who_comes_back_after_a_cleaning_is_told_of_the_merge_too(tmp_path: Path) -> None:
+    made = plain(tmp_path, "a", "b", "c")
+    victim = sorted(made.metas())[0]
+    made.compact()
+    made.age(2 * SYNC_S)
+    clean_once(made.open(seed=8))
+    [merge] = made.merges()
+    with pytest.raises(Conflict, match=f"{merge.ulid} --deletion"):
+        hide(made, victim, wait=True)
+    hide(made, merge.ulid, wait=True)
+    assert "marked for deletion already, superseded" in hide(made, victim).told
+    assert rows_of(made, "a") == 0
+
+
+def test_who_withdraws_a_hiding_is_told_of_the_other_mark(tmp_path: Path) -> None:
+    made = plain(tmp_path, "a", "b")
+    victim = sorted(made.metas())[0]
+    hide(made, victim)
+    assert "--no-compact --remove" in marker_of(made).withdraw(victim, MarkKind.DELETION).told
+    hide(made, victim, wait=True)
+    assert "--no-compact --remove" in marker_of(made).withdraw(victim, MarkKind.DELETION).told
+    marker_of(made).withdraw(victim, MarkKind.NO_COMPACT)
+    assert rows_of(made, "a") == 4

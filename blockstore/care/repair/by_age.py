@@ -1,7 +1,7 @@
 """Mending a block of a table without an index, in steps that may lie hours and processes apart (protocol 3.2, point 1).
 
 Rules:
-- First a no-compact mark, then a wait of ``sync_delay`` by the store's clock, and only then the rows are read: a merge
+- First a no-compact mark, then a wait (``lifecycle/second_look.py``) by the store's clock, and only then the rows are read: a merge
   that ran when the mark was placed is seen by then, and no later one takes the block.
 - After the wait the table is listed anew: the repair's revision is one above every known block that shares a source.
 - Half a ``delete_delay`` later a repair that the cover does not choose, and that no chosen block was made of, is uploaded
@@ -45,7 +45,7 @@ def mend(target: Target, files: GoodFiles, *, wait: bool) -> Mended:
         target.bucket,
         target.world,
         ulid,
-        target.definition.properties.sync_delay_s,
+        target.definition.properties,
         "a repair is going to replace it",
         wait=wait,
     )

@@ -150,3 +150,17 @@ def test_the_tables_that_were_read_survive_the_record() -> None:
     result = Result(key="k", bytes=1, rows=1, versions={"a": 2}, tables=("a", "b"))
     ended = replace(DONE, result=result)
     assert Outcome.load(ended.dump(), "key") == ended
+
+
+def test_an_admin_of_some_tables_sees_the_jobs_over_those() -> None:
+    admin = _caller({Scope.ADMIN}, "flights", fingerprint="another")
+    of = {
+        name: Result(key="k", bytes=1, rows=1, versions={}, tables=(name,))
+        for name in ("flights", "salaries")
+    }
+    seen = {
+        name
+        for name, result in of.items()
+        if sees(admin, Job(id=NOBODYS, request=ASKED, outcome=replace(DONE, result=result)))
+    }
+    assert seen == {"flights"}

@@ -78,7 +78,8 @@ def test_another_thread_carries_out_its_calls_itself(carriers: Carriers) -> None
     asking.start()
     asking.join()
     assert found == [asking, asking]
-    assert query_threads() == before
+    # Threads of earlier tests may end meanwhile.
+    assert query_threads() <= before
 
 
 def test_what_a_call_raises_reaches_whoever_asked(carriers: Carriers) -> None:

@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from blockstore.errors import Invalid, NotFound, Unavailable
+from blockstore.errors import Corrupt, Invalid, NotFound, Unavailable
 from blockstore.format.block import BlockMeta
 from blockstore.format.meta import from_dict
 from blockstore.index import rows
 from blockstore.names import BOUNDARY
+from blockstore.scan.snapshot import Snapshot
 from blockstore.table import open as open_table
 from reader.refusals import Stale, UnknownTable
 from reader.tables import At, Polling, Tables, TableState
 from reader.tables.at import at_of_each
+from reader.tables.room import Room
 from tests.reader.tables.lakes import Scene
 from tests.support.faulty import Call
 
@@ -445,3 +447,43 @@ def test_threads_keep_tables_fresh_until_they_are_stopped(tmp_path: Path) -> Non
 def test_polling_that_cannot_work_is_refused(keys: dict[str, object], says: str) -> None:
     with pytest.raises(Invalid, match=says):
         Polling(**keys)  # type: ignore[arg-type]
+
+
+class TestRoom:
+    """What is decoded before somebody asks."""
+
+    def test_a_table_gives_back_what_it_held_and_takes_no_more_than_there_is(self) -> None:
+        room = Room(most=10, most_of_one=8)
+        assert not room.swap(0, 9)
+        assert room.swap(0, 8)
+        assert not room.swap(0, 3)
+        assert room.swap(0, 2)
+        assert not room.swap(8, 9)
+        assert room.swap(0, 8)
+
+    def test_tables_beyond_the_room_are_left_to_their_queries(
+        self, scene: Scene, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(scene.tables, "_room", Room(most=1_000))
+        prepared: list[int] = []
+        monkeypatch.setattr(Snapshot, "prepare", lambda self: prepared.append(len(self)))
+        scene.create("large", range(70))
+        scene.create("other", range(60))
+        scene.tables.poll_now()
+        assert prepared == [70]
+        scene.drop("large")
+        scene.advance(20)
+        scene.settle()
+        scene.append(scene.tables.table("other"), 1)
+        scene.tables.poll_now("other")
+        assert prepared == [70, 61]
+
+    def test_a_snapshot_that_cannot_be_prepared_is_held_all_the_same(
+        self, scene: Scene, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def damaged(_: Snapshot) -> None:
+            raise Corrupt("a block of the checkpoint is no JSON")
+
+        monkeypatch.setattr(Snapshot, "prepare", damaged)
+        scene.create("t", [1, 2])
+        assert scene.values("t") == [1, 2]
