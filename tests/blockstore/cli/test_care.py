@@ -12,6 +12,7 @@ import pytest
 
 import blockstore as bs
 from blockstore.cli import removal
+from blockstore.lifecycle import second_look
 from tests.blockstore.cli.conftest import Command
 
 UNKNOWN = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -137,7 +138,9 @@ def test_repair_mends_an_index_that_cannot_be_opened(blockstore: Command, flight
     assert rows(blockstore, url) == 64
 
 
-def test_repair_of_a_table_without_an_index_says_when_to_come_back(blockstore: Command, lake: str) -> None:
+def test_repair_of_a_table_without_an_index_says_when_to_come_back(
+    blockstore: Command, lake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     url = f"{lake}/plain"
     blockstore("create", url, "--schema", "a:int", "--no-index")
     file = Path(lake, "one.csv")
@@ -147,6 +150,8 @@ def test_repair_of_a_table_without_an_index_says_when_to_come_back(blockstore: C
     flip(chunk(url, made))
     done = blockstore("repair", url, "--block", made, "--from", f"{lake}/copy", "--json").json["done"]
     assert done[0]["again"] is not None
+    monkeypatch.setattr(second_look, "LASTS_S", 0.0)
+    monkeypatch.setattr(second_look, "_ASKED_S", 0.0)
     again = blockstore(
         "repair", url, "--block", made, "--from", f"{lake}/copy", "--property", "sync_delay=0s", "--json"
     ).json["done"]

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import blockstore as bs
+from blockstore.lifecycle import second_look
 from blockstore.names import meta_key
 from blockstore.world import World
 from tests.blockstore.cli.conftest import Command
@@ -126,7 +127,7 @@ def test_a_table_that_lost_its_index_is_not_looked_at_as_a_smaller_one(
 
 
 def test_a_block_is_hidden_by_the_second_call_once_its_merges_are_known(
-    blockstore: Command, plain: str
+    blockstore: Command, plain: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ulid = blockstore("ls", plain, "--json").json[0]["ulid"]
     count = ["query", plain, "select count(*) as c from plain", "-o", "json"]
@@ -140,5 +141,7 @@ def test_a_block_is_hidden_by_the_second_call_once_its_merges_are_known(
     assert "could show its rows again" in now
     assert "--wait goes with" in blockstore("mark", plain, ulid, "--no-compact", "--wait", code=2).err
     delays = ("--property", "sync_delay=0s")
+    monkeypatch.setattr(second_look, "LASTS_S", 0.1)
+    monkeypatch.setattr(second_look, "_ASKED_S", 0.1)
     assert "readers do not see it any more" in blockstore(*hide, "--wait", *delays).out
     assert blockstore(*count).json == [{"c": 4}]
