@@ -3,7 +3,9 @@
 Rules:
 - First a no-compact mark, then a wait (``lifecycle/second_look.py``) by the store's clock, and only then the rows are read: a merge
   that ran when the mark was placed is seen by then, and no later one takes the block.
-- After the wait the table is listed anew: the repair's revision is one above every known block that shares a source.
+- After the wait the rows are written, and once they lie there the table is listed anew: the repair's revision is one above every
+  known block that shares a source. Its meta.json is sent while that look is fresh, or not at all: who slept in between could
+  bring back rows that a person has hidden meanwhile.
 - Half a ``delete_delay`` later a repair that the cover does not choose, and that no chosen block was made of, is uploaded
   again with a higher revision.
 - Every step asks first whether it is done: the mark, and the repair itself, are what is remembered.
@@ -16,10 +18,12 @@ from dataclasses import dataclass
 from blockstore.care.hiding import keep_from_merges
 from blockstore.care.repair.copies import GoodFiles
 from blockstore.care.repair.target import Target
-from blockstore.care.repair.writing import PRODUCER, upload_in_place_of
+from blockstore.care.repair.writing import PRODUCER, write_in_place_of
 from blockstore.format.block import BlockMeta
+from blockstore.freshness import Freshness
+from blockstore.lifecycle import second_look
 from blockstore.lifecycle.catalog import Synced
-from blockstore.lifecycle.cover import Cover
+from blockstore.lifecycle.cover import HIDING, Cover
 from blockstore.lifecycle.discover import list_snapshot
 from blockstore.names import META
 
@@ -36,6 +40,10 @@ class Mended:
     """When the next step may be taken, by the store's clock."""
     held: bool = False
     """Whether other blocks hold all of the rows, so that nothing was to be done."""
+    hidden: bool = False
+    """Whether the block was hidden or removed meanwhile, so that nothing was to be done."""
+    empty: bool = False
+    """Whether none of its rows is left, so that there is nothing to replace it by."""
 
 
 def mend(target: Target, files: GoodFiles, *, wait: bool) -> Mended:
@@ -51,17 +59,31 @@ def mend(target: Target, files: GoodFiles, *, wait: bool) -> Mended:
     )
     if ready_ms is not None:
         return Mended(ready_ms=ready_ms)
-    synced = target.catalog.sync()
-    if _is_held(target, synced, files.meta):
+    # Before the rows are read and written, and again once they are.
+    if _is_held(target, target.catalog.sync(), files.meta):
         return Mended(held=True)
-    return raise_above(target, synced, files)
+    return _replaced(target, files, unless_held=True)
 
 
-def raise_above(target: Target, synced: Synced, files: GoodFiles) -> Mended:
-    """Upload the rows with a revision above every known block that shares a source."""
-    made = upload_in_place_of(target, files, revision=1 + _highest_revision(synced, files.meta))
+def raise_above(target: Target, files: GoodFiles) -> Mended:
+    """Upload the rows of a repair that is not chosen with a revision above every known block that shares a source."""
+    return _replaced(target, files, unless_held=False)
+
+
+def _replaced(target: Target, files: GoodFiles, *, unless_held: bool) -> Mended:
+    replacement = write_in_place_of(target, files)
+    if replacement is None:
+        return Mended(empty=True)
+    fresh = Freshness(target.world.clock, second_look.LASTS_S)
+    synced = target.catalog.sync()
+    old = synced.found.get(files.meta.ulid)
+    if old is None or old.mark in HIDING:
+        return Mended(hidden=True)
+    if unless_held and _is_held(target, synced, files.meta):
+        return Mended(held=True)
+    made = replacement.finish(revision=1 + _highest_revision(synced, files.meta), fresh=fresh)
     again_ms = target.bucket.now_ms() + int(target.definition.properties.delete_delay_s * 500)
-    return Mended(ulid=None if made is None else made.ulid, ready_ms=again_ms)
+    return Mended(ulid=made.ulid, ready_ms=again_ms)
 
 
 def unchosen(target: Target, synced: Synced) -> list[BlockMeta]:

@@ -77,7 +77,7 @@ def _carry_out(bucket: Bucket, target: Target | None, step: Step, *, wait: bool)
     if target.log is not None:
         return _publish(target, step)
     if step.kind is StepKind.RAISE:
-        return _by_age(step, raise_above(target, target.catalog.sync(), step.files))
+        return _by_age(step, raise_above(target, step.files))
     return _by_age(step, mend(target, step.files, wait=wait))
 
 
@@ -125,7 +125,11 @@ def _publish(target: Target, step: Step) -> Done:
 def _by_age(step: Step, done: Mended) -> Done:
     if done.held:
         return Done(step=step, told="other blocks hold its rows by now: nothing to do")
-    if done.ready_ms is not None and done.ulid is None:
+    if done.hidden:
+        return Done(step=step, told="it was hidden or removed meanwhile: nothing to do")
+    if done.empty:
+        return Done(step=step, told="no row of it was left; mark it for deletion")
+    if done.ulid is None:
         told = "kept from merges; its rows are read once the merges that may be running are seen"
         return Done(step=step, told=told, ready_ms=done.ready_ms)
     told = f"replaced by block {done.ulid}; look again later, whether readers choose it"

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from blockstore.bucket.api import Bucket, ReadBucket
+from blockstore.care.marking import Marker
 from blockstore.care.repair import Done, RepairPlan, StepKind, Wishes, carry_out, plan_repair
 from blockstore.care.repair.target import Target
 from blockstore.errors import BlockstoreError, Conflict, Invalid, NotFound
@@ -20,6 +21,7 @@ from blockstore.index.checkpoint import write_checkpoint
 from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.lifecycle.mark import place_deletion
 from blockstore.names import (
+    META,
     checkpoint_key,
     deletion_mark_key,
     entry_key,
@@ -30,7 +32,7 @@ from blockstore.names import (
 from blockstore.operations.unindexed import Unindexed
 from blockstore.table import Table
 from tests.blockstore.care.scene import SCHEMA, Care, rows, rows_of, worn
-from tests.support.faulty import FaultyBucket, Killed
+from tests.support.faulty import Call, FaultyBucket, Killed
 from tests.support.tally import tally
 
 ALL = rows_of("a", "b", "c", "d", "e")
@@ -502,6 +504,60 @@ def test_a_repair_that_the_cover_does_not_choose_is_uploaded_again_above_it() ->
     made.world.clock.sleep(25 * 3600)
     assert not plan(made).acts
     assert strange
+
+
+def test_rows_that_a_person_hides_while_a_repair_stands_still_do_not_come_back() -> None:
+    """Before each request of the repair in turn: its machine sleeps, and the block is hidden by somebody else. A meta.json that is on
+    its way already is what no look can call back."""
+    ready = unindexed()
+    replica = ready.copy()
+    ulid = ready.blocks["d"]
+    damage(ready, ulid)
+
+    def waited() -> Care:
+        made = ready.copy()
+        assert repair(made, blocks=(ulid,), replica=replica.bucket)[0].ready_ms is not None
+        made.world.clock.sleep(20 * 60)
+        return made
+
+    made = waited()
+    counting = FaultyBucket(made.bucket)
+    assert repair(made, counting, blocks=(ulid,), replica=replica.bucket)[0].ulid is not None
+    hidden = refused = 0
+    sent = next(call.number for call in counting.writes if call.key.endswith(META))
+    for number in {*range(1, len(counting.calls) + 1)} - {sent}:
+        made = waited()
+        faulty = FaultyBucket(made.bucket)
+        outcomes: list[bool] = []
+
+        def sleep_and_hide(
+            call: Call, made: Care = made, at: int = number, told: list[bool] = outcomes
+        ) -> None:
+            if call.number == at:
+                made.world.clock.sleep(3600)
+                told.append(hides(made, ulid))
+
+        faulty.before.append(sleep_and_hide)
+        repair(made, faulty, blocks=(ulid,), replica=replica.bucket)
+        tally("crash points")
+        (was_hidden,) = outcomes
+        hidden, refused = hidden + was_hidden, refused + (not was_hidden)
+        made.world.clock.sleep(25 * 3600)
+        assert made.listed_rows() == (BY_AGE - rows_of("d") if was_hidden else BY_AGE), number
+    assert hidden > 10
+    assert refused > 1, "the repair was complete, and whoever hides its rows is told to hide that block"
+
+
+def hides(made: Care, ulid: str) -> bool:
+    """Whether a person's mark hides the block; not where another block holds its rows."""
+    on = target(made)
+    marker = Marker(
+        bucket=on.bucket, world=on.world, log=None, properties=on.definition.properties, catalog=on.catalog
+    )
+    try:
+        return marker.delete(ulid, "not ours", wait=False).again_ms is None
+    except Conflict:
+        return False
 
 
 def test_without_an_index_columns_are_known_by_their_names_whoever_numbered_them() -> None:

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import blockstore as bs
+from blockstore.care import hiding
 from blockstore.cli import removal
-from blockstore.lifecycle import second_look
 from tests.blockstore.cli.conftest import Command
 
 UNKNOWN = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -150,8 +150,7 @@ def test_repair_of_a_table_without_an_index_says_when_to_come_back(
     flip(chunk(url, made))
     done = blockstore("repair", url, "--block", made, "--from", f"{lake}/copy", "--json").json["done"]
     assert done[0]["again"] is not None
-    monkeypatch.setattr(second_look, "LASTS_S", 0.0)
-    monkeypatch.setattr(second_look, "_ASKED_S", 0.0)
+    monkeypatch.setattr(hiding, "merges_settle_s", lambda _: 0.0)
     again = blockstore(
         "repair", url, "--block", made, "--from", f"{lake}/copy", "--property", "sync_delay=0s", "--json"
     ).json["done"]
