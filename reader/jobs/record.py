@@ -80,7 +80,9 @@ class Request:
     """The commit id of that version: what tells the table from another that was made anew under its name."""
 
     def same_wish(self, other: Request) -> bool:
-        """Whether two requests ask for the same: the moment, the place of the input and what the table was then aside."""
+        """Whether two requests ask for the same: the moment, the place of the input and what the table was then aside; and of
+        uploads, which name the one table that they touch, what else the asker might use. A repeat that is refused sends
+        its rows again."""
         mine, theirs = _wish(self), _wish(other)
         return mine == theirs
 
@@ -164,7 +166,8 @@ class Outcome:
 
 def _wish(request: Request) -> dict[str, Any]:
     document = orjson.loads(_dump(request))
-    return {name: value for name, value in document.items() if name not in _MOMENTARY}
+    other = _MOMENTARY | {"allowed"} if request.kind is Kind.UPLOAD else _MOMENTARY
+    return {name: value for name, value in document.items() if name not in other}
 
 
 def _dump(value: object) -> bytes:

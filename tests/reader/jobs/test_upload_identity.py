@@ -18,7 +18,7 @@ from blockstore.format.definition import Definition
 from blockstore.index.commits import Commits
 from blockstore.names import job_input_key
 from blockstore.table import Table
-from reader.jobs.record import Outcome, Request, State
+from reader.jobs.record import Kind, Outcome, Request, State
 from reader.jobs.runner import Claimed
 from reader.jobs.upload import _check_same, identity_of
 from reader.jobs.work import Failed
@@ -222,6 +222,22 @@ def test_a_repeat_at_another_version_is_the_same_wish() -> None:
     request = upload_request(job_input_key(JOB, "token"), GOOD, 0)
     assert replace(request, table_version=3, table_commit=JOB).same_wish(request)
     assert not replace(request, message="other").same_wish(request)
+
+
+def test_a_repeat_by_a_token_whose_tables_have_changed_is_the_same_upload_but_no_longer_the_same_query() -> (
+    None
+):
+    """A file that is refused as another one is sent under a fresh key, and its rows are there twice."""
+    upload = Request(
+        kind=Kind.UPLOAD, owner="o", created_ms=1, form="csv", table="events", allowed=("events", "old")
+    )
+    assert replace(upload, allowed=("events",)).same_wish(upload)
+    assert replace(upload, allowed=None).same_wish(upload)
+    assert not replace(upload, input_sha256="f" * 64).same_wish(upload)
+    query = Request(
+        kind=Kind.QUERY, owner="o", created_ms=1, form="csv", sql="FROM events", allowed=("events", "old")
+    )
+    assert not replace(query, allowed=("events",)).same_wish(query)
 
 
 def test_a_key_that_is_used_again_after_its_job_was_removed_is_another_upload(lake: Lake) -> None:
