@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate, groupby
@@ -170,11 +171,16 @@ def _ranges(
 
 def _file_size(key: str, path: str) -> int:
     try:
-        return os.stat(path).st_size
+        found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         raise ObjectMissing(f"chunk {key} is missing at {path}: restore it from a copy") from None
     except PermissionError:
         raise AccessDenied(f"chunk {key} at {path} may not be read by this user: grant read access") from None
+    if not stat.S_ISREG(found.st_mode):
+        raise Corrupt(
+            f"chunk {key} at {path} is no file of the bucket's own, and links are not followed: restore it from a copy"
+        )
+    return found.st_size
 
 
 def _check_size(key: str, found: int, file: ChunkFile) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -112,11 +113,13 @@ def place(bucket: ReadBucket, chunks: Iterable[ScanChunk], cache: Callable[[], C
 
 def _check_size(bucket: ReadBucket, chunk: ScanChunk, path: str) -> None:
     try:
-        found = os.stat(path).st_size
+        found = os.lstat(path)
     except OSError as error:
         raise _unreadable(bucket, chunk, error) from error
-    if found != chunk.file.bytes:
-        raise _damaged(bucket, chunk, f"it has {found:,} bytes, expected {chunk.file.bytes:,}")
+    if not stat.S_ISREG(found.st_mode):
+        raise _damaged(bucket, chunk, "it is no file of the bucket's own: links are not followed")
+    if found.st_size != chunk.file.bytes:
+        raise _damaged(bucket, chunk, f"it has {found.st_size:,} bytes, expected {chunk.file.bytes:,}")
 
 
 def _which(bucket: ReadBucket, chunks: tuple[ScanChunk, ...], error: Exception) -> BlockstoreError:

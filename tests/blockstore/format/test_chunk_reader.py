@@ -15,7 +15,7 @@ from blockstore.bucket.local import LocalBucket
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.metered import Metered
 from blockstore.bucket.wrapper import Wrapper
-from blockstore.errors import Corrupt, ObjectMissing
+from blockstore.errors import Corrupt, Invalid, ObjectMissing
 from blockstore.format.block import ChunkFile
 from blockstore.format.chunk_reader import read_part
 from blockstore.format.chunks import BlockWriter, read_batches, read_chunk
@@ -154,6 +154,18 @@ def test_a_chunk_of_another_size_hash_or_count_is_corrupt(bucket: Bucket) -> Non
         read_chunk(bucket, key, replace(file, sha256="0" * 64), verify=True)
     with pytest.raises(Corrupt, match=rf"{key}.*rows"):
         read_chunk(bucket, key, replace(file, rows=99))
+
+
+@pytest.mark.parametrize("verify", [False, True])
+def test_a_link_in_a_chunk_s_place_is_not_followed(tmp_path: Path, verify: bool) -> None:
+    bucket = LocalBucket(tmp_path / "t", World.manual().clock, durable=False)
+    key, file, _ = write(bucket)
+    path = Path(bucket.path_of(key) or "")
+    path.rename(tmp_path / "elsewhere.parquet")
+    path.symlink_to(tmp_path / "elsewhere.parquet")
+    for call in (read_chunk, lambda *args, **words: list(read_batches(*args, **words))):
+        with pytest.raises((Corrupt, Invalid), match="link"):
+            call(bucket, key, file, verify=verify)
 
 
 def test_garbage_of_the_right_size_is_corrupt(bucket: Bucket) -> None:

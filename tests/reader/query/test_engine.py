@@ -344,17 +344,24 @@ class TestDamage:
         path.write_bytes(path.read_bytes()[:-10])
         self.fails(made, Corrupt, "bytes, expected")
 
+    def test_a_link_in_a_chunk_s_place_is_not_followed(self, made: Lake, tmp_path: Path) -> None:
+        """Who may write into the folder must not have a gateway read what only the gateway may."""
+        path = self.chunk(made, made.live[0].ulid)
+        path.rename(tmp_path / "elsewhere.parquet")
+        path.symlink_to(tmp_path / "elsewhere.parquet")
+        self.fails(made, Corrupt, "links are not followed")
+
     def test_a_chunk_that_may_not_be_read_is_not_called_damaged(
         self, made: Lake, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        closed, stat = str(self.chunk(made, made.live[0].ulid)), os.stat
+        closed, lstat = str(self.chunk(made, made.live[0].ulid)), os.lstat
 
         def guarded(path: str, **words: Any) -> os.stat_result:
             if path == closed:
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-            return stat(path, **words)
+            return lstat(path, **words)
 
-        monkeypatch.setattr("reader.query.files.os.stat", guarded)
+        monkeypatch.setattr("reader.query.files.os.lstat", guarded)
         self.fails(made, AccessDenied, "access to chunks/t0-000001.parquet is denied; let this user")
 
     def test_a_garbled_chunk_fails_the_query(self, made: Lake) -> None:
