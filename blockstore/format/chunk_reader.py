@@ -16,6 +16,7 @@ import os
 import stat
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import accumulate, groupby
 
 import pyarrow as pa
@@ -25,11 +26,15 @@ from blockstore.bucket.api import ReadBucket
 from blockstore.bucket.reading import RangeFile
 from blockstore.errors import AccessDenied, Corrupt, ObjectMissing
 from blockstore.format.block import ChunkFile
+from blockstore.format.coded import coded_texts, decoded
 from blockstore.format.unreadable import UNREADABLE
 
 __all__ = ["JudgeGroups", "read_batches", "read_chunk", "read_part"]
 
 _WHOLE = 4 * 1024 * 1024
+
+_MANY_ROWS = 20_000
+"""Of fewer, looking at each column's place in the footer costs more than it spares."""
 
 JudgeGroups = Callable[[pq.ParquetFile], Sequence[bool]]
 """Of each row group of a file, whether it may hold rows that are wanted."""
@@ -45,7 +50,8 @@ def read_chunk(
     verify: bool = False,
 ) -> pa.Table:
     """The rows of a chunk; ``columns`` that it does not have are left out. ``verify`` compares its SHA-256 too."""
-    with _opened(bucket, key, file, verify=verify) as (parquet, ranged):
+    with _opened(bucket, key, file, verify=verify) as opened:
+        parquet, ranged = opened.parquet, opened.ranged
         _expect(parquet, ranged, columns, range(parquet.metadata.num_row_groups))
         return parquet.read(columns=_present(parquet, columns), use_threads=threads and ranged is None)
 
@@ -81,7 +87,8 @@ def read_part(
     Every row is in exactly one of the runs; where there are more parts than row groups, some are empty. Rows of groups
     that ``may`` excludes do not come.
     """
-    with _opened(bucket, key, file, verify=verify) as (parquet, ranged):
+    with _opened(bucket, key, file, verify=verify) as opened:
+        parquet, ranged = opened.parquet, opened.ranged
         groups = parquet.metadata.num_row_groups
         mine: Sequence[int] = range(part * groups // parts, (part + 1) * groups // parts)
         # A group that is the whole chunk was judged with it, by its meta.json.
@@ -92,13 +99,17 @@ def read_part(
         names = _present(parquet, columns)
         sizes = (parquet.metadata.row_group(group).num_rows for group in range(groups))
         starts = list(accumulate(sizes, initial=0))
+        coded = coded_texts(parquet, names, mine) if file.rows >= _MANY_ROWS else []
+        if coded:
+            parquet = opened.coding(coded)
         for run in _neighbors(mine):
             position, end = starts[run[0]], starts[run[-1] + 1]
             for batch in parquet.iter_batches(
                 batch_size=batch_rows, row_groups=run, columns=names, use_threads=False
             ):
-                yield position, batch
-                position += batch.num_rows
+                for piece in decoded(batch, coded):
+                    yield position, piece
+                    position += piece.num_rows
             if position != end:
                 raise Corrupt(
                     f"chunk {key} holds its rows up to {position:,} only, expected {end:,} as its footer says: restore it "
@@ -112,24 +123,40 @@ def _neighbors(groups: Sequence[int]) -> Iterator[list[int]]:
         yield [group for _, group in run]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opened:
+    """A chunk whose footer was read."""
+
+    source: pa.NativeFile
+    parquet: pq.ParquetFile
+    ranged: RangeFile | None
+    """What fetches it piece by piece, if anything does: then Arrow may read in no thread of its own."""
+
+    def coding(self, names: Sequence[str]) -> pq.ParquetFile:
+        """The same, these columns read as numbers into dictionaries."""
+        return pq.ParquetFile(
+            self.source,
+            metadata=self.parquet.metadata,
+            read_dictionary=names,
+            pre_buffer=self.ranged is None,
+        )
+
+
 @contextmanager
-def _opened(
-    bucket: ReadBucket, key: str, file: ChunkFile, *, verify: bool
-) -> Iterator[tuple[pq.ParquetFile, RangeFile | None]]:
-    """The chunk, and what fetches it piece by piece, if anything does: then Arrow may read in no thread of its own."""
+def _opened(bucket: ReadBucket, key: str, file: ChunkFile, *, verify: bool) -> Iterator[_Opened]:
     try:
         source = _source(bucket, key, file, verify=verify)
         ranged = source if isinstance(source, RangeFile) else None
         with (
-            source if ranged is None else pa.PythonFile(ranged, mode="r") as opened,
-            pq.ParquetFile(opened, pre_buffer=ranged is None) as parquet,
+            source if ranged is None else pa.PythonFile(ranged, mode="r") as native,
+            pq.ParquetFile(native, pre_buffer=ranged is None) as parquet,
         ):
             if parquet.metadata.num_rows != file.rows:
                 raise Corrupt(
                     f"chunk {key} has {parquet.metadata.num_rows:,} rows, expected {file.rows:,} as its meta.json "
                     "says: restore it from a copy"
                 )
-            yield parquet, ranged
+            yield _Opened(source=native, parquet=parquet, ranged=ranged)
     except UNREADABLE as error:
         raise Corrupt(f"chunk {key} cannot be read as Parquet ({error}): restore it from a copy") from error
 
