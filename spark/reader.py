@@ -22,12 +22,12 @@ from blockstore.predicate.parse import Predicate, parse
 from blockstore.scan.execute import read_part, read_plan
 from blockstore.scan.plan import ScanPlan
 from blockstore.scan.view import TableSnapshot
-from blockstore.world import World
 from spark.batches import conform
 from spark.filters import from_spark
 from spark.options import ReadOptions
 from spark.shares import Share, shares
 from spark.types import batch_schema
+from spark.worker import task_world
 
 __all__ = ["FilteringReader", "SharesPartition", "SnapshotReader"]
 
@@ -65,8 +65,7 @@ class SnapshotReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, SharesPartition)
-        pa.set_cpu_count(1)
-        world = World.real()
+        world = task_world()
         bucket = open_bucket(self._url, world)
         wanted = batch_schema(self._schema)
         mine = replace(self._plan, chunks=tuple(share.chunk for share in partition.run))

@@ -25,6 +25,7 @@ from spark.planning import plan_write
 from spark.reader import FilteringReader, SnapshotReader
 from spark.streaming.options import asks_for_a_stream, sink_options, source_options
 from spark.target import Target, resolved
+from spark.worker import settle
 from spark.writer import TasksWriter
 
 __all__ = ["BlockstoreSource"]
@@ -44,15 +45,18 @@ class BlockstoreSource(DataSource):
             from spark.streaming.source import stream_schema
 
             return stream_schema(source_options(self.options), World.real())
+        settle()
         self._target, _ = resolved(read_options(self.options), World.real())
         return self._target.spark_schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        settle()
         options, world = read_options(self.options), World.real()
         snapshot = resolved(options, world)[1] if self._target is None else self._target.snapshot(world)
         return (FilteringReader if options.filters else SnapshotReader)(snapshot, options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        settle()
         options = write_options(self.options, overwrite=overwrite)
         return TasksWriter(plan_write(schema, options, World.real()))
 

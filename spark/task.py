@@ -22,6 +22,7 @@ from blockstore.format import BlockWriter, WrittenChunks
 from blockstore.world import World
 from spark.plan import PRODUCER, WritePlan
 from spark.uploads import UploadsBeside
+from spark.worker import task_world
 
 __all__ = ["ANSWER", "answering_task", "write_task"]
 
@@ -33,8 +34,7 @@ def write_task(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> WrittenChu
     """Write the rows of one task as chunks; None where there are none, or there is nothing to write."""
     if plan.done is not None:
         return None
-    pa.set_cpu_count(1)
-    world = World.real()
+    world = task_world()
     uploads = UploadsBeside(open_bucket(plan.url, world))
     writer: BlockWriter | None = None
     try:

@@ -42,6 +42,7 @@ from spark.streaming.following import NO_LIMIT, Follower, Limit, Window
 from spark.streaming.options import StreamReadOptions
 from spark.streaming.position import Position
 from spark.types import batch_schema, spark_schema
+from spark.worker import task_world
 
 __all__ = ["PlanPartition", "TableStreamReader", "stream_schema"]
 
@@ -150,8 +151,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, PlanPartition)
-        pa.set_cpu_count(1)
-        world = World.real()
+        world = task_world()
         bucket = open_bucket(self._options.url, world)
         wanted = batch_schema(self._schema)
         if partition.parts > 1:
