@@ -50,11 +50,8 @@ class Beside:
                     return future.result(_HEARD_S)
             return future.result()
         except KeyboardInterrupt:
-            # Asked again and again: what is asked before the query has begun is forgotten.
-            for _ in range(round(_TO_STOP_S / 0.05)):
-                self._interrupt()
-                if wait([future], timeout=0.05).done:
-                    break
+            self._interrupt()
+            wait([future], timeout=_TO_STOP_S)
             raise
 
     def end(self, call: Callable[[], None]) -> None:

@@ -8,19 +8,25 @@ Ctrl-C stops a query: where the main thread asks, another carries it out (``besi
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from weakref import WeakSet
 
 import duckdb
 import pyarrow as pa
 
 from reader.query.beside import Beside, Carriers
 from reader.query.instance import Instance
+from reader.query.interruptible import Interruptible
 from reader.query.task import Running, Task
 
 __all__ = ["InProcess", "relation"]
 
 _BATCH_ROWS = 65_536
+
+_TO_END_S = 2.0
+"""How long all queries have to end when their engine is closed."""
 
 
 class InProcess:
@@ -29,26 +35,38 @@ class InProcess:
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
         self._carriers = Carriers()
+        self._lock = threading.Lock()
+        self._queries: WeakSet[Interruptible] = WeakSet()
         self.ready = True
 
     def start(self, task: Task, began: Callable[[Callable[[], None]], None]) -> Running:
         cursor = self._instance.cursor()
-        began(cursor.interrupt)
-        beside = Beside(self._carriers, cursor.interrupt)
+        query = Interruptible(cursor.interrupt)
+        with self._lock:
+            self._queries.add(query)
+        began(query.stop)
+        beside = Beside(self._carriers, query.stop)
 
         def begin() -> tuple[pa.RecordBatchReader, _Some]:
-            for statement, values in task.views:
-                cursor.execute(statement, values)
-            stream = relation(cursor, task).to_arrow_reader(_BATCH_ROWS)
-            return stream, _some(stream)
+            with query.calling():
+                for statement, values in task.views:
+                    cursor.execute(statement, values)
+                stream = relation(cursor, task).to_arrow_reader(_BATCH_ROWS)
+                return stream, _some(stream)
 
         try:
-            return _Local(cursor, beside, *beside.run(begin))
+            return _Local(cursor, query, beside, *beside.run(begin))
         except BaseException:
             beside.end(cursor.close)
             raise
 
     def close(self) -> None:
+        with self._lock:
+            queries = list(self._queries)
+        for query in queries:
+            query.stop()
+        for query in queries:
+            query.idle(within_s=_TO_END_S / len(queries))
         self._instance.close()
         self._carriers.close()
 
@@ -90,9 +108,15 @@ def _some(stream: pa.RecordBatchReader) -> _Some:
 
 class _Local:
     def __init__(
-        self, cursor: duckdb.DuckDBPyConnection, beside: Beside, stream: pa.RecordBatchReader, first: _Some
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        query: Interruptible,
+        beside: Beside,
+        stream: pa.RecordBatchReader,
+        first: _Some,
     ) -> None:
         self._cursor = cursor
+        self._query = query
         self._beside = beside
         self._stream = stream
         self._first: _Some | None = first
@@ -102,14 +126,18 @@ class _Local:
         some, self._first = self._first, None
         while some is not None:
             yield from some.batches
-            some = None if some.over else self._beside.run(lambda: _some(self._stream))
+            some = None if some.over else self._beside.run(self._next)
 
     def cancel(self) -> None:
-        self._cursor.interrupt()
+        self._query.stop()
 
     def close(self) -> None:
         self._first = None
         self._beside.end(self._let_go)
+
+    def _next(self) -> _Some:
+        with self._query.calling():
+            return _some(self._stream)
 
     def _let_go(self) -> None:
         self._stream.close()

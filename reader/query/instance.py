@@ -15,6 +15,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import duckdb
@@ -34,7 +35,7 @@ class Limits:
 
 
 class Instance:
-    """One locked instance; ``cursor`` gives a connection for a query. Closing it ends running queries."""
+    """One locked instance; ``cursor`` gives a connection for a query."""
 
     def __init__(self, folders: Iterable[str], limits: Limits) -> None:
         spill = tempfile.mkdtemp(prefix="blockstore-spill-")
@@ -56,9 +57,10 @@ class Instance:
         return self._connection.cursor()
 
     def close(self) -> None:
-        """End the instance and remove what it spilled."""
-        self._connection.close()
-        self._remove_spill()
+        """End the instance and remove what it spilled; one with a query that cannot be ended is left to the end of the process."""
+        with suppress(duckdb.ResourceInUseException):
+            self._connection.close()
+            self._remove_spill()
 
 
 def _settings(folders: Iterable[str], limits: Limits, spill: str) -> list[str]:

@@ -19,6 +19,7 @@ import resource
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -29,6 +30,7 @@ import pyarrow as pa
 from reader.query.frames import Down, Up, read_frame, write_frame
 from reader.query.inprocess import relation
 from reader.query.instance import Instance, Limits
+from reader.query.interruptible import Interruptible
 from reader.query.task import Task
 
 __all__ = ["Start", "main"]
@@ -47,14 +49,18 @@ class Start:
     """The operating system's limit for everything that the process may write to in memory."""
 
 
+class _Query:
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, task: Task) -> None:
+        self.cursor = cursor
+        self.task = task
+        self.stopping = Interruptible(cursor.interrupt)
+
+
 class _Server:
     def __init__(self, source: BinaryIO, out: BinaryIO) -> None:
         self._source = source
         self._out = out
-        self._tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._cursor: duckdb.DuckDBPyConnection | None = None
-        self._canceled = False
+        self._queries: queue.SimpleQueue[_Query] = queue.SimpleQueue()
 
     def serve(self, start: Start) -> None:
         """Run what comes down the pipe until it closes."""
@@ -62,59 +68,52 @@ class _Server:
             resource.setrlimit(resource.RLIMIT_DATA, (start.most_data_bytes, start.most_data_bytes))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         instance = Instance(start.folders, start.limits)
-        threading.Thread(target=self._listen, daemon=True).start()
+        threading.Thread(target=self._listen, args=(instance,), daemon=True).start()
         write_frame(self._out, Up.READY)
         while True:
-            self._run(instance, self._tasks.get())
+            self.run(self._queries.get())
 
-    def _listen(self) -> None:
-        while (frame := read_frame(self._source)) is not None:
-            kind, payload = frame
-            if kind == Down.RUN:
-                with self._lock:
-                    self._canceled = False
-                self._tasks.put(pickle.loads(payload))
-            elif kind == Down.CANCEL:
-                with self._lock:
-                    self._canceled = True
-                    if self._cursor is not None:
-                        self._cursor.interrupt()
-        # The gateway is gone, and so is whoever would read an answer.
+    def _listen(self, instance: Instance) -> None:
+        try:
+            query: _Query | None = None
+            while (frame := read_frame(self._source)) is not None:
+                kind, payload = frame
+                if kind == Down.RUN:
+                    query = _Query(instance.cursor(), pickle.loads(payload))
+                    self._queries.put(query)
+                elif kind == Down.CANCEL and query is not None:
+                    query.stopping.stop()
+        except Exception:  # noqa: BLE001 - whatever it is, nobody listens any more
+            traceback.print_exc()
+        # The gateway is gone, and so is whoever would read an answer; or it must learn that this process is.
         os._exit(0)
 
-    def _run(self, instance: Instance, task: Task) -> None:
+    def run(self, query: _Query) -> None:
+        """Answer one query upwards, or say why not."""
         # The kernel's alarm needs no interpreter lock: it also ends what no interrupt reaches, once the gateway is gone.
-        signal.setitimer(signal.ITIMER_REAL, 0 if task.seconds is None else task.seconds + _OVERTIME_S)
-        cursor = instance.cursor()
-        with self._lock:
-            self._cursor = cursor
+        seconds = query.task.seconds
+        signal.setitimer(signal.ITIMER_REAL, 0 if seconds is None else seconds + _OVERTIME_S)
         try:
-            self._check()
-            for statement, values in task.views:
-                cursor.execute(statement, values)
-            self._send(relation(cursor, task).to_arrow_reader(_BATCH_ROWS))
+            with query.stopping.calling():
+                for statement, values in query.task.views:
+                    query.cursor.execute(statement, values)
+                self._send(relation(query.cursor, query.task).to_arrow_reader(_BATCH_ROWS), query.stopping)
             write_frame(self._out, Up.END)
         except (duckdb.Error, pa.ArrowException, OSError, MemoryError, ValueError, RuntimeError) as error:
             prefix = "Out of Memory Error: " if isinstance(error, (MemoryError, pa.ArrowMemoryError)) else ""
             write_frame(self._out, Up.ERROR, json.dumps({"message": prefix + str(error)}).encode())
         finally:
-            with self._lock:
-                self._cursor = None
-            cursor.close()
+            query.cursor.close()
             signal.setitimer(signal.ITIMER_REAL, 0)
 
-    def _send(self, stream: pa.RecordBatchReader) -> None:
+    def _send(self, stream: pa.RecordBatchReader, stopping: Interruptible) -> None:
         schema = pa.schema([_plain(field) for field in stream.schema])
         write_frame(self._out, Up.SCHEMA, memoryview(schema.serialize()))
         with stream:
             for batch in stream:
-                self._check()
+                stopping.check()
                 plain = batch if schema == batch.schema else batch.cast(schema)
                 write_frame(self._out, Up.BATCH, memoryview(plain.serialize()))
-
-    def _check(self) -> None:
-        if self._canceled:
-            raise duckdb.InterruptException("INTERRUPT Error: Interrupted!")
 
 
 def _plain(field: pa.Field) -> pa.Field:

@@ -210,8 +210,8 @@ def test_a_query_that_no_gateway_can_stop_any_more_is_ended_by_an_alarm(
     monkeypatch.setattr(other_side.signal, "setitimer", lambda kind, seconds: alarms.append(seconds))
     server = other_side._Server(BytesIO(), BytesIO())
     instance = Instance([], Limits(threads=1))
-    server._run(instance, Task(views=(), sql="SELECT 1", seconds=3.0))
-    server._run(instance, Task(views=(), sql="SELECT 1"))
+    server.run(other_side._Query(instance.cursor(), Task(views=(), sql="SELECT 1", seconds=3.0)))
+    server.run(other_side._Query(instance.cursor(), Task(views=(), sql="SELECT 1")))
     instance.close()
     assert alarms == [13.0, 0, 0, 0]
 
