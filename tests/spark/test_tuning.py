@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
-from spark.tuning import BATCH_BYTES, BATCH_ROWS, JVM_OPTIONS, batch_settings, rows_per_batch
+from spark.tuning import BATCH_BYTES, BATCH_ROWS, JVM_OPTIONS, UNIX_SOCKETS, batch_settings, rows_per_batch
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "spark.md"
 
@@ -40,3 +42,26 @@ def test_the_switches_of_the_guide_are_those_that_arrow_knows(spark_session: Spa
     assert jvm is not None
     assert not jvm.org.apache.arrow.memory.BoundsChecking.BOUNDS_CHECKING_ENABLED
     assert not jvm.org.apache.arrow.vector.NullCheckingForGet.NULL_CHECKING_ENABLED
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_the_setting_of_the_guide_is_the_one_that_makes_unix_sockets(spark_session: SparkSession) -> None:
+    def families(_: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import os
+        import socket
+        import stat
+
+        files = [int(name) for name in os.listdir("/proc/self/fd")]
+        open_sockets = []
+        for number in files:
+            try:
+                if stat.S_ISSOCK(os.fstat(number).st_mode):
+                    open_sockets.append(socket.socket(fileno=os.dup(number)).family.name)
+            except OSError:
+                continue  # the listing's own
+        yield pa.record_batch({"family": pa.array(open_sockets, pa.string())})
+
+    assert f"{UNIX_SOCKETS}=true" in GUIDE.read_text()
+    found = {row.family for row in spark_session.range(1).mapInArrow(families, "family string").collect()}
+    assert found == {"AF_UNIX"}

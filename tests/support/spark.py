@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from spark.tuning import JVM_OPTIONS
+from spark.tuning import JVM_OPTIONS, UNIX_SOCKETS
 
 __all__ = ["CONFS", "spark_session", "start_session"]
 
@@ -27,8 +27,9 @@ CONFS = {
     "spark.sql.ansi.enabled": "true",
     "spark.log.level": "OFF",
     "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {JVM_OPTIONS}",
+    UNIX_SOCKETS: "true",
 }
-"""A session time zone with daylight saving, so that a test that forgets about zones fails; the JVM as the guide tunes it, while
+"""A session time zone with daylight saving, so that a test that forgets about zones fails; JVM and sockets as the guide tunes them, while
 the sessions of clusters (``tests/end_to_end``) and of Connect stand as Spark makes them."""
 
 
