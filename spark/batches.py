@@ -11,12 +11,18 @@ __all__ = ["conform"]
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The columns of ``schema`` out of ``batch``, by name and cast without loss; raises Invalid naming the column."""
+    """The columns of ``schema`` out of ``batch``, by name and cast without loss; raises Invalid naming the column, also where one
+    that is declared ``not null`` holds a null: Spark would read another value there, and say nothing."""
     columns = [_cast(batch.column(field.name), field) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
+    if not field.nullable and column.null_count:
+        raise Invalid(
+            f"column {field.name!r} is declared not null and holds {column.null_count:,} nulls: read it without a schema that says so; "
+            "if option('not_null', 'true') did, the statistics of a block are wrong, and blockstore verify names it."
+        )
     if column.type.equals(field.type, check_metadata=True):
         return column
     try:

@@ -33,7 +33,18 @@ _WRITE = (
     "path", "app", "batch", "any_order", "time_column", "sort_by", "labels", "buffer_size", "chunk_size",
     "if_exists", "where", "isolation", "cluster",
 )  # fmt: skip
-_READ = ("path", "version", "as_of", "tag", "discovery", "columns", "where", "filters", "partition_size")
+_READ = (
+    "path",
+    "version",
+    "as_of",
+    "tag",
+    "discovery",
+    "columns",
+    "where",
+    "filters",
+    "not_null",
+    "partition_size",
+)
 
 DEFAULT_BUFFER_BYTES = 256 * 2**20
 DEFAULT_CHUNK_BYTES = 256 * 2**20
@@ -96,6 +107,8 @@ class ReadOptions:
     where: str | None = None
     filters: bool = False
     """Whether Spark's own filters prune chunks (needs spark.sql.python.filterPushdown.enabled)."""
+    not_null: bool = False
+    """Whether columns of which no row of the snapshot is null are declared so."""
     partition_bytes: int | None = None
     """Chunks are gathered, and large ones are cut, into Spark partitions of about this size; None: by ``shares.share_bytes``."""
 
@@ -145,6 +158,7 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         columns=None if columns is None else names(columns, "columns"),
         where=given.get("where"),
         filters=flag(given, "filters"),
+        not_null=flag(given, "not_null"),
         partition_bytes=size_if_given(given, "partition_size"),
     )
 

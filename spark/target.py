@@ -21,6 +21,7 @@ from blockstore.scan.snapshot import Snapshot
 from blockstore.scan.view import TableSnapshot
 from blockstore.table import open_any
 from blockstore.world import World
+from spark.nulls import without_nulls
 from spark.options import ReadOptions
 from spark.types import spark_schema
 
@@ -34,6 +35,8 @@ class Target:
     url: str
     version: int | None
     schema: pa.Schema
+    not_null: frozenset[str] = frozenset()
+    """Columns of the schema that are declared so."""
     kept: Snapshot | None = None
     """The snapshot itself where no version names all of it: of a table without an index, or by a listing. The blocks
     that the index names are left out of it where there is a version; they are read again."""
@@ -41,7 +44,7 @@ class Target:
     @property
     def spark_schema(self) -> st.StructType:
         """The schema of the DataFrame; raises Invalid for a column that Spark has no type for."""
-        return spark_schema(self.schema)
+        return spark_schema(self.schema, self.not_null)
 
     def snapshot(self, world: World) -> TableSnapshot:
         """The snapshot itself; raises VersionExpired once the version was collected."""
@@ -66,5 +69,13 @@ def resolved(options: ReadOptions, world: World) -> tuple[Target, TableSnapshot]
     kept = None
     if not table.indexed or snapshot.snapshot.listed:
         kept = replace(snapshot.snapshot, blocks=Blocks.of())
-    target = Target(url=table.url, version=snapshot.version, schema=nothing.output_schema, kept=kept)
+    target = Target(
+        url=table.url,
+        version=snapshot.version,
+        schema=nothing.output_schema,
+        not_null=without_nulls(snapshot.scan(columns=options.columns).plan)
+        if options.not_null
+        else frozenset(),
+        kept=kept,
+    )
     return target, snapshot

@@ -2,13 +2,15 @@
 
 - Everything that a table can hold and Spark can name maps both ways by value; what cannot is refused with the
   column's name, before a byte is read or written.
-- Columns are nullable on both sides: a table promises no more, and Spark's ``not null`` is a hint of one query.
+- Columns are nullable on both sides: a table promises no more, and Spark's ``not null`` is a hint of one query. A reader may ask
+  for that hint (``nulls.py``).
 - Field metadata ``blockstore.*`` goes with the column in both directions; other metadata stays where it is.
 - Timestamps with a zone are instants and reach Spark in UTC; those without one are ``timestamp_ntz``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pyarrow as pa
@@ -77,11 +79,17 @@ def arrow_schema(schema: st.StructType) -> pa.Schema:
     )
 
 
-def spark_schema(schema: pa.Schema) -> st.StructType:
-    """The Spark schema under which rows of ``schema`` reach a DataFrame; raises Invalid for a type Spark lacks."""
+def spark_schema(schema: pa.Schema, not_null: Collection[str] = ()) -> st.StructType:
+    """The Spark schema under which rows of ``schema`` reach a DataFrame, these columns declared ``not null``; raises Invalid for a type
+    Spark lacks."""
     return st.StructType(
         [
-            st.StructField(field.name, _spark_type(field.type, field.name), True, _shown(field.metadata))
+            st.StructField(
+                field.name,
+                _spark_type(field.type, field.name),
+                field.name not in not_null,
+                _shown(field.metadata),
+            )
             for field in schema
         ]
     )

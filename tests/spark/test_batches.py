@@ -53,3 +53,11 @@ def test_a_double_that_no_float_holds_is_refused() -> None:
     for value in (0.1, 1e300):
         with pytest.raises(Invalid, match="column 'a' of type double holds values"):
             conform(pa.record_batch({"a": pa.array([value])}), narrow)
+
+
+def test_a_null_where_none_may_be_is_an_error_and_no_other_value() -> None:
+    schema = pa.schema([pa.field("a", pa.int64(), nullable=False), pa.field("b", pa.int64())])
+    whole = pa.record_batch({"a": pa.array([1, 2]), "b": pa.array([None, 2])})
+    assert conform(whole, schema).to_pydict() == {"a": [1, 2], "b": [None, 2]}
+    with pytest.raises(Invalid, match=r"column 'a' is declared not null and holds 1 nulls"):
+        conform(pa.record_batch({"a": pa.array([1, None]), "b": pa.array([1, 2])}), schema)
