@@ -180,6 +180,7 @@ TARGETS = (
         "spark_read", "… prunable filter by Python in Spark's tasks", "prunable_python_ratio", 0.67
     ),
     _times_native("spark_read", "… full scan by the data source", "scan_source_ratio", 0.67),
+    _times_native("spark_read", "… full scan by the data source, not_null", "scan_declared_ratio", 0.67),
     _times_native("spark_read", "… prunable filter by the data source", "prunable_source_ratio", 0.67),
 )
 
