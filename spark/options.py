@@ -34,17 +34,8 @@ _WRITE = (
     "if_exists", "where", "isolation", "cluster",
 )  # fmt: skip
 _READ = (
-    "path",
-    "version",
-    "as_of",
-    "tag",
-    "discovery",
-    "columns",
-    "where",
-    "filters",
-    "not_null",
-    "partition_size",
-)
+    "path", "version", "as_of", "tag", "discovery", "columns", "where", "filters", "not_null", "partition_size",
+)  # fmt: skip
 
 DEFAULT_BUFFER_BYTES = 256 * 2**20
 DEFAULT_CHUNK_BYTES = 256 * 2**20

@@ -1,5 +1,5 @@
-"""Spark reads a table: ours by ``spark.read``, by Python in its tasks and by the data source (as it is, and with ``not_null``), against Spark's own reader of its
-own files.
+"""Spark reads a table: ours by ``spark.read``, by Python in its tasks and by the data source (as it is, and with ``not_null``),
+against Spark's own reader of its own files.
 
 The same rows in the same order lie in both; filters have other literals in every turn.
 """
@@ -20,6 +20,14 @@ __all__ = ["SPARK_READ"]
 TIMES = 5
 RANGE_ROWS = 50_000
 WORK = ("scan", "prunable", "filter", "count")
+
+WAYS = {
+    "read": ("_ratio", ""),
+    "python": ("_python_ratio", " by Python"),
+    "source": ("_source_ratio", " by the data source"),
+    "declared": ("_declared_ratio", " by the data source, not_null,"),
+}
+"""Our ways to read: how the name of each one's figure ends, and its title."""
 
 
 def measure(task: Task) -> Figures:
@@ -44,10 +52,8 @@ def measure(task: Task) -> Figures:
         drawn = random.Random(draw.random())
         ways = {name: _way(work, opener, count, drawn) for name, opener in openers.items()}
         spent = medians(ways, task.directory, TIMES)
-        figures[f"{work}_ratio"] = spent["native"] / spent["read"]
-        figures[f"{work}_python_ratio"] = spent["native"] / spent["python"]
-        figures[f"{work}_source_ratio"] = spent["native"] / spent["source"]
-        figures[f"{work}_declared_ratio"] = spent["native"] / spent["declared"]
+        for way, (ratio, _) in WAYS.items():
+            figures[f"{work}{ratio}"] = spent["native"] / spent[way]
         figures[f"{work}_s"] = spent["read"]
     found = bs.open(url).snapshot().count()
     if found != count:
@@ -99,33 +105,15 @@ SPARK_READ = Case(
         metric
         for work, title in zip(WORK, ("full scan", "prunable filter", "other filter", "count"), strict=True)
         for metric in (
-            Metric(
-                name=f"{work}_ratio",
-                unit="x",
-                title=f"{title} against native",
-                higher_is_better=True,
-                digits=2,
-            ),
-            Metric(
-                name=f"{work}_python_ratio",
-                unit="x",
-                title=f"{title} by Python against native",
-                higher_is_better=True,
-                digits=2,
-            ),
-            Metric(
-                name=f"{work}_source_ratio",
-                unit="x",
-                title=f"{title} by the data source against native",
-                higher_is_better=True,
-                digits=2,
-            ),
-            Metric(
-                name=f"{work}_declared_ratio",
-                unit="x",
-                title=f"{title} by the data source, not_null, against native",
-                higher_is_better=True,
-                digits=2,
+            *(
+                Metric(
+                    name=f"{work}{ratio}",
+                    unit="x",
+                    title=f"{title}{by} against native",
+                    higher_is_better=True,
+                    digits=2,
+                )
+                for ratio, by in WAYS.values()
             ),
             Metric(name=f"{work}_s", unit="s", title=title, higher_is_better=False, digits=2),
         )
