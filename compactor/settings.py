@@ -103,7 +103,7 @@ COMPACTION = Section(
             name="concurrency",
             default="cores",
             read=kinds.cores,
-            sentence="How many threads read and decode inputs, next to one that sorts and one that encodes: a number, "
+            sentence="How many threads a merge reads, sorts and encodes with, one of them at a time encoding: a number, "
             'or "cores".',
         ),
         Key(

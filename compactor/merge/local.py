@@ -128,7 +128,8 @@ class _Attempt:
         self._stage = Stage(bucket, merge_folder(options.work_dir, task.ulid), whole_bytes=self._held_bytes)
         self._shared = Shared(task.definition.schema, options.memory_bytes // _READERS)
         self._chunks = [ChunkRun(spec, sources, self._stage, self._shared) for spec in specs]
-        self._lanes = _lanes(bucket, options.lanes, specs)
+        # Where reading is mostly waiting, many chunks are read side by side.
+        self._lanes = options.lanes if bucket.path_of(META) is not None else max(options.lanes, _REMOTE_LANES)
         self._spills = 0
 
     def run(self) -> Merged:
@@ -294,15 +295,6 @@ class _Attempt:
 def _open(chunks: Iterable[ChunkRun]) -> None:
     for chunk in chunks:
         chunk.open()
-
-
-def _lanes(bucket: Bucket, lanes: int, specs: Sequence[ChunkSpec]) -> int:
-    """How many chunks to read side by side: many where reading is mostly waiting, one after the other where chunks are
-    local and so small that threads would only wait for one another."""
-    if bucket.path_of(META) is None:
-        return max(lanes, _REMOTE_LANES)
-    bytes_read = sum(spec.file.bytes for spec in specs)
-    return 1 if bytes_read <= len(specs) * _HELD_BYTES else lanes
 
 
 def _cheapest(sizes: Sequence[int], count: int) -> tuple[int, int]:

@@ -3,10 +3,14 @@
 One step runs, through the pool, the sink's write of the window before last, the sort of the last window and
 the reads that the next cut needs; between steps the buffers are cut. At most three windows are in memory, and
 an error in any part ends the merge with it.
+
+The tasks of a step are taken in turn by as many workers as there are lanes, the write first: it is the longest and cannot
+be divided, so with more at once than there are cores it would have a part of one, and end last and alone.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +26,7 @@ from compactor.merge.window import Sorter
 __all__ = ["Sink", "pump"]
 
 Sink = Callable[[pa.Table], None]
+_Step = Callable[[], None]
 
 
 def pump(
@@ -29,8 +34,8 @@ def pump(
 ) -> None:
     """Hand every row of ``runs`` to ``sink`` in order, a window at a time; closes the runs.
 
-    ``run_bytes`` is what each open run may buffer. Without a sort key the runs are handed on one after the
-    other. Raises Unsorted.
+    ``run_bytes`` is what each open run may buffer, ``lanes`` how many threads of the pool are busy at most. Without a sort
+    key the runs are handed on one after the other. Raises Unsorted.
     """
     merge = KWay(runs, order, run_bytes) if order.sort_by else Chain(runs, run_bytes)
     stages = _Stages(sorter=Sorter(order), sink=sink)
@@ -38,7 +43,8 @@ def pump(
         ended = False
         while not ended or stages.busy:
             reads = [] if ended else merge.fills()
-            pool.map(_run, [*stages.tasks(), *(_in_turn(reads[lane::lanes]) for lane in range(lanes))])
+            tasks = deque([*stages.tasks(), *reads])
+            pool.map(_work, [tasks] * min(lanes, len(tasks)))
             if not ended:
                 stages.pieces = merge.cut()
                 ended = stages.pieces is None
@@ -59,9 +65,9 @@ class _Stages:
     def busy(self) -> bool:
         return bool(self.pieces) or self.table is not None
 
-    def tasks(self) -> list[Callable[[], None]]:
+    def tasks(self) -> list[_Step]:
         """The work of one step; each task takes its window with it, so that memory is freed as it goes."""
-        tasks: list[Callable[[], None]] = []
+        tasks: list[_Step] = []
         if self.table is not None:
             tasks.append(self._write(self.table))
         self.table = None
@@ -70,23 +76,25 @@ class _Stages:
         self.pieces = None
         return tasks
 
-    def _write(self, table: pa.Table) -> Callable[[], None]:
+    def _write(self, table: pa.Table) -> _Step:
         return lambda: self.sink(table)
 
-    def _sort(self, pieces: list[Piece]) -> Callable[[], None]:
+    def _sort(self, pieces: list[Piece]) -> _Step:
         def task() -> None:
             self.table = self.sorter.sort(pieces)
 
         return task
 
 
-def _in_turn(tasks: Sequence[Callable[[], None]]) -> Callable[[], None]:
-    def run() -> None:
-        for task in tasks:
+def _work(tasks: deque[_Step]) -> None:
+    """Do what nobody has begun; after an error, nothing more."""
+    try:
+        while True:
+            try:
+                task = tasks.popleft()
+            except IndexError:
+                return
             task()
-
-    return run
-
-
-def _run(task: Callable[[], None]) -> None:
-    task()
+    except BaseException:
+        tasks.clear()
+        raise

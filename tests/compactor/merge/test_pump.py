@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import Any
 
 import pyarrow as pa
@@ -194,6 +196,61 @@ def test_an_error_while_writing_ends_the_merge() -> None:
     run = TableRun(pa.table({"k": [1, 2], "row": [1, 2]}))
     with pytest.raises(OSError, match="full"):
         pump([run], RowOrder(["k"]), full, run_bytes=1, pool=Threads(2))
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_no_more_runs_are_read_at_once_than_there_are_lanes(lanes: int) -> None:
+    reading = Together()
+    runs = [Read(reading, n) for n in range(12)]
+    windows: list[pa.Table] = []
+    pump(runs, RowOrder(["k"]), windows.append, run_bytes=1, pool=Threads(8), lanes=lanes)
+    assert [row for window in windows for row in window["k"].to_pylist()] == list(range(12))
+    assert reading.most == lanes
+
+
+def test_after_an_error_no_further_run_is_read() -> None:
+    reading = Together()
+    runs = [Read(reading, 0), Failing(reading, 1), *(Read(reading, n) for n in range(2, 12))]
+    with pytest.raises(OSError, match="broken"):
+        pump(runs, RowOrder(["k"]), lambda _: None, run_bytes=1, pool=Threads(8), lanes=1)
+    assert reading.done == 2
+
+
+class Together:
+    """How many read at once."""
+
+    def __init__(self) -> None:
+        self.most = self.done = self._now = 0
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._now += 1
+            self.done += 1
+            self.most = max(self.most, self._now)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._now -= 1
+
+
+class Read(TableRun):
+    """One row, read slowly enough for others to read beside it; it may overlap all others."""
+
+    def __init__(self, together: Together, key: int) -> None:
+        super().__init__(pa.table({"k": [key], "row": [key]}))
+        self._together = together
+
+    def read(self, goal_bytes: int) -> pa.Table | None:
+        with self._together:
+            time.sleep(0.02)
+            return super().read(goal_bytes)
+
+
+class Failing(Read):
+    def read(self, goal_bytes: int) -> pa.Table | None:
+        with self._together:
+            raise OSError("broken")
 
 
 PART = st.one_of(st.none(), st.tuples(st.just(0), st.integers(0, 9)))
