@@ -7,7 +7,8 @@ Invariants:
   file first or finds it written to since. A file that fails is dropped and downloaded again, so damage here heals, and
   is never taken for damage of the bucket.
 - A query reads hard links of its own (``Hold``), so eviction, by this process or another, never takes a file from
-  under it; what the links keep alive is freed with the last of them.
+  under it; what the links keep alive is freed with the last of them. Queries that follow one another get the same
+  names for the same chunks, so that an engine that remembers footers by path can.
 - The files together stay within ``limit_bytes``, the least recently used going first (by the time of access, which
   each use sets; the time of change stays that of the download); what one query needs at once is kept until it ends even
   if it is more.
@@ -20,7 +21,8 @@ import hashlib
 import os
 import shutil
 import threading
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +30,7 @@ from pathlib import Path
 from blockstore.bucket import ReadBucket
 from blockstore.errors import BlockstoreError, Corrupt, NoSpace
 from blockstore.world import World
+from reader.free_numbers import FreeNumbers
 
 __all__ = ["ChunkCache", "Counts", "Hold", "Wanted", "default_folder"]
 
@@ -45,15 +48,16 @@ class Wanted:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Hold:
     """The files of one query, under names of its own until it is released."""
 
-    folder: Path
-    paths: tuple[str, ...]
-    """In the order in which they were asked for."""
     cache: ChunkCache
     """Where they are kept."""
+    number: int
+    """No other query of this process has it meanwhile, so that names with it are its own."""
+    paths: tuple[str, ...]
+    """In the order in which they were asked for."""
 
     def forget(self, path: str, sha256: str) -> None:
         """One of the paths was found to be damaged: nobody is to get that file again."""
@@ -61,7 +65,7 @@ class Hold:
 
     def release(self) -> None:
         """Let the files go; allowed twice."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.cache.release(self)
 
 
 @dataclass(slots=True)
@@ -85,6 +89,9 @@ class ChunkCache:
         self._parts = folder / "parts"
         self.held = folder / "held"
         """The folder under which every Hold lies: what a query engine must be allowed to read."""
+        self._own = self.held / world.ids.token()
+        self._numbers = FreeNumbers()
+        self._holds: set[Hold] = set()
         self._world = world
         self._limit_bytes = limit_bytes
         self._lock = threading.Lock()
@@ -94,27 +101,42 @@ class ChunkCache:
         for each in (self._files, self._parts, self.held):
             each.mkdir(parents=True, exist_ok=True)
         self._sweep()
+        self._evict()
 
     def hold(self, wanted: Iterable[Wanted]) -> Hold:
         """Have all of them on disk, downloading what is missing, side by side. Raises Corrupt for a chunk that is
         not what its block says, NoSpace if the disk is full, and what the bucket raises."""
         chunks = list(wanted)
-        folder = self.held / self._world.ids.token()
-        folder.mkdir()
+        hold = self._named(chunks)
         try:
-            jobs = [(place, chunk, folder) for place, chunk in enumerate(chunks)]
-            paths = tuple(self._world.pool.map(self._held, jobs))
+            self._own_folder()
+            fetched = self._world.pool.map(self._held, zip(chunks, hold.paths, strict=True))
         except OSError as error:
-            shutil.rmtree(folder, ignore_errors=True)
+            hold.release()
             raise NoSpace(
-                f"the chunk cache {folder.parent.parent} cannot be written ({error.strerror}): free space, or set "
+                f"the chunk cache {self.held.parent} cannot be written ({error.strerror}): free space, or set "
                 "another folder"
             ) from error
         except BlockstoreError:
-            shutil.rmtree(folder, ignore_errors=True)
+            hold.release()
             raise
-        self._evict()
-        return Hold(folder=folder, paths=paths, cache=self)
+        if any(fetched):
+            self._evict()
+        return hold
+
+    def release(self, hold: Hold) -> None:
+        """See ``Hold.release``."""
+        with self._lock:
+            if hold not in self._holds:
+                return
+            self._holds.discard(hold)
+        try:
+            for path in hold.paths:
+                Path(path).unlink(missing_ok=True)
+        except OSError:
+            # What cannot be removed stays until it is swept, and its name is not used again.
+            return
+        self._numbers.give_back(hold.number)
 
     def forget(self, held: Path, sha256: str) -> None:
         """Drop the cached file that is held under this name; one that has come in its place since stays."""
@@ -132,10 +154,30 @@ class ChunkCache:
         """What the cached files take; files that only a query still holds not counted."""
         return sum(entry.stat().st_size for entry in os.scandir(self._files))
 
-    def _held(self, job: tuple[int, Wanted, Path]) -> str:
-        place, chunk, folder = job
+    def _named(self, chunks: Sequence[Wanted]) -> Hold:
+        """The names of a query's files: by their hash, and where one is asked for twice by which of them it is."""
+        number = self._numbers.take()
+        seen: Counter[str] = Counter()
+        paths = []
+        for chunk in chunks:
+            seen[chunk.sha256] += 1
+            paths.append(f"{self._own}/{number}-{chunk.sha256}-{seen[chunk.sha256]}.parquet")
+        hold = Hold(cache=self, number=number, paths=tuple(paths))
+        with self._lock:
+            self._holds.add(hold)
+        return hold
+
+    def _own_folder(self) -> None:
+        """Have the folder for this process's links, as one that is in use: those of a day ago are swept by others."""
+        try:
+            os.utime(self._own)
+        except FileNotFoundError:
+            self._own.mkdir()
+
+    def _held(self, job: tuple[Wanted, str]) -> bool:
+        """Have a chunk under its name; whether it had to be fetched."""
+        chunk, link = job[0], Path(job[1])
         cached = self._files / chunk.sha256
-        link = folder / f"{place:06d}.parquet"
         fetched = not self._linked(chunk, cached, link)
         if fetched:
             self._download(chunk, cached, link)
@@ -144,7 +186,7 @@ class ChunkCache:
             self.counts.misses += fetched
             self.counts.bytes_served += chunk.bytes
             self.counts.bytes_fetched += chunk.bytes * fetched
-        return str(link)
+        return fetched
 
     def _linked(self, chunk: Wanted, cached: Path, link: Path) -> bool:
         """Link a cached file and note its use; False if it is not cached, or no longer, or was damaged and is dropped."""

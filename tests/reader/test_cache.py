@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,9 @@ class Store:
     def files(self) -> list[str]:
         return sorted(os.listdir(self.folder / "files"))
 
+    def held(self) -> list[Path]:
+        return [path for path in self.cache.held.rglob("*") if path.is_file()]
+
     def parts(self) -> list[str]:
         return os.listdir(self.folder / "parts")
 
@@ -54,7 +58,7 @@ def test_a_chunk_is_fetched_once_and_its_bytes_are_right(store: Store) -> None:
     for hold in (with_first, again):
         hold.release()
         hold.release()
-    assert list(store.cache.held.iterdir()) == []
+    assert store.held() == []
 
 
 def test_files_survive_a_restart(store: Store) -> None:
@@ -95,7 +99,7 @@ def test_bytes_that_are_not_the_chunks_are_never_kept(store: Store) -> None:
             store.cache.hold([chunk])
         assert store.files() == []
         assert store.parts() == []
-    assert list(store.cache.held.iterdir()) == []
+    assert store.held() == []
 
 
 def test_a_missing_chunk_and_a_silent_store_leave_nothing_behind(store: Store) -> None:
@@ -106,7 +110,7 @@ def test_a_missing_chunk_and_a_silent_store_leave_nothing_behind(store: Store) -
     store.bucket.delete(["a"])
     with pytest.raises(ObjectMissing):
         store.cache.hold([chunk])
-    assert store.files() == store.parts() == list(store.cache.held.iterdir()) == []
+    assert store.files() == store.parts() == store.held() == []
 
 
 def test_a_full_disk_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,6 +134,85 @@ def test_a_start_sweeps_only_what_was_abandoned_long_ago(store: Store) -> None:
     ChunkCache(store.folder, store.world)
     assert store.parts() == ["young"]
     assert os.listdir(store.cache.held) == ["young"]
+
+
+def test_queries_that_follow_one_another_get_the_same_names(store: Store) -> None:
+    chunks = [store.chunk("a"), store.chunk("b")]
+    first = store.cache.hold(chunks)
+    first.release()
+    again = store.cache.hold(reversed(chunks))
+    assert again.paths == first.paths[::-1]
+
+
+def test_queries_that_run_together_have_names_of_their_own(store: Store) -> None:
+    chunk = store.chunk("a")
+    first, second = store.cache.hold([chunk]), store.cache.hold([chunk])
+    assert first.paths != second.paths
+    first.release()
+    third = store.cache.hold([chunk])
+    assert third.paths == first.paths
+    first.release()
+    assert store.cache.hold([chunk]).paths[0] not in (*second.paths, *third.paths)
+    for hold in (second, third):
+        assert Path(hold.paths[0]).read_bytes() == b"a" * 1000
+
+
+def test_processes_have_names_of_their_own(store: Store) -> None:
+    chunk = store.chunk("a")
+    other = ChunkCache(store.folder, store.world)
+    assert store.cache.hold([chunk]).paths != other.hold([chunk]).paths
+
+
+def test_a_chunk_that_is_asked_for_twice_has_two_names(store: Store) -> None:
+    chunk = store.chunk("a")
+    hold = store.cache.hold([chunk, store.chunk("b"), chunk])
+    assert len(set(hold.paths)) == 3
+    assert [Path(path).read_bytes()[:1] for path in hold.paths] == [b"a", b"b", b"a"]
+
+
+def test_a_name_that_cannot_be_removed_is_not_used_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stuck(*_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    chunk = store.chunk("a")
+    first = store.cache.hold([chunk])
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "unlink", stuck)
+        first.release()
+    assert store.cache.hold([chunk]).paths != first.paths
+
+
+def test_a_folder_that_another_process_swept_is_made_again(store: Store) -> None:
+    chunk = store.chunk("a")
+    store.cache.hold([chunk]).release()
+    shutil.rmtree(store.cache.held / os.listdir(store.cache.held)[0])
+    assert Path(store.cache.hold([chunk]).paths[0]).read_bytes() == b"a" * 1000
+    assert store.cache.counts.misses == 1
+
+
+def test_the_folder_of_a_process_that_is_used_is_never_swept(store: Store) -> None:
+    chunk = store.chunk("a")
+    store.cache.hold([chunk]).release()
+    store.world.clock.sleep(365 * 86_400 * 20)
+    now_s = store.world.clock.now_ms() / 1000
+    own = store.cache.held / os.listdir(store.cache.held)[0]
+    os.utime(own, (now_s - 90_000, now_s - 90_000))
+    before = own.stat().st_mtime
+    hold = store.cache.hold([chunk])
+    assert own.stat().st_mtime != before
+    assert Path(hold.paths[0]).exists()
+
+
+def test_no_room_for_a_folder_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    chunk = store.chunk("a")
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(NoSpace, match=r"cannot be written \(No space left on device\)"):
+        store.cache.hold([chunk])
 
 
 def test_the_default_folder_is_the_users_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
