@@ -12,8 +12,9 @@ Invariants:
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -46,6 +47,10 @@ from reader.tables.at import NEWEST, At
 from reader.tables.names import Names
 
 __all__ = ["Engine"]
+
+_FEW_CHUNKS = 64
+"""So many files are checked before the query begins, as are those that are opened here. To check thousands takes as long as
+DuckDB takes to begin with them, so it is done meanwhile: no row is handed out before."""
 
 _PARSER = Limits(memory_bytes=256 << 20, threads=1, spill_bytes=0)
 _ROOM_BYTES = 768 << 20
@@ -193,6 +198,7 @@ class Engine:
                 explain=translated,
             )
         placed: list[Placed] = []
+        unchecked: list[Placed] = []
         views: list[Step] = [guard(name) for name in sorted(statement.withs)]
         for name, plan in plans.items():
             if ending.reason is not None:
@@ -200,6 +206,10 @@ class Engine:
             files = place(snapshots[name].bucket, plan.chunks, self._chunk_cache)
             ending.at_end(files.release)
             placed.append(files)
+            if hidden or len(plan.chunks) <= _FEW_CHUNKS:
+                files.check()
+            else:
+                unchecked.append(files)
             views += view(name, plan, files.paths, hidden, self._windows.of(plan, files.paths))
         task = Task(
             views=tuple(views), sql=sql, parameters=parameters, limit=budget.limit, seconds=budget.seconds
@@ -208,7 +218,7 @@ class Engine:
         try:
             if ending.reason is not None:
                 raise ending.reason
-            running = self._runner.start(task, ending.began)
+            running = self._runner.start(task, ending.began, partial(_check, unchecked))
         except Exception as error:
             raise (ending.reason or explain(error)) from error
         ending.at_end(running.close)
@@ -238,6 +248,11 @@ class Engine:
             if self._cache is None:
                 self._cache = ChunkCache(default_folder(), self._world)
             return self._cache
+
+
+def _check(placed: Iterable[Placed]) -> None:
+    for files in placed:
+        files.check()
 
 
 def _limits(capacity: Capacity, shares: int) -> Limits:

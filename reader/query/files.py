@@ -38,6 +38,12 @@ class Placed:
     """By the chunk's key."""
     hold: Hold | None = None
 
+    def check(self) -> None:
+        """Look whether each is a file of the bucket's own, of the right size: before anything that was read of it is believed.
+        Raises ObjectMissing, Corrupt and the like, with the block's name. What the cache holds, it has checked."""
+        for chunk in self.chunks if self.hold is None else ():
+            _check(self.bucket, chunk)
+
     def release(self) -> None:
         """The query has ended: let cached files go."""
         if self.hold is not None:
@@ -90,12 +96,11 @@ def local_folder(bucket: ReadBucket) -> str | None:
 
 
 def place(bucket: ReadBucket, chunks: Iterable[ScanChunk], cache: Callable[[], ChunkCache]) -> Placed:
-    """Have every chunk as a file of the right size; ``cache`` is asked for only if the bucket has no files here."""
+    """Have every chunk as a file, to be checked; ``cache`` is asked for only if the bucket has no files here."""
     planned = tuple(chunks)
-    if local_folder(bucket) is not None:
-        paths = {chunk.key: str(bucket.path_of(chunk.key)) for chunk in planned}
-        for chunk in planned:
-            _check_size(bucket, chunk, paths[chunk.key])
+    folder = local_folder(bucket)
+    if folder is not None:
+        paths = {chunk.key: f"{folder}/{chunk.key}" for chunk in planned}
         return Placed(bucket=bucket, chunks=planned, paths=paths)
     wanted = [
         Wanted(bucket=bucket, key=chunk.key, bytes=chunk.file.bytes, sha256=chunk.file.sha256)
@@ -111,7 +116,9 @@ def place(bucket: ReadBucket, chunks: Iterable[ScanChunk], cache: Callable[[], C
     return Placed(bucket=bucket, chunks=planned, paths=paths, hold=hold)
 
 
-def _check_size(bucket: ReadBucket, chunk: ScanChunk, path: str) -> None:
+def _check(bucket: ReadBucket, chunk: ScanChunk) -> None:
+    path = bucket.path_of(chunk.key)
+    assert path is not None, "its bucket has files here"
     try:
         found = os.lstat(path)
     except OSError as error:

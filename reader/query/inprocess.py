@@ -39,7 +39,13 @@ class InProcess:
         self._queries: WeakSet[Interruptible] = WeakSet()
         self.ready = True
 
-    def start(self, task: Task, began: Callable[[Callable[[], None]], None]) -> Running:
+    def start(
+        self,
+        task: Task,
+        began: Callable[[Callable[[], None]], None],
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> Running:
+        meanwhile()
         cursor = self._instance.cursor()
         query = Interruptible(cursor.interrupt)
         with self._lock:

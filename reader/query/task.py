@@ -56,9 +56,14 @@ class Runner(Protocol):
         """Whether a task would begin at once, but for other tasks."""
         ...
 
-    def start(self, task: Task, began: Callable[[Callable[[], None]], None]) -> Running:
-        """Begin; ``began`` is told at once how to stop it, before any of it has run. Raises what the SQL is refused
-        for."""
+    def start(
+        self,
+        task: Task,
+        began: Callable[[Callable[[], None]], None],
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> Running:
+        """Begin; ``began`` is told at once how to stop it, before any of it has run. ``meanwhile`` is called once, while it
+        begins where that is another process's work; if it raises, the query is stopped. Raises what the SQL is refused for."""
         ...
 
     def close(self) -> None:

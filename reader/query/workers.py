@@ -41,6 +41,8 @@ _logger = logging.getLogger(__name__)
 _GRACE_S = 2.0
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 1.0, 30.0
 """Between attempts to start a process before it is needed."""
+_WARMING = "SELECT n % 10 AS digit, sum(n * 0.5) AS half FROM range(1000000) AS numbers(n) GROUP BY digit"
+"""Has the engine's threads, its memory and the code of most queries made ready."""
 _BOOT = "import sys; sys.path[:] = {path!r}; from reader.query.worker import main; main()"
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZDIR", "SYSTEMROOT")
 
@@ -64,12 +66,18 @@ class Workers:
         self.killed = 0
         """How many processes had to be killed, or died; only grows."""
 
-    def start(self, task: Task, began: Callable[[Callable[[], None]], None]) -> Running:
+    def start(
+        self,
+        task: Task,
+        began: Callable[[Callable[[], None]], None],
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> Running:
         worker = self._take()
         running = _Remote(worker, self._give_back)
         began(running.cancel)
         try:
             worker.send(Down.RUN, pickle.dumps(task))
+            meanwhile()
             running.begin()
         except BaseException:
             running.close()
@@ -116,7 +124,7 @@ class Workers:
             return self._warming
 
     def _answer_once(self) -> None:
-        running = self.start(Task(views=(), sql="SELECT 1 AS one"), lambda _: None)
+        running = self.start(Task(views=(), sql=_WARMING), lambda _: None)
         try:
             deque(running.batches(), maxlen=0)
         finally:

@@ -259,7 +259,7 @@ def test_buckets_without_files_answer_the_same_from_the_cache(
             {"count_star()": 1}
         ]
         assert cache.bytes_used() == used
-    assert list(cache.held.iterdir()) == []
+    assert list(cache.held.glob("*/*")) == []
 
 
 def test_batches_come_one_by_one_and_memory_does_not_grow(engine: Engine) -> None:
@@ -386,7 +386,7 @@ class TestDamage:
             made.bucket.delete([key])
             with pytest.raises(ObjectMissing, match=ulid):
                 engine.query("SELECT count(*) FROM t WHERE n < -60")
-        assert list(cache.held.iterdir()) == []
+        assert list(cache.held.glob("*/*")) == []
 
     def test_a_malformed_block_that_may_hold_rows_fails_a_strict_engine(self, made: Lake) -> None:
         snapshot = snapshot_of(made)
