@@ -103,8 +103,8 @@ COMPACTION = Section(
             name="concurrency",
             default="cores",
             read=kinds.cores,
-            sentence="How many threads a merge reads, sorts and encodes with, one of them at a time encoding: a number, "
-            'or "cores".',
+            sentence="How many threads a merge has, to read, sort and encode; where the store is remote, 16 at least: a "
+            'number, or "cores".',
         ),
         Key(
             name="work_dir",

@@ -22,15 +22,15 @@ import os
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from blockstore.bucket import ReadBucket
-from blockstore.errors import BlockstoreError, Corrupt, NoSpace
+from blockstore.errors import Corrupt, NoSpace
 from blockstore.world import World
-from reader.free_numbers import FreeNumbers
+from reader.hold_folders import HoldFolder, HoldFolders
 
 __all__ = ["ChunkCache", "Counts", "Hold", "Wanted", "default_folder"]
 
@@ -54,8 +54,7 @@ class Hold:
 
     cache: ChunkCache
     """Where they are kept."""
-    number: int
-    """No other query of this process has it meanwhile, so that names with it are its own."""
+    folder: HoldFolder
     paths: tuple[str, ...]
     """In the order in which they were asked for."""
 
@@ -65,7 +64,7 @@ class Hold:
 
     def release(self) -> None:
         """Let the files go; allowed twice."""
-        self.cache.release(self)
+        self.folder.release(self.paths)
 
 
 @dataclass(slots=True)
@@ -89,9 +88,6 @@ class ChunkCache:
         self._parts = folder / "parts"
         self.held = folder / "held"
         """The folder under which every Hold lies: what a query engine must be allowed to read."""
-        self._own = self.held / world.ids.token()
-        self._numbers = FreeNumbers()
-        self._holds: set[Hold] = set()
         self._world = world
         self._limit_bytes = limit_bytes
         self._lock = threading.Lock()
@@ -100,6 +96,7 @@ class ChunkCache:
         self.counts = Counts()
         for each in (self._files, self._parts, self.held):
             each.mkdir(parents=True, exist_ok=True)
+        self._folders = HoldFolders(self.held, world.ids.token(), world.clock)
         self._sweep()
         self._evict()
 
@@ -107,36 +104,24 @@ class ChunkCache:
         """Have all of them on disk, downloading what is missing, side by side. Raises Corrupt for a chunk that is
         not what its block says, NoSpace if the disk is full, and what the bucket raises."""
         chunks = list(wanted)
-        hold = self._named(chunks)
+        misses = self.counts.misses
         try:
-            self._own_folder()
-            fetched = self._world.pool.map(self._held, zip(chunks, hold.paths, strict=True))
+            folder = self._folders.take()
+            hold = Hold(cache=self, folder=folder, paths=_names(folder.path, chunks))
+            try:
+                self._world.pool.map(self._held, zip(chunks, hold.paths, strict=True))
+            except BaseException:
+                hold.release()
+                raise
+            finally:
+                if self.counts.misses != misses:
+                    self._evict()
         except OSError as error:
-            hold.release()
             raise NoSpace(
                 f"the chunk cache {self.held.parent} cannot be written ({error.strerror}): free space, or set "
                 "another folder"
             ) from error
-        except BlockstoreError:
-            hold.release()
-            raise
-        if any(fetched):
-            self._evict()
         return hold
-
-    def release(self, hold: Hold) -> None:
-        """See ``Hold.release``."""
-        with self._lock:
-            if hold not in self._holds:
-                return
-            self._holds.discard(hold)
-        try:
-            for path in hold.paths:
-                Path(path).unlink(missing_ok=True)
-        except OSError:
-            # What cannot be removed stays until it is swept, and its name is not used again.
-            return
-        self._numbers.give_back(hold.number)
 
     def forget(self, held: Path, sha256: str) -> None:
         """Drop the cached file that is held under this name; one that has come in its place since stays."""
@@ -154,28 +139,7 @@ class ChunkCache:
         """What the cached files take; files that only a query still holds not counted."""
         return sum(entry.stat().st_size for entry in os.scandir(self._files))
 
-    def _named(self, chunks: Sequence[Wanted]) -> Hold:
-        """The names of a query's files: by their hash, and where one is asked for twice by which of them it is."""
-        number = self._numbers.take()
-        seen: Counter[str] = Counter()
-        paths = []
-        for chunk in chunks:
-            seen[chunk.sha256] += 1
-            paths.append(f"{self._own}/{number}-{chunk.sha256}-{seen[chunk.sha256]}.parquet")
-        hold = Hold(cache=self, number=number, paths=tuple(paths))
-        with self._lock:
-            self._holds.add(hold)
-        return hold
-
-    def _own_folder(self) -> None:
-        """Have the folder for this process's links, as one that is in use: those of a day ago are swept by others."""
-        try:
-            os.utime(self._own)
-        except FileNotFoundError:
-            self._own.mkdir()
-
-    def _held(self, job: tuple[Wanted, str]) -> bool:
-        """Have a chunk under its name; whether it had to be fetched."""
+    def _held(self, job: tuple[Wanted, str]) -> None:
         chunk, link = job[0], Path(job[1])
         cached = self._files / chunk.sha256
         fetched = not self._linked(chunk, cached, link)
@@ -186,7 +150,6 @@ class ChunkCache:
             self.counts.misses += fetched
             self.counts.bytes_served += chunk.bytes
             self.counts.bytes_fetched += chunk.bytes * fetched
-        return fetched
 
     def _linked(self, chunk: Wanted, cached: Path, link: Path) -> bool:
         """Link a cached file and note its use; False if it is not cached, or no longer, or was damaged and is dropped."""
@@ -269,7 +232,10 @@ class ChunkCache:
         for _, size, path in sorted(found):
             if excess <= 0:
                 return
-            Path(path).unlink(missing_ok=True)
+            try:
+                Path(path).unlink(missing_ok=True)
+            except OSError:
+                continue  # another user's, in a shared folder: the next one goes in its place
             excess -= size
             with self._lock:
                 self.counts.evicted += 1
@@ -290,6 +256,16 @@ class ChunkCache:
 
 def _identity(state: os.stat_result) -> tuple[int, int]:
     return state.st_ino, state.st_mtime_ns
+
+
+def _names(folder: Path, chunks: Iterable[Wanted]) -> tuple[str, ...]:
+    """A path for each: its hash, and where one is asked for twice by which of them it is."""
+    seen: Counter[str] = Counter()
+    paths = []
+    for chunk in chunks:
+        seen[chunk.sha256] += 1
+        paths.append(f"{folder}/{chunk.sha256}-{seen[chunk.sha256]}.parquet")
+    return tuple(paths)
 
 
 def default_folder() -> Path:

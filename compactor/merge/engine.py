@@ -84,7 +84,7 @@ class MergeOptions:
     memory_bytes: int = 1 << 30
     chunk_bytes: int = 256 << 20
     lanes: int = 2
-    """How many threads read, sort and encode; one at a time encodes."""
+    """How many threads read, sort and encode, at least 1; one at a time encodes."""
     work_dir: Path
     """Where a merge may make a directory of its own for what does not fit in memory."""
     one_attempt: bool = True

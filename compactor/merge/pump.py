@@ -5,7 +5,8 @@ the reads that the next cut needs; between steps the buffers are cut. At most th
 an error in any part ends the merge with it.
 
 The tasks of a step are taken in turn by as many workers as there are lanes, the write first: it is the longest and cannot
-be divided, so with more at once than there are cores it would have a part of one, and end last and alone.
+be divided, so with more busy at once than there are cores it would have a part of one, and end last and alone. Where reading
+is mostly waiting, more lanes than cores are right.
 """
 
 from __future__ import annotations
@@ -43,8 +44,7 @@ def pump(
         ended = False
         while not ended or stages.busy:
             reads = [] if ended else merge.fills()
-            tasks = deque([*stages.tasks(), *reads])
-            pool.map(_work, [tasks] * min(lanes, len(tasks)))
+            _do([*stages.tasks(), *reads], pool, lanes)
             if not ended:
                 stages.pieces = merge.cut()
                 ended = stages.pieces is None
@@ -86,15 +86,26 @@ class _Stages:
         return task
 
 
-def _work(tasks: deque[_Step]) -> None:
-    """Do what nobody has begun; after an error, nothing more."""
-    try:
-        while True:
+def _do(tasks: Sequence[_Step], pool: Pool, lanes: int) -> None:
+    """Do all of them, no more than ``lanes`` at once; after an error no further one is begun, and the first in their order is
+    raised."""
+    waiting = deque(enumerate(tasks))
+    failed: dict[int, BaseException] = {}
+
+    def work(_: int) -> None:
+        while not failed:
             try:
-                task = tasks.popleft()
+                place, task = waiting.popleft()
             except IndexError:
                 return
-            task()
-    except BaseException:
-        tasks.clear()
-        raise
+            try:
+                task()
+            except BaseException as error:  # noqa: BLE001 - raised below
+                failed[place] = error
+
+    try:
+        pool.map(work, range(min(lanes, len(tasks))))
+    finally:
+        waiting.clear()
+    if failed:
+        raise failed[min(failed)]

@@ -78,6 +78,11 @@ class Ending:
                 return
         let_go()
 
+    def heed(self) -> None:
+        """Raise why it is to end, if it has been told to."""
+        if self.reason is not None:
+            raise self.reason
+
     def cancel(self) -> None:
         """Somebody asked for it."""
         self._end(Canceled("the query was canceled before it ended"))

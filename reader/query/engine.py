@@ -201,13 +201,12 @@ class Engine:
         unchecked: list[Placed] = []
         views: list[Step] = [guard(name) for name in sorted(statement.withs)]
         for name, plan in plans.items():
-            if ending.reason is not None:
-                raise ending.reason
+            ending.heed()
             files = place(snapshots[name].bucket, plan.chunks, self._chunk_cache)
             ending.at_end(files.release)
             placed.append(files)
             if hidden or len(plan.chunks) <= _FEW_CHUNKS:
-                files.check()
+                _check([files], ending)
             else:
                 unchecked.append(files)
             views += view(name, plan, files.paths, hidden, self._windows.of(plan, files.paths))
@@ -216,9 +215,8 @@ class Engine:
         )
         explain = _explainer(placed)
         try:
-            if ending.reason is not None:
-                raise ending.reason
-            running = self._runner.start(task, ending.began, partial(_check, unchecked))
+            ending.heed()
+            running = self._runner.start(task, ending.began, partial(_check, unchecked, ending))
         except Exception as error:
             raise (ending.reason or explain(error)) from error
         ending.at_end(running.close)
@@ -250,9 +248,10 @@ class Engine:
             return self._cache
 
 
-def _check(placed: Iterable[Placed]) -> None:
+def _check(placed: Iterable[Placed], ending: Ending) -> None:
     for files in placed:
-        files.check()
+        for _ in files.checked():
+            ending.heed()
 
 
 def _limits(capacity: Capacity, shares: int) -> Limits:

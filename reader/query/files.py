@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from blockstore.bucket import ReadBucket
@@ -38,11 +38,15 @@ class Placed:
     """By the chunk's key."""
     hold: Hold | None = None
 
-    def check(self) -> None:
-        """Look whether each is a file of the bucket's own, of the right size: before anything that was read of it is believed.
-        Raises ObjectMissing, Corrupt and the like, with the block's name. What the cache holds, it has checked."""
+    def checked(self) -> Iterator[str]:
+        """Each path, once it is seen to be a file of the bucket's own, of the right size: before anything that was read of it
+        is believed. Raises ObjectMissing, Corrupt and the like, with the block's name. What a cache holds, it has checked."""
         for chunk in self.chunks if self.hold is None else ():
-            _check(self.bucket, chunk)
+            path = self.paths[chunk.key]
+            if self.bucket.path_of(chunk.key) != path:
+                raise RuntimeError(f"{chunk.key} of {self.bucket.url} is not {path}: report this as a bug")
+            _check(self.bucket, chunk, path)
+            yield path
 
     def release(self) -> None:
         """The query has ended: let cached files go."""
@@ -116,9 +120,7 @@ def place(bucket: ReadBucket, chunks: Iterable[ScanChunk], cache: Callable[[], C
     return Placed(bucket=bucket, chunks=planned, paths=paths, hold=hold)
 
 
-def _check(bucket: ReadBucket, chunk: ScanChunk) -> None:
-    path = bucket.path_of(chunk.key)
-    assert path is not None, "its bucket has files here"
+def _check(bucket: ReadBucket, chunk: ScanChunk, path: str) -> None:
     try:
         found = os.lstat(path)
     except OSError as error:

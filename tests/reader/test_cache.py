@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import copy
+import gc
 import hashlib
 import os
-import shutil
+import threading
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.metered import Metered
 from blockstore.errors import Corrupt, NoSpace, ObjectMissing, Unavailable
-from blockstore.world import World
+from blockstore.world import Threads, World
 from reader.cache import ChunkCache, Wanted, default_folder
 from tests.support.faulty import FaultyBucket
 
@@ -36,9 +40,6 @@ class Store:
     def files(self) -> list[str]:
         return sorted(os.listdir(self.folder / "files"))
 
-    def held(self) -> list[Path]:
-        return [path for path in self.cache.held.rglob("*") if path.is_file()]
-
     def parts(self) -> list[str]:
         return os.listdir(self.folder / "parts")
 
@@ -58,7 +59,7 @@ def test_a_chunk_is_fetched_once_and_its_bytes_are_right(store: Store) -> None:
     for hold in (with_first, again):
         hold.release()
         hold.release()
-    assert store.held() == []
+    assert list(store.cache.held.glob("*/*")) == []
 
 
 def test_files_survive_a_restart(store: Store) -> None:
@@ -99,7 +100,7 @@ def test_bytes_that_are_not_the_chunks_are_never_kept(store: Store) -> None:
             store.cache.hold([chunk])
         assert store.files() == []
         assert store.parts() == []
-    assert store.held() == []
+    assert list(store.cache.held.glob("*/*")) == []
 
 
 def test_a_missing_chunk_and_a_silent_store_leave_nothing_behind(store: Store) -> None:
@@ -110,7 +111,7 @@ def test_a_missing_chunk_and_a_silent_store_leave_nothing_behind(store: Store) -
     store.bucket.delete(["a"])
     with pytest.raises(ObjectMissing):
         store.cache.hold([chunk])
-    assert store.files() == store.parts() == store.held() == []
+    assert store.files() == store.parts() == list(store.cache.held.glob("*/*")) == []
 
 
 def test_a_full_disk_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,39 +171,120 @@ def test_a_chunk_that_is_asked_for_twice_has_two_names(store: Store) -> None:
     assert [Path(path).read_bytes()[:1] for path in hold.paths] == [b"a", b"b", b"a"]
 
 
-def test_a_name_that_cannot_be_removed_is_not_used_again(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stuck(*_: object, **__: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    chunk = store.chunk("a")
-    first = store.cache.hold([chunk])
-    with monkeypatch.context() as disk:
-        disk.setattr(Path, "unlink", stuck)
-        first.release()
-    assert store.cache.hold([chunk]).paths != first.paths
-
-
-def test_a_folder_that_another_process_swept_is_made_again(store: Store) -> None:
+def test_a_folder_that_somebody_removed_is_made_again(store: Store) -> None:
     chunk = store.chunk("a")
     store.cache.hold([chunk]).release()
-    shutil.rmtree(store.cache.held / os.listdir(store.cache.held)[0])
+    for folder in store.cache.held.iterdir():
+        folder.rmdir()
     assert Path(store.cache.hold([chunk]).paths[0]).read_bytes() == b"a" * 1000
     assert store.cache.counts.misses == 1
 
 
-def test_the_folder_of_a_process_that_is_used_is_never_swept(store: Store) -> None:
+def test_a_folder_that_other_processes_may_sweep_is_not_used_again(store: Store) -> None:
+    chunk = store.chunk("a")
+    first = store.cache.hold([chunk])
+    first.release()
+    store.world.clock.sleep(3500)
+    again = store.cache.hold([chunk])
+    assert again.paths == first.paths
+    again.release()
+    store.world.clock.sleep(3700)
+    assert store.cache.hold([chunk]).paths != first.paths
+    assert len(os.listdir(store.cache.held)) == 1
+
+
+def test_a_process_leaves_no_folder_behind(store: Store) -> None:
+    cache = ChunkCache(store.folder, store.world)
+    first, second = (cache.hold([store.chunk("a")]) for _ in range(2))
+    first.release()
+    second.release()
+    assert len(os.listdir(cache.held)) == 2
+    del cache, first, second
+    gc.collect()
+    assert os.listdir(store.cache.held) == []
+
+
+def test_one_file_that_cannot_be_removed_keeps_no_other(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = store.cache.hold([store.chunk("a"), store.chunk("b")])
+    unlink = os.unlink
+
+    def stuck(path: Any, **words: Any) -> None:
+        if str(path).endswith(Path(first.paths[0]).name):
+            raise PermissionError(1, "Operation not permitted")
+        unlink(path, **words)
+
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "unlink", stuck)
+        first.release()
+    assert [Path(path).exists() for path in first.paths] == [True, False]
+    assert store.cache.hold([store.chunk("b")]).paths[0] != first.paths[1], "its folder is not used again"
+
+
+def test_the_first_queries_of_a_process_may_come_together(tmp_path: Path) -> None:
+    world = replace(World.manual(), pool=Threads(4))
+    for turn in range(20):
+        store = Store(tmp_path / str(turn))
+        chunk, together = store.chunk("a"), threading.Barrier(4)
+        cache = ChunkCache(store.folder, store.world)
+
+        def ask(
+            _: int, cache: ChunkCache = cache, chunk: Wanted = chunk, wait: threading.Barrier = together
+        ) -> bytes:
+            wait.wait()
+            hold = cache.hold([chunk])
+            found = Path(hold.paths[0]).read_bytes()
+            hold.release()
+            return found
+
+        assert world.pool.map(ask, range(4)) == [b"a" * 1000] * 4
+        assert list(cache.held.glob("*/*")) == []
+
+
+def test_a_child_process_and_its_parent_take_no_folder_from_one_another(store: Store) -> None:
     chunk = store.chunk("a")
     store.cache.hold([chunk]).release()
-    store.world.clock.sleep(365 * 86_400 * 20)
-    now_s = store.world.clock.now_ms() / 1000
-    own = store.cache.held / os.listdir(store.cache.held)[0]
-    os.utime(own, (now_s - 90_000, now_s - 90_000))
-    before = own.stat().st_mtime
-    hold = store.cache.hold([chunk])
-    assert own.stat().st_mtime != before
-    assert Path(hold.paths[0]).exists()
+    # What a fork leaves: two that count alike, under one name.
+    child = copy.copy(store.cache)
+    child._folders = copy.copy(store.cache._folders)
+    child._folders._pid, child._folders._idle = -1, list(store.cache._folders._idle)
+    child._folders._taken = set()
+    held, mine = child.hold([chunk]), store.cache.hold([chunk])
+    assert held.paths != mine.paths
+    mine.release()
+    assert Path(held.paths[0]).read_bytes() == b"a" * 1000
+
+
+def test_what_a_query_that_failed_had_fetched_is_bounded_too(tmp_path: Path) -> None:
+    store = Store(tmp_path, limit_bytes=1500)
+    chunks = [store.chunk(name) for name in "abc"]
+    store.bucket.delete(["c"])
+    with pytest.raises(ObjectMissing):
+        store.cache.hold(chunks)
+    assert store.cache.bytes_used() <= 1500
+
+
+def test_a_smaller_limit_holds_from_the_start(store: Store) -> None:
+    store.cache.hold([store.chunk("a"), store.chunk("b")]).release()
+    assert ChunkCache(store.folder, store.world, limit_bytes=1500).bytes_used() == 1000
+
+
+def test_a_file_that_cannot_be_given_up_stops_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b, c = (store.chunk(name) for name in "abc")
+    store.cache.hold([a, b]).release()
+    unlink = Path.unlink
+
+    def guarded(path: Path, **words: Any) -> None:
+        if path.name == a.sha256:
+            raise PermissionError(1, "Operation not permitted")
+        unlink(path, **words)
+
+    monkeypatch.setattr(Path, "unlink", guarded)
+    cache = ChunkCache(store.folder, store.world, limit_bytes=2000)
+    cache.hold([c]).release()
+    assert a.sha256 in store.files()
+    assert cache.bytes_used() == 2000
 
 
 def test_no_room_for_a_folder_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -198,59 +198,108 @@ def test_an_error_while_writing_ends_the_merge() -> None:
         pump([run], RowOrder(["k"]), full, run_bytes=1, pool=Threads(2))
 
 
-@pytest.mark.parametrize("lanes", [1, 3])
-def test_no_more_runs_are_read_at_once_than_there_are_lanes(lanes: int) -> None:
-    reading = Together()
-    runs = [Read(reading, n) for n in range(12)]
-    windows: list[pa.Table] = []
-    pump(runs, RowOrder(["k"]), windows.append, run_bytes=1, pool=Threads(8), lanes=lanes)
-    assert [row for window in windows for row in window["k"].to_pylist()] == list(range(12))
-    assert reading.most == lanes
-
-
-def test_after_an_error_no_further_run_is_read() -> None:
-    reading = Together()
-    runs = [Read(reading, 0), Failing(reading, 1), *(Read(reading, n) for n in range(2, 12))]
-    with pytest.raises(OSError, match="broken"):
-        pump(runs, RowOrder(["k"]), lambda _: None, run_bytes=1, pool=Threads(8), lanes=1)
-    assert reading.done == 2
-
-
 class Together:
-    """How many read at once."""
+    """What is done at once: counted, and held up until so many do it together."""
 
-    def __init__(self) -> None:
-        self.most = self.done = self._now = 0
+    def __init__(self, parties: int = 1) -> None:
+        self.most = self.begun = self._now = 0
         self._lock = threading.Lock()
+        self._all = threading.Barrier(parties, timeout=20)
 
-    def __enter__(self) -> None:
+    def do(self) -> None:
         with self._lock:
             self._now += 1
-            self.done += 1
+            self.begun += 1
             self.most = max(self.most, self._now)
-
-    def __exit__(self, *_: object) -> None:
+        self._all.wait()
+        time.sleep(0.01)
         with self._lock:
             self._now -= 1
 
 
-class Read(TableRun):
-    """One row, read slowly enough for others to read beside it; it may overlap all others."""
+class Counted(TableRun):
+    """A run that reads one row at a time, watched."""
 
-    def __init__(self, together: Together, key: int) -> None:
-        super().__init__(pa.table({"k": [key], "row": [key]}))
-        self._together = together
+    def __init__(self, together: Together, keys: list[int]) -> None:
+        super().__init__(pa.table({"k": keys, "row": keys}), rows=1)
+        self.together = together
 
     def read(self, goal_bytes: int) -> pa.Table | None:
-        with self._together:
-            time.sleep(0.02)
+        self.together.do()
+        return super().read(goal_bytes)
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_as_many_runs_are_read_at_once_as_there_are_lanes(lanes: int) -> None:
+    together = Together(parties=lanes)
+    runs = [Counted(together, [key]) for key in range(12)]
+    windows: list[pa.Table] = []
+    pump(runs, RowOrder(["k"]), windows.append, run_bytes=1, pool=Threads(8), lanes=lanes)
+    assert [row for window in windows for row in window["k"].to_pylist()] == list(range(12))
+    assert together.most == lanes
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_reading_and_writing_together_take_no_more_than_the_lanes(lanes: int) -> None:
+    together = Together()
+    runs = [Counted(together, list(range(first, 60, 3))) for first in range(3)]
+    windows: list[pa.Table] = []
+
+    def sink(window: pa.Table) -> None:
+        together.do()
+        windows.append(window)
+
+    pump(runs, RowOrder(["k"]), sink, run_bytes=1, pool=Threads(8), lanes=lanes)
+    assert [row for window in windows for row in window["k"].to_pylist()] == list(range(60))
+    assert len(windows) > 10
+    assert together.most <= lanes
+
+
+def test_after_an_error_no_further_run_is_read() -> None:
+    failing = threading.Event()
+    begun: list[int] = []
+
+    class Some(TableRun):
+        def __init__(self, key: int) -> None:
+            super().__init__(pa.table({"k": [key], "row": [key]}))
+            self.key = key
+
+        def read(self, goal_bytes: int) -> pa.Table | None:
+            begun.append(self.key)
+            if self.key == 1:
+                failing.set()
+                raise OSError("broken")
+            failing.wait(20)
+            time.sleep(0.5)
             return super().read(goal_bytes)
 
+    with pytest.raises(OSError, match="broken"):
+        pump([Some(n) for n in range(12)], RowOrder(["k"]), no_sink, run_bytes=1, pool=Threads(8), lanes=2)
+    assert sorted(begun) == [0, 1]
 
-class Failing(Read):
-    def read(self, goal_bytes: int) -> pa.Table | None:
-        with self._together:
-            raise OSError("broken")
+
+def test_of_two_errors_the_one_of_the_write_is_told() -> None:
+    """A full disk must not be taken for a run that is out of order, which would be tried anew."""
+    both = threading.Barrier(2, timeout=20)
+
+    class Late(TableRun):
+        def read(self, goal_bytes: int) -> pa.Table | None:
+            if self._rest.num_rows == 2:
+                both.wait()
+                raise Unsorted(0)
+            return super().read(goal_bytes)
+
+    def full(_: pa.Table) -> None:
+        both.wait()
+        time.sleep(0.2)
+        raise OSError("full")
+
+    run = Late(pa.table({"k": list(range(4)), "row": list(range(4))}), rows=1)
+    with pytest.raises(OSError, match="full"):
+        pump([run], RowOrder(["k"]), full, run_bytes=1, pool=Threads(8), lanes=2)
+
+
+def no_sink(_: pa.Table) -> None: ...
 
 
 PART = st.one_of(st.none(), st.tuples(st.just(0), st.integers(0, 9)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,9 @@ from blockstore.scan.plan import plan_scan
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
 from reader.query import Capacity, Engine
+from reader.query.files import Placed
+from reader.query.workers import Workers, _Worker
+from reader.refusals import Canceled
 from tests.blockstore.scan.tables import Lake
 from tests.reader.query.lakes import NARROW, rows, snapshot_of
 
@@ -100,3 +104,53 @@ def test_a_damaged_file_among_many_fails_the_query(
         block.unlink() if block.is_symlink() else shutil.rmtree(block)
         kept.rename(block)
     assert engines[kind].query(COUNTED).read_all()["n"].to_pylist() == [BLOCKS]
+
+
+def test_the_other_process_begins_before_its_files_are_checked(
+    engines: dict[str, Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    send, checked = _Worker.send, Placed.checked
+
+    def sending(worker: _Worker, *given: Any) -> None:
+        done.append("sent")
+        send(worker, *given)
+
+    def checking(placed: Placed) -> Iterator[str]:
+        done.append("checked")
+        return checked(placed)
+
+    monkeypatch.setattr(_Worker, "send", sending)
+    monkeypatch.setattr(Placed, "checked", checking)
+    assert engines["isolated"].query(COUNTED).read_all()["n"].to_pylist() == [BLOCKS]
+    assert done == ["sent", "checked"]
+    done.clear()
+    engines["isolated"].query(f"{COUNTED} WHERE n = -99").read_all()
+    engines["isolated"].query("SELECT _source FROM t").read_all()
+    assert done == ["checked", "sent"] * 2, "few files, and those that are opened here, are checked first"
+
+
+@pytest.mark.parametrize("kind", ["here", "isolated"])
+def test_a_query_that_is_stopped_while_its_files_are_checked_stops_at_the_next_one(
+    engines: dict[str, Engine], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    stops: list[Callable[[], None]] = []
+    seen: list[str] = []
+    checked = Placed.checked
+
+    def stopped_at_the_third(placed: Placed) -> Iterator[str]:
+        for path in checked(placed):
+            seen.append(path)
+            if len(seen) == 3:
+                stops[0]()
+            yield path
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Placed, "checked", stopped_at_the_third)
+        with pytest.raises(Canceled):
+            engines[kind].run(COUNTED, began=stops.append)
+    assert len(seen) == 3
+    assert engines[kind].query(COUNTED).read_all()["n"].to_pylist() == [BLOCKS]
+    runner = engines["isolated"]._runner
+    assert isinstance(runner, Workers)
+    assert runner.killed == 0, "it has stopped by itself"
