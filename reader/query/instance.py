@@ -2,7 +2,8 @@
 
 The lock, each part tested: no access to files outside the folders, no network, no extension loaded or installed, no
 Python objects as tables, no change of any setting; spills go to a folder of its own. It stands behind the rules of
-``statement.py``, which refuse everything but one SELECT over the given tables.
+``statement.py``, which refuse everything but one SELECT over the given tables. Where the kernel keeps the whole process to its
+folders (``landlock.py``), DuckDB's own look at paths is left out: it asks for every folder on the way, three times a file.
 
 Settings: the session's time zone is UTC, so that a timestamp with a time zone is the same instant everywhere. Files are
 read without DuckDB's own prefetching: all are local, and it reads a whole row group where a page of it is wanted (twice
@@ -14,7 +15,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ import duckdb
 
 from reader.query.types import text
 
-__all__ = ["Instance", "Limits"]
+__all__ = ["Instance", "Limits", "spill_folder"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,19 +38,26 @@ class Limits:
 class Instance:
     """One locked instance; ``cursor`` gives a connection for a query."""
 
-    def __init__(self, folders: Iterable[str], limits: Limits) -> None:
-        spill = tempfile.mkdtemp(prefix="blockstore-spill-")
-        self._remove_spill = weakref.finalize(self, shutil.rmtree, spill, ignore_errors=True)
+    def __init__(
+        self, folders: Iterable[str], limits: Limits, *, spill: str | None = None, confined: bool = False
+    ) -> None:
+        """``spill`` is a folder for what outgrows memory, by default one that is made and removed with the instance;
+        ``confined`` says that the kernel keeps this process to ``folders`` and ``spill`` already."""
+        self._remove_spill: Callable[[], object] = lambda: None
+        if spill is None:
+            spill = spill_folder()
+            self._remove_spill = weakref.finalize(self, shutil.rmtree, spill, ignore_errors=True)
         self._connection = duckdb.connect(
             ":memory:",
             config={
                 "allow_community_extensions": False,
+                "allow_persistent_secrets": False,
                 "autoinstall_known_extensions": False,
                 "autoload_known_extensions": False,
                 "python_enable_replacements": False,
             },
         )
-        for setting in _settings(folders, limits, spill):
+        for setting in _settings(None if confined else folders, limits, spill):
             self._connection.execute(f"SET GLOBAL {setting}")
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
@@ -63,14 +71,18 @@ class Instance:
             self._remove_spill()
 
 
-def _settings(folders: Iterable[str], limits: Limits, spill: str) -> list[str]:
-    allowed = ", ".join(text(folder.rstrip("/") + "/") for folder in folders)
+def spill_folder() -> str:
+    """A new folder for what outgrows memory; whoever asked removes it."""
+    return tempfile.mkdtemp(prefix="blockstore-spill-")
+
+
+def _settings(folders: Iterable[str] | None, limits: Limits, spill: str) -> list[str]:
+    """``folders`` are those that DuckDB is to keep itself to; None: somebody else sees to that."""
     settings = [
         "TimeZone = 'UTC'",
         "parquet_metadata_cache = true",
         "disable_parquet_prefetching = true",
         f"temp_directory = {text(spill)}",
-        f"allowed_directories = [{allowed}]",
     ]
     if limits.memory_bytes is not None:
         settings.append(f"memory_limit = '{limits.memory_bytes} B'")
@@ -78,5 +90,8 @@ def _settings(folders: Iterable[str], limits: Limits, spill: str) -> list[str]:
         settings.append(f"threads = {limits.threads}")
     if limits.spill_bytes is not None:
         settings.append(f"max_temp_directory_size = '{limits.spill_bytes} B'")
-    # Last: after these nothing can be set any more.
-    return [*settings, "enable_external_access = false", "lock_configuration = true"]
+    if folders is not None:
+        allowed = ", ".join(text(folder.rstrip("/") + "/") for folder in folders)
+        settings += [f"allowed_directories = [{allowed}]", "enable_external_access = false"]
+    # Last: after this nothing can be set any more.
+    return [*settings, "lock_configuration = true"]

@@ -3,6 +3,8 @@
 Rules:
 - It has nothing worth stealing: no credentials in its environment, no bucket, no token; only DuckDB's locked instance over
   the folders that it was started with.
+- The kernel keeps it to these folders where it can, before DuckDB begins. Beside them it reads what the machine tells of
+  itself, and the libraries, which Python and pyarrow load parts of as they are needed: code, nobody's data.
 - The operating system bounds its memory: a value that outgrows DuckDB's own limit ends the query, at worst this process,
   and never the gateway.
 - It lives only as long as the pipe to its gateway.
@@ -16,12 +18,15 @@ import os
 import pickle
 import queue
 import resource
+import shutil
 import signal
 import sys
+import sysconfig
 import threading
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import BinaryIO
 
 import duckdb
@@ -31,12 +36,15 @@ from reader.query.frames import Down, Up, read_frame, write_frame
 from reader.query.inprocess import relation
 from reader.query.instance import Instance, Limits
 from reader.query.interruptible import Interruptible
+from reader.query.landlock import Identity, confine
 from reader.query.task import Task
 
 __all__ = ["Start", "main"]
 
 _BATCH_ROWS = 65_536
 _OVERTIME_S = 10.0
+_FACTS = ("/proc/self/cgroup", "/sys/fs/cgroup", "/sys/devices/system/cpu")
+"""What DuckDB asks of the machine: how many cores and how much memory it may use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +52,10 @@ class Start:
     """What a process is told when it begins."""
 
     folders: tuple[str, ...]
+    identities: tuple[Identity, ...] | None
+    """Which folders these were; the kernel is to keep the process to them. None: DuckDB does."""
+    spill: str
+    """A folder for what outgrows memory; it is this process's until it ends, and then the gateway's to remove."""
     limits: Limits
     most_data_bytes: int | None
     """The operating system's limit for everything that the process may write to in memory."""
@@ -67,13 +79,16 @@ class _Server:
         if start.most_data_bytes is not None:
             resource.setrlimit(resource.RLIMIT_DATA, (start.most_data_bytes, start.most_data_bytes))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        instance = Instance(start.folders, start.limits)
-        threading.Thread(target=self._listen, args=(instance,), daemon=True).start()
+        confined = start.identities is not None
+        if confined:
+            confine(read=[*start.folders, *_libraries(), *_FACTS], write=[start.spill])
+        instance = Instance(start.folders, start.limits, spill=start.spill, confined=confined)
+        threading.Thread(target=self._listen, args=(instance, start.spill), daemon=True).start()
         write_frame(self._out, Up.READY)
         while True:
             self.run(self._queries.get())
 
-    def _listen(self, instance: Instance) -> None:
+    def _listen(self, instance: Instance, spill: str) -> None:
         try:
             query: _Query | None = None
             while (frame := read_frame(self._source)) is not None:
@@ -86,6 +101,7 @@ class _Server:
         except Exception:  # noqa: BLE001 - whatever it is, nobody listens any more
             traceback.print_exc()
         # The gateway is gone, and so is whoever would read an answer; or it must learn that this process is.
+        shutil.rmtree(spill, ignore_errors=True)
         os._exit(0)
 
     def run(self, query: _Query) -> None:
@@ -114,6 +130,12 @@ class _Server:
                 stopping.check()
                 plain = batch if schema == batch.schema else batch.cast(schema)
                 write_frame(self._out, Up.BATCH, memoryview(plain.serialize()))
+
+
+def _libraries() -> set[str]:
+    """The folders of Python's own library and of those that are used here."""
+    own = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
+    return own | {str(Path(module.__file__).parents[1]) for module in (duckdb, pa) if module.__file__}
 
 
 def _plain(field: pa.Field) -> pa.Field:

@@ -9,6 +9,9 @@ Rules:
 - A process that dies by itself costs its own query only, which says so. One that ran out of memory is not used again.
 - A process is started before it is needed, also in the place of one that was killed.
 - Nothing of the gateway's environment goes down: no credentials, no paths of its user.
+- The kernel keeps a process to the folders that it began with, not to their names: once another folder bears one of the names, the
+  process is ended, and the next query gets a new one.
+- What a process spilled is removed with it, however it ended.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import json
 import logging
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import threading
@@ -29,7 +33,8 @@ import pyarrow as pa
 from blockstore.errors import Unavailable
 from reader.query.failures import is_no_memory
 from reader.query.frames import Down, Up, read_frame, write_frame
-from reader.query.instance import Limits
+from reader.query.instance import Limits, spill_folder
+from reader.query.landlock import identity, knows_enough
 from reader.query.task import Running, Task
 from reader.query.worker import Start
 from reader.refusals import NoMemory
@@ -55,7 +60,9 @@ class Workers:
     """A runner over a few processes; safe to share between threads."""
 
     def __init__(self, folders: list[str], limits: Limits, *, most_data_bytes: int | None = None) -> None:
-        self._start = Start(folders=tuple(folders), limits=limits, most_data_bytes=most_data_bytes)
+        self._folders = tuple(folders)
+        self._limits = limits
+        self._most_data_bytes = most_data_bytes
         self._lock = threading.Lock()
         self._free: list[_Worker] = []
         self._all: set[_Worker] = set()
@@ -65,6 +72,9 @@ class Workers:
         """Whether a process has answered."""
         self.killed = 0
         """How many processes had to be killed, or died; only grows."""
+        _logger.info(
+            "queries are kept to their folders by %s", "the kernel" if knows_enough() else "DuckDB alone"
+        )
 
     def start(
         self,
@@ -131,14 +141,24 @@ class Workers:
             running.close()
 
     def _take(self) -> _Worker:
+        # Looked at before a process begins: a folder that is made anew meanwhile ends that process once too often, never too seldom.
+        identities = tuple(identity(folder) for folder in self._folders) if knows_enough() else None
         with self._lock:
             while self._free:
                 worker = self._free.pop()
-                if worker.alive:
+                if worker.alive and worker.start.identities == identities:
                     return worker
                 self._all.discard(worker)
                 worker.end()
-        worker = _Worker(self._start)
+        worker = _Worker(
+            Start(
+                folders=self._folders,
+                identities=identities,
+                spill=spill_folder(),
+                limits=self._limits,
+                most_data_bytes=self._most_data_bytes,
+            )
+        )
         with self._lock:
             if self._closed.is_set():
                 worker.end()
@@ -161,18 +181,24 @@ class Workers:
 
 
 class _Worker:
-    """One process and its two pipes."""
+    """One process, its two pipes, and its folder for what outgrows memory."""
 
     def __init__(self, start: Start) -> None:
+        """``start`` names a folder for spills, which is removed at the end, also where there is no beginning."""
+        self.start = start
         environ = {name: os.environ[name] for name in _KEPT if name in os.environ}
         path = [entry or os.getcwd() for entry in sys.path]
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-c", _BOOT.format(path=path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environ,
-            start_new_session=True,
-        )
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-c", _BOOT.format(path=path)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=environ,
+                start_new_session=True,
+            )
+        except BaseException:
+            self._remove_spill()
+            raise
         self._lock = threading.Lock()
         self._down = cast(BinaryIO, self._process.stdin)
         self._up = cast(BinaryIO, self._process.stdout)
@@ -217,6 +243,10 @@ class _Worker:
                 pipe.close()
             except OSError:
                 pass
+        self._remove_spill()
+
+    def _remove_spill(self) -> None:
+        shutil.rmtree(self.start.spill, ignore_errors=True)
 
 
 class _Remote:

@@ -13,6 +13,38 @@ import pytest
 
 from reader.query.instance import Instance, Limits
 
+ATTEMPTS = [
+    "SELECT * FROM read_parquet('{outside}')",
+    "SELECT * FROM '{outside}'",
+    "SELECT * FROM read_parquet('{folder}/../outside.parquet')",
+    "SELECT * FROM read_parquet('file://{outside}')",
+    "SELECT * FROM read_parquet('{folder}x/../outside.parquet')",
+    "SELECT * FROM read_csv('/etc/passwd')",
+    "SELECT * FROM read_text('/etc/passwd')",
+    "SELECT * FROM glob('/etc/*')",
+    "SELECT * FROM parquet_metadata('{outside}')",
+    "SELECT * FROM sniff_csv('/etc/passwd')",
+    "SELECT * FROM read_parquet('https://example.com/x.parquet')",
+    "SELECT * FROM read_parquet('s3://bucket/x.parquet')",
+    "COPY (SELECT 1) TO '{outside}.csv'",
+    "EXPORT DATABASE '{outside}.d'",
+    "ATTACH '{outside}.db'",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "LOAD '/tmp/evil.duckdb_extension'",
+    "CREATE PERSISTENT SECRET x (TYPE s3)",
+    "SET threads = 4",
+    "SET GLOBAL memory_limit = '100GB'",
+    "SET enable_external_access = true",
+    "SET allowed_directories = ['/']",
+    "SET lock_configuration = false",
+    "RESET allowed_directories",
+    "PRAGMA enable_profiling",
+    "CALL enable_logging(storage = 'file', storage_path = '{outside}.log')",
+    "SET autoload_known_extensions = true",
+    "SELECT * FROM python_object",
+]
+
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
@@ -36,40 +68,7 @@ def test_files_of_its_folders_are_read(instance: Instance, tmp_path: Path) -> No
     assert rows == [(1,), (2,)]
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT * FROM read_parquet('{outside}')",
-        "SELECT * FROM '{outside}'",
-        "SELECT * FROM read_parquet('{folder}/../outside.parquet')",
-        "SELECT * FROM read_parquet('file://{outside}')",
-        "SELECT * FROM read_parquet('{folder}x/../outside.parquet')",
-        "SELECT * FROM read_csv('/etc/passwd')",
-        "SELECT * FROM read_text('/etc/passwd')",
-        "SELECT * FROM glob('/etc/*')",
-        "SELECT * FROM parquet_metadata('{outside}')",
-        "SELECT * FROM sniff_csv('/etc/passwd')",
-        "SELECT * FROM read_parquet('https://example.com/x.parquet')",
-        "SELECT * FROM read_parquet('s3://bucket/x.parquet')",
-        "COPY (SELECT 1) TO '{outside}.csv'",
-        "EXPORT DATABASE '{outside}.d'",
-        "ATTACH '{outside}.db'",
-        "INSTALL httpfs",
-        "LOAD httpfs",
-        "LOAD '/tmp/evil.duckdb_extension'",
-        "CREATE PERSISTENT SECRET x (TYPE s3)",
-        "SET threads = 4",
-        "SET GLOBAL memory_limit = '100GB'",
-        "SET enable_external_access = true",
-        "SET allowed_directories = ['/']",
-        "SET lock_configuration = false",
-        "RESET allowed_directories",
-        "PRAGMA enable_profiling",
-        "CALL enable_logging(storage = 'file', storage_path = '{outside}.log')",
-        "SET autoload_known_extensions = true",
-        "SELECT * FROM python_object",
-    ],
-)
+@pytest.mark.parametrize("sql", ATTEMPTS)
 def test_everything_else_is_shut(instance: Instance, outside: Path, tmp_path: Path, sql: str) -> None:
     python_object = pa.table({"a": [1]})
     before = sorted(os.listdir(tmp_path))

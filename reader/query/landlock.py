@@ -1,0 +1,120 @@
+"""The kernel's lock on a process (Landlock): from a call on it reads files beneath some folders, writes beneath others, and
+opens no TCP connection; nothing lifts that again.
+
+It holds for the thread that calls and for all that it starts later, threads and processes, so it is called before the work of a
+process begins. Rules go by the folder, not by its name: one that is made anew is another folder, which a lock of before
+does not know.
+
+Source: Linux, Documentation/userspace-api/landlock.rst; the numbers of the calls are the same on every architecture.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+import sys
+from collections.abc import Iterable
+from functools import cache
+from typing import TypeAlias
+
+__all__ = ["Identity", "confine", "identity", "knows_enough"]
+
+Identity: TypeAlias = tuple[int, int] | None
+"""Which folder or file a path means, whatever its name; None: there is none."""
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_ASK_VERSION = 1
+_PATH_BENEATH = 1
+_NO_NEW_PRIVILEGES = 38
+
+_LEAST_VERSION = 4
+"""Linux 6.7: the first that knows TCP, and all that a file can be changed by."""
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = (1 << bit for bit in range(4))
+_REMOVE_FILE, _MAKE_DIR, _MAKE_FILE, _REMOVE_DIR, _TRUNCATE = 1 << 5, 1 << 7, 1 << 8, 1 << 4, 1 << 14
+_ALL_OF_FILES = (1 << 15) - 1
+_ALL_OF_TCP = 0b11
+_READ = _READ_FILE | _READ_DIR
+_WRITE = _READ | _WRITE_FILE | _REMOVE_FILE | _REMOVE_DIR | _MAKE_DIR | _MAKE_FILE | _TRUNCATE
+_OF_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
+"""What can be allowed of a file; the rest is for folders."""
+
+
+class _Ruleset(ctypes.Structure):
+    """``struct landlock_ruleset_attr`` as version 4 knows it: whatever is named is refused, but for the rules."""
+
+    _fields_ = (("of_files", ctypes.c_uint64), ("of_tcp", ctypes.c_uint64))
+
+
+class _Beneath(ctypes.Structure):
+    """``struct landlock_path_beneath_attr``."""
+
+    _pack_ = 1
+    _fields_ = (("allowed", ctypes.c_uint64), ("folder", ctypes.c_int32))
+
+
+@cache
+def knows_enough() -> bool:
+    """Whether this machine's kernel has the lock, and lets this process take it."""
+    if sys.platform != "linux":
+        return False
+    try:
+        return _call(_CREATE_RULESET, None, 0, _ASK_VERSION) >= _LEAST_VERSION
+    except OSError:
+        return False
+
+
+def confine(*, read: Iterable[str], write: Iterable[str]) -> None:
+    """Lock the calling thread, and all that it starts, to reading files and folders beneath ``read``, and to reading, making,
+    writing and removing them beneath ``write``. A path that is not there is left out. Raises OSError where the kernel
+    cannot; then nothing is locked."""
+    wanted = _Ruleset(of_files=_ALL_OF_FILES, of_tcp=_ALL_OF_TCP)
+    rules = _call(_CREATE_RULESET, ctypes.byref(wanted), ctypes.sizeof(wanted), 0)
+    try:
+        for paths, allowed in ((read, _READ), (write, _WRITE)):
+            for path in paths:
+                _allow(rules, path, allowed)
+        # The kernel takes a lock only from who can gain no rights by running a program of another user's.
+        if _libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
+            raise OSError(ctypes.get_errno(), "prctl(PR_SET_NO_NEW_PRIVS) was refused")
+        _call(_RESTRICT_SELF, rules, 0)
+    finally:
+        os.close(rules)
+
+
+def identity(path: str) -> Identity:
+    """What the path means now."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _allow(rules: int, path: str, allowed: int) -> None:
+    try:
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        if not stat.S_ISDIR(os.fstat(place).st_mode):
+            allowed &= _OF_A_FILE
+        rule = _Beneath(allowed=allowed, folder=place)
+        _call(_ADD_RULE, rules, _PATH_BENEATH, ctypes.byref(rule), 0)
+    finally:
+        os.close(place)
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _call(number: int, *values: object) -> int:
+    """A call of the kernel's that the C library has no function for. Raises OSError."""
+    answer = int(_libc().syscall(ctypes.c_long(number), *values))
+    if answer < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"landlock: {os.strerror(error)}")
+    return answer
