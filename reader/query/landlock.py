@@ -67,8 +67,8 @@ def knows_enough() -> bool:
 
 def confine(*, read: Iterable[str], write: Iterable[str]) -> None:
     """Lock the calling thread, and all that it starts, to reading files and folders beneath ``read``, and to reading, making,
-    writing and removing them beneath ``write``. A path that is not there is left out. Raises OSError where the kernel
-    cannot; then nothing is locked."""
+    writing and removing them beneath ``write``. A path that is not there, or that this process may not reach, is left out.
+    Raises OSError where the kernel cannot; then nothing is locked."""
     wanted = _Ruleset(of_files=_ALL_OF_FILES, of_tcp=_ALL_OF_TCP)
     rules = _call(_CREATE_RULESET, ctypes.byref(wanted), ctypes.sizeof(wanted), 0)
     try:
@@ -95,7 +95,7 @@ def identity(path: str) -> Identity:
 def _allow(rules: int, path: str, allowed: int) -> None:
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except OSError:
         return
     try:
         if not stat.S_ISDIR(os.fstat(place).st_mode):

@@ -79,10 +79,7 @@ class _Server:
         if start.most_data_bytes is not None:
             resource.setrlimit(resource.RLIMIT_DATA, (start.most_data_bytes, start.most_data_bytes))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        confined = start.identities is not None
-        if confined:
-            confine(read=[*start.folders, *_libraries(), *_FACTS], write=[start.spill])
-        instance = Instance(start.folders, start.limits, spill=start.spill, confined=confined)
+        instance = Instance(start.folders, start.limits, spill=start.spill, confined=_confined(start))
         threading.Thread(target=self._listen, args=(instance, start.spill), daemon=True).start()
         write_frame(self._out, Up.READY)
         while True:
@@ -130,6 +127,18 @@ class _Server:
                 stopping.check()
                 plain = batch if schema == batch.schema else batch.cast(schema)
                 write_frame(self._out, Up.BATCH, memoryview(plain.serialize()))
+
+
+def _confined(start: Start) -> bool:
+    """Whether the kernel keeps this process to its folders from here on. Where it was thought to and refuses, DuckDB does."""
+    if start.identities is None:
+        return False
+    try:
+        confine(read=[*start.folders, *_libraries(), *_FACTS], write=[start.spill])
+    except OSError as error:
+        sys.stderr.write(f"the kernel does not keep this process to its folders, DuckDB does ({error})\n")
+        return False
+    return True
 
 
 def _libraries() -> set[str]:

@@ -36,7 +36,7 @@ def inside(places: Path, script: str, *, write: bool = True) -> str:
     import errno, os, socket, subprocess, threading
     from reader.query.landlock import confine
     places = {str(places)!r}
-    confine(read=[f'{{places}}/open', f'{{places}}/alone', f'{{places}}/none'], write={written})
+    confine(read=[f'{{places}}/open', f'{{places}}/alone', f'{{places}}/none', f'{{places}}/alone/none'], write={written})
     def refused(act):
         try:
             act()

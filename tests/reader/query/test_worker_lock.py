@@ -13,16 +13,19 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from reader.query import worker as other_side
 from reader.query import workers as module
 from reader.query.instance import Limits
-from reader.query.landlock import knows_enough
+from reader.query.landlock import identity, knows_enough
 from reader.query.task import Task
+from reader.query.worker import Start
 from reader.query.workers import EngineError, Workers
 from reader.refusals import NoMemory
 from tests.reader.query.test_instance import ATTEMPTS
@@ -210,6 +213,27 @@ def test_a_process_is_not_used_once_its_folder_was_made_anew(
     assert (first is not second) is kernel
     assert answer(runner, sql) == [{"a": 8}]
     assert runner._all == {second}
+
+
+def test_a_kernel_that_refuses_after_all_leaves_it_to_duckdb(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(**_: object) -> None:
+        raise OSError(1, "landlock: Operation not permitted")
+
+    start = Start(
+        folders=(str(place),),
+        identities=(identity(str(place)),),
+        spill=str(place),
+        limits=SMALL,
+        most_data_bytes=None,
+    )
+    monkeypatch.setattr(other_side, "confine", refused)
+    assert not other_side._confined(start)
+    assert "DuckDB does" in capsys.readouterr().err
+    monkeypatch.setattr(other_side, "confine", lambda **_: None)
+    assert other_side._confined(start)
+    assert not other_side._confined(replace(start, identities=None))
 
 
 def test_a_folder_that_comes_later_is_read(place: Path, kernel: bool) -> None:
