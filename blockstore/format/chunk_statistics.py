@@ -88,10 +88,10 @@ class ChunkStatistics:
             self._rows = rows
             return
         for column in self._plan.texts:
-            values = rows.column(column.position)
-            longest = pc.call_function("max", [pc.call_function("binary_length", [values])]).as_py()
+            texts = _texts(rows.column(column.position))
+            longest = pc.call_function("max", [pc.call_function("binary_length", [texts])]).as_py()
             if longest is not None and longest > _LONG_BYTES:
-                _include(self._tallies[column.name], extremes, values)
+                _include(self._tallies[column.name], extremes, texts)
 
     def finish(self, footer: pq.FileMetaData) -> None:
         """Take in what the Parquet writer has found, row group by row group."""
@@ -106,7 +106,7 @@ class ChunkStatistics:
                 if found.has_min_max:
                     _include(tally, column.bounds, found)
                 elif self._rows is not None and column in self._plan.texts:
-                    _include(tally, extremes, self._rows.column(column.position))
+                    _include(tally, extremes, _texts(self._rows.column(column.position)))
         self._rows = None
 
     def columns(self) -> dict[str, ColumnStats]:
@@ -119,6 +119,13 @@ class ChunkStatistics:
             return None
         tally = self._tallies[self._plan.time_column]
         return None if tally.low is None else (tally.low, tally.high)
+
+
+def _texts(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """All texts of a column, those of a dictionary once: it holds none that no row has (``coded.renumbered``)."""
+    if not pt.is_dictionary(values.type):
+        return values
+    return pa.chunked_array([part.dictionary for part in values.chunks], type=values.type.value_type)
 
 
 def _include(

@@ -13,7 +13,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from types import TracebackType
 
@@ -26,6 +26,7 @@ from blockstore.format.block import BlockMeta, ChunkFile, Job, VisibleBy
 from blockstore.format.buffering import Held
 from blockstore.format.chunk_reader import read_batches, read_chunk
 from blockstore.format.chunk_statistics import ChunkStatistics, StatisticsPlan
+from blockstore.format.coded import renumbered, with_codes
 from blockstore.format.definition import Definition
 from blockstore.format.encoding import open_parquet, rows_per_group
 from blockstore.format.labels import check_labels
@@ -63,8 +64,10 @@ class BlockWriter:
         buffer_bytes: int = 256 * MIB,
         token: str = "",
         extra_columns: tuple[str, ...] = (),
+        coded: Collection[str] = (),
         presorted: bool = False,
     ) -> None:
+        """``coded`` are the columns of text that come as numbers of a dictionary, which go into the file as they are."""
         check_labels(labels or {})
         self.ulid = ulid
         self.rows = 0
@@ -82,9 +85,10 @@ class BlockWriter:
         )
         self._token = token
         self._extra = extra_columns
+        self._coded = coded
         self._presorted = presorted
         self._schema = with_reserved(definition.schema, extra_columns)
-        self._held = Held()
+        self._held = Held(coded)
         self._open: _OpenChunk | None = None
         self._files: list[ChunkFile] = []
         self._times: tuple[int, int] | None = None
@@ -143,7 +147,7 @@ class BlockWriter:
     def abort(self) -> None:
         """Forget everything; allowed at any time. Chunks that were already written stay as debris."""
         self._ended = True
-        self._held = Held()
+        self._held = Held(self._coded)
         if self._open is not None:
             self._open.abort()
             self._open = None
@@ -152,7 +156,7 @@ class BlockWriter:
         """The batch in slices that are each safe to cast and to hold."""
         rows = batch.num_rows
         if rows == 0:
-            cast_batch(batch, self._definition, extra=self._extra)
+            cast_batch(batch, self._definition, extra=self._extra, coded=self._coded)
             return
         limit = min(self._buffer_bytes, self._row_group_bytes)
         step = self._row_group_rows
@@ -166,7 +170,7 @@ class BlockWriter:
 
     def _take(self, piece: pa.RecordBatch) -> None:
         held = self._held
-        batch = cast_batch(piece, self._definition, extra=self._extra, first_row=self.rows)
+        batch = cast_batch(piece, self._definition, extra=self._extra, coded=self._coded, first_row=self.rows)
         if held.rows and not self._presorted and not held.has_room(batch, self._buffer_bytes):
             self._flush(last=False)
         held.add(batch)
@@ -179,7 +183,7 @@ class BlockWriter:
         held = self._held
         size = held.bytes if held.bytes < self._row_group_bytes else held.weigh()
         group_rows = rows_per_group(held.rows, size, self._row_group_rows, self._row_group_bytes)
-        table = held.take(self._schema)
+        table = held.take(with_codes(self._schema, self._coded))
         if self._presorted:
             rest = self._write_groups(table, group_rows, last=last)
             if rest:
@@ -196,7 +200,7 @@ class BlockWriter:
         """Write whole row groups, at the end also one that is not; answers how many rows are left."""
         rows = table.num_rows if last else table.num_rows - table.num_rows % group_rows
         for start in range(0, rows, group_rows):
-            group = table.slice(start, group_rows)
+            group = renumbered(table.slice(start, group_rows), self._coded)
             if self._open is None:
                 alone = last and start + group_rows >= rows
                 self._open = self._new_chunk(group, small=alone and group.nbytes <= _SMALL)

@@ -1,32 +1,43 @@
-"""Texts that a file holds as numbers into a dictionary: read as such, and decoded a batch at a time.
+"""Texts that a file holds as numbers into a dictionary: read as such, and decoded a batch at a time, or not at all.
 
 Arrow's Parquet reader decodes a page of such a column text by text; a whole batch, decoded by its numbers, takes less than half of
-the time. What comes out is the same.
+the time. What comes out is the same. A merge carries the numbers on into the file that it writes.
 
 Rules:
 - A number that is none of the dictionary's ends the read (ArrowIndexError): a damaged page must not show memory that is no text.
 - A column whose name has a dot is left alone: for Arrow it could as well be a part of a nested one.
 - Numbers are small and texts may be wide: a batch that would become too large is decoded piece by piece.
+- Whether a writer is handed texts or numbers, the file is the same, byte for byte: such a column is one of texts, and its
+  dictionary lists them in the order in which rows have them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-__all__ = ["coded_texts", "decoded"]
+__all__ = ["coded_texts", "decoded", "renumbered", "text_bytes", "with_codes"]
 
 _CODE_BYTES = 4
 """A text that is not coded takes as many bytes for its length alone."""
+
+_READABLE = frozenset({"PLAIN", "RLE", "BIT_PACKED", "RLE_DICTIONARY", "PLAIN_DICTIONARY"})
+"""Some writers give a dictionary up for differences or shared beginnings, which Arrow's reader cannot turn into numbers."""
+
+_MET_ROWS = 1 << 16
+"""In so many rows most columns have all of their texts."""
 
 _PIECE_BYTES = 256 << 20
 """What a column of a piece takes at most, or one row; Arrow itself takes no more than 2 GiB of it."""
 
 
-def coded_texts(parquet: pq.ParquetFile, columns: Sequence[str] | None, groups: Collection[int]) -> list[str]:
+def coded_texts(
+    parquet: pq.ParquetFile, columns: Collection[str] | None, groups: Collection[int]
+) -> list[str]:
     """The columns of plain text, of these or of all, that are numbers of a dictionary in all of these row groups.
 
     Told by the footer, which does not say it outright: a writer may give a dictionary up in the midst of a column. One that is
@@ -45,11 +56,66 @@ def coded_texts(parquet: pq.ParquetFile, columns: Sequence[str] | None, groups: 
         if not texts:
             break
         for part in map(group.column, range(group.num_columns)):
-            if part.path_in_schema in texts and not (
-                part.has_dictionary_page and part.total_uncompressed_size < _CODE_BYTES * part.num_values
-            ):
+            if part.path_in_schema in texts and not _is_coded(part):
                 texts.discard(part.path_in_schema)
     return sorted(texts)
+
+
+def _is_coded(part: pq.ColumnChunkMetaData) -> bool:
+    return (
+        bool(part.has_dictionary_page)
+        and part.total_uncompressed_size < _CODE_BYTES * part.num_values
+        and _READABLE.issuperset(part.encodings)
+    )
+
+
+def with_codes(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
+    """The schema, with the columns of text of these names as numbers of a dictionary."""
+    for place, field in enumerate(schema):
+        if field.name in names and pa.types.is_string(field.type):
+            schema = schema.set(place, field.with_type(pa.dictionary(pa.int32(), field.type)))
+    return schema
+
+
+def renumbered(rows: pa.Table, names: Collection[str]) -> pa.Table:
+    """The rows, each column of numbers with one dictionary; those of ``names`` with the texts that rows have, the first ones first.
+
+    A row group with several dictionaries would hold all but the first of them as plain texts.
+    """
+    rows = rows.unify_dictionaries()
+    for name in names:
+        place = rows.schema.get_field_index(name)
+        rows = rows.set_column(place, rows.schema.field(place), _renumbered(rows.column(place)))
+    return rows
+
+
+def text_bytes(batch: pa.RecordBatch, names: Collection[str]) -> int:
+    """What the texts of these columns, which are numbers in the batch, would take, without their offsets."""
+    return sum(_text_bytes(batch.column(name)) for name in names)
+
+
+def _text_bytes(column: pa.DictionaryArray) -> int:
+    lengths = pc.call_function("binary_length", [column.dictionary])
+    return pc.call_function("sum", [lengths.take(column.indices)]).as_py() or 0
+
+
+def _renumbered(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if not column.num_chunks:
+        return column
+    texts = column.chunk(0).dictionary
+    codes = pa.chunked_array([part.indices for part in column.chunks])
+    met = codes.slice(0, _MET_ROWS).unique().drop_null()
+    if len(met) < len(texts):
+        met = codes.unique().drop_null()
+    if met.to_pylist() == list(range(len(texts))):
+        return column
+    places = np.zeros(len(texts), np.int32)
+    places[met.to_numpy()] = np.arange(len(met), dtype=np.int32)
+    kept = texts.take(met)
+    numbers = pc.take(pa.array(places), codes)
+    return pa.chunked_array(
+        [pa.DictionaryArray.from_arrays(part, kept) for part in numbers.chunks], type=column.type
+    )
 
 
 def decoded(batch: pa.RecordBatch, names: Collection[str]) -> Iterator[pa.RecordBatch]:

@@ -14,6 +14,7 @@ Rules:
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Collection
 
 import pyarrow as pa
@@ -32,24 +33,37 @@ _FEW = 256
 
 _DIFFERENCES = "DELTA_BINARY_PACKED"
 
+_ARROW_SCHEMA = "ARROW:schema"
+"""Where Arrow looks for the schema of the rows as they were before they became Parquet."""
+
 
 def open_parquet(
     sink: pa.NativeFile, schema: pa.Schema, sample: pa.Table, finished: list[pq.FileMetaData]
 ) -> pq.ParquetWriter:
-    """A Parquet writer for rows like those of ``sample``; once closed, it adds the file's footer to ``finished``."""
+    """A Parquet writer for rows like those of ``sample``; once closed, it adds the file's footer to ``finished``.
+
+    Texts that are numbers of a dictionary in ``sample`` are so in all rows; the file holds them as ``schema`` says: as texts.
+    """
     large = sample.num_rows >= _SMALL_ROWS
     repeating = _repeating(sample) if large else []
-    return pq.ParquetWriter(
+    own = sample.schema.with_metadata(schema.metadata)
+    coded = own.types != schema.types
+    writer = pq.ParquetWriter(
         sink,
-        schema,
+        own if coded else schema,
         compression="zstd",
         compression_level=_LEVEL,
         use_dictionary=repeating or False,
         column_encoding=_encodings(schema, repeating) if large else None,
         write_statistics=True,
         write_page_index=True,
+        store_schema=not coded,
         metadata_collector=finished,
     )
+    if coded:
+        told = base64.b64encode(schema.serialize()).decode()
+        writer.add_key_value_metadata({_ARROW_SCHEMA: told, **(schema.metadata or {})})
+    return writer
 
 
 def rows_per_group(rows: int, size: int, row_group_rows: int, row_group_bytes: int) -> int:

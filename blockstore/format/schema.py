@@ -12,7 +12,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from blockstore.errors import Corrupt, Invalid
+from blockstore.format.coded import with_codes
 from blockstore.format.fields import (
     NOT_NULL,
     RESERVED,
@@ -94,13 +95,19 @@ def with_reserved(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
 
 
 def cast_batch(
-    batch: pa.RecordBatch, definition: Definition, *, extra: tuple[str, ...] = (), first_row: int = 0
+    batch: pa.RecordBatch,
+    definition: Definition,
+    *,
+    extra: tuple[str, ...] = (),
+    coded: Collection[str] = (),
+    first_row: int = 0,
 ) -> pa.RecordBatch:
-    """The batch under the table's schema, followed by the reserved columns of ``extra``.
+    """The batch under the table's schema, followed by the reserved columns of ``extra``; texts of ``coded`` as numbers of a
+    dictionary.
 
     Raises Invalid, naming the column, what was found and what is expected; rows count from ``first_row``.
     """
-    schema = with_reserved(definition.schema, extra)
+    schema = with_codes(with_reserved(definition.schema, extra), coded)
     if not batch.schema.equals(schema):
         batch = _cast_columns(batch, schema)
     for name in definition.memo("required", lambda: required(definition.schema)):

@@ -15,8 +15,8 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from blockstore.format.block import ChunkFile
+from blockstore.format.coded import coded_texts
 from blockstore.format.schema import adapt
 from blockstore.format.unreadable import UNREADABLE
 from compactor.merge.batches import batches
@@ -114,6 +115,11 @@ class ChunkRun:
         """Whether every row was read; the declared number of rows was compared with the file's when it was opened."""
         return self._looked_at == self.spec.file.rows
 
+    @property
+    def file(self) -> pq.ParquetFile | None:
+        """The chunk, while it is open and nothing was read."""
+        return None if self._opened is None else self._opened.parquet
+
     def open(self) -> None:
         """Check the chunk and see what it weighs, before anything is read. Raises DamagedInput."""
         if self._bytes is None:
@@ -155,13 +161,7 @@ class ChunkRun:
     def _open(self) -> _Opened:
         self._staged = self._stage.open(self.spec.ulid, self.spec.file)
         try:
-            parquet = pq.ParquetFile(
-                self._staged.file,
-                pre_buffer=False,
-                # What is in memory is decoded where it lies.
-                buffer_size=0 if self._staged.in_memory else STREAM_BYTES,
-                read_dictionary=[SOURCE] if self.spec.source is None else None,
-            )
+            parquet = self._parquet(self._staged)
             metadata, schema = parquet.metadata, parquet.schema_arrow
         except UNREADABLE as error:
             raise self._cause(error) from None
@@ -205,6 +205,8 @@ class ChunkRun:
     def _begin(self, goal_bytes: int) -> Iterator[pa.Table]:
         opened = self._opened
         assert opened is not None
+        if self._shared.coded:
+            opened = replace(opened, parquet=self._with_codes(opened))
         metadata = opened.parquet.metadata
         whole = max(goal_bytes, min(_WHOLE_BYTES, _GUESS * self._shared.guess(self.spec.file)))
         if opened.all_groups and opened.sure and opened.bytes <= whole:
@@ -221,14 +223,36 @@ class ChunkRun:
         self._taken = weight.reader_bytes
         return tables
 
+    def _with_codes(self, opened: _Opened) -> pq.ParquetFile:
+        """The file, which reads texts as numbers of a dictionary where it holds them so."""
+        assert self._staged is not None
+        names = coded_texts(opened.parquet, self._shared.coded, opened.groups)
+        return self._parquet(self._staged, names, metadata=opened.parquet.metadata)
+
+    def _parquet(
+        self, staged: Staged, coded: Sequence[str] = (), metadata: pq.FileMetaData | None = None
+    ) -> pq.ParquetFile:
+        """Raises what Arrow raises."""
+        return pq.ParquetFile(
+            staged.file,
+            metadata=metadata,
+            pre_buffer=False,
+            # What is in memory is decoded where it lies.
+            buffer_size=0 if staged.in_memory else STREAM_BYTES,
+            read_dictionary=[*coded, SOURCE] if self.spec.source is None else list(coded),
+        )
+
     def _packed_anew(self, tables: Iterator[pa.Table], goal_bytes: int) -> Iterator[pa.Table]:
         """The same tables from the work disk, where no page is larger than a batch."""
         path = self._stage.path(f"packed-{self.spec.ulid}-{Path(self.spec.file.path).stem}")
-        schema = self._shared.schema.append(pa.field(SOURCE, pa.int32()))
+        numbers = pa.field(SOURCE, pa.int32())
+        texts, codes = self._shared.schema.append(numbers), self._shared.read_schema.append(numbers)
         with self._shared.alone:
-            self._packed = packed = pack(tables, schema, path, batch_bytes=goal_bytes // 2)
+            self._packed = packed = pack(
+                (adapt(table, texts) for table in tables), texts, path, batch_bytes=goal_bytes // 2
+            )
             self._end_reading()
-        return iter(lambda: packed.read(goal_bytes), None)
+        return (adapt(table, codes) for table in iter(lambda: packed.read(goal_bytes), None))
 
     def _tables(self, read: Callable[[], Iterable[pa.Table]]) -> Iterator[pa.Table]:
         try:
@@ -244,7 +268,7 @@ class ChunkRun:
             position = table.schema.get_field_index(SOURCE)
             numbers = self._sources.numbers(_whole(table.column(position)), self.spec.ulid)
             table = table.remove_column(position)
-        return adapt(table, self._shared.schema).append_column(SOURCE, numbers)
+        return adapt(table, self._shared.read_schema).append_column(SOURCE, numbers)
 
     def _within(self, table: pa.Table) -> pa.Table:
         """The rows of the range. Behind its end nothing more is read: a chunk that is sorted holds no row of it there, and

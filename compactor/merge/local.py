@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from blockstore.bucket.api import Bucket
 from blockstore.errors import Corrupt
@@ -24,6 +25,7 @@ from blockstore.format.chunks import BlockWriter
 from blockstore.names import META
 from blockstore.world import World
 from compactor.merge.chunkrun import ChunkRun, ChunkSpec
+from compactor.merge.codes import carried
 from compactor.merge.engine import Merged, MergeOptions, MergeTask
 from compactor.merge.inputs import chunk_specs, in_order
 from compactor.merge.order import RowOrder
@@ -133,7 +135,10 @@ class _Attempt:
         self._spills = 0
 
     def run(self) -> Merged:
-        self._weigh_some()
+        files = self._weigh_some()
+        placed = self._narrowed()
+        if all(item.chunk is not None for item in placed):  # what comes over the work disk comes as texts
+            self._shared.carry(carried(files, self._task.definition.schema, self._order.sort_by))
         writer = BlockWriter(
             self._bucket,
             self._world,
@@ -147,10 +152,11 @@ class _Attempt:
                 _ROW_GROUP_BYTES, max(_LEAST_GROUP_BYTES, self._options.memory_bytes // _ROW_GROUP)
             ),
             extra_columns=(SOURCE,),
+            coded=self._shared.coded,
             presorted=True,
         )
         try:
-            self._pump(self._narrowed(), lambda table: writer.write(with_source_names(table, self._sources)))
+            self._pump(placed, lambda table: writer.write(with_source_names(table, self._sources)))
             written = writer.finish()
         except BaseException:
             writer.abort()
@@ -180,13 +186,14 @@ class _Attempt:
             ),
         )
 
-    def _weigh_some(self) -> None:
-        """Open some of the small chunks, spread over all: what they hold corrects what is guessed of the others."""
+    def _weigh_some(self) -> list[pq.ParquetFile]:
+        """Open some of the small chunks, spread over all, or else one: what they hold corrects what is guessed of the others."""
         small = [chunk for chunk in self._chunks if chunk.bytes <= self._buffers]
-        some = small[:: max(1, -(-len(small) // _WEIGHED))]
+        some = small[:: max(1, -(-len(small) // _WEIGHED))] or self._chunks[:1]
         guessed = sum(chunk.bytes for chunk in some)
         self._world.pool.map(_open, (some[lane :: self._lanes] for lane in range(self._lanes)))
         self._shared.learn(guessed, sum(chunk.bytes for chunk in some))
+        return [chunk.file for chunk in some if chunk.file is not None]
 
     def _open_limit(self) -> int:
         """How many chunks may be open at once."""

@@ -3,6 +3,7 @@
 Rules:
 - Readers of open chunks take no more than their part of the memory together; a chunk that finds no room there is read once,
   alone, and goes on from the work disk, where rows lie in small batches (``chunkrun.py``). One always finds room.
+- What columns are carried as numbers of a dictionary is decided once, after some chunks were opened and before one is read.
 - What a chunk weighs is only known once it is open. Until then it is guessed from what is known of every chunk, corrected by
   what those that were opened turned out to weigh.
 """
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from blockstore.format.block import ChunkFile
+from blockstore.format.coded import with_codes
 from compactor.merge.weight import Varying, row_width, varying
 
 __all__ = ["Shared"]
@@ -31,6 +33,10 @@ class Shared:
 
     def __init__(self, schema: pa.Schema, readers_bytes: int) -> None:
         self.schema = schema
+        self.read_schema = schema
+        """What the rows of a chunk are brought to."""
+        self.coded: frozenset[str] = frozenset()
+        """The columns of text that are read, sorted and written as numbers of a dictionary (``codes.py``)."""
         self.row_bytes = row_width(schema)
         """What a row takes without its texts."""
         self.alone = threading.Lock()
@@ -41,6 +47,11 @@ class Shared:
         self._readers_bytes = readers_bytes
         self._taken = 0
         self._lock = threading.Lock()
+
+    def carry(self, coded: frozenset[str]) -> None:
+        """Read these texts as numbers from now on; before the first chunk is read."""
+        self.coded = coded
+        self.read_schema = with_codes(self.schema, coded)
 
     def guess(self, file: ChunkFile) -> int:
         """About what the rows of a chunk take."""

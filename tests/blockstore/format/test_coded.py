@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -84,6 +85,16 @@ def test_a_dictionary_that_was_given_up_in_the_midst_reads_the_same(groups: int)
     data = parquet(short, row_group_size=ROWS, dictionary_pagesize_limit=1_000, data_page_size=4_096)
     assert coded(data) == ["word"], "it looks as if it were, which may cost time only"
     assert read(data).equals(short)
+
+
+def test_a_dictionary_that_was_given_up_for_shared_beginnings_is_not_read_as_numbers() -> None:
+    """Spark wrote the file, with its writer's version 2: 19,600 times the same word, then 400 others. Arrow cannot read it so."""
+    data = (Path(__file__).parent / "given_up_for_deltas.parquet").read_bytes()
+    encodings = pq.read_metadata(io.BytesIO(data)).row_group(0).column(0).encodings
+    assert {"RLE_DICTIONARY", "DELTA_BYTE_ARRAY"} <= set(encodings)
+    assert coded(data) == []
+    words = read(data, rows=20_000)["word"].to_pylist()
+    assert words == ["a"] * 19_600 + [f"some/long/shared/beginning/{n}" for n in range(19_600, 20_000)]
 
 
 def test_wide_texts_that_repeat_come_in_pieces_that_arrow_and_the_memory_can_hold() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from blockstore.format import page_ranges as module
 from blockstore.format.page_ranges import PageRange, page_ranges
 from blockstore.format.statistics import extremes
+from blockstore.format.unreadable import UNREADABLE
 from tests.blockstore.format.test_chunk_statistics import ROWS, SCHEMA, table
 
 TOLD = {"i8", "i64", "text.with.dots", "date", "ns"}
@@ -92,7 +93,7 @@ def test_garbage_is_no_error_and_what_is_told_makes_sense(
     try:
         parquet = pq.ParquetFile(file)
         leaves = parquet.schema_arrow
-    except (OSError, ValueError):
+    except UNREADABLE:
         return
     if len(leaves) == 2:
         found = page_ranges(parquet, file, column)

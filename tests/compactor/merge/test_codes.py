@@ -1,0 +1,203 @@
+"""Texts that are numbers of a dictionary go through a merge as such, and what comes out is what texts would have made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from blockstore.format.block import BlockMeta
+from blockstore.format.definition import Definition
+from blockstore.format.schema import evolve
+from blockstore.names import object_key
+from compactor.merge import MergeInput, chunkrun, spill
+from compactor.merge import local as engine
+from compactor.merge.codes import carried
+from tests.compactor.merge.blocks import Bench
+
+SCHEMA = pa.schema(
+    [("id", pa.int64()), ("kind", pa.string()), ("note", pa.string()), ("tenant", pa.string())]
+)
+KINDS = ["alpha", "beta", "gamma", "d" * 5_000, "", "é"]
+
+
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path, Definition.create(SCHEMA, sort_by=["tenant", "id"]))
+
+
+def rows(seed: int, count: int = 20_000, kinds: list[str] | None = None) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    some = [*(kinds or KINDS), None]
+    return pa.table(
+        {
+            "id": pa.array(np.sort(rng.integers(0, 10 * count, count))),
+            "kind": pa.array([some[n] for n in rng.integers(0, len(some), count)], pa.string()),
+            "note": pa.array([f"{n:016x}" for n in rng.integers(0, 2**63, count)]),
+            "tenant": pa.array([f"t{n}" for n in np.sort(rng.integers(0, 3, count))]),
+        }
+    )
+
+
+def files(at: Bench, meta: BlockMeta) -> list[bytes]:
+    return [at.bucket.get(object_key(meta.ulid, file.path)).data for file in meta.files]
+
+
+def opened(at: Bench, meta: BlockMeta) -> pq.ParquetFile:
+    return pq.ParquetFile(pa.BufferReader(files(at, meta)[0]))
+
+
+def as_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No column is carried as numbers."""
+    monkeypatch.setattr(engine, "carried", lambda files, schema, sort_by: frozenset())
+
+
+def carried_in(monkeypatch: pytest.MonkeyPatch) -> list[frozenset[str]]:
+    """What each merge from now on carries as numbers."""
+    seen: list[frozenset[str]] = []
+
+    def watched(*asked: object) -> frozenset[str]:
+        seen.append(carried(*asked))  # type: ignore[arg-type]
+        return seen[-1]
+
+    monkeypatch.setattr(engine, "carried", watched)
+    return seen
+
+
+def test_a_merge_of_numbers_writes_the_bytes_that_a_merge_of_texts_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = bench(tmp_path)
+    metas = [at.block(rows(seed, kinds=KINDS[seed:] or None)) for seed in range(4)]
+    inputs = [MergeInput(meta=meta) for meta in metas]
+    inputs[0] = MergeInput(meta=metas[0], excepted=frozenset({metas[0].ulid}))
+    seen = carried_in(monkeypatch)
+    one, _ = at.merge(inputs, memory_bytes=1 << 30)
+    assert seen == [{"kind"}]
+    as_texts(monkeypatch)
+    other, _ = at.merge(inputs, memory_bytes=1 << 30)
+    assert files(at, one) == files(at, other)
+    assert one.files[0].columns == other.files[0].columns
+    assert opened(at, one).schema_arrow.field("kind").type == pa.string()
+
+
+def test_a_row_group_is_no_larger_than_its_texts_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbers are small, but whoever reads the row group may hold texts."""
+    at = bench(tmp_path)
+    metas = [at.block(rows(seed)) for seed in range(4)]
+    seen = carried_in(monkeypatch)
+    block, _ = at.merge(metas, memory_bytes=1 << 26)
+    assert seen == [{"kind"}]
+    file = opened(at, block)
+    assert block.rows == 80_000
+    assert max(file.read_row_group(n).nbytes for n in range(file.num_row_groups)) < 1.1 * (8 << 20)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    blocks=st.lists(
+        st.tuples(st.integers(0, 99), st.booleans(), st.lists(st.sampled_from(KINDS), min_size=1)),
+        min_size=1,
+        max_size=4,
+    ),
+    memory_bytes=st.sampled_from([1, 4 << 20, 1 << 30]),
+)
+def test_whatever_the_chunks_hold_the_rows_are_those_of_texts(
+    tmp_path: Path, blocks: list[tuple[int, bool, list[str]]], memory_bytes: int
+) -> None:
+    """Also where chunks that were not looked at hold no dictionary, or rows come over the work disk."""
+    at = bench(tmp_path)
+    metas = [at.block(rows(seed, 12_000 if large else 300, kinds)) for seed, large, kinds in blocks]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "carried", lambda files, schema, sort_by: frozenset({"kind", "note"}))
+        block, _ = at.merge(metas, memory_bytes=memory_bytes)
+    expected = pa.concat_tables([at.rows(meta) for meta in metas])
+    expected = expected.sort_by([("tenant", "ascending"), ("id", "ascending")])
+    found = at.rows(block)
+    names = ["tenant", "id"]
+    assert found.select(names).equals(expected.select(names))
+    key = [*names, "note", "kind"]
+    order = [(name, "ascending") for name in key]
+    assert found.select(key).sort_by(order).equals(expected.select(key).sort_by(order))
+
+
+def test_a_row_group_has_one_dictionary_of_sources_however_many_windows_it_is_made_of(tmp_path: Path) -> None:
+    """With one of each window's own, all but the first window's sources would stand there as texts of 26 characters."""
+    at = bench(tmp_path)
+    metas = [
+        at.block(rows(seed, 5_000, ["alpha"]).set_column(3, "tenant", pa.array([f"t{seed:02}"] * 5_000)))
+        for seed in range(20)
+    ]
+    block, _ = at.merge(metas, memory_bytes=16 << 20)
+    file = opened(at, block)
+    group = file.metadata.row_group(0)
+    source = group.column(group.num_columns - 1)
+    assert source.path_in_schema == "_source"
+    assert group.num_rows > 2 * 5_000
+    assert source.total_uncompressed_size < 2 * group.num_rows
+    assert set(at.rows(block)["_source"].to_pylist()) == {meta.ulid for meta in metas}
+
+
+def test_a_chunk_older_than_the_column_has_nulls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = bench(tmp_path)
+    old = at.definition
+    at.definition = evolve(old, add=[pa.field("colour", pa.string())])
+    before = at.block(rows(0, 300), definition=old)
+    after = at.block(rows(1).append_column("colour", pa.array(["red", "green"] * 10_000)))
+    monkeypatch.setattr(engine, "carried", lambda files, schema, sort_by: frozenset({"colour", "kind"}))
+    block, _ = at.merge([before, after])
+    found = at.rows(block)
+    assert found["colour"].null_count == 300
+    assert sorted(found["colour"].drop_null().to_pylist()) == ["green"] * 10_000 + ["red"] * 10_000
+    assert opened(at, block).schema_arrow.equals(at.rows(block).schema, check_metadata=False)
+
+
+def test_a_chunk_that_finds_no_room_comes_back_from_the_work_disk_as_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = bench(tmp_path)
+    metas = [at.block(rows(seed, kinds=["alpha", "beta"])) for seed in range(3)]
+    packed: list[Path] = []
+
+    def watched(
+        tables: Iterable[pa.Table], schema: pa.Schema, path: Path, *, batch_bytes: int
+    ) -> spill.SpilledRun:
+        packed.append(path)
+        return spill.pack(tables, schema, path, batch_bytes=batch_bytes)
+
+    monkeypatch.setattr(chunkrun, "pack", watched)
+    monkeypatch.setattr(engine, "_READERS", 1 << 20)
+    monkeypatch.setattr(engine._Attempt, "_open_limit", lambda self: 99)
+    seen = carried_in(monkeypatch)
+    block, _ = at.merge(metas, memory_bytes=4 << 20)
+    assert packed
+    assert seen == [{"kind"}]
+    as_texts(monkeypatch)
+    other, _ = at.merge(metas, memory_bytes=4 << 20)
+    found, expected = at.rows(block), at.rows(other)
+    assert all(found[name].to_pylist() == expected[name].to_pylist() for name in expected.schema.names)
+
+
+def test_only_columns_that_all_files_hold_as_numbers_of_a_small_dictionary_are_carried() -> None:
+    def file(table: pa.Table, dictionaries: list[str]) -> pq.ParquetFile:
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, use_dictionary=dictionaries, compression="zstd")
+        return pq.ParquetFile(pa.BufferReader(sink.getvalue()))
+
+    rng = np.random.default_rng(0)
+    many = [f"{n:032x}" for n in rng.integers(0, 2**63, 4_000)] * 5
+    table = rows(0).append_column("many", pa.array(many))
+    coded = file(table, ["kind", "tenant", "many"])
+    plain = file(table, ["tenant"])
+    schema = table.schema
+    assert carried([coded, coded], schema, ["tenant", "id"]) == {"kind"}
+    assert carried([coded], schema, ["id"]) == {"kind", "tenant"}
+    assert carried([coded, plain], schema, ["id"]) == {"tenant"}
+    assert carried([], schema, []) == frozenset()
