@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-__all__ = ["coded_texts", "decoded", "renumbered", "text_bytes", "with_codes"]
+__all__ = ["check_codes", "coded_texts", "decoded", "renumbered", "text_bytes", "with_codes"]
 
 _CODE_BYTES = 4
 """A text that is not coded takes as many bytes for its length alone."""
@@ -87,6 +87,18 @@ def renumbered(rows: pa.Table, names: Collection[str]) -> pa.Table:
         place = rows.schema.get_field_index(name)
         rows = rows.set_column(place, rows.schema.field(place), _renumbered(rows.column(place)))
     return rows
+
+
+def check_codes(rows: pa.Table, names: Collection[str]) -> None:
+    """Raise ArrowIndexError for a number that is none of its dictionary's, which Arrow reads, joins and writes without a look."""
+    for name in names:
+        for part in rows.column(name).chunks:
+            found = pc.call_function("min_max", [part.indices])
+            low, high = found["min"].as_py(), found["max"].as_py()
+            if low is not None and not 0 <= low <= high < len(part.dictionary):
+                raise pa.ArrowIndexError(
+                    f"column {name!r} has numbers from {low} to {high} for a dictionary of {len(part.dictionary)} texts"
+                )
 
 
 def text_bytes(batch: pa.RecordBatch, names: Collection[str]) -> int:

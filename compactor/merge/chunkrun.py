@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from blockstore.format.block import ChunkFile
-from blockstore.format.coded import coded_texts
+from blockstore.format.coded import check_codes, coded_texts
 from blockstore.format.schema import adapt
 from blockstore.format.unreadable import UNREADABLE
 from compactor.merge.batches import batches
@@ -257,7 +257,9 @@ class ChunkRun:
     def _tables(self, read: Callable[[], Iterable[pa.Table]]) -> Iterator[pa.Table]:
         try:
             for table in read():
-                yield self._adapted(table)
+                adapted = self._adapted(table)
+                check_codes(adapted, self._shared.coded)
+                yield adapted
         except UNREADABLE as error:
             raise self._cause(error) from None
 

@@ -61,12 +61,13 @@ class _Buffer:
     def fill(self, goal_bytes: int) -> None:
         while not self.ended and self.bytes < goal_bytes:
             part = self.run.read(goal_bytes - self.bytes)
-            if part is not None:
-                self.parts.append(part)
-                self.bytes += part.nbytes
             if part is None or self.run.exhausted:
                 self.ended = True
                 self.run.close()
+            if part is not None:
+                self.parts.append(part)
+                # What is not filled again need not be weighed, which of many small chunks takes long.
+                self.bytes += 0 if self.ended else part.nbytes
 
     def last(self, order: RowOrder) -> Key:
         return order.key(self.parts[-1], self.parts[-1].num_rows - 1)

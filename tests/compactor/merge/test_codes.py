@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +18,7 @@ from blockstore.format.block import BlockMeta
 from blockstore.format.definition import Definition
 from blockstore.format.schema import evolve
 from blockstore.names import object_key
-from compactor.merge import MergeInput, chunkrun, spill
+from compactor.merge import DamagedInput, MergeInput, chunkrun, spill
 from compactor.merge import local as engine
 from compactor.merge.codes import carried
 from tests.compactor.merge.blocks import Bench
@@ -183,6 +185,40 @@ def test_a_chunk_that_finds_no_room_comes_back_from_the_work_disk_as_numbers(
     other, _ = at.merge(metas, memory_bytes=4 << 20)
     found, expected = at.rows(block), at.rows(other)
     assert all(found[name].to_pylist() == expected[name].to_pylist() for name in expected.schema.names)
+
+
+def rewritten(at: Bench, meta: BlockMeta, data: bytes) -> BlockMeta:
+    """The block, whose only chunk is these bytes."""
+    file = replace(meta.files[0], bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+    at.bucket.put(object_key(meta.ulid, file.path), data)
+    return replace(meta, files=(file,), bytes=len(data))
+
+
+def test_a_number_that_no_text_of_the_dictionary_has_is_damage_of_its_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever wrote the chunk hashed what was wrong already. Arrow itself would write whatever text lies in memory there."""
+    at = bench(tmp_path)
+    good, bad = at.block(rows(0)), at.block(rows(1, kinds=["one", "two", "three"]))
+    sink = pa.BufferOutputStream()
+    table = at.rows(bad).select(SCHEMA.names)
+    pq.write_table(table, sink, compression="none", use_dictionary=["kind"], write_statistics=False)
+    whole = sink.getvalue().to_pybytes()
+    assert at.merge([good, rewritten(at, bad, whole)])[0].rows == 40_000
+    # Behind some 2,500 bytes that say which rows are null.
+    page = pq.read_metadata(pa.BufferReader(whole)).row_group(0).column(1).data_page_offset
+    refused = 0
+    for place in range(page + 3_000, page + 3_200, 3):
+        damaged = whole[:place] + b"\xff" + whole[place + 1 :]
+        seen = carried_in(monkeypatch)
+        try:
+            block, _ = at.merge([good, rewritten(at, bad, damaged)])
+        except DamagedInput as error:
+            refused += error.ulid == bad.ulid
+        else:
+            assert set(at.rows(block)["kind"].to_pylist()) <= {*KINDS, "one", "two", "three", None}
+        assert seen == [{"kind"}]
+    assert refused > 20, "the fourth of two bits' numbers is none of three words"
 
 
 def test_only_columns_that_all_files_hold_as_numbers_of_a_small_dictionary_are_carried() -> None:
