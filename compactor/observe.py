@@ -28,7 +28,7 @@ from compactor.merge import MergeInput
 from compactor.plan import Candidate
 from compactor.quarantine import contradicted
 
-__all__ = ["Labels", "Observation", "observe"]
+__all__ = ["Labels", "Observation", "observe", "observe_anew"]
 
 Labels = Collection[tuple[str, str]]
 
@@ -56,11 +56,20 @@ class Observation:
 
 def observe(table: Table, *, skip: Labels = (), left_out: Collection[str] = ()) -> Observation:
     """Look at the table; streams with a label of ``skip`` are not seen, blocks of ``left_out`` are not merged."""
-    return _by_index(table, skip, left_out) if table.indexed else _by_listing(table, skip, left_out)
+    if not table.indexed:
+        return _by_listing(table, skip, left_out)
+    return _by_index(table, table.catalog.listing(), skip, left_out)
 
 
-def _by_index(table: Table, skip: Labels, left_out: Collection[str]) -> Observation:
-    listing = table.catalog.listing()
+def observe_anew(
+    table: Table, before: Observation, *, skip: Labels = (), left_out: Collection[str] = ()
+) -> Observation:
+    """The same, of a table with an index, by its state of now and the listing of a look before: a listing of a large table takes
+    long and costs requests. Marks placed since are not seen."""
+    return _by_index(table, before.listing, skip, left_out)
+
+
+def _by_index(table: Table, listing: Listing, skip: Labels, left_out: Collection[str]) -> Observation:
     state = table.log.poll()
     inputs = {
         block.ulid: MergeInput(meta=block.meta, excepted=block.excepted)

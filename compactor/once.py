@@ -5,7 +5,8 @@ Rules:
 - ``compact_once`` claims no role. It needs none: the index checks every merge, so a compactor that runs beside it can
   waste work and never harm; claiming the role would stop that compactor.
 - Several passes: what one pass makes, the next may merge further. A pass in which nothing was committed and nothing
-  new was learned is the last.
+  new was learned is the last. Whether there is a next one is asked of the index, by the listing of the last: mostly there is none,
+  and the table is not listed again to learn that.
 - Without an index a merge replaces its inputs only once it has aged. Until then they are work done, so a second pass
   finds nothing to do: merging what was merged waits for a later run.
 - Merges that a process had uploaded and died before it could commit are committed first (``resume.py``).
@@ -20,7 +21,7 @@ from blockstore.table import Table
 from compactor.execute import Executor, Watch
 from compactor.merge import MergeEngine, MergeOptions
 from compactor.merge.local import LocalEngine
-from compactor.observe import Observation, observe
+from compactor.observe import Observation, observe, observe_anew
 from compactor.plan import PlannedJob, PlanSettings, plan
 from compactor.quarantine import quarantine
 from compactor.report import JobResult, Outcome, Report
@@ -68,13 +69,17 @@ def compact_once(
             break
         passes += 1
         done = executor.run_all(jobs, seen, watch)
-        seen = None
         results += done
         known = set(left_out)
         left_out.update({result.damaged: result.problem for result in done if result.damaged is not None})
         merged.update(_inputs_by_age(done))
         fruitful = any(result.outcome not in (Outcome.CONFLICT, Outcome.DAMAGED) for result in done)
         conflicts = 0 if fruitful or left_out.keys() - known else conflicts + 1
+        if table.indexed:
+            anew = observe_anew(table, seen, skip=settings.skip, left_out=left_out.keys() | merged)
+            if not plan_seen(anew, settings):
+                break
+        seen = None
     return Report(
         url=table.url,
         version=table.log.state.version if table.indexed else None,

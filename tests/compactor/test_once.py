@@ -79,6 +79,28 @@ def test_everything_comes_down_to_one_block_and_a_second_run_does_nothing(tmp_pa
     assert (again.results, again.version) == ((), report.version)
 
 
+def test_the_table_is_listed_once_to_merge_all_and_once_to_find_that_nothing_is_left(tmp_path: Path) -> None:
+    made = worn(tmp_path)
+    faulty, listed = FaultyBucket(made.bucket), Counter[bool]()
+    faulty.before.append(lambda call: listed.update([call.method == "list" and call.key == ""]))
+    assert len(made.compact(faulty).results) == 1
+    assert listed[True] == 1
+    assert not made.compact(faulty).results
+    assert listed[True] == 2
+    assert made.found() == made.expected
+
+
+def test_what_others_append_during_a_pass_is_merged_by_the_next(tmp_path: Path) -> None:
+    made = worn(tmp_path)
+    faulty = FaultyBucket(made.bucket)
+    for _ in range(2):
+        while_merging(made, faulty)
+    report = made.compact(faulty)
+    assert [len(result.job.inputs) for result in report.results] == [4, 3]
+    assert made.live() == [report.results[-1].block]
+    assert made.found() == made.expected
+
+
 def test_the_entry_has_exactly_the_inputs_of_the_plan_printed_before(tmp_path: Path) -> None:
     made = worn(tmp_path)
     [job] = plan_table(made.open(), Settings(tier_blocks=2, work_dir=tmp_path))
