@@ -24,6 +24,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, cast
@@ -197,8 +198,10 @@ class _Worker:
                 start_new_session=True,
             )
         except BaseException:
-            self._remove_spill()
+            shutil.rmtree(start.spill, ignore_errors=True)
             raise
+        # Also where nobody closes the engine before this process ends.
+        self._let_go = weakref.finalize(self, _let_go, self._process, start.spill)
         self._lock = threading.Lock()
         self._down = cast(BinaryIO, self._process.stdin)
         self._up = cast(BinaryIO, self._process.stdout)
@@ -243,10 +246,14 @@ class _Worker:
                 pipe.close()
             except OSError:
                 pass
-        self._remove_spill()
+        self._let_go()
 
-    def _remove_spill(self) -> None:
-        shutil.rmtree(self.start.spill, ignore_errors=True)
+
+def _let_go(process: subprocess.Popen[bytes], spill: str) -> None:
+    """End a process for good, and remove what it spilled."""
+    process.kill()
+    process.wait()
+    shutil.rmtree(spill, ignore_errors=True)
 
 
 class _Remote:

@@ -12,7 +12,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -164,7 +164,10 @@ def test_what_outgrows_memory_is_spilled_and_removed_after_each_end(runner: Work
     assert not spill.exists()
 
 
-def test_a_gateway_that_is_killed_leaves_nothing_spilled(place: Path, kernel: bool) -> None:
+@contextmanager
+def spilling_gateway(kernel: bool) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
+    """A gateway in the midst of a query that spills, which ends by itself once it hears nothing more; the id of its process for
+    the query, and the folder."""
     script = f"""
 import sys
 from reader.query import workers
@@ -189,6 +192,11 @@ sys.stdin.read()
         assert gateway.stdout is not None
         pid, spill = gateway.stdout.readline().split()
         assert list(Path(spill).rglob("*"))
+        yield gateway, pid, spill
+
+
+def test_a_gateway_that_is_killed_leaves_nothing_spilled(kernel: bool) -> None:
+    with spilling_gateway(kernel) as (gateway, pid, spill):
         os.kill(gateway.pid, signal.SIGKILL)
     end = time.monotonic() + 30
     while Path(f"/proc/{pid}/stat").exists() and Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z":
@@ -197,6 +205,14 @@ sys.stdin.read()
     assert list(Path(spill).rglob("*")) == []
     if kernel:
         Path(spill).rmdir()
+
+
+def test_a_gateway_that_nobody_closes_leaves_no_folder(kernel: bool) -> None:
+    with spilling_gateway(kernel) as (gateway, _, spill):
+        assert gateway.stdin is not None
+        gateway.stdin.close()
+        assert gateway.wait(60) == 0
+    assert not Path(spill).exists()
 
 
 def test_a_process_is_not_used_once_its_folder_was_made_anew(
