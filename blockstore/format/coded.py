@@ -5,10 +5,11 @@ the time. What comes out is the same. A merge carries the numbers on into the fi
 
 Rules:
 - A number that is none of the dictionary's ends the read (ArrowIndexError): a damaged page must not show memory that is no text.
+- Only files of writers that list no text twice: Arrow lists each once as it reads them, and keeps the numbers as they were.
 - A column whose name has a dot is left alone: for Arrow it could as well be a part of a nested one.
 - Numbers are small and texts may be wide: a batch that would become too large is decoded piece by piece.
-- Whether a writer is handed texts or numbers, the file is the same, byte for byte: such a column is one of texts, and its
-  dictionary lists them in the order in which rows have them.
+- Whether a writer is handed texts or numbers, the file is the same: such a column is one of texts, and its dictionary lists them
+  in the order in which rows have them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ _CODE_BYTES = 4
 _READABLE = frozenset({"PLAIN", "RLE", "BIT_PACKED", "RLE_DICTIONARY", "PLAIN_DICTIONARY"})
 """Some writers give a dictionary up for differences or shared beginnings, which Arrow's reader cannot turn into numbers."""
 
+_LIST_ONCE = ("parquet-cpp-arrow ", "parquet-mr ", "DuckDB ")
+"""As writers begin to name themselves."""
+
 _MET_ROWS = 1 << 16
 """In so many rows most columns have all of their texts."""
 
@@ -44,6 +48,8 @@ def coded_texts(
     taken for coded and is not costs time, and is read right all the same.
     """
     schema, metadata = parquet.schema_arrow, parquet.metadata
+    if not metadata.created_by.startswith(_LIST_ONCE):
+        return []
     wanted = None if columns is None else frozenset(columns)
     texts = {
         field.name
@@ -89,10 +95,12 @@ def renumbered(rows: pa.Table, names: Collection[str]) -> pa.Table:
     return rows
 
 
-def check_codes(rows: pa.Table, names: Collection[str]) -> None:
+def check_codes(rows: pa.Table) -> None:
     """Raise ArrowIndexError for a number that is none of its dictionary's, which Arrow reads, joins and writes without a look."""
-    for name in names:
-        for part in rows.column(name).chunks:
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        if not pa.types.is_dictionary(column.type):
+            continue
+        for part in column.chunks:
             found = pc.call_function("min_max", [part.indices])
             low, high = found["min"].as_py(), found["max"].as_py()
             if low is not None and not 0 <= low <= high < len(part.dictionary):
@@ -102,13 +110,15 @@ def check_codes(rows: pa.Table, names: Collection[str]) -> None:
 
 
 def text_bytes(batch: pa.RecordBatch, names: Collection[str]) -> int:
-    """What the texts of these columns, which are numbers in the batch, would take, without their offsets."""
+    """How much more the batch would take, and less where this is negative, with the texts of these columns in place of numbers
+    and a dictionary."""
     return sum(_text_bytes(batch.column(name)) for name in names)
 
 
 def _text_bytes(column: pa.DictionaryArray) -> int:
     lengths = pc.call_function("binary_length", [column.dictionary])
-    return pc.call_function("sum", [lengths.take(column.indices)]).as_py() or 0
+    texts = pc.call_function("sum", [lengths.take(column.indices)]).as_py() or 0
+    return int(texts - column.dictionary.nbytes)
 
 
 def _renumbered(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -45,7 +45,7 @@ def open_parquet(
     Texts that are numbers of a dictionary in ``sample`` are so in all rows; the file holds them as ``schema`` says: as texts.
     """
     large = sample.num_rows >= _SMALL_ROWS
-    repeating = _repeating(sample) if large else []
+    repeating = _repeating(sample, schema) if large else []
     own = sample.schema.with_metadata(schema.metadata)
     coded = own.types != schema.types
     writer = pq.ParquetWriter(
@@ -86,19 +86,26 @@ def _encoding(kind: pa.DataType) -> str | None:
     return None
 
 
-def _repeating(sample: pa.Table) -> list[str]:
-    """The plain columns of which three quarters of a sample repeat, and those that are dictionaries already."""
+def _repeating(sample: pa.Table, schema: pa.Schema) -> list[str]:
+    """The plain columns of which three quarters of a sample repeat, and those that ``schema`` says are dictionaries."""
     rows = min(sample.num_rows, _SAMPLE)
     names = []
-    for field in sample.schema:
+    for field in schema:
         if pt.is_dictionary(field.type):
             names.append(field.name)
         elif not (pt.is_nested(field.type) or pt.is_boolean(field.type)):
-            column = sample.column(field.name).slice(0, rows)
+            column = _values(sample.column(field.name).slice(0, rows))
             seen = pc.call_function("count_distinct", [column]).as_py()
             if seen * _REPEATS <= rows and not (seen > _FEW and _never_falls(column, field.type)):
                 names.append(field.name)
     return names
+
+
+def _values(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """What is as different as the values: of a column with one dictionary its numbers."""
+    if not pt.is_dictionary(column.type):
+        return column
+    return pa.chunked_array([part.indices for part in column.chunks], type=column.type.index_type)
 
 
 def _never_falls(column: pa.ChunkedArray, kind: pa.DataType) -> bool:

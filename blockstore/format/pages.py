@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from blockstore.format.thrift import MALFORMED, struct_at
 
-__all__ = ["ColumnPages", "PageBounds", "column_pages"]
+__all__ = ["ColumnPages", "PageBounds", "column_pages", "dictionary_bytes"]
 
 _TAIL_BYTES = 8
 _MOST_INDEX_BYTES = 16 << 20
@@ -33,6 +33,9 @@ _OFFSET_INDEX, _COLUMN_INDEX = (4, 5), (6, 7)  # of ColumnChunk: where each begi
 _LOCATIONS, _TEXTS = 1, 2  # of OffsetIndex
 _COMPRESSED, _FIRST_ROW = 2, 3  # of PageLocation
 _ONLY_NULLS, _LOWS, _HIGHS = 1, 2, 3  # of ColumnIndex
+
+_HEADER_BYTES = 128
+_PAGE_BYTES, _DICTIONARY = 2, 7  # of PageHeader: its bytes, decompressed, and what only a dictionary page has
 
 _TRUE = 1
 
@@ -55,6 +58,16 @@ class ColumnPages:
     """The bytes of the texts or binaries in each page, however they are encoded; None where that is not told."""
     bounds: tuple[PageBounds, ...] | None = None
     """None where they were not asked for, or are not told."""
+
+
+def dictionary_bytes(file: pa.NativeFile, offset: int) -> int | None:
+    """What the dictionary page that begins at ``offset`` takes, decompressed; None for nonsense."""
+    try:
+        header = struct_at(file.read_at(_HEADER_BYTES, offset), 0)
+        size = int(header[_PAGE_BYTES])
+    except MALFORMED:
+        return None
+    return size if _DICTIONARY in header and 0 <= size < _MOST_BYTES else None
 
 
 def column_pages(

@@ -9,11 +9,12 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from blockstore.format.coded import text_bytes
 from compactor.merge.weight import Weight
 
 __all__ = ["batches"]
@@ -24,9 +25,16 @@ _TOO_LARGE = 4
 
 
 def batches(
-    parquet: pq.ParquetFile, groups: Sequence[int], weight: Weight, goal_bytes: int
+    parquet: pq.ParquetFile,
+    groups: Sequence[int],
+    weight: Weight,
+    goal_bytes: int,
+    coded: Collection[str] = (),
 ) -> Iterator[pa.Table]:
-    """The rows of ``groups``, in tables of about half of ``goal_bytes``, so that a buffer can be kept nearly full."""
+    """The rows of ``groups``, in tables of about half of ``goal_bytes``, so that a buffer can be kept nearly full.
+
+    Texts of ``coded``, which come as numbers of a dictionary, count as the texts that ``weight`` knows of.
+    """
     half = goal_bytes / 2
     most = _MOST_ROWS if weight.sure else _FIRST_ROWS
     # Weighing costs as much as planning does: where every page is light, no batch can be much heavier than was planned.
@@ -34,7 +42,7 @@ def batches(
     row, before, wider = 0, 0.0, 1.0
     reading = parquet.iter_batches(_between(weight.row_at(half), most), row_groups=groups, use_threads=False)
     for batch in reading:
-        size = batch.nbytes if weighed else 0
+        size = batch.nbytes + text_bytes(batch, coded) if weighed else 0
         planned, row = before, row + batch.num_rows
         before = weight.before(row)
         wider = max(1.0, wider / _GROWTH, size / max(1.0, before - planned))

@@ -15,7 +15,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,10 +25,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from blockstore.format.block import ChunkFile
-from blockstore.format.coded import check_codes, coded_texts
+from blockstore.format.coded import check_codes
 from blockstore.format.schema import adapt
 from blockstore.format.unreadable import UNREADABLE
 from compactor.merge.batches import batches
+from compactor.merge.codes import with_small_dictionaries
 from compactor.merge.engine import DamagedInput
 from compactor.merge.order import KeyPart
 from compactor.merge.ranges import KeyRange
@@ -102,6 +103,7 @@ class ChunkRun:
         self._opened: _Opened | None = None
         self._bytes: int | None = None
         self._batches: Iterator[pa.Table] | None = None
+        self._coded: list[str] = []
         self._taken = 0
         self._packed: SpilledRun | None = None
 
@@ -115,10 +117,11 @@ class ChunkRun:
         """Whether every row was read; the declared number of rows was compared with the file's when it was opened."""
         return self._looked_at == self.spec.file.rows
 
-    @property
-    def file(self) -> pq.ParquetFile | None:
-        """The chunk, while it is open and nothing was read."""
-        return None if self._opened is None else self._opened.parquet
+    def with_small_dictionaries(self) -> list[str]:
+        """The columns of texts that may be read as numbers; of a chunk that is open, before anything is read. Raises
+        DamagedInput."""
+        assert self._opened is not None
+        return self._with_small_dictionaries(self._opened, None)
 
     def open(self) -> None:
         """Check the chunk and see what it weighs, before anything is read. Raises DamagedInput."""
@@ -206,7 +209,7 @@ class ChunkRun:
         opened = self._opened
         assert opened is not None
         if self._shared.coded:
-            opened = replace(opened, parquet=self._with_codes(opened))
+            opened = self._with_codes(opened)
         metadata = opened.parquet.metadata
         whole = max(goal_bytes, min(_WHOLE_BYTES, _GUESS * self._shared.guess(self.spec.file)))
         if opened.all_groups and opened.sure and opened.bytes <= whole:
@@ -217,17 +220,27 @@ class ChunkRun:
         if not opened.groups:
             return iter(())
         weight = opened.weight or self._weigh(opened.parquet, opened.groups)
-        tables = self._tables(lambda: batches(opened.parquet, opened.groups, weight, goal_bytes))
+        tables = self._tables(lambda: batches(opened.parquet, opened.groups, weight, goal_bytes, self._coded))
         if not self._shared.take(weight.reader_bytes):
             return self._packed_anew(tables, goal_bytes)
         self._taken = weight.reader_bytes
         return tables
 
-    def _with_codes(self, opened: _Opened) -> pq.ParquetFile:
-        """The file, which reads texts as numbers of a dictionary where it holds them so."""
+    def _with_codes(self, opened: _Opened) -> _Opened:
+        """The chunk, of which texts are read as numbers of a dictionary where it holds them so."""
         assert self._staged is not None
-        names = coded_texts(opened.parquet, self._shared.coded, opened.groups)
-        return self._parquet(self._staged, names, metadata=opened.parquet.metadata)
+        self._coded = self._with_small_dictionaries(opened, self._shared.coded)
+        if not self._coded:
+            return opened
+        parquet = self._parquet(self._staged, self._coded, metadata=opened.parquet.metadata)
+        return replace(opened, parquet=parquet)
+
+    def _with_small_dictionaries(self, opened: _Opened, columns: Collection[str] | None) -> list[str]:
+        assert self._staged is not None
+        try:
+            return with_small_dictionaries(self._staged.file, opened.parquet, columns, opened.groups)
+        except UNREADABLE as error:
+            raise self._cause(error) from None
 
     def _parquet(
         self, staged: Staged, coded: Sequence[str] = (), metadata: pq.FileMetaData | None = None
@@ -257,9 +270,8 @@ class ChunkRun:
     def _tables(self, read: Callable[[], Iterable[pa.Table]]) -> Iterator[pa.Table]:
         try:
             for table in read():
-                adapted = self._adapted(table)
-                check_codes(adapted, self._shared.coded)
-                yield adapted
+                check_codes(table)
+                yield self._adapted(table)
         except UNREADABLE as error:
             raise self._cause(error) from None
 

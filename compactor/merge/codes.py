@@ -5,46 +5,58 @@ A text that a file holds as a number is copied as one: read, sorted and written,
 Rules:
 - Only where all chunks that were looked at hold a column so: another one would have to be encoded as it is read, which costs
   more than it saves. Rows are right all the same, whatever the chunks hold that were not looked at.
-- Only with small dictionaries: each batch brings its own, and those of a window are made one.
+- Only with small dictionaries: each batch brings its own, and those of a window are made one. A chunk with a larger one is read as
+  texts, which are numbered batch by batch.
 - No column of the sort key: keys of different files are compared as texts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from blockstore.format.coded import coded_texts
+from blockstore.format.pages import dictionary_bytes
 
-__all__ = ["carried"]
+__all__ = ["carried", "with_small_dictionaries"]
 
 _DICTIONARY_BYTES = 16 << 10
-"""Compressed, as its page lies in the file."""
+"""What the dictionaries of all columns of a file may take together, decompressed. A batch is seldom smaller than twice that."""
 
 
-def carried(files: Sequence[pq.ParquetFile], schema: pa.Schema, sort_by: Iterable[str]) -> frozenset[str]:
-    """The columns of ``schema`` that may be carried as numbers, told by some of the files."""
+def with_small_dictionaries(
+    file: pa.NativeFile, parquet: pq.ParquetFile, columns: Collection[str] | None, groups: Collection[int]
+) -> list[str]:
+    """The columns, of these or of all, that may be read as numbers: those with the smallest dictionaries, while there is room."""
+    sizes = [
+        (_largest(file, parquet.metadata, name, groups), name)
+        for name in coded_texts(parquet, columns, groups)
+    ]
+    chosen, left = [], _DICTIONARY_BYTES
+    for size, name in sorted(sizes):
+        left -= size
+        if left < 0:
+            break
+        chosen.append(name)
+    return chosen
+
+
+def carried(files: Sequence[Collection[str]], schema: pa.Schema, sort_by: Iterable[str]) -> frozenset[str]:
+    """The columns of ``schema`` that are carried as numbers, told by those with small dictionaries in some files."""
     if not files:
         return frozenset()
     texts = {field.name for field in schema if pa.types.is_string(field.type)} - set(sort_by)
-    for file in files:
-        if not texts:
-            break
-        texts.intersection_update(_small(file, coded_texts(file, None, range(file.num_row_groups))))
-    return frozenset(texts)
+    return frozenset(texts.intersection(*files))
 
 
-def _small(file: pq.ParquetFile, names: Iterable[str]) -> set[str]:
-    """Those of which no row group has a large dictionary."""
-    small = set(names)
-    for group in map(file.metadata.row_group, range(file.num_row_groups)):
-        for column in map(group.column, range(group.num_columns)):
-            if column.path_in_schema in small and _dictionary_bytes(column) > _DICTIONARY_BYTES:
-                small.discard(column.path_in_schema)
-    return small
-
-
-def _dictionary_bytes(column: pq.ColumnChunkMetaData) -> int:
-    return int(column.data_page_offset - column.dictionary_page_offset)
+def _largest(file: pa.NativeFile, metadata: pq.FileMetaData, name: str, groups: Collection[int]) -> int:
+    """The bytes of the largest dictionary of a column; more than there is room for where one cannot be told."""
+    sizes = [0]
+    for group in map(metadata.row_group, groups):
+        columns = map(group.column, range(group.num_columns))
+        column = next(one for one in columns if one.path_in_schema == name)
+        size = dictionary_bytes(file, column.dictionary_page_offset)
+        sizes.append(_DICTIONARY_BYTES + 1 if size is None else size)
+    return max(sizes)

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from blockstore.bucket.api import Bucket
 from blockstore.errors import Corrupt
@@ -135,10 +134,10 @@ class _Attempt:
         self._spills = 0
 
     def run(self) -> Merged:
-        files = self._weigh_some()
+        known = self._weigh_some()
         placed = self._narrowed()
         if all(item.chunk is not None for item in placed):  # what comes over the work disk comes as texts
-            self._shared.carry(carried(files, self._task.definition.schema, self._order.sort_by))
+            self._shared.carry(carried(known, self._task.definition.schema, self._order.sort_by))
         writer = BlockWriter(
             self._bucket,
             self._world,
@@ -186,14 +185,19 @@ class _Attempt:
             ),
         )
 
-    def _weigh_some(self) -> list[pq.ParquetFile]:
-        """Open some of the small chunks, spread over all, or else one: what they hold corrects what is guessed of the others."""
+    def _weigh_some(self) -> list[list[str]]:
+        """Open some of the small chunks, spread over all: what they hold corrects what is guessed of the others. Which columns
+        of these, and of the largest of all chunks, have small dictionaries."""
         small = [chunk for chunk in self._chunks if chunk.bytes <= self._buffers]
-        some = small[:: max(1, -(-len(small) // _WEIGHED))] or self._chunks[:1]
+        some = small[:: max(1, -(-len(small) // _WEIGHED))]
+        largest = max(self._chunks, key=lambda chunk: chunk.bytes, default=None)
         guessed = sum(chunk.bytes for chunk in some)
         self._world.pool.map(_open, (some[lane :: self._lanes] for lane in range(self._lanes)))
         self._shared.learn(guessed, sum(chunk.bytes for chunk in some))
-        return [chunk.file for chunk in some if chunk.file is not None]
+        if largest is not None and largest not in some:
+            largest.open()
+            some.append(largest)
+        return [chunk.with_small_dictionaries() for chunk in some]
 
     def _open_limit(self) -> int:
         """How many chunks may be open at once."""

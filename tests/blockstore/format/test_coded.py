@@ -97,6 +97,15 @@ def test_a_dictionary_that_was_given_up_for_shared_beginnings_is_not_read_as_num
     assert words == ["a"] * 19_600 + [f"some/long/shared/beginning/{n}" for n in range(19_600, 20_000)]
 
 
+def test_only_writers_that_list_no_text_twice_are_read_by_their_numbers() -> None:
+    """Arrow lists a text once, and its numbers would mean other texts then."""
+    data = parquet(table())
+    assert "word" in coded(data)
+    other = data.replace(b"parquet-cpp-arrow version", b"parquet-xyz-arrow version")
+    assert coded(other) == []
+    assert read(other).equals(read(data))
+
+
 def test_wide_texts_that_repeat_come_in_pieces_that_arrow_and_the_memory_can_hold() -> None:
     """40,000 numbers of 80 kB of Parquet are 2.4 GB of text: more than a column of Arrow's holds."""
     wide = ["a" * 60_000, "b" * 60_000]

@@ -99,7 +99,7 @@ def read_back(rows: pa.Table, *, dictionaries: bool = True) -> set[str]:
     footers: list[pq.FileMetaData] = []
     with pytest.MonkeyPatch.context() as patch:
         if not dictionaries:  # a narrow type must repeat
-            patch.setattr("blockstore.format.encoding._repeating", lambda sample: [])
+            patch.setattr("blockstore.format.encoding._repeating", lambda sample, schema: [])
         with open_parquet(sink, rows.schema, rows, footers) as writer:
             writer.write_table(rows)
     assert pq.read_table(io.BytesIO(sink.getvalue())).equals(rows)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blockstore.format.pages import column_pages
+from blockstore.format.pages import column_pages, dictionary_bytes
 from tests.support.parquet import ENCODINGS, parquet
 
 ROWS = 50_000
@@ -46,6 +46,17 @@ def test_numbers_have_pages_without_texts() -> None:
     pages = column_pages(parquet(TABLE), [0], [0])[0, 0]
     assert len(pages.compressed) == len(pages.first_rows)
     assert pages.texts is None
+
+
+def test_a_dictionary_weighs_what_its_texts_do() -> None:
+    words = ["one", "two", "three"]
+    file = parquet(pa.table({"word": words * 1_000}), "dictionary")
+    offset = pq.read_metadata(file).row_group(0).column(0).dictionary_page_offset
+    assert dictionary_bytes(file, offset) == sum(4 + len(word) for word in words)
+    pages = pq.read_metadata(file).row_group(0).column(0).data_page_offset
+    assert dictionary_bytes(file, pages) is None
+    assert dictionary_bytes(pa.BufferReader(b""), 0) is None
+    assert dictionary_bytes(pa.BufferReader(b"\xff" * 200), 0) is None
 
 
 def test_a_file_without_a_page_index_tells_nothing() -> None:

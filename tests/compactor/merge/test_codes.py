@@ -20,7 +20,7 @@ from blockstore.format.schema import evolve
 from blockstore.names import object_key
 from compactor.merge import DamagedInput, MergeInput, chunkrun, spill
 from compactor.merge import local as engine
-from compactor.merge.codes import carried
+from compactor.merge.codes import carried, with_small_dictionaries
 from tests.compactor.merge.blocks import Bench
 
 SCHEMA = pa.schema(
@@ -221,19 +221,43 @@ def test_a_number_that_no_text_of_the_dictionary_has_is_damage_of_its_block(
     assert refused > 20, "the fourth of two bits' numbers is none of three words"
 
 
-def test_only_columns_that_all_files_hold_as_numbers_of_a_small_dictionary_are_carried() -> None:
-    def file(table: pa.Table, dictionaries: list[str]) -> pq.ParquetFile:
+def test_only_columns_that_all_files_hold_as_numbers_of_small_dictionaries_are_carried() -> None:
+    def told(table: pa.Table, dictionaries: list[str]) -> list[str]:
         sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, use_dictionary=dictionaries, compression="zstd")
-        return pq.ParquetFile(pa.BufferReader(sink.getvalue()))
+        pq.write_table(table, sink, use_dictionary=dictionaries, compression="zstd", row_group_size=10_000)
+        file = pa.BufferReader(sink.getvalue())
+        return with_small_dictionaries(file, pq.ParquetFile(file), None, [0, 1])
 
-    rng = np.random.default_rng(0)
-    many = [f"{n:032x}" for n in rng.integers(0, 2**63, 4_000)] * 5
-    table = rows(0).append_column("many", pa.array(many))
-    coded = file(table, ["kind", "tenant", "many"])
-    plain = file(table, ["tenant"])
-    schema = table.schema
-    assert carried([coded, coded], schema, ["tenant", "id"]) == {"kind"}
-    assert carried([coded], schema, ["id"]) == {"kind", "tenant"}
-    assert carried([coded, plain], schema, ["id"]) == {"tenant"}
-    assert carried([], schema, []) == frozenset()
+    similar = [f"{'the same beginning of many words ' * 20}{n % 250}" for n in range(20_000)]
+    table = rows(0, kinds=["one", "two"]).append_column("similar", pa.array(similar))
+    coded = told(table, ["kind", "tenant", "similar"])
+    assert sorted(coded) == ["kind", "tenant"], (
+        "the third takes little in the file, and 165 kB in every batch"
+    )
+    plain = told(table, ["tenant"])
+    assert carried([coded, coded], table.schema, ["tenant", "id"]) == {"kind"}
+    assert carried([coded], table.schema, ["id"]) == {"kind", "tenant"}
+    assert carried([coded, plain], table.schema, ["id"]) == {"tenant"}
+    assert carried([], table.schema, []) == frozenset()
+
+
+def test_dictionaries_of_many_columns_have_one_limit() -> None:
+    names = [f"c{n:02}" for n in range(40)]
+    table = pa.table({name: [f"{name}-{'x' * 90}-{n % 10}" for n in range(2_000)] for name in names})
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    file = pa.BufferReader(sink.getvalue())
+    assert with_small_dictionaries(file, pq.ParquetFile(file), None, [0]) == names[:16]
+
+
+def test_the_largest_chunk_has_a_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the small ones hold, it has most of the rows."""
+    at = bench(tmp_path)
+    metas = [at.block(rows(seed, 10_000, ["alpha"])) for seed in range(3)]
+    seen = carried_in(monkeypatch)
+    at.merge(metas)
+    other = rows(9, 150_000, ["alpha"])
+    assert at.merge([*metas, at.block(other)], memory_bytes=1 << 26)[0].rows == 180_000
+    texts = other.set_column(1, "kind", other["note"])
+    assert at.merge([*metas, at.block(texts)], memory_bytes=1 << 26)[0].rows == 180_000
+    assert seen == [{"kind"}, {"kind"}, frozenset()]
