@@ -206,6 +206,8 @@ class Scheduler:
         except Stopped:
             return
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is the finding
+            if self._stopping:
+                return  # tidying up after Stopped, which is no part of the run any more
             self.failure = self.failure or error
         task.ended = True
         self._hand_to(self._following())
