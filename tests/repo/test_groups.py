@@ -1,0 +1,36 @@
+"""Tests that share what is dear (a Spark session, a server, the demo) run in one worker, as ``scripts/test`` asks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+GROUPED = """
+import os
+import pathlib
+import time
+
+import pytest
+
+
+@pytest.mark.xdist_group("shared")
+@pytest.mark.parametrize("number", range(6))
+def test_one(number):
+    pathlib.Path(str(number)).write_text(os.environ["PYTEST_XDIST_WORKER"])
+    time.sleep(0.1)
+"""
+
+
+def test_tests_of_a_group_run_in_one_worker(tmp_path: Path) -> None:
+    """Where a plugin does not know its pytest, they are dealt out as if nobody had asked: nothing fails, and all takes longer."""
+    (tmp_path / "test_grouped.py").write_text(GROUPED)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", "test_grouped.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len({(tmp_path / str(number)).read_text() for number in range(6)}) == 1
