@@ -4,6 +4,7 @@ Rules:
 - Only regular files with names that UTF-8 can write are objects: links, pipes and hidden names are not shown.
 - A listing starts at the deepest folder that its prefix names and enters no folder that cannot hold a hit.
 - What vanishes while it is listed is not shown; any other refusal of the system ends the listing with its error.
+- Of folders alone: one that may not be looked into is shown. Its neighbours must not go with it.
 
 Python orders text by code points, which is the order of its UTF-8 bytes.
 """
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from blockstore.bucket.api import ObjectInfo
 from blockstore.bucket.local_errors import classify
 from blockstore.bucket.local_files import HIDDEN
+from blockstore.errors import AccessDenied
 
 __all__ = ["list_deep", "list_flat", "list_folders"]
 
@@ -54,8 +56,15 @@ def list_folders(root: str, prefix: str) -> Iterator[str]:
     """The next parts below ``prefix``, each ending in ``/``, of those folders that hold an object."""
     folder, stem, head = _split(root, prefix)
     for name in _sifted(folder, head):
-        if name.endswith("/") and any(True for _ in _walk(f"{folder}/{name[:-1]}", stem + name, "", "")):
+        if name.endswith("/") and _may_hold_an_object(f"{folder}/{name[:-1]}", stem + name):
             yield stem + name
+
+
+def _may_hold_an_object(folder: str, stem: str) -> bool:
+    try:
+        return any(True for _ in _walk(folder, stem, "", ""))
+    except AccessDenied:
+        return True
 
 
 def _walk(folder: str, stem: str, head: str, start_after: str) -> Iterator[ObjectInfo]:

@@ -13,8 +13,7 @@ from blockstore.cli.failure import complain
 from blockstore.cli.options import Json
 from blockstore.cli.output import Cell, Column, count, counted, iso, show_json, show_table, size
 from blockstore.errors import BlockstoreError, NotFound
-from blockstore.index.log import exists
-from blockstore.operations.unindexed import whole_block
+from blockstore.operations.lakes import folders, is_table
 from blockstore.table import Table
 from blockstore.world import World
 
@@ -45,12 +44,10 @@ def ls(url: str, /, *, json: Json = False) -> int:
     """
     world = World.real()
     bucket = open_bucket(url, world)
-    if exists(bucket) or whole_block(bucket) is not None:
+    if is_table(bucket):
         return _blocks(Table.open_bucket(bucket, world, discovery=None), json)
-    names = sorted(prefix.rstrip("/") for prefix in bucket.prefixes())
-    found = [
-        row for row in world.pool.map(lambda name: _table(bucket, name, world), names) if row is not None
-    ]
+    rows = world.pool.map(lambda name: _table(bucket, name, world), folders(bucket))
+    found = [row for row in rows if row is not None]
     if not found:
         raise NotFound(
             f"no table at {bucket.url}, nor in a folder right below it: create one, or check the URL"
@@ -85,7 +82,7 @@ def _table(lake: Bucket, name: str, world: World) -> dict[str, Cell] | None:
     bucket = Prefixed(lake, name)
     row: dict[str, Cell] = {"name": name, "url": bucket.url}
     try:
-        if not exists(bucket) and whole_block(bucket) is None:
+        if not is_table(bucket):
             return None
         snapshot = Table.open_bucket(bucket, world, discovery=None).snapshot()
     except BlockstoreError as error:

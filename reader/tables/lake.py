@@ -12,8 +12,7 @@ from __future__ import annotations
 from blockstore.bucket import Bucket
 from blockstore.bucket.prefixed import Prefixed
 from blockstore.bucket.url import last_part
-from blockstore.index.log import exists
-from blockstore.operations.unindexed import whole_block
+from blockstore.operations.lakes import folders, is_table, may_be_table
 
 __all__ = ["Place"]
 
@@ -33,15 +32,15 @@ class Place:
     def tables(self, known: frozenset[str]) -> tuple[dict[str, Bucket], frozenset[str]]:
         """The tables that are new beside ``known`` (by name), and all names that are listed. One listing, and for each
         new folder at most three small requests."""
-        if self._is_table or (not self._is_lake and self._has_table(self.bucket)):
+        if self._is_table or (not self._is_lake and is_table(self.bucket)):
             self._is_table = True
             name = table_name(self.bucket)
             return ({} if name in known else {name: self.bucket}), frozenset({name})
-        listed = frozenset(prefix.rstrip("/") for prefix in self.bucket.prefixes())
+        listed = frozenset(folders(self.bucket))
         new: dict[str, Bucket] = {}
         for name in sorted(listed - known):
             bucket = Prefixed(self.bucket, name)
-            if self._is_due(name) and self._has_table(bucket):
+            if self._is_due(name) and may_be_table(bucket):
                 self._not_yet.pop(name, None)
                 new[name] = bucket
                 self._is_lake = True
@@ -56,10 +55,6 @@ class Place:
         longer = min(max(1, 2 * wait), _RARELY) if name in self._not_yet else 0
         self._not_yet[name] = (longer, longer)
         return True
-
-    @staticmethod
-    def _has_table(bucket: Bucket) -> bool:
-        return exists(bucket) or whole_block(bucket) is not None
 
 
 def table_name(bucket: Bucket) -> str:

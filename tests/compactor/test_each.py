@@ -10,7 +10,7 @@ import pytest
 
 import blockstore as bs
 from blockstore.bucket import Bucket, open_bucket
-from blockstore.bucket.api import Object
+from blockstore.bucket.api import Object, ObjectInfo
 from blockstore.bucket.wrapper import Wrapper
 from blockstore.errors import AccessDenied, BlockstoreError, Corrupt, NoSpace, NotFound, Unavailable
 from blockstore.names import BOUNDARY
@@ -149,9 +149,20 @@ class Denying(Wrapper):
     """A bucket one of whose folders may be listed and not be read, such as another system's."""
 
     def get(self, key: str, *, if_none_match: str | None = None) -> Object:
+        self._look(key)
+        return self.inner.get(key, if_none_match=if_none_match)
+
+    def head(self, key: str) -> ObjectInfo:
+        self._look(key)
+        return self.inner.head(key)
+
+    def prefixes(self, prefix: str = "") -> Iterator[str]:
+        self._look(prefix)
+        return self.inner.prefixes(prefix)
+
+    def _look(self, key: str) -> None:
         if key.startswith("notes/"):
             raise AccessDenied("notes: permission denied")
-        return self.inner.get(key, if_none_match=if_none_match)
 
 
 def test_a_folder_that_may_not_be_looked_at_is_told_and_the_tables_are_done(

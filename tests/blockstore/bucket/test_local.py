@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -414,24 +415,54 @@ def test_data_that_the_disk_did_not_take_is_unavailable_and_invisible(
 
 
 def test_no_permission_is_access_denied(root: Path) -> None:
-    """In a child without privileges: the superuser may do everything."""
     bucket = LocalBucket(root, SystemClock())
     bucket.put("a/b", b"x")
     root.chmod(0o500)
-    (root / "a").chmod(0o000)
-    for parent in (root.parent, root.parent.parent, root.parent.parent.parent):
-        parent.chmod(0o755)
+    with closed(root / "a"):
+        held = without_privileges(root, lambda: all(denied(request) for request in requests_of(bucket)))
+    root.chmod(0o700)
+    assert held
+
+
+def test_a_folder_that_may_not_be_looked_into_takes_none_of_its_neighbours_away(root: Path) -> None:
+    """As ``lost+found`` in the root of a disk, for whoever is not the superuser."""
+    bucket = LocalBucket(root, SystemClock())
+    for name in ("a", "b", "c"):
+        bucket.put(f"{name}/x", b"x")
+    with closed(root / "b"):
+        listed = without_privileges(root, lambda: [*bucket.prefixes()] == ["a/", "b/", "c/"])
+        whole = without_privileges(root, lambda: denied(lambda: [*bucket.list()]))
+    assert (listed, whole) == (True, True)
+
+
+@contextmanager
+def closed(folder: Path) -> Iterator[None]:
+    """Nobody may look into it, but the superuser."""
+    folder.chmod(0o000)
+    yield
+    folder.chmod(0o700)
+
+
+def without_privileges(root: Path, act: Callable[[], bool]) -> bool:
+    """What ``act`` answers in a child that may only do what the files' modes say: the superuser may do everything."""
+    shut = [(parent, mode) for parent in root.parents if not (mode := parent.stat().st_mode) & 0o001]
+    for parent, mode in shut:
+        parent.chmod(mode | 0o011)
     child = os.fork()
     if child == 0:
         if os.geteuid() == 0:
-            os.chown(root, 65534, 65534)
-            os.chown(root / "a", 65534, 65534)
+            for path in (root, *root.iterdir()):
+                os.chown(path, 65534, 65534)
             os.setuid(65534)
-        os._exit(0 if all(denied(request) for request in requests_of(bucket)) else 1)
+        status = 1
+        try:
+            status = 0 if act() else 1
+        finally:
+            os._exit(status)
     _, status = os.waitpid(child, 0)
-    (root / "a").chmod(0o700)
-    root.chmod(0o700)
-    assert os.waitstatus_to_exitcode(status) == 0
+    for parent, mode in shut:
+        parent.chmod(mode)
+    return os.waitstatus_to_exitcode(status) == 0
 
 
 def requests_of(bucket: LocalBucket) -> list[Callable[[], object]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from blockstore.errors import Corrupt, Invalid, NotFound, Unavailable
+from blockstore.errors import AccessDenied, Corrupt, Invalid, NotFound, Unavailable
 from blockstore.format.block import BlockMeta
 from blockstore.format.meta import from_dict
 from blockstore.index import rows
@@ -115,6 +115,25 @@ def test_tables_appear_and_vanish(scene: Scene) -> None:
     assert scene.tables.names() == ("b",)
     with pytest.raises(UnknownTable):
         scene.tables.snapshot("a")
+
+
+def test_a_folder_that_may_not_be_looked_into_takes_no_table_away(scene: Scene) -> None:
+    def refuse(call: Call) -> None:
+        if call.key.startswith("private/"):
+            raise AccessDenied("private: permission denied")
+
+    scene.create("a", [1])
+    scene.bucket.put("private/file.txt", b"somebody's")
+    scene.faulty[0].before.append(refuse)
+    scene.settle()
+    assert scene.values("a") == [1]
+    scene.create("b", [2])
+    scene.advance(20)
+    scene.settle()
+    assert scene.values("b") == [2]
+    assert scene.tables.names() == ("a", "b", "private")
+    with pytest.raises(AccessDenied, match="private: permission denied"):
+        scene.tables.snapshot("private")
 
 
 def test_a_table_that_came_just_now_is_found_when_it_is_asked_for(scene: Scene) -> None:
