@@ -7,7 +7,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -217,6 +217,10 @@ class ProcessConfig:
     def tends(self, name: str) -> bool:
         """Whether the table is looked after at all."""
         return bool(self.tables.get(name, {}).get(_TEND.field, True))
+
+    def unmatched(self, names: Collection[str]) -> tuple[str, ...]:
+        """The tables that the configuration names and that are none of these."""
+        return tuple(name for name in sorted(self.tables) if name not in names)
 
     def leaves(self, name: str) -> bool:
         """Whether it is left alone."""

@@ -33,6 +33,7 @@ class Instruments:
         tables = status.tables
         yield gauge(f"{_P}ready", "Whether the process is ready: 1 or 0.", (), [((), not status.not_ready)])
         yield gauge(f"{_P}tables", "Tables that were found.", (), [((), len(tables))])
+        yield total(f"{_P}tables_gone", "Tables that were found and have vanished.", (), [((), status.gone)])
         yield gauge(
             f"{_P}table_health",
             "1 for the health that the table has: starting, ok, failing, degraded or left.",
@@ -179,7 +180,7 @@ def _totals(tables: Iterable[TableStatus]) -> Iterator[Metric]:
 def _staleness(status: Status) -> Iterator[Metric]:
     """How old the oldest of a table's last successes is: one figure to alert on."""
     ages = [
-        ((one.name,), (status.now_ms - (one.last_success_ms or status.started_ms)) / 1000)
+        ((one.name,), status.now_s - (status.started_s if (last_s := one.last_success_s) is None else last_s))
         for one in status.tables
         if one.health is not TableHealth.LEFT
     ]

@@ -49,6 +49,7 @@ class Ledger:
         self._lock = threading.Lock()
         self._records: dict[str, _Record] = {}
         self._numbers = 0
+        self._gone = 0
 
     def add(self, table: str, url: str, *, left: bool = False) -> None:
         """A table was found; ``left`` if the configuration leaves it alone. One that is there already stays as it is."""
@@ -61,7 +62,7 @@ class Ledger:
     def drop(self, table: str) -> None:
         """The table is gone."""
         with self._lock:
-            self._records.pop(table, None)
+            self._gone += self._records.pop(table, None) is not None
 
     def note(self, table: str, change: Callable[[TableStatus], TableStatus]) -> None:
         """Change what is known of a table; one that is gone is not noted."""
@@ -90,18 +91,23 @@ class Ledger:
 
     def started(self, table: str, name: str) -> None:
         """A run of a loop begins."""
-        now_ms = self._clock.now_ms()
-        self._loop(table, name, lambda one: replace(one, running=True, last_start_ms=now_ms, next_ms=None))
+        now_ms, now_s = self._clock.now_ms(), self._clock.monotonic_s()
+        self._loop(
+            table,
+            name,
+            lambda one: replace(one, running=True, last_start_ms=now_ms, last_start_s=now_s, next_ms=None),
+        )
 
     def succeeded(self, table: str, name: str, seconds: float, next_s: float) -> None:
         """A run ended well; the next is due in ``next_s``."""
-        now_ms = self._clock.now_ms()
+        now_ms, now_s = self._clock.now_ms(), self._clock.monotonic_s()
 
         def change(one: LoopStatus) -> LoopStatus:
             return replace(
                 one,
                 running=False,
                 last_success_ms=now_ms,
+                last_success_s=now_s,
                 next_ms=now_ms + round(next_s * 1000),
                 failures=0,
                 problem="",
@@ -217,6 +223,11 @@ class Ledger:
         """Every table as it is now, by name."""
         with self._lock:
             return tuple(_status(record) for name, record in sorted(self._records.items()) if name != LAKE)
+
+    @property
+    def gone(self) -> int:
+        """How many tables were dropped."""
+        return self._gone
 
     def lake_loops(self) -> tuple[LoopStatus, ...]:
         """The loops over the lake."""

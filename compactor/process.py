@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from importlib.metadata import version
 
@@ -69,7 +69,9 @@ class Process:
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._abandon = threading.Event()
-        self._started_ms = world.clock.now_ms()
+        self._told: set[str] = set()
+        """Of what was warned lately."""
+        self._started_ms, self._started_s = world.clock.now_ms(), world.clock.monotonic_s()
         self.month_cost: Callable[[], Mapping[str, float]] = dict
         """What a month of requests would cost; whoever counts them sets it."""
         self.ledger.add(LAKE, bucket.url)
@@ -138,9 +140,20 @@ class Process:
         for name, place in sorted(places.items()):
             if name not in self._known() and not self._stopping.is_set():
                 self._found(place)
-        if not places:
-            _logger.info("no table at %s yet, nor in a folder right below it", self.lake.bucket.url)
+        self._warn(places.keys())
         return self.config.loops.tables_s
+
+    def _warn(self, names: Collection[str]) -> None:
+        """Of a URL without tables, and of tables that only the configuration knows: once, and again after they were there."""
+        warnings = {
+            f'the configuration has [tables."{name}"], and there is no such table at {self.lake.bucket.url}: check its name'
+            for name in self.config.unmatched(names)
+        }
+        if not names:
+            warnings.add(f"no table at {self.lake.bucket.url}, nor in a folder right below it: check the URL")
+        for warning in sorted(warnings - self._told):
+            _logger.warning("%s", warning)
+        self._told = warnings
 
     def _known(self) -> set[str]:
         return {status.name for status in self.ledger.tables()}
@@ -202,7 +215,7 @@ class Process:
 
     def _let_go(self, name: str) -> None:
         with about(table=name):
-            _logger.info("the table is gone")
+            _logger.warning("the table is gone, or cannot be seen any more: it is let go of")
         self.loops.drop(name)
         self.ledger.drop(name)
         with self._lock:
@@ -221,7 +234,7 @@ class Process:
 
     def status(self) -> Status:
         """How the process is doing now. No request is sent."""
-        now_ms = self.world.clock.now_ms()
+        now_ms, now_s = self.world.clock.now_ms(), self.world.clock.monotonic_s()
         tables = tuple(self._with_progress(table) for table in self.ledger.tables())
         lake = self.ledger.lake_loops()
         idle_s = self._idle_s()
@@ -230,18 +243,21 @@ class Process:
             url=self.lake.bucket.url,
             program=f"blockstore {version('blocklake')}",
             started_ms=self._started_ms,
+            started_s=self._started_s,
             now_ms=now_ms,
+            now_s=now_s,
             role=COMPACTOR if self.shard is None else self.shard.role,
             shard=None if self.shard is None else (self.shard.number, self.shard.count),
             merges=self.config.loops.merge or self.shard is not None,
             stopping=self._stopping.is_set(),
             not_ready=(
                 *self._ending(),
-                *not_ready(lake, tables, now_ms=now_ms, ready_age_s=ready_age_s, idle_s=idle_s),
+                *not_ready(lake, tables, now_s=now_s, ready_age_s=ready_age_s, idle_s=idle_s),
             ),
             unhealthy=(*self._dead(), *stuck(ready_age_s=ready_age_s, idle_s=idle_s)),
             loops=lake,
             tables=tables,
+            gone=self.ledger.gone,
             month_cost=self.month_cost(),
         )
 

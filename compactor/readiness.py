@@ -1,13 +1,13 @@
 """Whether the process is ready, and whether it must be restarted: from its status alone. Pure.
 
-Ready means: every table that it is told to look after is looked after, and was so lately. A table that fails, a loop that has
+Ready means: every table that it is told to look after is looked after, and was so lately, and there is one. A table that fails, a loop that has
 not ended well for ``ready_age``, a merge that moves no byte for as long, a run that does not end, each is named, with what to
 do. Nothing that has halted looks ready.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from compactor.status import LoopStatus, TableHealth, TableStatus
 
@@ -30,12 +30,12 @@ def not_ready(
     lake: Iterable[LoopStatus],
     tables: Iterable[TableStatus],
     *,
-    now_ms: int,
+    now_s: float,
     ready_age_s: float,
     idle_s: float | None,
 ) -> tuple[str, ...]:
-    """Why the process is not ready; ``idle_s``: for how long the running merge has moved no byte, None without one."""
-    reasons = list(_reasons(lake, tables, now_ms, ready_age_s, moves=idle_s is not None))
+    """Why the process is not ready, at ``now_s`` of the clock that nobody sets; ``idle_s``: for how long the running merge has moved no byte, None without one."""
+    reasons = list(_reasons(tuple(lake), tuple(tables), now_s, ready_age_s, moves=idle_s is not None))
     if idle_s is not None and idle_s > ready_age_s:
         reasons.append(
             f"the running merge has moved no byte for {idle_s:.0f} s: see whether the store answers"
@@ -52,51 +52,54 @@ def stuck(*, ready_age_s: float, idle_s: float | None) -> tuple[str, ...]:
 
 
 def _reasons(
-    lake: Iterable[LoopStatus],
-    tables: Iterable[TableStatus],
-    now_ms: int,
+    lake: Sequence[LoopStatus],
+    tables: Sequence[TableStatus],
+    now_s: float,
     ready_age_s: float,
     *,
     moves: bool,
 ) -> Iterator[str]:
     """``moves``: it is known for how long the running merges have moved no byte."""
     for loop in lake:
-        yield from _old(loop, "the lake", now_ms, ready_age_s)
-        if loop.last_success_ms is None:
+        yield from _old(loop, "the lake", now_s, ready_age_s)
+        if loop.last_success_s is None:
             yield f"the lake has not been listed yet{_told(loop)}"
+        elif not tables:
+            # A disk that is not mounted, or a URL with a typing error, looks like this; so does a lake that waits for its first.
+            yield "there is no table at its URL, nor in a folder right below it: check the URL, or create a table"
     for table in tables:
         if table.health is TableHealth.LEFT:
             continue
         if table.health is TableHealth.DEGRADED:
             yield f"{table.name}: {table.problem}; {table.fix}"
             continue
-        waiting = [loop for loop in table.loops if loop.last_success_ms is None]
+        waiting = [loop for loop in table.loops if loop.last_success_s is None]
         if not table.loops:
             yield f"{table.name}: not opened yet{f': {table.problem}' if table.problem else ''}"
         for loop in waiting:
             yield f"{table.name}: {loop.name} has not ended once yet{_told(loop)}"
         for loop in table.loops:
             merging = moves and bool(table.running) and loop.name == "compact"
-            yield from _old(loop, table.name, now_ms, ready_age_s, merging=merging)
+            yield from _old(loop, table.name, now_s, ready_age_s, merging=merging)
 
 
 def _old(
-    loop: LoopStatus, of: str, now_ms: int, ready_age_s: float, *, merging: bool = False
+    loop: LoopStatus, of: str, now_s: float, ready_age_s: float, *, merging: bool = False
 ) -> Iterator[str]:
     """A loop that ended well before, and now runs without an end, or has not ended well for too long.
 
     A run that is ``merging`` may take as long as it moves bytes, which is looked at for itself.
     """
-    if loop.last_success_ms is None:
+    if loop.last_success_s is None:
         return
     if loop.running:
-        ran_s = (now_ms - (loop.last_start_ms or now_ms)) / 1000
+        ran_s = 0.0 if loop.last_start_s is None else now_s - loop.last_start_s
         if not merging and ran_s > _ENDLESS * max(ready_age_s, loop.interval_s):
             yield f"{of}: {loop.name} has run for {ran_s:.0f} s and not ended: see whether the store answers"
         return
     if loop.name not in _WATCHED:
         return
-    age_s = (now_ms - loop.last_success_ms) / 1000
+    age_s = now_s - loop.last_success_s
     if age_s > max(ready_age_s, 3 * loop.interval_s):
         yield f"{of}: {loop.name} has not ended well for {age_s:.0f} s{_told(loop)}"
 

@@ -2,7 +2,9 @@
 
 Rules:
 - A status is made at once from the ledger, under its lock: what it says of one table belongs together.
-- Times are milliseconds of this machine's clock; None is "never". Nothing here is a promise, only an observation.
+- Times in milliseconds are this machine's clock's, for people; None is "never". Ages are told by times in seconds, of a clock
+  that nobody sets: a machine whose clock is set back must not make anything look younger than it is.
+- Nothing here is a promise, only an observation.
 - Every problem comes with what to do: a sentence, or the whole command line that fixes it.
 """
 
@@ -127,7 +129,9 @@ class LoopStatus:
     interval_s: float
     running: bool = False
     last_start_ms: int | None = None
+    last_start_s: float | None = None
     last_success_ms: int | None = None
+    last_success_s: float | None = None
     last_failure_ms: int | None = None
     next_ms: int | None = None
     failures: int = 0
@@ -226,6 +230,12 @@ class TableStatus:
         ended = [one.last_success_ms for one in self.loops]
         return None if not ended or None in ended else min(one for one in ended if one is not None)
 
+    @property
+    def last_success_s(self) -> float | None:
+        """The same, for its age."""
+        ended = [one.last_success_s for one in self.loops]
+        return None if not ended or None in ended else min(one for one in ended if one is not None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
@@ -234,7 +244,9 @@ class Status:
     url: str
     program: str
     started_ms: int
+    started_s: float
     now_ms: int
+    now_s: float
     role: str
     """``compactor``, or ``compactor/3`` for a shard."""
     shard: tuple[int, int] | None = None
@@ -247,5 +259,7 @@ class Status:
     loops: tuple[LoopStatus, ...] = ()
     """Those over the lake."""
     tables: tuple[TableStatus, ...] = ()
+    gone: int = 0
+    """Tables that were looked after and are no longer there."""
     month_cost: Mapping[str, float] = field(default_factory=dict)
     """What a month of requests would cost, by price class."""

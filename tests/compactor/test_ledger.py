@@ -129,7 +129,7 @@ def test_totals_add_up(ledger: Ledger) -> None:
 def test_a_run_is_noted_from_its_start_to_when_the_next_is_due(ledger: Ledger, clock: ManualClock) -> None:
     ledger.started("a", "clean")
     assert loop(ledger, "clean") == LoopStatus(
-        name="clean", interval_s=60, running=True, last_start_ms=START_MS
+        name="clean", interval_s=60, running=True, last_start_ms=START_MS, last_start_s=START_MS / 1000
     )
     clock.advance(2)
     ledger.succeeded("a", "clean", 2.0, 60.5)
@@ -137,7 +137,9 @@ def test_a_run_is_noted_from_its_start_to_when_the_next_is_due(ledger: Ledger, c
         name="clean",
         interval_s=60,
         last_start_ms=START_MS,
+        last_start_s=START_MS / 1000,
         last_success_ms=START_MS + 2000,
+        last_success_s=START_MS / 1000 + 2,
         next_ms=START_MS + 62_500,
         runs=1,
         seconds=2.0,

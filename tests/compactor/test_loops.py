@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from blockstore.clock import ManualClock
 from blockstore.errors import BoundaryLost, Fenced, Unavailable
 from blockstore.world import World
 from compactor.config import Schedule
@@ -22,6 +21,7 @@ from compactor.ledger import Ledger
 from compactor.loops import Loop, Loops, Pool
 from compactor.status import LoopStatus, TableHealth, TableStatus
 from compactor.watched import Abandoned
+from tests.support.stepped import Stepped
 
 PATIENCE_S = 20
 FAR_MS = 4_000_000_000_000
@@ -31,15 +31,6 @@ FAR_S = 1e8
 
 class Panic(BaseException):
     """What a compiled library raises in place of an abort: no Exception."""
-
-
-class Stepped(ManualClock):
-    """A clock whose time of day can be set, as a person or a time server does."""
-
-    step_s = 0
-
-    def now_ms(self) -> int:
-        return super().now_ms() + self.step_s * 1000
 
 
 @dataclass

@@ -55,7 +55,7 @@ def operations(lake: Tended, name: str) -> list[Operation]:
 def test_tables_are_found_as_they_appear_merged_and_let_go_as_they_vanish(lake: Tended) -> None:
     process = lake.process()
     process.look()
-    assert process.status().not_ready == ()
+    assert "no table at its URL" in process.status().not_ready[0]
     for name in ("a", "b"):
         lake.create(name)
         lake.fill(name, 3)
@@ -68,6 +68,7 @@ def test_tables_are_found_as_they_appear_merged_and_let_go_as_they_vanish(lake: 
     lake.bucket.delete([info.key for info in lake.bucket.list("a/")])
     process.look()
     assert [one.name for one in process.status().tables] == ["b"]
+    assert process.status().gone == 1
     assert process.loops.of("a") == {}
     assert process.fatal is None
 
@@ -133,6 +134,31 @@ def test_settings_of_one_table_differ_and_one_can_be_left_alone(lake: Tended) ->
     assert process.of("c").health is TableHealth.LEFT
     assert Operation.EPOCH not in operations(lake, "c")
     assert process.status().not_ready == ()
+
+
+def test_of_tables_that_only_the_configuration_knows_and_of_a_lake_without_any_it_warns_once(
+    lake: Tended, caplog: pytest.LogCaptureFixture
+) -> None:
+    def warned() -> list[str]:
+        found = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+        caplog.clear()
+        return found
+
+    process = lake.process(tables={"A": {"tend": False}, "b": {"tier_blocks": 9}})
+    process.look()
+    process.look()
+    empty, first, second = warned()
+    assert empty.startswith("no table at memory:")
+    assert ('[tables."A"]' in first, '[tables."b"]' in second) == (True, True)
+    lake.create("a")
+    lake.create("b")
+    process.look()
+    assert warned() == []
+    assert process.of("a").health is not TableHealth.LEFT
+    lake.bucket.delete([info.key for info in lake.bucket.list("b/")])
+    process.look()
+    gone, third = warned()
+    assert ("is gone" in gone, '[tables."b"]' in third) == (True, True)
 
 
 # --- loops ---

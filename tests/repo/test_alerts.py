@@ -33,6 +33,11 @@ CASES: dict[str, tuple[Series, Series, str]] = {
         {'blockstore_compactor_table_health{health="failing"}': "1x60"},
         "10m",
     ),
+    "CompactorTableGone": (
+        {"blockstore_compactor_tables_gone_total": "0x20 2x60"},
+        {"blockstore_compactor_tables_gone_total": "2x80"},
+        "30m",
+    ),
     "CompactorLoopFails": (
         {"blockstore_compactor_consecutive_failures": "5x60"},
         {"blockstore_compactor_consecutive_failures": "4x60"},
