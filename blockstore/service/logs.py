@@ -119,7 +119,7 @@ class TextLines(logging.Formatter):
     """One readable line: time, level, fields, message."""
 
     def format(self, record: logging.LogRecord) -> str:
-        fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
+        fields = "".join(f" {name}={_shown(value)}" for name, value in _fields(record).items())
         message = " ".join(record.getMessage().splitlines())
         line = f"{_time(record)} {record.levelname.lower():<7}{fields}  {message}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
@@ -135,6 +135,12 @@ def _add_fields(record: logging.LogRecord) -> bool:
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:
     return {name: value for name, value in vars(record).items() if name not in _STANDARD}
+
+
+def _shown(value: object) -> str:
+    """As it is, if that is one line: a table's name may hold anything."""
+    text = str(value)
+    return text if text.isprintable() else repr(text)
 
 
 def _time(record: logging.LogRecord) -> str:

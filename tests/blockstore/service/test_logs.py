@@ -60,6 +60,14 @@ def test_on_a_terminal_a_line_is_text() -> None:
     assert json.loads(stream.getvalue())["message"] == "no terminal here"
 
 
+def test_a_table_whose_name_has_two_lines_is_told_in_one() -> None:
+    stream, _ = lines("text")
+    with about(table="two\nlines\x1b[2J"):
+        logger.info("found")
+    (line,) = stream.getvalue().splitlines()
+    assert r"table='two\nlines\x1b[2J'  found" in line
+
+
 def test_what_lies_below_the_level_and_what_libraries_chat_is_not_logged() -> None:
     stream, _ = lines(level="warning")
     logger.info("quiet")
