@@ -71,7 +71,7 @@ def _reasons(
         if table.health is TableHealth.LEFT:
             continue
         if table.health is TableHealth.DEGRADED:
-            yield f"{table.name}: {table.problem}; {table.fix}"
+            yield f"{table.name}: {table.problem.rstrip('.')}; {table.fix}"
             continue
         waiting = [loop for loop in table.loops if loop.last_success_s is None]
         if not table.loops:
