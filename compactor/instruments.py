@@ -81,6 +81,12 @@ def _running(tables: Iterable[TableStatus]) -> Iterator[Metric]:
         each(lambda one: max((job.progress for job in one.running), default=0)),
     )
     yield gauge(
+        f"{_P}merge_idle_seconds",
+        "Seconds for which the running merge has moved no byte; 0 without one, and of merges that are done elsewhere.",
+        ("table",),
+        each(lambda one: one.idle_s),
+    )
+    yield gauge(
         f"{_P}merge_rows_per_second",
         "Rows a second of the last merge that ended.",
         ("table",),

@@ -183,7 +183,7 @@ class Ledger:
 
     def ended(self, table: str, job: JobStatus) -> None:
         """A running job ended, as it now says."""
-        kept = replace(job, inputs=job.inputs[:_INPUTS], ended_ms=self._clock.now_ms(), phase=None)
+        kept = replace(job, inputs=job.inputs[:_INPUTS], ended_ms=self._clock.now_ms())
 
         def change(status: TableStatus) -> TableStatus:
             totals = status.totals

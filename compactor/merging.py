@@ -24,6 +24,7 @@ from blockstore.errors import BlockstoreError, BoundaryLost, Fenced, Unavailable
 from blockstore.index.epochs import Held, check_held
 from blockstore.service.logs import about
 from blockstore.table import Table
+from compactor.elsewhere import Elsewhere, merges_together
 from compactor.execute import IN_A_ROW, Executor
 from compactor.job_status import backlog_of, finished_job, planned_job
 from compactor.ledger import Ledger
@@ -36,7 +37,7 @@ from compactor.report import JobResult, Outcome
 from compactor.resume import resume
 from compactor.settings import Settings
 from compactor.shards import Shard
-from compactor.status import JobState, JobStatus, Phase
+from compactor.status import JobState, JobStatus
 from compactor.watched import Abandoned, Watched
 
 __all__ = ["Merging"]
@@ -89,7 +90,7 @@ class Merging:
         if not self._pending or self.stopping():
             return self.interval_s
         assert self._seen is not None
-        together = hasattr(self.engine, "merge_all")
+        together = merges_together(self.engine)
         while self._pending:
             told = len(self._trouble)
             jobs = tuple(self._pending) if together else (self._pending[0],)
@@ -163,9 +164,8 @@ class Merging:
         running = self._begun(job)
         self.watched.restart()
         with about(job=running.number):
-            _logger.info("merging %s", job.details, extra={"bytes": job.bytes, "rows": job.rows})
             try:
-                result = self._executor().run(job, seen)
+                result = self._executor(self.engine).run(job, seen)
             except (Abandoned, Fenced, BoundaryLost) as error:
                 self._stopped(running, error)
                 raise
@@ -180,16 +180,16 @@ class Merging:
         jobs = tuple(self._pending)
         self._pending.clear()
         running = {job: self._begun(job) for job in jobs}
-        self.watched.restart()
         moved = []
 
         def watch(result: JobResult) -> None:
-            self.watched.moved()
-            self.ledger.ended(self.name, finished_job(running.pop(result.job), result))
-            moved.append(self._learned(result))
+            ended = running.pop(result.job)
+            self.ledger.ended(self.name, finished_job(ended, result))
+            with about(job=ended.number):
+                moved.append(self._learned(result))
 
         try:
-            self._executor().run_all(jobs, seen, watch)
+            self._executor(Elsewhere(self.engine, self.watched)).run_all(jobs, seen, watch)
         except BaseException as error:
             for one in running.values():
                 self._stopped(one, error)
@@ -197,15 +197,21 @@ class Merging:
         return any(moved)
 
     def _begun(self, job: PlannedJob) -> JobStatus:
-        running = replace(planned_job(self.name, job), state=JobState.RUNNING, phase=Phase.MERGING)
-        return self.ledger.begins(self.name, running)
+        running = replace(planned_job(self.name, job), state=JobState.RUNNING)
+        running = self.ledger.begins(self.name, running)
+        with about(job=running.number):
+            _logger.info("merging %s", job.details, extra={"bytes": job.bytes, "rows": job.rows})
+        return running
 
     def _stopped(self, running: JobStatus, error: BaseException) -> None:
         """A job that did not end because the process does."""
         self._pending.clear()
         state = JobState.FAILED if isinstance(error, Exception) else JobState.ABANDONED
         state = JobState.ABANDONED if isinstance(error, Abandoned) else state
-        self.ledger.ended(self.name, replace(running, state=state, problem=" ".join(str(error).split())))
+        problem = " ".join(str(error).split())
+        self.ledger.ended(self.name, replace(running, state=state, problem=problem))
+        with about(job=running.number):
+            _logger.warning("not merged, %s: %s", state, problem)
 
     def _failure(self, job: PlannedJob, running: JobStatus, error: Exception) -> bool:
         """A job that failed: it is told, and the others go on, unless several failed in a row."""
@@ -221,11 +227,11 @@ class Merging:
             self._pending.clear()
         return False
 
-    def _executor(self) -> Executor:
+    def _executor(self, engine: MergeEngine) -> Executor:
         return Executor(
             table=self.table,
             skip=self.settings.skip,
-            engine=self.engine,
+            engine=engine,
             options=merge_options(self.settings),
             held=self.held,
         )

@@ -254,7 +254,7 @@ class Process:
                 *self._ending(),
                 *not_ready(lake, tables, now_s=now_s, ready_age_s=ready_age_s, idle_s=idle_s),
             ),
-            unhealthy=(*self._dead(), *stuck(ready_age_s=ready_age_s, idle_s=idle_s)),
+            unhealthy=(*self._dead(), *stuck(ready_age_s=ready_age_s, idle_s=self._idle_s(here=True))),
             loops=lake,
             tables=tables,
             gone=self.ledger.gone,
@@ -273,11 +273,13 @@ class Process:
             return ("the loops do not run",)
         return ()
 
-    def _idle_s(self) -> float | None:
+    def _idle_s(self, *, here: bool = False) -> float | None:
+        """The longest silence of a running merge; with ``here`` only of those whose bytes pass through this process."""
         with self._lock:
             keepers = list(self._keepers.items())
         running = {table.name for table in self.ledger.tables() if table.running}
-        return max((keeper.watched.idle_s() for name, keeper in keepers if name in running), default=None)
+        watched = [keeper.watched for name, keeper in keepers if name in running]
+        return max((one.idle_s() for one in watched if not (here and one.elsewhere)), default=None)
 
     def _with_progress(self, table: TableStatus) -> TableStatus:
         """The table, with how far its running jobs are."""
@@ -286,11 +288,14 @@ class Process:
         if keeper is None or not table.running:
             return table
         now_ms = self.world.clock.now_ms()
-        written = keeper.watched.written
-        return replace(table, running=tuple(_progressed(job, written, now_ms) for job in table.running))
+        watched = keeper.watched
+        return replace(
+            table,
+            running=tuple(_progressed(job, watched.share(job.bytes), now_ms) for job in table.running),
+            idle_s=0.0 if watched.elsewhere else watched.idle_s(),
+        )
 
 
-def _progressed(job: JobStatus, written: int, now_ms: int) -> JobStatus:
-    share = min(0.99, written / job.bytes) if job.bytes else 0.0
+def _progressed(job: JobStatus, share: float, now_ms: int) -> JobStatus:
     seconds = max(0.001, (now_ms - (job.started_ms or now_ms)) / 1000)
     return replace(job, progress=share, seconds=seconds, rows_per_s=share * job.rows / seconds)

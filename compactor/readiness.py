@@ -38,7 +38,8 @@ def not_ready(
     reasons = list(_reasons(tuple(lake), tuple(tables), now_s, ready_age_s, moves=idle_s is not None))
     if idle_s is not None and idle_s > ready_age_s:
         reasons.append(
-            f"the running merge has moved no byte for {idle_s:.0f} s: see whether the store answers"
+            f"the running merge has moved no byte for {idle_s:.0f} s: see whether the store answers, and where it is done "
+            "elsewhere (Spark) whether its tasks go on there"
         )
     more = len(reasons) - _TOLD
     return (*reasons[:_TOLD], f"and {more} more") if more > 0 else tuple(reasons)

@@ -19,7 +19,6 @@ __all__ = [
     "JobState",
     "JobStatus",
     "LoopStatus",
-    "Phase",
     "Quarantined",
     "Status",
     "TableHealth",
@@ -60,14 +59,6 @@ class JobState(StrEnum):
     """The process was told to stop."""
 
 
-class Phase(StrEnum):
-    """What a running job does."""
-
-    MERGING = "merging"
-    UPLOADING = "uploading"
-    COMMITTING = "committing"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStatus:
     """One merge: planned, running or finished."""
@@ -96,9 +87,8 @@ class JobStatus:
     """What it may put into the work directory."""
     started_ms: int | None = None
     ended_ms: int | None = None
-    phase: Phase | None = None
     progress: float = 0.0
-    """From 0 to 1: bytes written of those expected."""
+    """From 0 to 1: bytes written of those expected; of merges done elsewhere, what their engine tells of all together."""
     seconds: float = 0.0
     rows_per_s: float = 0.0
     block: str | None = None
@@ -205,6 +195,8 @@ class TableStatus:
     backlog: tuple[Backlog, ...] = ()
     planned: tuple[JobStatus, ...] = ()
     running: tuple[JobStatus, ...] = ()
+    idle_s: float = 0.0
+    """For how long the running merge has moved no byte; 0 of merges that are done elsewhere, whose bytes nobody sees here."""
     finished: tuple[JobStatus, ...] = ()
     """The newest first."""
     quarantined: tuple[Quarantined, ...] = ()

@@ -4,6 +4,8 @@ Rules:
 - Only requests for chunks are abandoned: index, metas and marks are answered to the end, so a commit under way is never cut
   short by our own hand. What an abandoned merge has uploaded is debris, which readers never see and cleaning removes.
 - ``Abandoned`` is no ``Unavailable``: nothing tries it again.
+- Of merges that are done elsewhere no byte passes here. They are as far as their engine tells, and its silence says nothing
+  of this process.
 """
 
 from __future__ import annotations
@@ -33,16 +35,35 @@ class Watched(Wrapper):
         self._lock = threading.Lock()
         self._written = 0
         self._moved_s = clock.monotonic_s()
+        self._told: float | None = None
 
     def restart(self) -> None:
         """Count from zero: a merge begins."""
+        self._begin(None)
+
+    def restart_elsewhere(self) -> None:
+        """Merges begin whose bytes are not seen here."""
+        self._begin(0.0)
+
+    def tell(self, share: float) -> None:
+        """So much of the merges that are done elsewhere, from 0 to 1, has ended by now: something moved there."""
         with self._lock:
-            self._written = 0
+            self._told = max(share, self._told or 0.0)
             self._moved_s = self._clock.monotonic_s()
 
     def moved(self) -> None:
-        """A merge ended that is done elsewhere: its bytes were not seen here."""
+        """A merge ended that is done elsewhere."""
         self._moved_s = self._clock.monotonic_s()
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the merges that run are done elsewhere."""
+        return self._told is not None
+
+    def share(self, size: int) -> float:
+        """How far a merge is that is expected to write ``size`` bytes: 0 to 0.99, for it has not ended yet."""
+        told = self._told
+        return min(0.99, told if told is not None else self._written / size if size else 0.0)
 
     @property
     def written(self) -> int:
@@ -50,8 +71,14 @@ class Watched(Wrapper):
         return self._written
 
     def idle_s(self) -> float:
-        """For how long no chunk was read or written."""
+        """For how long no chunk was read or written, and nothing told of one."""
         return self._clock.monotonic_s() - self._moved_s
+
+    def _begin(self, told: float | None) -> None:
+        with self._lock:
+            self._written = 0
+            self._told = told
+            self._moved_s = self._clock.monotonic_s()
 
     def get(self, key: str, *, if_none_match: str | None = None) -> Object:
         self._look(key)

@@ -13,19 +13,37 @@ Rules that every engine keeps:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from blockstore.bucket.api import Bucket
-from blockstore.errors import Corrupt
+from blockstore.errors import BlockstoreError, Corrupt
 from blockstore.format.block import BlockMeta
 from blockstore.format.definition import Definition
 from blockstore.format.written import WrittenChunks
 from blockstore.world import World
 from compactor.merge.ranges import KeyRange
 
-__all__ = ["DamagedInput", "MergeEngine", "MergeInput", "MergeOptions", "MergeTask", "Merged"]
+__all__ = [
+    "DamagedInput",
+    "MergeEngine",
+    "MergeInput",
+    "MergeOptions",
+    "MergeTask",
+    "Merged",
+    "MergesTogether",
+    "Told",
+    "untold",
+]
+
+Told = Callable[[float], None]
+"""Hears how much of what was asked has ended, from 0 to 1, whenever more has; called from any thread."""
+
+
+def untold(_: float) -> None:
+    """A ``Told`` that nobody listens to."""
 
 
 class DamagedInput(Corrupt):
@@ -107,4 +125,20 @@ class MergeEngine(Protocol):
     def merge(self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions) -> Merged:
         """Write the chunks of the result below ``task.ulid``. Raises DamagedInput, NoSpace, or what the bucket raises;
         what it had written by then is debris, which readers never see."""
+        ...
+
+
+class MergesTogether(Protocol):
+    """What an engine may be able to do beside: the merges of a whole pass side by side, mostly on other machines."""
+
+    def merge_all(
+        self,
+        bucket: Bucket,
+        world: World,
+        tasks: Sequence[MergeTask],
+        options: MergeOptions,
+        told: Told = untold,
+    ) -> Iterator[tuple[int, Merged | BlockstoreError]]:
+        """The place of each merge and its ``Merged``, or the error that ended it, as they are done. Where an engine knows how
+        far it is before that, it tells."""
         ...

@@ -3,8 +3,7 @@
 An engine of the group ``blockstore.merge_engines`` is a function that is called with ``Pieces``, the compactor's part of
 a merge, and answers a ``MergeEngine``. So it needs to import nothing of the compactor, nor the compactor of it.
 
-An engine may also have ``merge_all(bucket, world, tasks, options)``, which does the merges of a whole pass side by side
-and yields the place of each and its ``Merged``, or the error that ended it.
+An engine may also do the merges of a whole pass side by side (``MergesTogether``).
 """
 
 from __future__ import annotations

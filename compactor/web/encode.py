@@ -105,7 +105,6 @@ def _job(job: JobStatus) -> dict[str, object]:
         "disk": job.disk_bytes,
         "started": job.started_ms,
         "ended": job.ended_ms,
-        "phase": None if job.phase is None else str(job.phase),
         "progress": round(job.progress, 4),
         "seconds": job.seconds,
         "rows_per_s": job.rows_per_s,

@@ -7,13 +7,14 @@
   reads as before.
 - An error of one merge is that merge's answer and ends no other.
 - A pass is done in rounds of a few merges for each core, so that what is done is published while the rest goes on.
+- The answers of a round come at its end. Until then whoever asked is told of each task that ends, where Spark tells it.
 """
 
 from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,7 @@ from blockstore.bucket.api import Bucket
 from blockstore.errors import BlockstoreError, Unavailable
 from blockstore.world import World
 from spark.merging.parts import MergePieces, Task
+from spark.merging.telling import Told, telling
 from spark.merging.work import ANSWERS, Failure, Job, merging_task
 from spark.option_texts import checked_url, size
 
@@ -61,32 +63,44 @@ class SparkMergeEngine:
         return answer
 
     def merge_all(
-        self, bucket: Bucket, world: World, tasks: Sequence[Any], options: Any
+        self,
+        bucket: Bucket,
+        world: World,
+        tasks: Sequence[Any],
+        options: Any,
+        told: Callable[[float], None] | None = None,
     ) -> Iterator[tuple[int, Any]]:
-        """Merges side by side: the place of each and its answer, or the error that ended it, as they are done."""
+        """Merges side by side: the place of each and its answer, or the error that ended it, as they are done.
+
+        ``told`` hears from another thread how much of all has ended, whenever one more task has; across Spark Connect nothing.
+        """
         job = Job(url=checked_url(bucket.url), pieces=self.pieces, options=options)
         session, most = self._started(), self._piece_bytes()
         for first in range(0, len(tasks), self._round(session)):
             part = range(first, min(first + self._round(session), len(tasks)))
             wholes = [self._cut(bucket, place, tasks[place], most) for place in part]
-            unfit = yield from self._done(session, job, wholes)
+            report = None if told is None else Told(call=told).part(part.start, part.stop, len(tasks))
+            unfit = yield from self._done(session, job, wholes, report)
             if unfit:
                 again = [_Whole(place=one.place, task=one.task, pieces=(one.task,)) for one in unfit]
-                yield from self._done(session, job, again)
+                yield from self._done(session, job, again, report)
 
     def _done(
-        self, session: Any, job: Job, wholes: Sequence[_Whole]
+        self, session: Any, job: Job, wholes: Sequence[_Whole], told: Told | None
     ) -> Generator[tuple[int, Any], None, list[_Whole]]:
         """The answers of one round; returns the merges whose pieces did not make a whole."""
         try:
-            answers = iter(_run(session, job, [piece for whole in wholes for piece in whole.pieces]))
+            answers = iter(_run(session, job, [piece for whole in wholes for piece in whole.pieces], told))
         except Exception as error:  # noqa: BLE001 - whatever Spark gave up on: a worker that dies each time, no memory, no disk
             if len(wholes) == 1:
                 yield wholes[0].place, _given_up(wholes[0].task, error)
                 return []
             half = len(wholes) // 2
-            first = yield from self._done(session, job, wholes[:half])
-            return first + (yield from self._done(session, job, wholes[half:]))
+            of = len(wholes)
+            first = yield from self._done(session, job, wholes[:half], told and told.part(0, half, of))
+            return first + (
+                yield from self._done(session, job, wholes[half:], told and told.part(half, of, of))
+            )
         unfit = []
         for whole in wholes:
             parts = [next(answers) for _ in whole.pieces]
@@ -149,9 +163,10 @@ def _given_up(task: Task, error: Exception) -> Unavailable:
     )
 
 
-def _run(session: Any, job: Job, tasks: Sequence[Any]) -> list[Any]:
+def _run(session: Any, job: Job, tasks: Sequence[Any], told: Told | None) -> list[Any]:
     """The answers of the tasks, in their order: one Spark job, one task each."""
     packed = [(place, pickle.dumps(task)) for place, task in enumerate(tasks)]
     rows = session.createDataFrame(packed, "place int, task binary").repartitionById(len(tasks), "place")
-    answers = rows.mapInArrow(merging_task(job), ANSWERS).collect()
+    with telling(session, told, f"blockstore-merges-{tasks[0].ulid}-{len(tasks)}"):
+        answers = rows.mapInArrow(merging_task(job), ANSWERS).collect()
     return [pickle.loads(row.answer) for row in sorted(answers, key=lambda row: row.place)]

@@ -10,7 +10,7 @@ import pytest
 from blockstore.clock import ManualClock
 from compactor.failures import Failure, FailureKind
 from compactor.ledger import LAKE, Ledger
-from compactor.status import JobState, JobStatus, LoopStatus, Phase, Quarantined, TableHealth, TableStatus
+from compactor.status import JobState, JobStatus, LoopStatus, Quarantined, TableHealth, TableStatus
 
 START_MS = 1_700_000_000_000
 RETRY = Failure(kind=FailureKind.RETRY, problem="no answer", fix="wait")
@@ -64,7 +64,7 @@ def well(ledger: Ledger, *names: str) -> None:
 
 
 def running(ledger: Ledger, inputs: tuple[str, ...] = ("x", "y")) -> JobStatus:
-    return ledger.begins("a", replace(JOB, state=JobState.RUNNING, phase=Phase.MERGING, inputs=inputs))
+    return ledger.begins("a", replace(JOB, state=JobState.RUNNING, inputs=inputs))
 
 
 # --- tables ---
@@ -253,7 +253,7 @@ def test_a_job_is_planned_then_running_under_a_number_then_finished(
     clock.advance(3)
     ledger.ended("a", replace(job, state=JobState.COMMITTED))
     found = table(ledger)
-    ended = replace(job, state=JobState.COMMITTED, phase=None, ended_ms=START_MS + 3000)
+    ended = replace(job, state=JobState.COMMITTED, ended_ms=START_MS + 3000)
     assert (found.planned, found.running, found.finished) == ((other,), (), (ended,))
     assert found.totals.jobs == {"committed": 1}
 

@@ -59,14 +59,8 @@ CASES: dict[str, tuple[Series, Series, str]] = {
         "12h",
     ),
     "CompactorMergeStandsStill": (
-        {
-            "blockstore_compactor_running_jobs": "1x120",
-            "blockstore_compactor_running_progress_ratio": "0.5x120",
-        },
-        {
-            "blockstore_compactor_running_jobs": "1x120",
-            "blockstore_compactor_running_progress_ratio": "0+0.01x120",
-        },
+        {"blockstore_compactor_merge_idle_seconds": "0+60x120"},
+        {"blockstore_compactor_merge_idle_seconds": "0x120"},
         "100m",
     ),
     "CompactorRemovesUnusuallyMuch": (

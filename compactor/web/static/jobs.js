@@ -96,7 +96,7 @@ function progress(job, now) {
   const share = Math.min(Math.max(job.progress, 0), 1);
   const went = job.started === null ? "" : ` · for ${duration(now - job.started)}`;
   return [
-    h("span", {}, `${Math.round(share * 100)} % · ${job.phase ?? "starting"}${went}`), h("progress", { max: "1", value: share, "aria-label": `Progress of the merge in ${job.table}` }),
+    h("span", {}, `${Math.round(share * 100)} % · merging${went}`), h("progress", { max: "1", value: share, "aria-label": `Progress of the merge in ${job.table}` }),
     job.rows_per_s ? h("div", { class: "small muted" }, `${count(job.rows_per_s)} rows/s`) : null,
   ];
 }

@@ -21,7 +21,6 @@ from compactor.status import (
     JobState,
     JobStatus,
     LoopStatus,
-    Phase,
     Quarantined,
     Status,
     TableHealth,
@@ -169,7 +168,7 @@ def busy(names: tuple[str, ...] = ("readings", "events", "trips")) -> Status:
     """A lake in the middle of its work, with something of everything."""
     first, second, third = names
     running = job(
-        213, first, JobState.RUNNING, started_ms=NOW_MS - 12_000, phase=Phase.MERGING, progress=0.42, rows_per_s=2_210_000.0
+        213, first, JobState.RUNNING, started_ms=NOW_MS - 12_000, progress=0.42, rows_per_s=2_210_000.0
     )  # fmt: skip
     finished = tuple(
         job(

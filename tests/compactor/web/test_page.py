@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from blockstore.format.block import StreamKey
 from blockstore.service.pages.timeline import Shade
-from compactor.status import JobState, Phase, Quarantined, TableHealth, TableStatus
+from compactor.status import JobState, Quarantined, TableHealth, TableStatus
 from tests.blockstore.service.pages.scene import lived_in
 from tests.compactor.web.conftest import Shown
 from tests.compactor.web.process import NOW_MS, job, table_status
@@ -259,9 +259,9 @@ def test_jobs_running_planned_and_finished_are_told_apart(shown: Shown, visit: V
     panel = page.locator("#job-panel")
     expect(panel).to_contain_text("42 % · merging")
     expect(panel.locator("progress")).to_have_js_property("value", 0.42)
-    changed = job(213, "readings", JobState.RUNNING, started_ms=NOW_MS, phase=Phase.UPLOADING, progress=0.9)
+    changed = job(213, "readings", JobState.RUNNING, started_ms=NOW_MS, progress=0.9)
     shown.process.change("readings", running=(changed,))
-    expect(panel).to_contain_text("90 % · uploading")
+    expect(panel).to_contain_text("90 % · merging")
     page.locator("#tab-running").focus()
     page.keyboard.press("ArrowRight")
     expect(page.locator("#tab-planned")).to_be_focused()

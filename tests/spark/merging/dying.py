@@ -1,8 +1,9 @@
-"""The compactor's part of a merge, in workers that die of it."""
+"""The compactor's part of a merge, in workers that die of it, or wait."""
 
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 from blockstore.bucket.api import Bucket
@@ -10,7 +11,7 @@ from blockstore.world import World
 from compactor.merge import Merged, MergeOptions, MergeTask
 from compactor.merge.pieces import Pieces
 
-__all__ = ["DyingPieces", "PoisonedPieces"]
+__all__ = ["DyingPieces", "PatientPieces", "PoisonedPieces"]
 
 
 class DyingPieces(Pieces):
@@ -40,4 +41,21 @@ class PoisonedPieces(Pieces):
             if self._memory:
                 raise MemoryError("no room")
             os._exit(137)
+        return super().merge(bucket, world, task, options)
+
+
+class PatientPieces(Pieces):
+    """Merges the stream with this label ``s`` only once there is a file."""
+
+    def __init__(self, label: str, go: Path, *, patience_s: float = 120.0) -> None:
+        self._label = label
+        self._go = go
+        self._patience_s = patience_s
+
+    def merge(self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions) -> Merged:
+        if task.inputs[0].meta.labels.get("s") == self._label:
+            end = time.monotonic() + self._patience_s
+            while not self._go.exists():
+                assert time.monotonic() < end, f"nobody made {self._go}"
+                time.sleep(0.05)
         return super().merge(bucket, world, task, options)

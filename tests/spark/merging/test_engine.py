@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ from compactor.settings import Settings
 from compactor.verbs import compact
 from spark.merging import SparkMergeEngine
 from spark.merging.work import Failure
-from tests.spark.merging.dying import DyingPieces, PoisonedPieces
+from tests.spark.merging.dying import DyingPieces, PatientPieces, PoisonedPieces
 
 pytestmark = pytest.mark.timeout(900)
 SCHEMA = pa.schema([("k", pa.int64()), ("text", pa.string())])
@@ -148,3 +149,31 @@ def test_a_merge_that_takes_its_worker_down_each_time_ends_no_other(
         compact_once(table, Settings(tier_blocks=2, work_dir=tmp_path / "work"), engine=engine)
     live = sorted((one.meta.labels["s"], one.meta.rows) for one in bs.open(table.url).log.state.blocks)
     assert live == [("a", 1), ("a", 1), ("a", 1), ("b", 3)]
+
+
+def test_a_task_that_ended_is_told_while_others_of_the_round_still_run(
+    spark_session: SparkSession, tmp_path: Path
+) -> None:
+    """The last merge waits until the first was told of. Slow (a second): Spark is asked once a second."""
+    table = bs.create(f"{tmp_path}/table?durable=false", schema=pa.schema([("k", pa.int64())]), sort_by=["k"])
+    for label in "ab":
+        table.append(pa.table({"k": [1]}), labels={"s": label})
+    by_label = {block.meta.labels["s"]: block.ulid for block in table.log.state.blocks}
+    shares: list[float] = []
+
+    def told(share: float) -> None:
+        shares.append(share)
+        (tmp_path / "go").touch()
+
+    engine = SparkMergeEngine(pieces=PatientPieces("b", tmp_path / "go"), session=spark_session)
+    tasks = [task_of(table, by_label[label]) for label in "ab"]
+    context = spark_session.sparkContext
+    context.setLocalProperty("spark.jobGroup.id", "mine")
+    try:
+        answers = dict(engine.merge_all(table.bucket, table.world, tasks, options(tmp_path), told))
+        assert context.getLocalProperty("spark.jobGroup.id") == "mine"
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+    assert [answers[place].written.rows for place in (0, 1)] == [1, 1]
+    assert shares[0] == 0.5
+    assert not [thread for thread in threading.enumerate() if thread.name == "blockstore-merges"]
