@@ -2,7 +2,7 @@
 
 Rules:
 - SIGTERM or SIGINT stops it, safely, within ``grace``; a second one abandons the running merge at once. Exit code 0.
-- A fatal failure ends it with the error as its last line. Exit code 1.
+- A fatal failure ends it with the error as its last line. Exit code 1. So it does beside a merge that does not come back.
 - What merges of dead processes left in the work directory goes first.
 - What the process serves, it serves from its first moment to its last: a probe sees it start and stop.
 """
@@ -15,13 +15,14 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from prometheus_client import CollectorRegistry
 
 from blockstore.bucket import open_bucket
+from blockstore.cli.failure import report
 from blockstore.service.logs import set_up
 from blockstore.service.metrics import BucketRequests
 from blockstore.service.requests import Billed
@@ -60,16 +61,26 @@ def serve(url: str, config: ProcessConfig, engine: MergeEngine, *, shard: Shard 
         world.pool.wait(process.ended)
         _logger.info("stops%s", "" if process.fatal is None else ", because it must")
         idle = process.stop()
+    if not idle:
+        _end_without_threads(process.fatal)
     if process.fatal is not None:
         raise process.fatal
-    if not idle:
-        # A thread that does not come back from the store or the disk would hold the interpreter for ever. What it was at is
-        # debris: nothing of it is visible, and the next start goes on.
-        _logger.warning("a merge did not notice that it was abandoned: the process ends without it")
-        logging.shutdown()
-        sys.stdout.flush()
-        os._exit(0)
     _logger.info("stopped")
+
+
+def _end_without_threads(fatal: BaseException | None) -> NoReturn:
+    """End now, with the error as the last line where there is one.
+
+    A thread that does not come back from the store or the disk would hold the interpreter for ever. What it was at is debris:
+    nothing of it is visible, and the next start goes on.
+    """
+    _logger.warning("a merge did not notice that it was abandoned: the process ends without it")
+    logging.shutdown()
+    code = 0 if fatal is None else report(fatal)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 @contextmanager

@@ -198,3 +198,47 @@ def test_a_boundary_that_is_lost_ends_it_with_a_clear_last_line(
     assert code == 1
     assert last.startswith("error: ")
     assert "boundary" in last
+
+
+HANGING = """
+import sys, threading
+from compactor import process, verbs
+from compactor.merge import engines
+from compactor.merge.local import LocalEngine
+from blockstore.cli.main import main
+
+class Hanging(LocalEngine):
+    def merge(self, *_):
+        print("hangs", flush=True)
+        threading.Event().wait()
+
+process._ABANDONED_S = 0.2
+engines.engine_named = lambda name: Hanging()
+main()
+"""
+"""The command, with a merge that never comes back from its store."""
+
+
+def test_a_fatal_error_ends_it_with_its_line_beside_a_merge_that_does_not_come_back(tmp_path: Path) -> None:
+    """Slow (some seconds): a whole process."""
+    table = fill(tmp_path, "a")
+    config = tmp_path / "config.toml"
+    config.write_text(
+        '[compactor]\ntier_blocks = 2\n[loops]\ninterval = "200ms"\nclean = "1h"\nindex = "200ms"\n[http]\nlisten = ""\n'
+    )
+    words = ["compact", f"{tmp_path}/lake", "--wait", "--config", str(config)]
+    made = subprocess.Popen(
+        [sys.executable, "-c", HANGING, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert made.stdout is not None
+        assert made.stdout.readline() == "hangs\n"
+        open_bucket(table.url, World.real()).delete([BOUNDARY])
+        _, log = made.communicate(timeout=PATIENCE_S)
+    finally:
+        made.kill()
+        made.communicate()
+    assert made.returncode == 1, log
+    last = log.rstrip("\n").rpartition("\n")[2]
+    assert last.startswith("error: ")
+    assert "boundary" in last
