@@ -14,6 +14,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -239,8 +240,23 @@ class Keeper:
 
 
 def _cache(folder: Path | None, url: str) -> Path | None:
-    """The cache file of one table."""
+    """The cache file of one table; None where there can be none, for a table is worth more than its cache."""
     if folder is None:
         return None
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        _warn_once(folder, str(error))
+        return None
     return folder / f"catalog-{sha256(url.encode()).hexdigest()[:16]}"
+
+
+@cache
+def _warn_once(folder: Path, problem: str) -> None:
+    """Once a process: the folder is that of all its tables."""
+    _logger.warning(
+        "the cache folder %s cannot be made (%s): tables are opened without it; make it writable, or change cache in [loops], "
+        "and restart",
+        folder,
+        problem,
+    )

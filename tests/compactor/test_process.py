@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from compactor.merge import Merged, MergeEngine, MergeOptions, MergeTask
 from compactor.merge.local import LocalEngine
 from compactor.shards import Shard
 from compactor.status import JobState, TableHealth
-from tests.compactor.tended import Tended
+from tests.compactor.tended import SCHEDULE, Tended
 from tests.support.faulty import Call, FaultyBucket
 
 
@@ -244,6 +245,23 @@ def test_a_checkpoint_that_no_committer_wrote_is_written(lake: Tended) -> None:
 
 
 # --- failures ---
+
+
+def test_a_cache_folder_that_cannot_be_made_keeps_no_table_from_its_care_and_is_told_once(
+    lake: Tended, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("a", "b"):
+        lake.create(name)
+        lake.fill(name, 3)
+    in_the_way = lake.work_dir / "file"
+    in_the_way.write_text("no folder")
+    process = lake.process(loops=replace(SCHEDULE, cache=in_the_way / "cache"))
+    process.round()
+    assert [len(lake.live(name)) for name in ("a", "b")] == [1, 1]
+    assert process.status().not_ready == ()
+    told = [one.getMessage() for one in caplog.records if "cache folder" in one.getMessage()]
+    assert len(told) == 1
+    assert told[0].startswith(f"the cache folder {in_the_way}/cache cannot be made (")
 
 
 def test_a_table_whose_index_is_damaged_is_degraded_and_stops_no_other(lake: Tended) -> None:
