@@ -46,6 +46,12 @@ _HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+GRACE_S = 5.0
+"""So long answers under way may take to end, unless a caller says otherwise."""
+
+CLOSES_S = 5.0
+"""So much longer ``Server.stop`` waits for its thread."""
+
 _HSTS = "max-age=31536000"
 
 
@@ -102,7 +108,7 @@ def health_routes(healthy: Callable[[], Health], ready: Callable[[], Health]) ->
 class Server:
     """An application behind an address, in a thread of its own."""
 
-    def __init__(self, app: ASGIApp, listening: Listening, *, grace_s: float = 5.0) -> None:
+    def __init__(self, app: ASGIApp, listening: Listening, *, grace_s: float = GRACE_S) -> None:
         self._listening = listening
         self._socket = _bound(listening)
         host, port = self._socket.getsockname()[:2]
@@ -144,7 +150,7 @@ class Server:
         """End what is under way, then end; comes back once the port is free, or the grace is over."""
         self._server.should_exit = True
         if self._thread.ident is not None:
-            self._thread.join(self._grace_s + 5)
+            self._thread.join(self._grace_s + CLOSES_S)
         self._socket.close()
 
     @property
