@@ -5,8 +5,8 @@ Rules:
   what a listing lacks is asked for by name before anything is said, since listings are older than states and may lag.
 - What the bytes of a chunk show only a merge finds: it ends with DamagedInput.
 - A damaged block gets a no-compact mark with the reason ``malformed`` and a sentence that says what was found and what to do,
-  once; it stays what it is to readers, and a person takes the mark away. A block that is gone, or on its way out, is not
-  damaged: another process merged it.
+  once; it stays what it is to readers. The mark goes with a ``repair`` that finds the block whole (``blockstore/care``), or by a
+  person's hand. A block that is gone, or on its way out, is not damaged: another process merged it.
 """
 
 from __future__ import annotations

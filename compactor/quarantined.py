@@ -2,11 +2,16 @@
 
 Two findings: what cleaning found (malformed, or whole and refused by the index), and what merging found, which lies in the
 bucket as a no-compact mark with the reason ``malformed``, so that every process sees it.
+
+Rule: each command mends what can be mended without losing a row, takes the mark away once the block is whole, and says what it
+needs otherwise. With ``--dry-run`` behind it a repair only looks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from shlex import quote
 
 from blockstore.bucket.api import ReadBucket
 from blockstore.errors import Corrupt, ObjectMissing
@@ -33,7 +38,9 @@ class MarkedMalformed:
 
     def __init__(self, bucket: ReadBucket) -> None:
         self._bucket = bucket
-        self._known: dict[str, tuple[NoCompactReason, str]] = {}
+        self._known: dict[str, _Mark] = {}
+        self._had: frozenset[str] = frozenset()
+        """Blocks found damaged of late that were seen to have a mark."""
 
     def look(self, marked: Collection[str], damaged: Mapping[str, str], url: str) -> Found:
         """Those of the blocks with a no-compact mark that a merge found to be damaged, and the ``damaged`` of late."""
@@ -42,27 +49,49 @@ class MarkedMalformed:
             mark = self._read(ulid)
             if mark is not None:
                 self._known[ulid] = mark
-        late = {ulid: (problem, _mend(url, ulid)) for ulid, problem in damaged.items()}
+        now = {ulid for ulid in damaged if ulid in self._known or self._read(ulid) is not None}
+        # The process remembers what it found for longer than a person needs who mends the block and takes the mark away.
+        late = {
+            ulid: (problem, _mend(url, ulid))
+            for ulid, problem in damaged.items()
+            if ulid in now or ulid not in self._had
+        }
+        self._had = (self._had & damaged.keys()) | now
         return late | {
-            ulid: (details or "a merge found it damaged", _mend(url, ulid))
-            for ulid, (reason, details) in self._known.items()
-            if reason is NoCompactReason.MALFORMED
+            ulid: (mark.reason, mark.command(url, ulid)) for ulid, mark in self._known.items() if mark.waits
         }
 
-    def _read(self, ulid: str) -> tuple[NoCompactReason, str] | None:
+    def _read(self, ulid: str) -> _Mark | None:
         """None where the mark is not there now, whatever a listing said: one that comes later is another."""
         try:
             mark = decode_no_compact_mark(self._bucket.get(no_compact_mark_key(ulid)).data, ulid=ulid)
         except ObjectMissing:
             return None
         except Corrupt as error:
-            return NoCompactReason.MALFORMED, f"its mark cannot be read: {error}"
-        return mark.reason, mark.details
+            return _Mark(waits=True, reason=f"its mark cannot be read: {error}", readable=False)
+        waits = mark.reason is NoCompactReason.MALFORMED
+        return _Mark(waits=waits, reason=mark.details or "a merge found it damaged")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Mark:
+    """A no-compact mark that was read once."""
+
+    waits: bool
+    """Whether the block waits for a person."""
+    reason: str
+    readable: bool = True
+
+    def command(self, url: str, ulid: str) -> str:
+        """One that cannot be read may be a person's, so no repair takes it away."""
+        if self.readable:
+            return _mend(url, ulid)
+        return f"blockstore mark {quote(url)} {ulid} --no-compact --remove"
 
 
 def _mend(url: str, ulid: str) -> str:
-    return f"blockstore repair {url} --block {ulid} --dry-run"
+    return f"blockstore repair {quote(url)} --block {ulid}"
 
 
 def _adopt(url: str, ulid: str) -> str:
-    return f"blockstore repair {url} --adopt {ulid}"
+    return f"blockstore repair {quote(url)} --adopt {ulid}"

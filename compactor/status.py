@@ -108,7 +108,12 @@ class Quarantined:
     since_ms: int
     """When this process first saw it."""
     command: str
-    """The command line that tells more, or mends it."""
+    """The command line that mends it, or tells what else is needed; no row is lost by it."""
+
+    @property
+    def look(self) -> str | None:
+        """The command line that only says what ``command`` would do; None for one that cannot."""
+        return f"{self.command} --dry-run" if self.command.startswith("blockstore repair ") else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

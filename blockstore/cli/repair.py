@@ -24,6 +24,7 @@ _COLUMNS = (
     Column("lost", "ROWS LOST", right=True),
     Column("what", "", fold=True),
 )
+_HOW = "--yes does what is listed, --block ULID only that block"
 Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 Ulids: TypeAlias = Annotated[Many, Parameter(negative="")]
 
@@ -89,7 +90,7 @@ def repair(
     if json:
         show_json(_json(plan, done))
     else:
-        _show(plan, done, acting=acting)
+        _show(plan, done, acting=acting, named=wishes.named)
     failed = sum(one.failed for one in done)
     return complain(f"{counted(failed, 'step')} not done in {plan.url}, run it again") if failed else 0
 
@@ -111,7 +112,7 @@ def _target(url: str, properties: Many) -> Target | None:
     )
 
 
-def _show(plan: RepairPlan, done: tuple[Done, ...], *, acting: bool) -> None:
+def _show(plan: RepairPlan, done: tuple[Done, ...], *, acting: bool, named: bool) -> None:
     if not plan.steps:
         say(f"nothing to mend in {plan.url}")
         return
@@ -122,7 +123,8 @@ def _show(plan: RepairPlan, done: tuple[Done, ...], *, acting: bool) -> None:
             say(f"{one.step.object}: {one.told}{later}")
     elif plan.acts:
         lost = f", {counted(plan.rows_lost, 'row')} would be lost" if plan.rows_lost else ""
-        say(f"nothing was changed{lost}: --yes does what is listed, --block ULID only that block")
+        how = "the same without --dry-run does it" if named else _HOW
+        say(f"nothing was changed{lost}: {how}")
 
 
 def _row(plan: RepairPlan, place: int) -> dict[str, str]:

@@ -117,7 +117,13 @@ def _job(job: JobStatus) -> dict[str, object]:
 
 
 def _quarantined(one: Quarantined) -> dict[str, object]:
-    return {"ulid": one.ulid, "reason": one.reason, "since": one.since_ms, "command": one.command}
+    return {
+        "ulid": one.ulid,
+        "reason": one.reason,
+        "since": one.since_ms,
+        "look": one.look,
+        "command": one.command,
+    }
 
 
 def _loop(loop: LoopStatus) -> dict[str, object]:

@@ -32,7 +32,7 @@ def mark(
 
 
 def mend(ulid: str) -> str:
-    return f"blockstore repair {URL} --block {ulid} --dry-run"
+    return f"blockstore repair {URL} --block {ulid}"
 
 
 def test_what_cleaning_found_is_mended_and_what_the_index_refused_is_adopted() -> None:
@@ -92,6 +92,26 @@ def test_a_mark_that_is_withdrawn_is_forgotten_and_one_that_comes_back_is_read_a
     assert marked.look([A], {}, URL) == {}
 
 
+def test_what_was_found_of_late_is_forgotten_once_its_mark_is_taken_away(bucket: MemoryBucket) -> None:
+    """Also where a listing shows the damage, so that the block is no candidate and its mark is asked for by name."""
+    marked, late = MarkedMalformed(bucket), {A: "torn", B: "a chunk is missing", C: "nothing is left of it"}
+    mark(bucket, A)
+    mark(bucket, B)
+    assert set(marked.look([A], late, URL)) == {A, B, C}
+    for ulid in (A, B):
+        bucket.delete([no_compact_mark_key(ulid)])
+    assert set(marked.look([], late, URL)) == {C}
+    mark(bucket, A)
+    assert set(marked.look([A], late, URL)) == {A, C}
+    assert set(marked.look([], {}, URL)) == set()
+
+
+def test_a_url_with_blanks_stays_one_word_of_the_command(bucket: MemoryBucket) -> None:
+    mark(bucket, A)
+    ((_, command),) = MarkedMalformed(bucket).look([A], {}, "/srv/my lake/t").values()
+    assert command == f"blockstore repair '/srv/my lake/t' --block {A}"
+
+
 def test_a_mark_that_is_listed_and_not_there_yet_is_looked_for_again(bucket: MemoryBucket) -> None:
     marked = MarkedMalformed(bucket)
     assert marked.look([A], {}, URL) == {}
@@ -113,7 +133,7 @@ def test_a_mark_that_cannot_be_read_asks_for_a_person_and_hides_no_other(
     assert found[C] == ("torn", mend(C))
     reason, command = found[A]
     assert reason.startswith("its mark cannot be read: ")
-    assert command == mend(A)
+    assert command == f"blockstore mark {URL} {A} --no-compact --remove"
 
 
 def test_a_store_that_does_not_answer_is_no_mark_and_what_was_read_before_is_kept(

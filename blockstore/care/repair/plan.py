@@ -15,6 +15,7 @@ from enum import StrEnum
 from blockstore.bucket.api import Bucket, ReadBucket
 from blockstore.care.finding import Check, Finding, Severity
 from blockstore.care.kept import KeptBlock, kept_blocks
+from blockstore.care.quarantine import DAMAGE, is_whole, quarantined_as
 from blockstore.care.repair.by_age import unchosen
 from blockstore.care.repair.copies import Copies, GoodFiles
 from blockstore.care.repair.put_back import PutBack, look_for
@@ -22,28 +23,17 @@ from blockstore.care.repair.target import Target
 from blockstore.care.survey import Survey, state_at, survey
 from blockstore.care.verify import verify
 from blockstore.care.verify.block import check_block
+from blockstore.care.verify.examine import Examined, examine, list_directory
 from blockstore.care.verify.index import check_index, check_tags
 from blockstore.errors import Invalid, NotFound
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.index.state import State
-from blockstore.names import META, is_ulid, parse_checkpoint
+from blockstore.names import META, is_ulid, no_compact_mark_key, parse_checkpoint
 from blockstore.world import World
 
 __all__ = ["RepairPlan", "Step", "StepKind", "Wishes", "plan_repair"]
 
-_IN_BLOCK = frozenset(
-    {
-        Check.BLOCK,
-        Check.FILE,
-        Check.META,
-        Check.HASH,
-        Check.CHUNK,
-        Check.ORDER,
-        Check.STATISTICS,
-        Check.TIME,
-    }
-)
-"""Findings that another copy of the block mends. Rows of a foreign source are not among them: nobody can say whose they are."""
+_AS_WRITTEN = "everything of it is as it was written"
 
 
 class StepKind(StrEnum):
@@ -59,6 +49,8 @@ class StepKind(StrEnum):
     """Take in, as a new write, a block that came too late."""
     PUT_BACK = "put back"
     """Copy lost objects of a block that only a tag or an older version names from the replica."""
+    UNMARK = "unmark"
+    """Take the quarantine's mark from a block that is whole."""
     RAISE = "raise"
     """Upload an earlier repair again that the cover does not choose."""
     PERSON = "person"
@@ -198,14 +190,10 @@ class _Planner:
                 yield self._put_back(self.kept[ulid])
                 continue
             findings = list(check_block(self.target.bucket, self.target.world, self._state, ulid))
-            if not any(one.check in _IN_BLOCK for one in findings):
-                told = (
-                    "; ".join(f"{one.object}: {one.what}" for one in findings)
-                    or "everything of it is as it was written"
-                )
-                yield Step(kind=StepKind.PERSON, object=ulid, what=f"nothing to mend: {told}")
-            else:
+            if any(one.check in DAMAGE for one in findings):
                 yield self._mend(ulid, findings)
+            else:
+                yield self._whole(ulid, findings)
         for ulid in self.wishes.adopt:
             yield self._adopt(ulid)
 
@@ -221,11 +209,13 @@ class _Planner:
         lost: dict[str, KeptBlock] = {}
         for finding in report:
             hurts = finding.severity is not Severity.NOTE
-            if finding.block is not None and finding.check in _IN_BLOCK and hurts:
+            if finding.block is not None and finding.check in DAMAGE and hurts:
                 damaged.setdefault(finding.block, []).append(finding)
             elif finding.block is not None and finding.block in self.kept:
                 if hurts:
                     lost[finding.block] = self.kept[finding.block]
+            elif self.wishes.deep and finding.block is not None and _is_quarantine(finding):
+                yield self._unmark(finding.block) or _for_person(finding)
             elif finding.check not in (Check.CHECKPOINT, Check.TAG):
                 yield _for_person(finding)
         for block in lost.values():
@@ -283,18 +273,38 @@ class _Planner:
         what = f"replace it by a copy of its rows, {how} ({told})"
         return Step(kind=kind, object=ulid, what=what, rows_lost=files.rows_lost, files=files)
 
+    def _whole(self, ulid: str, findings: list[Finding]) -> Step:
+        """A block that needs no other copy: let merges take it again, if nothing else keeps it from them."""
+        unmark = self._unmark(ulid) if is_whole(findings) else None
+        if unmark is not None:
+            return unmark
+        told = "; ".join(f"{one.object}: {one.what}" for one in findings) or _AS_WRITTEN
+        for key, why in self._examined(ulid).mark_problems:
+            if key == no_compact_mark_key(ulid):
+                told += f"; {why}: blockstore mark {self.target.bucket.url} {ulid} --no-compact --remove takes the mark away"
+        return Step(kind=StepKind.PERSON, object=ulid, what=f"nothing to mend: {told}")
+
+    def _unmark(self, ulid: str) -> Step | None:
+        why = quarantined_as(self._examined(ulid).no_compact)
+        if why is None:
+            return None
+        what = f"it is whole: take the mark away that keeps it from merges (when it was placed: {why})"
+        return Step(kind=StepKind.UNMARK, object=ulid, what=what)
+
+    def _examined(self, ulid: str) -> Examined:
+        return examine(self.target.bucket, list_directory(self.target.bucket, ulid))
+
     def _put_back(self, block: KeptBlock) -> Step:
         """Put back the lost objects of a block that the newest version does not name."""
         ulid = block.meta.ulid
         found = look_for(block.meta, self.target.definition, self.target.bucket, self.wishes.replica)
         lacking = [*(file.path for file in found.files), *([META] if found.meta else [])]
         lost = f"{', '.join(found.lost[:3])}{' …' if len(found.lost) > 3 else ''} of it {'is' if len(found.lost) == 1 else 'are'} lost"
+        if not lacking and not found.lost:
+            state = None  # its own meta.json counts: the newest version does not name it
+            return self._whole(ulid, list(check_block(self.target.bucket, self.target.world, state, ulid)))
         if not lacking:
-            what = (
-                f"{block.who} names it, and {lost}; name a replica that has it (--from URL); without one {block.instead}"
-                if found.lost
-                else "nothing to mend: everything of it is as it was written"
-            )
+            what = f"{block.who} names it, and {lost}; name a replica that has it (--from URL); without one {block.instead}"
             return Step(kind=StepKind.PERSON, object=ulid, what=what)
         what = f"put back {', '.join(lacking[:3])}{' …' if len(lacking) > 3 else ''} from the replica: {block.who} names it"
         what += f"; {lost}" if found.lost else ""
@@ -332,6 +342,11 @@ class _Planner:
         what += f", without those of {len(held)} of its sources, which the index accounts for" if held else ""
         what += f"; {_lost(files)}" if files.lost else ""
         return Step(kind=StepKind.ADOPT, object=ulid, what=what, rows_lost=files.rows_lost, files=files)
+
+
+def _is_quarantine(finding: Finding) -> bool:
+    """Whether it may be a block that is whole and marked as damaged: a deep look has seen to that."""
+    return finding.block is not None and finding.object == no_compact_mark_key(finding.block)
 
 
 def _for_person(finding: Finding) -> Step:

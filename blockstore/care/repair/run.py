@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from blockstore.bucket.api import Bucket
+from blockstore.care.quarantine import release
 from blockstore.care.repair.adopt import adopt
 from blockstore.care.repair.by_age import Mended, mend, raise_above
 from blockstore.care.repair.plan import RepairPlan, Step, StepKind
@@ -22,6 +23,8 @@ from blockstore.operations.append import publish
 from blockstore.operations.rewrite import rewrite
 
 __all__ = ["Done", "carry_out"]
+
+_NO_MARK = "the mark is gone, or a person's by now: nothing to do"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +66,12 @@ def _carry_out(bucket: Bucket, target: Target | None, step: Step, *, wait: bool)
     assert target is not None, "only a table that can be opened has steps on its blocks"
     if step.put_back is not None:
         objects = step.put_back.carry_out(bucket)
+        if not step.put_back.lost:
+            release(bucket, step.object)  # a restore may bring it back to life, and then it can be merged
         return Done(step=step, told=f"{objects:,} objects are put back", ulid=step.object)
+    if step.kind is StepKind.UNMARK:
+        told = "merges may take it again" if release(bucket, step.object) else _NO_MARK
+        return Done(step=step, told=told, ulid=step.object)
     assert step.files is not None, "a step on a block has its files"
     if step.kind is StepKind.REWRITE:
         return _rewrite(target, step)

@@ -16,7 +16,7 @@ from blockstore.bucket.api import ReadBucket
 from blockstore.errors import Corrupt, ObjectMissing
 from blockstore.format.block import BlockMeta
 from blockstore.format.loading import load_meta
-from blockstore.format.marks import DeletionMark, decode_deletion_mark, decode_no_compact_mark
+from blockstore.format.marks import DeletionMark, NoCompactMark, decode_deletion_mark, decode_no_compact_mark
 from blockstore.lifecycle.listing import Directory, Found
 from blockstore.names import (
     DELETION_MARK,
@@ -40,6 +40,7 @@ class Examined:
     meta: BlockMeta | None = None
     meta_problem: str | None = None
     mark: DeletionMark | None = None
+    no_compact: NoCompactMark | None = None
     mark_problems: tuple[tuple[str, str], ...] = ()
     """Marks that cannot be read: key and problem."""
 
@@ -83,7 +84,7 @@ def list_directory(bucket: ReadBucket, ulid: str) -> Directory:
 def _read(bucket: ReadBucket, directory: Directory) -> Examined:
     ulid, objects = directory.ulid, directory.objects
     meta, meta_problem = _try(lambda: load_meta(bucket, ulid)) if META in objects else (None, None)
-    mark = None
+    mark, no_compact = None, None
     problems = []
     if DELETION_MARK in objects:
         key = deletion_mark_key(ulid)
@@ -91,10 +92,15 @@ def _read(bucket: ReadBucket, directory: Directory) -> Examined:
         problems += [(key, problem)] if problem else []
     if NO_COMPACT_MARK in objects:
         key = no_compact_mark_key(ulid)
-        _, problem = _try(lambda: decode_no_compact_mark(bucket.get(key).data, ulid=ulid))
+        no_compact, problem = _try(lambda: decode_no_compact_mark(bucket.get(key).data, ulid=ulid))
         problems += [(key, problem)] if problem else []
     return Examined(
-        directory=directory, meta=meta, meta_problem=meta_problem, mark=mark, mark_problems=tuple(problems)
+        directory=directory,
+        meta=meta,
+        meta_problem=meta_problem,
+        mark=mark,
+        no_compact=no_compact,
+        mark_problems=tuple(problems),
     )
 
 

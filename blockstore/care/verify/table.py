@@ -18,6 +18,7 @@ import numpy as np
 from blockstore.bucket.api import ReadBucket
 from blockstore.care.finding import Check, Finding, Report, Severity
 from blockstore.care.kept import KeptBlock, kept_blocks
+from blockstore.care.quarantine import quarantined_as
 from blockstore.care.survey import Survey, slim, survey
 from blockstore.care.verify.deep import check_deep
 from blockstore.care.verify.duplicates import Duplicates
@@ -27,6 +28,7 @@ from blockstore.care.verify.inventory import Inventory, check_names, take_invent
 from blockstore.care.verify.kept import check_kept, kept_hash
 from blockstore.care.verify.live import check_live
 from blockstore.care.verify.others import Surroundings, check_any, check_other
+from blockstore.care.verify.quarantined import check_quarantined
 from blockstore.errors import Corrupt, NotFound, ObjectMissing
 from blockstore.format.block import BlockMeta
 from blockstore.format.loading import load_meta
@@ -95,6 +97,7 @@ def verify(
         for finding in check_deep(bucket, world, look.readable(), bucket.url, advance):
             block = kept.get(finding.block or "") if finding.check is Check.HASH else None
             findings.append(finding if block is None else kept_hash(block, finding, bucket.url))
+    findings += check_quarantined(look.quarantined, tuple(findings), bucket.url, deep=deep)
     return Report.of(
         findings,
         url=bucket.url,
@@ -124,6 +127,8 @@ class _Look:
     """Directories that no live block has."""
     whole: dict[str, Severity] = field(default_factory=dict)
     """What a deep look reads: blocks, and how bad it is if something is wrong with their files."""
+    quarantined: dict[str, str] = field(default_factory=dict)
+    """Blocks that readers read and that the compactor keeps from merges as damaged: what it had found."""
     complete: int = 0
     files: int = 0
     bytes: int = 0
@@ -155,6 +160,8 @@ class _Look:
         held = listed.cover.sources
         chosen = {block.meta.ulid for block in listed.cover.chosen}
         for ulid, one in self.rest.items():
+            if ulid in chosen and not around.indexed:
+                self._note_quarantine(one)
             if one.meta is not None and ((one.is_complete and one.mark is None) or ulid in self.kept):
                 bad = self._how_bad(one, chosen=ulid in chosen)
                 self.whole[ulid] = Severity.NOTE if ulid in superseded else bad
@@ -198,6 +205,7 @@ class _Look:
             unsure = frozenset({"sources"} if found.ulid in self.named else ())
             yield from check_live(block, found, around.state.definition, around.url, unsure=unsure)
             self.duplicates.add(block.meta)
+            self._note_quarantine(found)
         elif found.directory.objects:
             self.rest[found.ulid] = _slim(found)
         if found.ulid in self.kept and around.state is not None:
@@ -206,6 +214,11 @@ class _Look:
             self._count(found, meta)
         if block is not None and found.directory.objects:
             self.whole[found.ulid] = Severity.ERROR
+
+    def _note_quarantine(self, found: Examined) -> None:
+        why = quarantined_as(found.no_compact)
+        if why is not None:
+            self.quarantined[found.ulid] = why
 
     def _count(self, found: Examined, meta: BlockMeta) -> None:
         self.complete += found.is_complete

@@ -1,4 +1,4 @@
-// Quarantined blocks: what is wrong with each, and the command that mends it.
+// Quarantined blocks: what is wrong with each, the command that looks at it, and the one that mends it.
 
 import { fill, h } from "/static/shared/elements.js";
 import { ago, counted } from "/static/shared/format.js";
@@ -11,7 +11,7 @@ export function showQuarantine(status, show) {
   const rows = status.tables.flatMap((one) => one.quarantined.map((block) => ({ ...block, table: one.name })));
   const total = status.tables.reduce((sum, one) => sum + one.quarantined_count, 0);
   find("quarantine-note").textContent = total ? `${counted(total, "block")} kept from merges; the rest goes on` : "";
-  const shape = JSON.stringify(rows.map((one) => [one.table, one.ulid, one.reason, one.command]));
+  const shape = JSON.stringify(rows.map((one) => [one.table, one.ulid, one.reason, one.look, one.command]));
   const place = find("quarantine-body");
   if (place.dataset.shape === shape) return; // leave a selection of text alone
   place.dataset.shape = shape;
@@ -22,7 +22,7 @@ export function showQuarantine(status, show) {
   const columns = [
     { name: "Block", cell: (one) => [h("button", { type: "button", class: "link mono small", "data-key": `bad ${one.table} ${one.ulid}`, title: "Show on the timeline", onclick: () => show(one.table, one.ulid) }, one.ulid), h("div", { class: "small muted" }, `${one.table}, ${ago(one.since, status.now)}`)] },
     { name: "What is wrong", wide: true, cell: (one) => h("span", {}, one.reason) },
-    { name: "What to do", wide: true, cell: (one) => command(one.command) },
+    { name: "What to do", wide: true, cell: (one) => [one.look, one.command].filter(Boolean).map(command) },
   ];
   fill(place, table("Quarantined blocks", columns, rows));
 }

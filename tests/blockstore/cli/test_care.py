@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 from importlib import metadata
 from pathlib import Path
@@ -13,6 +14,11 @@ import pytest
 import blockstore as bs
 from blockstore.care import hiding
 from blockstore.cli import removal
+from compactor.observe import observe
+from compactor.once import compact_once
+from compactor.quarantined import MarkedMalformed
+from compactor.settings import Settings
+from compactor.status import Quarantined
 from tests.blockstore.cli.conftest import Command
 
 UNKNOWN = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -30,6 +36,18 @@ def rows(blockstore: Command, url: str) -> int:
 
 def chunk(url: str, ulid: str) -> Path:
     return Path(url, ulid, "chunks", "000001.parquet")
+
+
+def quarantined(url: str) -> list[Quarantined]:
+    """As the compactor's page shows them."""
+    table = bs.open(url)
+    seen = observe(table)
+    marked = {block.ulid for block in seen.candidates if block.no_compact}
+    found = MarkedMalformed(table.bucket).look(marked, seen.damaged, table.url)
+    return [
+        Quarantined(ulid=ulid, reason=reason, command=command, since_ms=0)
+        for ulid, (reason, command) in found.items()
+    ]
 
 
 def flip(path: Path) -> None:
@@ -112,6 +130,40 @@ def test_a_named_block_is_mended_at_once_unless_it_is_a_dry_run(
         assert [step["does"] for step in done["plan"]] == ["rewrite"]
         assert len(done["done"]) == (0 if words else 1)
     assert rows(blockstore, flights) == 18
+
+
+def test_the_page_s_command_looks_first_and_then_mends_a_block_that_was_put_back_by_hand(
+    blockstore: Command, flights: str, replica: str
+) -> None:
+    ulid = blocks(blockstore, flights)[0]
+    chunk(flights, ulid).unlink()
+    assert list(compact_once(bs.open(flights), Settings()).left_out) == [ulid]
+    (command,) = {one.command for one in quarantined(flights)}
+    _, *words = shlex.split(command)
+    told = " ".join(blockstore(*words).out.split())
+    assert "--from URL" in told
+    shutil.copy(chunk(replica, ulid), chunk(flights, ulid))
+    for deep in ((), ("--deep",)):
+        (found,) = blockstore("verify", flights, *deep, "--json").json["findings"]
+        assert (found["severity"], found["check"], found["fix"]) == ("warning", "mark", command)
+    (shown,) = quarantined(flights)
+    assert shown.look is not None
+    told = " ".join(blockstore(*shlex.split(shown.look)[1:]).out.split())
+    assert "unmark" in told
+    assert "without --dry-run does it" in told
+    assert len(quarantined(flights)) == 1
+    assert "merges may take it again" in blockstore(*words).out
+    assert quarantined(flights) == []
+    assert blockstore("verify", flights, "--deep", "--json").json["findings"] == []
+    assert "nothing to mend" in blockstore(*words).out
+
+
+def test_a_mark_of_one_s_own_survives_the_repair_of_a_whole_block(blockstore: Command, flights: str) -> None:
+    ulid = blocks(blockstore, flights)[0]
+    blockstore("mark", flights, ulid, "--no-compact", "--details", "mine")
+    for words in (("--block", ulid), ("--deep", "--yes")):
+        assert "nothing to mend" in blockstore("repair", flights, *words).out
+    assert "no-compact" in blockstore("show", flights, ulid).out
 
 
 def test_rows_are_dropped_only_by_name(blockstore: Command, flights: str) -> None:

@@ -26,7 +26,10 @@ def test_what_the_status_says_is_in_the_json() -> None:
     assert first["running"][0]["progress"] == 0.42
     assert len(first["planned"]) == first["planned_count"] == 5
     assert first["finished"][-1]["state"] == "damaged"
-    assert first["quarantined"][0]["command"].startswith("blockstore repair s3://")
+    first_bad, second_bad = first["quarantined"]
+    assert first_bad["command"].startswith("blockstore repair s3://")
+    assert first_bad["look"] == f"{first_bad['command']} --dry-run"
+    assert (second_bad["command"].split()[1], second_bad["look"]) == ("show", None)
     assert (second["health"], second["fix"]) == ("degraded", shown.tables[1].fix)
     assert second["loops"][1]["failures"] == 12
     assert (third["indexed"], third["version"]) == (False, None)

@@ -302,6 +302,16 @@ def test_quarantined_blocks_stand_with_their_reason_and_the_command_that_mends_t
     expect(chosen(page)).to_contain_text("quarantined: chunks/000001.parquet is missing")
 
 
+def test_the_command_that_mends_stands_under_the_one_that_only_looks(shown: Shown, visit: Visiting) -> None:
+    block = shown.drawn.timelines["readings"].blocks[0]
+    command = f"blockstore repair s3://lake/of/sensors/readings --block {block.ulid}"
+    found = Quarantined(ulid=block.ulid, reason="torn", since_ms=NOW_MS, command=command)
+    shown.process.change("readings", quarantined=(found,))
+    page = opened(visit, shown).page
+    expect(page.locator("#quarantine code")).to_have_text([f"{command} --dry-run", command])
+    expect(page.locator("#quarantine .command button")).to_have_count(2)
+
+
 def test_loops_say_when_they_ended_well_and_ill(shown: Shown, visit: Visiting) -> None:
     page = opened(visit, shown).page
     page.get_by_role("button", name="events", exact=True).click()
