@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import blockstore as bs
 from blockstore.care.finding import Check
 from blockstore.cli.main import run
 
@@ -18,9 +21,13 @@ PAGE = (ROOT / "docs" / "operations.md").read_text()
 FAILS = "# exits 1"
 
 
-def drill() -> list[str]:
-    (script,) = re.findall(r"^```sh\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
-    return [line for line in script.splitlines() if line and not line.startswith("#")]
+def script(heading: str) -> list[str]:
+    """The commands under a heading."""
+    _, _, section = PAGE.partition(f"\n{heading}\n")
+    (found,) = re.findall(
+        r"^```sh\n(.*?)^```", section.partition("\n## ")[0].partition("\n### ")[0], re.DOTALL | re.MULTILINE
+    )
+    return [line for line in found.splitlines() if line and not line.startswith("#")]
 
 
 def test_every_check_of_verify_has_a_row() -> None:
@@ -33,7 +40,7 @@ def test_the_drill_runs_as_it_stands(
 ) -> None:
     """Our own command in this process, everything else by the shell."""
     monkeypatch.chdir(tmp_path)
-    lines = drill()
+    lines = script("## A drill")
     assert len(lines) > 25
     counts = []
     for line in lines:
@@ -51,3 +58,21 @@ def test_the_drill_runs_as_it_stands(
             monkeypatch.setenv(picked[1], out.splitlines()[0])
         counts += re.findall(r"^ *(\d+) *$", out, flags=re.MULTILINE)
     assert counts == ["3", "3"]
+
+
+def test_the_recipe_for_a_forked_replica_brings_its_rows_over_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    here = bs.create("drill/t", schema=pa.schema([("sensor", pa.string()), ("value", pa.float64())]))
+    here.append(pa.table({"sensor": ["a", "b"], "value": [1.0, 2.0]}))
+    shutil.copytree("drill/t", "drill/replica")
+    here.append(pa.table({"sensor": ["here"], "value": [3.0]}))
+    there = bs.open("drill/replica")
+    there.append(pa.table({"sensor": ["there"], "value": [4.0]}))
+    there.append(pa.table({"sensor": ["there", "there"], "value": [5.0, 6.0]}))
+    for line in script("### A replica has forked"):
+        assert run(shlex.split(line)[1:]) == 0, f"{line}\n{''.join(capsys.readouterr())}"
+    for url in ("drill/t", "drill/replica-2"):
+        values = bs.open(url).snapshot().scan(columns=["value"]).to_table()["value"].to_pylist()
+        assert sorted(values) == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
