@@ -3,6 +3,7 @@
 Rules:
 - On a table with an index each of them claims the role ``compactor`` first (protocol 3.7): a compactor that runs meanwhile
   is fenced at its next step, and claims again or ends.
+- They read no configuration, so they skip no stream: whoever types them means all of the table.
 - ``clean_once`` collects the index before it cleans, so that what no version needs any more is seen as such.
 - A forced removal is R7's order without R8's wait: marked first, so that one cut short is found again. It is refused for a
   block that a version above the boundary or a tag names, unless ``force`` is said: then readers of those versions fail.

@@ -12,6 +12,7 @@ Rules:
 - A listing that fails decides nothing: the error goes to the caller, and what was done stays.
 - A pass that died anywhere is finished by the next; every step asks the bucket first, and nothing is remembered.
 - One bad block stops no other. What a person must look at is named; so are rights that are lacking (``denied``).
+- A stream that the configuration skips is left alone (``skipped.py``).
 - A dry run changes nothing and claims nothing; it decides as if the horizon had been raised.
 """
 
@@ -46,6 +47,7 @@ from blockstore.table import Table
 from compactor.cleaned import Cleaned
 from compactor.marks import Carried, carry_out
 from compactor.publish import Published, publish
+from compactor.skipped import Labels, skipped_blocks
 
 __all__ = ["OBJECTS_PER_S", "Cleaner", "plan_cleaning"]
 
@@ -67,13 +69,16 @@ class _Look:
 class Cleaner:
     """Cleans one table, pass by pass. ``held`` is the role ``compactor``; None for a table without an index."""
 
-    def __init__(self, table: Table, held: Held | None, *, objects_per_s: float = OBJECTS_PER_S) -> None:
+    def __init__(
+        self, table: Table, held: Held | None, *, skip: Labels = (), objects_per_s: float = OBJECTS_PER_S
+    ) -> None:
         if table.indexed != (held is not None):
             raise Invalid(
                 f"{table.url} is cleaned in the role of compactor if it has an index, and in no role if not: claim it first"
             )
         self._table = table
         self._held = held
+        self._skip = skip
         self._kept = Kept(table.log) if table.indexed else None
         self._rate = Rate(table.world.clock, objects_per_s)
         self._told: set[str] = set()
@@ -90,9 +95,10 @@ class Cleaner:
                 self._raise(horizon=horizon)
                 look = _look(self._table, self._kept, self._held)
             floor = self._raise_floor(look)
-        marks = decide_marks(look.sight)
+        left_alone = skipped_blocks(look.sight.found, self._skip)
+        marks = decide_marks(look.sight, left_alone)
         carried = self._mark(look, marks)
-        removals = decide_removals(look.sight)
+        removals = decide_removals(look.sight, left_alone)
         withdrawn = self._mark(look, [one for one in removals.decisions if one.action is Action.WITHDRAW])
         going = [one for one in removals.decisions if one.action is Action.REMOVE]
         if going:

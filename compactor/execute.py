@@ -29,10 +29,11 @@ from blockstore.table import Table
 from compactor.change import Compact
 from compactor.merge import DamagedInput, Merged, MergeEngine, MergeOptions, MergeTask
 from compactor.merge.result import merged_block
-from compactor.observe import Labels, Observation, observe
+from compactor.observe import Observation, observe
 from compactor.plan import PlannedJob
 from compactor.quarantine import quarantine, unreadable
 from compactor.report import JobResult, Outcome
+from compactor.skipped import Labels
 from compactor.watched import Abandoned
 
 __all__ = ["IN_A_ROW", "Executor", "Watch"]

@@ -72,8 +72,12 @@ class Keeper:
             self.watched, world, discovery=None, cache=_cache(config.loops.cache, place.bucket.url)
         )
         self.held = self._claim()
+        settings = config.of_table(place.name)
+        self._skip = settings.skip
         self._cleaner = (
-            None if shard else Cleaner(self.table, self.held, objects_per_s=config.loops.objects_per_s)
+            None
+            if shard
+            else Cleaner(self.table, self.held, skip=self._skip, objects_per_s=config.loops.objects_per_s)
         )
         self._marked = MarkedMalformed(self.table.bucket)
         self._merging = Merging(
@@ -81,7 +85,7 @@ class Keeper:
             table=self.table,
             watched=self.watched,
             held=self.held,
-            settings=config.of_table(place.name),
+            settings=settings,
             engine=engine,
             ledger=ledger,
             interval_s=config.loops.compact_s,
@@ -166,7 +170,7 @@ class Keeper:
 
     def retention(self) -> float:
         """Take out what is older than the table's retention."""
-        retained = retain(self.table, self.held, objects_per_s=self._schedule.objects_per_s)
+        retained = retain(self.table, self.held, skip=self._skip, objects_per_s=self._schedule.objects_per_s)
         self._ledger.count(self.name, retired=len(retained.blocks))
         for ulid, why in retained.failed.items():
             _logger.warning("block %s was not taken out: %s", ulid, why, extra={"block": ulid})

@@ -27,10 +27,9 @@ from blockstore.table import Table
 from compactor.merge import MergeInput
 from compactor.plan import Candidate
 from compactor.quarantine import contradicted
+from compactor.skipped import Labels, is_skipped
 
-__all__ = ["Labels", "Observation", "observe", "observe_anew"]
-
-Labels = Collection[tuple[str, str]]
+__all__ = ["Observation", "observe", "observe_anew"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +73,7 @@ def _by_index(table: Table, listing: Listing, skip: Labels, left_out: Collection
     inputs = {
         block.ulid: MergeInput(meta=block.meta, excepted=block.excepted)
         for block in state.blocks
-        if not _skipped(block.meta, skip)
+        if not is_skipped(block.meta, skip)
     }
     unmarked = [
         one.meta for ulid, one in inputs.items() if ulid not in left_out and not _is_kept(listing, ulid)
@@ -102,7 +101,7 @@ def _by_listing(table: Table, skip: Labels, left_out: Collection[str]) -> Observ
     inputs = {
         block.meta.ulid: MergeInput(meta=block.meta, only=block.only_sources)
         for block in chosen
-        if not _skipped(block.meta, skip)
+        if not is_skipped(block.meta, skip)
     }
     definition = derived((block.meta for block in chosen), properties) or table.definition
     ahead = _once_aged(synced.found)
@@ -129,10 +128,6 @@ def _once_aged(found: Mapping[str, Found]) -> dict[str, MergeInput]:
     metas = (one.meta for one in found.values() if one.meta is not None and one.damage is None)
     chosen = cover(meta for meta in metas if meta.visible_by is VisibleBy.AGE).chosen
     return {block.meta.ulid: MergeInput(meta=block.meta, only=block.only_sources) for block in chosen}
-
-
-def _skipped(meta: BlockMeta, skip: Labels) -> bool:
-    return any(meta.labels.get(name) == value for name, value in skip)
 
 
 def _is_marked(listing: Listing, ulid: str) -> bool:

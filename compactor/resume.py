@@ -24,9 +24,10 @@ from blockstore.names import DELETION_MARK, META
 from blockstore.table import Table
 from compactor.change import Compact
 from compactor.merge.result import PRODUCER
-from compactor.observe import Labels, Observation, observe
+from compactor.observe import Observation, observe
 from compactor.planned import Candidate, PlannedJob, Reason
 from compactor.report import JobResult, Outcome
+from compactor.skipped import Labels
 
 __all__ = ["resume"]
 

@@ -6,6 +6,7 @@ Rules:
   is looked at again. They are marked and removed by cleaning, once no version names them.
 - Without an index a retention mark hides them at once (3.2); only blocks that the cover chooses are marked, for the others
   go because they are superseded. A block without rows declares the table and stays.
+- Nothing of a stream that the configuration skips leaves the table (``skipped.py``).
 - Retention decides by block and never rewrites one.
 """
 
@@ -32,6 +33,7 @@ from blockstore.operations.expire import expire
 from blockstore.table import Table
 from compactor.clean import OBJECTS_PER_S
 from compactor.marks import Carried, carry_out
+from compactor.skipped import Labels, is_skipped
 
 __all__ = ["Retained", "plan_retention", "retain"]
 
@@ -80,17 +82,20 @@ def plan_retention(table: Table) -> Retained:
     return _retained(table, found, dry_run=True)
 
 
-def retain(table: Table, held: Held | None, *, objects_per_s: float = OBJECTS_PER_S) -> Retained:
-    """Take what is old enough out of the table. ``held`` is the role of compactor; None without an index.
+def retain(
+    table: Table, held: Held | None, *, skip: Labels = (), objects_per_s: float = OBJECTS_PER_S
+) -> Retained:
+    """Take what is old enough out of the table, but for streams with a label of ``skip``. ``held`` is the role of compactor;
+    None without an index.
 
     Raises Fenced where another process holds the role.
     """
     if not table.indexed:
-        return _mark(table, Rate(table.world.clock, objects_per_s))
+        return _mark(table, Rate(table.world.clock, objects_per_s), skip)
     for left in reversed(range(_TRIES)):
         state = table.log.poll()
         check_held(state, held)
-        found = _old_by_index(table, state)
+        found = [meta for meta in _old_by_index(table, state) if not is_skipped(meta, skip)]
         if not found:
             break
         try:
@@ -143,9 +148,10 @@ def _is_timed_alike(meta: BlockMeta, table: Table) -> bool:
     return meta.time_column == table.definition.time_column
 
 
-def _mark(table: Table, rate: Rate) -> Retained:
+def _mark(table: Table, rate: Rate, skip: Labels) -> Retained:
     fresh = Freshness(table.world.clock, table.definition.properties.delete_delay_s / 2)
-    sight, found = _old_by_cover(table)
+    sight, old = _old_by_cover(table)
+    found = [meta for meta in old if not is_skipped(meta, skip)]
     decisions = [
         Decision(action=Action.MARK, ulid=meta.ulid, reason=MarkReason.RETENTION, why=_details(table))
         for meta in found

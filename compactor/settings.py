@@ -74,7 +74,7 @@ TABLE_KEYS = (
         default=(),
         read=kinds.labels,
         sentence='Streams to leave alone, by label, while someone repairs them: ["cluster=eu1"] skips every block with '
-        "this label.",
+        "this label. Nothing of them is merged, taken out by retention, marked or removed; new blocks are published.",
     ),
     Key(
         name="chunk_size",

@@ -9,12 +9,13 @@ Rules:
   too. A superseded mark that no longer holds by then is withdrawn.
 - R7: a block goes only after what must go before it (``between.py``); what cannot go yet waits, and says for what.
 - A person's mark is never withdrawn here. A malformed block is named, and never removed without a person's mark.
+- A block that the caller leaves alone is neither marked nor removed. Its marks are withdrawn as any other's.
 - Retention is another decision (the compactor's ``retention.py``): here its mark is a person's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -29,6 +30,9 @@ from blockstore.lifecycle.sight import Sight, whole
 from blockstore.names import DELETION_MARK
 
 __all__ = ["Action", "Decision", "Removals", "decide_marks", "decide_removals", "quarantined", "rule_of"]
+
+
+_NONE: Mapping[str, str] = {}
 
 
 class Action(StrEnum):
@@ -70,12 +74,14 @@ def rule_of(sight: Sight, cover: Cover | None = None) -> Rule:
     return ByCover(sight, cover_of(sight) if cover is None else cover)
 
 
-def decide_marks(sight: Sight) -> tuple[Decision, ...]:
-    """The marks to place, and the partial marks to withdraw."""
+def decide_marks(sight: Sight, left_alone: Collection[str] = ()) -> tuple[Decision, ...]:
+    """The marks to place, none of them on a block that is ``left_alone``, and the partial marks to withdraw."""
     rule = rule_of(sight)
     decided = []
     for ulid, one in sorted(sight.found.items()):
         if DELETION_MARK not in one.directory.objects:
+            if ulid in left_alone:
+                continue
             fate = rule.to_mark(one)
             if fate.goes:
                 decided.append(
@@ -99,8 +105,9 @@ def decide_marks(sight: Sight) -> tuple[Decision, ...]:
     return tuple(decided)
 
 
-def decide_removals(sight: Sight) -> Removals:
-    """What becomes of the blocks whose marks are due."""
+def decide_removals(sight: Sight, left_alone: Mapping[str, str] = _NONE) -> Removals:
+    """What becomes of the blocks whose marks are due. One that is ``left_alone`` waits for the reason given, and whoever must
+    go after it waits for it."""
     cover = cover_of(sight)
     rule = rule_of(sight, cover)
     going: dict[str, Decision] = {}
@@ -110,7 +117,9 @@ def decide_removals(sight: Sight) -> Removals:
         if not sight.is_due(one) or one.mark is None:
             continue
         fate = rule.to_remove(one)
-        if fate.goes:
+        if fate.goes and ulid in left_alone:
+            waiting[ulid] = left_alone[ulid]
+        elif fate.goes:
             going[ulid] = Decision(action=Action.REMOVE, ulid=ulid, reason=one.mark, why=fate.why)
         elif (
             one.mark is MarkReason.SUPERSEDED

@@ -55,11 +55,12 @@ class Aging:
             self.append(days)
         self.world.clock.sleep(0.1 * DAY_S)
 
-    def append(self, days: int) -> None:
+    def append(self, days: int, labels: dict[str, str] | None = None) -> None:
         """Rows of the day that began so many days before the start."""
         first = START_MS - days * DAY_MS
         times = pa.array([first, first + DAY_MS - 1], pa.timestamp("ms", tz="UTC"))
-        ulid = self.open().append(pa.table({"time": times, "n": [days, days]}, schema=SCHEMA)).ulid
+        data = pa.table({"time": times, "n": [days, days]}, schema=SCHEMA)
+        ulid = self.open().append(data, labels=labels).ulid
         assert ulid is not None
         self.blocks[days] = ulid
 
@@ -177,3 +178,15 @@ def test_every_crash_leaves_a_table_that_the_next_run_finishes(indexed: bool) ->
             assert {30, 10} <= set(aging.days()), (fault, number)
             retain(aging.open(), aging.held())
             assert aging.days() == [30, 10], (fault, number)
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_nothing_of_a_skipped_stream_leaves_the_table(indexed: bool) -> None:
+    aging = Aging(indexed=indexed)
+    aging.append(45, {"cluster": "us"})
+    aging.append(44, {"cluster": "eu"})
+    aging.world.clock.sleep(0.1 * DAY_S)
+    retained = retain(aging.open(), aging.held(), skip=(("cluster", "us"),))
+    assert set(retained.blocks) == {aging.blocks[days] for days in (40, 31, 44)}
+    assert aging.days() == [45, 30, 10]
+    assert retain(aging.open(), aging.held()).blocks == (aging.blocks[45],)

@@ -121,6 +121,23 @@ def test_a_block_marked_malformed_goes_only_while_it_cannot_be_read() -> None:
     assert due(Dir(number=1, mark=MarkReason.MALFORMED)) == {}
 
 
+def test_what_the_caller_leaves_alone_is_neither_marked_nor_removed_and_is_waited_for() -> None:
+    fresh = sight([Dir(number=1), Dir(number=2), merged()])
+    assert [one.ulid for one in decide_marks(fresh, {ulid(1)})] == [ulid(2)]
+    small = Dir(number=1, mark=MarkReason.MANUAL)
+    large = Dir(number=7, sources=MERGE, mark=MarkReason.MANUAL)
+    found = decide_removals(sight([small, large]), {ulid(1): "a repair"})
+    assert found.decisions == ()
+    assert found.waiting == {ulid(1): "a repair", ulid(7): f"block {ulid(1)} must go before it (R7)"}
+
+
+def test_a_mark_that_does_not_hold_is_withdrawn_from_a_block_left_alone_too() -> None:
+    [one] = decide_removals(
+        sight([Dir(number=1, mark=MarkReason.SUPERSEDED)]), {ulid(1): "a repair"}
+    ).decisions
+    assert one.action is Action.WITHDRAW
+
+
 @pytest.mark.parametrize("mark", [None, MarkReason.SUPERSEDED, MarkReason.PARTIAL])
 @pytest.mark.parametrize("named", [None, index(horizon=50, accounted=[1])])
 def test_a_malformed_block_is_named_and_never_touched_by_itself(
