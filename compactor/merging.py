@@ -151,8 +151,8 @@ class Merging:
             raise trouble[0]
 
     def _resume(self, seen: Observation) -> None:
-        """Commit what an earlier process had uploaded; a shard leaves it to whoever holds the role of all."""
-        if not self._resumed and self.shard is None:
+        """Commit what an earlier process had uploaded: in a shard that of its own streams, for no others are among ``seen``."""
+        if not self._resumed:
             done = resume(self.table, seen=seen, skip=self.settings.skip, held=self.held)
             for result in done:
                 _logger.info("committed a merge that had been uploaded before", extra={"block": result.block})

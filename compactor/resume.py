@@ -6,6 +6,8 @@ Rules:
 - Committed only if its rows are certain to be those that readers see now. A merge does not say under which exceptions it
   was read, so every row of its parents must be in it and none of them may have an exception now. Any other merge is done again,
   and what it left is cleaned away.
+- Only a merge of blocks that the caller saw as candidates: a shard sees those of its own streams, so no two shards take up the
+  same, and each commits in its own role, by whose epoch it is fenced.
 - The entry is the merge's own: the index checks that every parent is still live, as for any merge, so two processes that
   find one block (or the one that made it, if it lives after all) harm nothing.
 - On a table without an index there is nothing to find: a merge uploaded whole is visible by its age.

@@ -3,8 +3,8 @@
 Rules:
 - A stream belongs to exactly one shard of a count, by a hash of its labels and resolution that is the same everywhere and
   in every release.
-- A shard merges and does nothing else: it holds the role ``compactor/<i>``; everything but merging is the role
-  ``compactor``'s.
+- A shard merges, which begins with what an earlier process had merged of its streams and could not commit any more, and does
+  nothing else: it holds the role ``compactor/<i>``; everything but merging is the role ``compactor``'s.
 """
 
 from __future__ import annotations

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from blockstore.bucket.api import Bucket
-from blockstore.errors import BlockstoreError
+from blockstore.errors import BlockstoreError, Fenced
+from blockstore.index.epochs import claim
+from blockstore.lifecycle.listing import list_directories
 from blockstore.names import deletion_mark_key, meta_key
 from blockstore.world import World
+from compactor.config import Schedule
+from compactor.keeper import COMPACT
 from compactor.merge import Merged, MergeOptions, MergeTask
 from compactor.merge.local import LocalEngine
+from compactor.observe import observe
 from compactor.once import compact_once
 from compactor.report import Report
 from compactor.resume import resume
 from compactor.settings import Settings
+from compactor.shards import Shard
 from tests.compactor.scene import Scene, small_chunks
+from tests.compactor.tended import Tended
 from tests.support.faulty import Call, FaultyBucket, Killed
 from tests.support.tally import tally
 
@@ -185,3 +192,100 @@ def test_a_merge_that_lacks_rows_which_a_restore_brought_back_is_not_committed(t
     assert resume(made.open()) == ()
     assert left not in made.live()
     assert made.found() == whole
+
+
+# In the process, and in shards.
+
+
+def tended(tmp_path: Path, labels: str) -> Tended:
+    """A table of streams with one merge each to do."""
+    lake = Tended(tmp_path)
+    lake.create("a")
+    for label in labels:
+        lake.fill("a", 2, labels={"cluster": label})
+    return lake
+
+
+def left_by(lake: Tended, shard: Shard | None, seed: int) -> str:
+    """The merge that a process had uploaded whole when it died."""
+    faulty = FaultyBucket(lake.bucket)
+    process = lake.process(faulty, shard=shard, seed=seed)
+    process.look()
+
+    def die(call: Call) -> None:
+        if call.method == "put_if_absent" and call.key.startswith("a/index/0"):
+            raise Killed(call)
+
+    before = list_directories(lake.place("a")).directories.keys()
+    faulty.before.append(die)
+    with pytest.raises(Killed):
+        process.turn("a", COMPACT)
+    [ulid] = list_directories(lake.place("a")).directories.keys() - before
+    return ulid
+
+
+def committed_as(lake: Tended, ulid: str) -> str | None:
+    """The role in which the block was committed."""
+    entries = lake.table("a").log.entries()
+    return next(one.role for one in entries if ulid in {block.meta.ulid for block in one.add})
+
+
+def test_what_a_dead_shard_had_uploaded_is_committed_by_its_successor_and_by_no_other(tmp_path: Path) -> None:
+    lake = tended(tmp_path, "abcdef")
+    shards = [Shard(number=number, count=2) for number in range(2)]
+    left = [left_by(lake, shard, seed=50 + shard.number) for shard in shards]
+    whole = lake.process(loops=Schedule(merge=False))
+    whole.round()
+    assert not set(left) & set(lake.live("a")), "the process that merges nothing resumes nothing"
+    engines = [Counting(), Counting()]
+    for shard in shards:
+        other = left[1 - shard.number]
+        before = other in lake.live("a")
+        process = lake.process(shard=shard, engine=engines[shard.number], seed=60 + shard.number)
+        process.round()
+        assert left[shard.number] in lake.live("a")
+        assert (other in lake.live("a")) is before, "another shard's is left alone"
+        assert process.of("a").totals.resumed == 1
+        assert committed_as(lake, left[shard.number]) == shard.role
+    assert sum(len(engine.asked) for engine in engines) == 4, "two of six merges were done before"
+    assert len(lake.live("a")) == 6
+    lake.check()
+
+
+def test_the_process_without_a_shard_commits_what_any_shard_had_uploaded(tmp_path: Path) -> None:
+    lake = tended(tmp_path, "abcdef")
+    left = {left_by(lake, Shard(number=number, count=2), seed=50 + number) for number in range(2)}
+    process = lake.process()
+    process.look()
+    process.turn("a", COMPACT)
+    assert left <= set(lake.live("a"))
+    assert process.of("a").totals.resumed == 2
+    lake.check()
+
+
+def test_a_shard_whose_role_is_taken_while_it_resumes_commits_nothing(tmp_path: Path) -> None:
+    lake = tended(tmp_path, "a")
+    shard = Shard(number=0, count=1)
+    left = left_by(lake, shard, seed=50)
+    faulty = FaultyBucket(lake.bucket)
+    process = lake.process(faulty, shard=shard, seed=60)
+    process.look()
+    waiting = [True]
+
+    def overtake(call: Call) -> None:
+        if call.method == "put_if_absent" and call.key.startswith("a/index/0") and waiting:
+            waiting.clear()
+            claim(lake.table("a").log, lake.world, shard.role)
+
+    faulty.before.append(overtake)
+    process.turn("a", COMPACT)
+    assert isinstance(process.fatal, Fenced)
+    assert left not in lake.live("a")
+    lake.check()
+
+
+def test_only_what_the_caller_saw_is_resumed(tmp_path: Path) -> None:
+    made = four(tmp_path)
+    uploaded(made)
+    seen = replace(observe(made.open()), candidates=())
+    assert resume(made.open(), seen=seen) == ()
