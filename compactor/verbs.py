@@ -129,8 +129,13 @@ def _plan(url: str, config: ProcessConfig, *, json: bool) -> int:
 def _once(url: str, config: ProcessConfig, *, json: bool) -> int:
     from compactor.each import each_table
     from compactor.merge.engines import engine_named
+    from compactor.merge.workdir import check_outside_tables, clear_abandoned
     from compactor.once import compact_once
 
+    check_outside_tables(config.settings.work_dir)
+    cleared = clear_abandoned(config.settings.work_dir)
+    if cleared and not json:
+        say(f"removed {counted(cleared, 'work folder')} of merges that died")
     merging = engine_named(config.settings.engine)
     watch = None if json else _say_result
 

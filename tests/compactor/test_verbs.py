@@ -13,6 +13,7 @@ from blockstore.errors import BlockstoreError
 from blockstore.table import Table, create
 from blockstore.table import open as open_table
 from compactor import once
+from compactor.merge.workdir import merge_folder
 from tests.support.raw_text import raw_text, unchecked
 
 DAY_MS = 86_400_000
@@ -95,6 +96,31 @@ def test_plan_or_once_must_be_said(url: str, words: list[str], capsys: pytest.Ca
 def test_no_table_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["compact", str(tmp_path / "nowhere"), "--once"]) == 1
     assert "no table" in capsys.readouterr().err
+
+
+def test_once_clears_what_merges_that_died_left_in_the_work_directory(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = tmp_path / "work"
+    left = merge_folder(work, "01HF7YAT00WG6A6BB0P5EKAZZY")
+    monkeypatch.setenv("BLOCKSTORE_COMPACTOR_WORK_DIR", str(work))
+    for words, said in (((), True), (("--json",), False)):
+        left.mkdir(parents=True)
+        left.with_name(left.name + ".lock").touch()
+        text = out(capsys, url, "--once", *words)
+        assert text.startswith("removed 1 work folder of merges that died\n") is said
+        assert list(work.iterdir()) == []
+
+
+def test_once_refuses_a_work_directory_inside_a_table(
+    url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = url.partition("?")[0]
+    monkeypatch.setenv("BLOCKSTORE_COMPACTOR_WORK_DIR", f"{table}/work")
+    version = open_table(url).poll()
+    assert run(["compact", url, "--once"]) == 1
+    assert f"lies inside the table {table}" in capsys.readouterr().err
+    assert open_table(url).poll() == version
 
 
 @pytest.fixture
