@@ -29,6 +29,7 @@ from blockstore.table import Table
 from compactor.change import Compact
 from compactor.merge import DamagedInput, Merged, MergeEngine, MergeOptions, MergeTask
 from compactor.merge.result import merged_block
+from compactor.merge.workdir import NoWorkDirectory
 from compactor.observe import Observation, observe
 from compactor.plan import PlannedJob
 from compactor.quarantine import quarantine, unreadable
@@ -42,6 +43,13 @@ IN_A_ROW = 3
 """After so many jobs that failed one after the other the rest of a pass is left."""
 
 Watch = Callable[[JobResult], None]
+
+_STOPS = (Abandoned, BoundaryLost, Fenced)
+"""What ends a pass at once: the process is to stop, or nothing may be written any more."""
+
+_KEPT = (BlockstoreError, OSError, MemoryError)
+"""What may befall one job and not the next: a failure of its own, or of this machine, for which it was too large. A bug of ours is
+none of these."""
 
 _Merges = Iterator[tuple[int, Merged | BlockstoreError]]
 
@@ -78,13 +86,14 @@ class Executor:
         """The results of a pass; ``watch`` hears of each as it ends. Raises as ``run``.
 
         An engine that merges many at once (``merge_all``) gets all of them together. A job that fails, or for which there is
-        no room, keeps none of the others from being done: the first such error is raised at the end.
+        no room or no memory, keeps none of the others from being done: the first such error is raised at the end. At once: Fenced,
+        BoundaryLost, Abandoned.
         """
         merge_all = getattr(self.engine, "merge_all", None)
         results: list[JobResult] = []
-        failed: BlockstoreError | None = None
+        failed: Exception | None = None
         for ended in self._together(merge_all, jobs, seen) if merge_all else self._in_turn(jobs, seen):
-            if isinstance(ended, BlockstoreError):
+            if isinstance(ended, Exception):
                 failed = failed or ended
                 continue
             results.append(ended)
@@ -119,17 +128,16 @@ class Executor:
             notes=merged.notes,
         )
 
-    def _in_turn(
-        self, jobs: Sequence[PlannedJob], seen: Observation
-    ) -> Iterator[JobResult | BlockstoreError]:
+    def _in_turn(self, jobs: Sequence[PlannedJob], seen: Observation) -> Iterator[JobResult | Exception]:
         in_a_row = 0
         for job in jobs:
             try:
                 result = self.run(job, seen)
-            except (Abandoned, BoundaryLost, Fenced):
+            except _STOPS:
                 raise
-            except BlockstoreError as error:
-                in_a_row = 0 if isinstance(error, NoSpace) else in_a_row + 1
+            except _KEPT as error:
+                # The next job may need less of the disk, or none.
+                in_a_row = 0 if isinstance(error, (NoSpace, NoWorkDirectory)) else in_a_row + 1
                 yield error
             else:
                 in_a_row = 0
@@ -139,9 +147,8 @@ class Executor:
 
     def _together(
         self, merge_all: Callable[..., _Merges], jobs: Sequence[PlannedJob], seen: Observation
-    ) -> Iterator[JobResult | NoSpace]:
-        """The jobs as one piece of work of the engine. Its errors are each one job's; others than those of ``run`` are raised
-        once all have ended."""
+    ) -> Iterator[JobResult | Exception]:
+        """The jobs as one piece of work of the engine. Its errors are each one job's."""
         clock = self.table.world.clock
         started = clock.monotonic_s()
         tasks: list[MergeTask] = []
@@ -152,26 +159,20 @@ class Executor:
                 asked.append(job)
             except DamagedInput as error:
                 yield self._ended(job, error)
-        failed: BlockstoreError | None = None
         for place, answer in merge_all(self.table.bucket, self.table.world, tasks, self.options):
             job = asked[place]
             try:
                 if isinstance(answer, BlockstoreError):
                     raise answer
                 result = self.publish(job, seen, tasks[place], answer)
-            except Fenced:
+            except _STOPS:
                 raise
-            except NoSpace as error:
-                yield error
-                continue
             except (Conflict, DamagedInput) as error:
                 result = self._ended(job, error)
-            except BlockstoreError as error:
-                failed = failed or error
+            except _KEPT as error:
+                yield error
                 continue
             yield replace(result, seconds=clock.monotonic_s() - started)
-        if failed is not None:
-            raise failed
 
     def _ended(self, job: PlannedJob, error: Conflict | DamagedInput) -> JobResult:
         """The result of a job that changed nothing. Raises Fenced."""

@@ -31,6 +31,7 @@ from blockstore.errors import (
     Unavailable,
 )
 from blockstore.ids import Ids
+from compactor.merge.workdir import NoWorkDirectory
 
 __all__ = ["Failure", "FailureKind", "backoff_s", "classify"]
 
@@ -77,6 +78,8 @@ def _judged(error: BaseException, url: str) -> tuple[FailureKind, str]:
             return FailureKind.FATAL, f"stop all writers, then: blockstore index rebuild {url}"
         case NoSpace():
             return FailureKind.RETRY, "free space where the sentence says; it is tried again"
+        case NoWorkDirectory():
+            return FailureKind.RETRY, "mend the folder that the sentence names; it is tried again"
         case Unavailable() | Indeterminate() | Conflict():
             return FailureKind.RETRY, "nothing, unless it goes on: it is tried again"
         case AccessDenied():

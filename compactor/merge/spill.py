@@ -10,6 +10,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +19,8 @@ from blockstore.world import Pool
 from compactor.merge.order import KeyPart, RowOrder, arrange, key_part
 from compactor.merge.pump import pump
 from compactor.merge.run import Run
-from compactor.merge.stage import Stage, no_space
+from compactor.merge.stage import Stage
+from compactor.merge.workdir import work_disk
 
 __all__ = ["SpilledRun", "pack", "spill", "spill_sorted"]
 
@@ -38,7 +40,7 @@ class SpillWriter:
         self._rows = 0
         self._floor: KeyPart | None = None
         self._ceiling: KeyPart | None = None
-        with no_space(path):
+        with work_disk(path.parent):
             self._file = pa.OSFile(str(path), "wb")
             options = pa.ipc.IpcWriteOptions(compression="lz4")
             self._writer = pa.ipc.new_stream(self._file, schema, options=options)
@@ -54,11 +56,11 @@ class SpillWriter:
         self._bytes += table.nbytes
         self._rows += table.num_rows
         rows = max(1, self._batch_bytes * table.num_rows // max(1, table.nbytes))
-        with no_space(self._path):
+        with work_disk(self._path.parent):
             self._writer.write_table(table, max_chunksize=rows)
 
     def finish(self) -> SpilledRun:
-        with no_space(self._path):
+        with work_disk(self._path.parent):
             self._writer.close()
             self._file.close()
         return SpilledRun(
@@ -66,8 +68,9 @@ class SpillWriter:
         )
 
     def abort(self) -> None:
-        self._file.close()
-        self._path.unlink(missing_ok=True)
+        with suppress(OSError):  # what failed is told already, and the folder goes with the merge
+            self._file.close()
+            self._path.unlink(missing_ok=True)
 
 
 class SpilledRun:
@@ -90,6 +93,10 @@ class SpilledRun:
 
     def read(self, goal_bytes: int) -> pa.Table | None:
         """About ``goal_bytes`` of rows."""
+        with work_disk(self._path.parent):
+            return self._read(goal_bytes)
+
+    def _read(self, goal_bytes: int) -> pa.Table | None:
         if self._batches is None:
             self._file = pa.OSFile(str(self._path))
             self._batches = iter(pa.ipc.open_stream(self._file))
@@ -120,7 +127,7 @@ def spill(
     pool: Pool,
     lanes: int,
 ) -> SpilledRun:
-    """Merge ``runs`` into one on the work disk. Raises Unsorted, NoSpace."""
+    """Merge ``runs`` into one on the work disk. Raises Unsorted, NoSpace, NoWorkDirectory."""
     writer = SpillWriter(stage.path(name), schema, order)
     try:
         pump(runs, order, writer.write, run_bytes=run_bytes, pool=pool, lanes=lanes)
@@ -131,7 +138,7 @@ def spill(
 
 
 def pack(tables: Iterable[pa.Table], schema: pa.Schema, path: Path, *, batch_bytes: int) -> SpilledRun:
-    """The tables as they come, on the work disk in batches of about ``batch_bytes``. Raises NoSpace."""
+    """The tables as they come, on the work disk in batches of about ``batch_bytes``. Raises NoSpace, NoWorkDirectory."""
     writer = SpillWriter(path, schema, RowOrder(()), batch_bytes=min(batch_bytes, _BATCH_BYTES))
     try:
         for table in tables:
@@ -145,7 +152,7 @@ def pack(tables: Iterable[pa.Table], schema: pa.Schema, path: Path, *, batch_byt
 def spill_sorted(
     run: Run, order: RowOrder, schema: pa.Schema, stage: Stage, name: str, *, part_bytes: int
 ) -> list[SpilledRun]:
-    """Sort a run part by part: sorted runs on the work disk which together hold its rows. Raises NoSpace."""
+    """Sort a run part by part: sorted runs on the work disk which together hold its rows. Raises NoSpace, NoWorkDirectory."""
     runs: list[SpilledRun] = []
     try:
         parts: list[pa.Table] = []

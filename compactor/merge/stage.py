@@ -10,7 +10,6 @@ Rules:
 
 from __future__ import annotations
 
-import errno
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,11 +19,11 @@ from typing import Any
 import pyarrow as pa
 
 from blockstore.bucket.api import ReadBucket
-from blockstore.errors import NoSpace, ObjectMissing
+from blockstore.errors import ObjectMissing
 from blockstore.format.block import ChunkFile
 from blockstore.names import object_key
 from compactor.merge.engine import DamagedInput
-from compactor.merge.workdir import WorkDirectory
+from compactor.merge.workdir import WorkDirectory, work_disk
 
 __all__ = ["Stage", "Staged"]
 
@@ -57,7 +56,7 @@ class Stage:
         self._copies = 0
 
     def open(self, ulid: str, file: ChunkFile) -> Staged:
-        """The chunk, checked. Raises DamagedInput, NoSpace, or what the bucket raises."""
+        """The chunk, checked. Raises DamagedInput, NoSpace, NoWorkDirectory, or what the bucket raises."""
         key = object_key(ulid, file.path)
         try:
             if file.bytes <= self._whole_bytes:
@@ -90,7 +89,7 @@ class Stage:
     def _copy(self, ulid: str, file: ChunkFile, key: str) -> Staged:
         self._copies += 1
         path = self.path(f"{ulid}-{Path(file.path).stem}-{self._copies}.parquet")
-        with no_space(path), path.open("wb") as copy:
+        with work_disk(path.parent), path.open("wb") as copy:
             _check(ulid, file, self._pieces(key, file), copy.write)
         return Staged(file=pa.OSFile(str(path)), path=path)
 
@@ -101,21 +100,6 @@ class Stage:
             start += len(piece)
             if start > file.bytes:
                 return
-
-
-class no_space:  # noqa: N801
-    """Turns a full disk into NoSpace, which names the path and what to do."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise NoSpace(
-                f"the work directory {self._path.parent} is full: free some space, or set work_dir to a larger disk"
-            ) from error
 
 
 def _check(ulid: str, file: ChunkFile, pieces: Iterator[bytes], sink: Callable[[bytes], Any]) -> None:

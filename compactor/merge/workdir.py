@@ -1,6 +1,7 @@
 """The folder of one merge on the work disk, and what dead processes left there.
 
 Rules:
+- What fails there is told with the folder and what to do, and concerns no merge that needs no work disk.
 - A merge has a folder of its own, ``blockstore-merge-<ULID>``, made at its first use and removed at its end. An attempt at a
   piece has one around that, ``blockstore-merge-<token>``, which is held the same way. Nothing else has such a name.
 - Beside it lies a lock file that the process holds while it lives. It is made before the folder and removed after it, so a
@@ -10,6 +11,7 @@ Rules:
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -17,14 +19,50 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from blockstore.errors import Invalid
+from blockstore.errors import Invalid, NoSpace, Unavailable
 from blockstore.names import BOUNDARY, META, entry_key, is_ulid
 
-__all__ = ["WorkDirectory", "check_outside_tables", "clear_abandoned", "merge_folder"]
+__all__ = [
+    "NoWorkDirectory",
+    "WorkDirectory",
+    "check_outside_tables",
+    "clear_abandoned",
+    "merge_folder",
+    "work_disk",
+]
 
 _PREFIX = "blockstore-merge-"
 _NAME = re.compile(_PREFIX + r"(?:[0-7][0-9A-HJKMNP-TV-Z]{25}|[0-9a-f]{16})")
 _LOCK = ".lock"
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_OF_THE_PROCESS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""Limits of the process or the machine: no other folder would be better."""
+
+
+class NoWorkDirectory(Unavailable):
+    """The work directory cannot be used as it is; a merge that needs none is not concerned."""
+
+
+class work_disk:  # noqa: N801
+    """Turns what fails in a folder on the work disk into NoSpace or NoWorkDirectory, which name it and what to do."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if not isinstance(error, OSError) or error.errno is None or error.errno in _OF_THE_PROCESS:
+            return
+        if error.errno in _FULL:
+            raise NoSpace(
+                f"the work directory {self._folder} is full: free some space, or set work_dir to a larger disk"
+            ) from error
+        raise NoWorkDirectory(
+            f"the work directory {self._folder} cannot be used ({os.strerror(error.errno)}): make it a folder in which this "
+            "process may write, or set work_dir to another one"
+        ) from error
 
 
 def merge_folder(work_dir: Path, name: str) -> Path:
@@ -43,11 +81,12 @@ class WorkDirectory:
         self._held: int | None = None
 
     def open(self) -> Path:
-        """The folder, which is there and held from now on."""
-        if self._held is None:
-            self._directory.parent.mkdir(parents=True, exist_ok=True)
-            self._held = _locked(self._lock)
-        self._directory.mkdir(exist_ok=True)
+        """The folder, which is there and held from now on. Raises NoSpace, NoWorkDirectory."""
+        with work_disk(self._directory.parent):
+            if self._held is None:
+                self._directory.parent.mkdir(parents=True, exist_ok=True)
+                self._held = _locked(self._lock)
+            self._directory.mkdir(exist_ok=True)
         return self._directory
 
     def path(self, name: str) -> Path:
@@ -59,7 +98,8 @@ class WorkDirectory:
         if self._held is None:
             return
         shutil.rmtree(self._directory, ignore_errors=True)
-        self._lock.unlink(missing_ok=True)
+        with suppress(OSError):  # a disk that failed under the merge: the next start tries again
+            self._lock.unlink(missing_ok=True)
         os.close(self._held)
         self._held = None
 
@@ -74,7 +114,8 @@ def clear_abandoned(work_dir: Path) -> int:
             continue
         cleared += folder.is_dir()
         shutil.rmtree(folder, ignore_errors=True)
-        lock.unlink(missing_ok=True)
+        with suppress(OSError):
+            lock.unlink(missing_ok=True)
         os.close(held)
     return cleared
 

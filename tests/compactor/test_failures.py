@@ -13,6 +13,7 @@ from blockstore import errors
 from blockstore.clock import ManualClock
 from blockstore.ids import Ids
 from compactor.failures import FailureKind, backoff_s, classify
+from compactor.merge.workdir import NoWorkDirectory
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,7 @@ from compactor.failures import FailureKind, backoff_s, classify
         (errors.BoundaryLost("gone"), FailureKind.FATAL, "blockstore index rebuild lake/t"),
         (errors.Unavailable("no answer"), FailureKind.RETRY, "tried again"),
         (errors.NoSpace("full"), FailureKind.RETRY, "free space"),
+        (NoWorkDirectory("a file"), FailureKind.RETRY, "mend the folder"),
         (errors.Indeterminate("who knows"), FailureKind.RETRY, "tried again"),
         (errors.PreconditionFailed("raced"), FailureKind.RETRY, "tried again"),
         (errors.AccessDenied("no"), FailureKind.DEGRADED, "credentials"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 from pathlib import Path
 
@@ -12,11 +11,10 @@ from blockstore.bucket import Bucket
 from blockstore.bucket.local import LocalBucket
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.clock import ManualClock
-from blockstore.errors import NoSpace
 from blockstore.format.block import ChunkFile
 from blockstore.names import object_key
 from compactor.merge import DamagedInput
-from compactor.merge.stage import Stage, no_space
+from compactor.merge.stage import Stage
 
 ULID = "01HF7YAT00R84P57VFQVC2R1YD"
 DATA = bytes(range(256)) * 10_000
@@ -64,17 +62,3 @@ def test_a_chunk_that_is_not_what_was_written_is_refused(
     with pytest.raises(DamagedInput, match=part) as found:
         stage.open(ULID, FILE)
     assert found.value.ulid == ULID
-
-
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
-def test_a_full_disk_is_told_with_the_folder_and_what_to_do(tmp_path: Path, code: int) -> None:
-    with (
-        pytest.raises(NoSpace, match=f"{tmp_path} is full: free some space, or set work_dir"),
-        no_space(tmp_path / "x"),
-    ):
-        raise OSError(code, "full")
-
-
-def test_other_errors_of_the_disk_stay_what_they_are(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="broken"), no_space(tmp_path / "x"):
-        raise OSError(errno.EIO, "broken")

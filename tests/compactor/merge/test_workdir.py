@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +12,15 @@ import pyarrow as pa
 import pytest
 
 import blockstore as bs
-from blockstore.errors import Invalid
-from compactor.merge.workdir import WorkDirectory, check_outside_tables, clear_abandoned, merge_folder
+from blockstore.errors import Invalid, NoSpace
+from compactor.merge.workdir import (
+    NoWorkDirectory,
+    WorkDirectory,
+    check_outside_tables,
+    clear_abandoned,
+    merge_folder,
+    work_disk,
+)
 
 ULID, TOKEN = "01JD0000000000000000000000", "0123456789abcdef"
 
@@ -121,3 +130,34 @@ def test_a_work_directory_inside_a_table_is_refused_with_both_names(tmp_path: Pa
 
 def test_a_folder_that_is_not_there_has_nothing_to_clear(tmp_path: Path) -> None:
     assert clear_abandoned(tmp_path / "missing") == 0
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_told_with_the_folder_and_what_to_do(tmp_path: Path, code: int) -> None:
+    with (
+        pytest.raises(NoSpace, match=f"{tmp_path} is full: free some space, or set work_dir"),
+        work_disk(tmp_path),
+    ):
+        raise OSError(code, "full")
+
+
+@pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES, errno.EIO, errno.ENOENT])
+def test_a_folder_that_cannot_be_used_is_told_with_what_to_do(tmp_path: Path, code: int) -> None:
+    said = rf"{tmp_path} cannot be used \({os.strerror(code)}\): make it a folder .*set work_dir"
+    with pytest.raises(NoWorkDirectory, match=said), work_disk(tmp_path):
+        raise OSError(code, "fails")
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EMFILE, "many"), OSError("no number"), MemoryError("large")])
+def test_what_no_other_folder_would_mend_stays_what_it_is(tmp_path: Path, error: Exception) -> None:
+    with pytest.raises(type(error)) as raised, work_disk(tmp_path):
+        raise error
+    assert raised.value is error
+
+
+def test_a_work_directory_that_is_a_file_is_told_when_it_is_first_used(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    work = WorkDirectory(merge_folder(tmp_path / "file", ULID))
+    with pytest.raises(NoWorkDirectory, match=f"the work directory {tmp_path}/file cannot be used"):
+        work.open()
+    work.clear()
