@@ -33,6 +33,8 @@ class Each(Generic[T]):
 
     lake: bool
     found: tuple[One[T], ...]
+    left: frozenset[str] = frozenset()
+    """The names of those that were left alone."""
 
 
 def each_table(
@@ -47,8 +49,10 @@ def each_table(
         raise NotFound(f"no table at {lake.bucket.url}, nor in a folder right below it: check the URL")
     single = lake.single
     found: list[One[T]] = []
+    left: set[str] = set()
     for place in places:
         if leave(place.name):
+            left.add(place.name)
             continue
         try:
             table = Table.open_bucket(place.bucket, world, discovery=None)
@@ -57,4 +61,4 @@ def each_table(
             if single:
                 raise
             found.append(One(name=place.name, error=error))
-    return Each(lake=not single, found=tuple(found))
+    return Each(lake=not single, found=tuple(found), left=frozenset(left))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from cyclopts import Parameter
 
-from blockstore.cli.failure import FAILED, Usage, complain
+from blockstore.cli.failure import FAILED, Usage, complain, remark
 from blockstore.cli.options import Json
 from blockstore.cli.output import Column, count, counted, say, show_json, show_table, size, span
 from blockstore.errors import BlockstoreError
@@ -123,7 +123,7 @@ def _plan(url: str, config: ProcessConfig, *, json: bool) -> int:
                 say(f"{one.name}:")
             if one.answer is not None:
                 _show_plan(one.answer)
-    return _failures(tables)
+    return _failures(tables, config)
 
 
 def _once(url: str, config: ProcessConfig, *, json: bool) -> int:
@@ -150,12 +150,15 @@ def _once(url: str, config: ProcessConfig, *, json: bool) -> int:
     else:
         for name, report in reports.items():
             _show_report(report, of=f"{name}: " if tables.lake else "")
-    code = _failures(tables)
+    code = _failures(tables, config)
     return FAILED if any(report.left_out for report in reports.values()) else code
 
 
-def _failures(tables: Each[Any]) -> int:
-    """Say which tables failed; the others were done. Raises where one met a bug of ours, whose traceback --debug shows."""
+def _failures(tables: Each[Any], config: ProcessConfig) -> int:
+    """Say which tables failed, and which only the configuration knows; the others were done. Raises where one met a bug of
+    ours, whose traceback --debug shows."""
+    for name in config.unmatched({*(one.name for one in tables.found), *tables.left}):
+        remark(f'the configuration has [tables."{name}"], and there is no such table here: check its name')
     failed = {one.name: one.error for one in tables.found if one.error is not None}
     if not failed:
         return 0

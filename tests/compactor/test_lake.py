@@ -81,7 +81,19 @@ def test_a_table_that_is_left_alone_is_left_by_the_verbs_too(
 ) -> None:
     words = ["--once", "--json", "--config", str(folder / "c.toml")]
     assert run(["compact", f"{folder}/lake?durable=false", *words]) == 0
-    assert json.loads(capsys.readouterr().out).keys() == {"a"}
+    told = capsys.readouterr()
+    assert (json.loads(told.out).keys(), told.err) == ({"a"}, "")
+
+
+@pytest.mark.parametrize("words", [["--plan"], ["--once"]])
+def test_a_table_that_only_the_configuration_knows_is_told(
+    folder: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    config = folder / "misspelt.toml"
+    config.write_text("[tables.B]\ntend = false\n")
+    assert run(["compact", f"{folder}/lake?durable=false", *words, "--config", str(config)]) == 0
+    (note,) = capsys.readouterr().err.splitlines()
+    assert note.startswith('note: the configuration has [tables."B"], and there is no such table')
 
 
 def test_a_table_that_fails_is_named_and_the_others_are_merged(
