@@ -15,6 +15,7 @@ const sum = (list, value) => list.reduce((total, one) => total + value(one), 0);
 
 export function showHead(status, failed) {
   const health = find("health");
+  const waiting = status ? sum(status.tables, (one) => one.quarantined_count) : 0;
   const [kind, text] = failed
     ? ["bad", "not reachable"]
     : status.unhealthy.length ? ["bad", "must be restarted"]
@@ -22,8 +23,10 @@ export function showHead(status, failed) {
         : status.not_ready.length ? ["warn", "not ready"]
           : status.tables.some((one) => one.health === "degraded") ? ["bad", "a table is degraded"]
             : status.tables.some((one) => one.health === "failing") ? ["warn", "a table is failing"]
-              : status.tables.length && !status.tables.some(isTended) ? ["", "no table is tended"]
-                : ["good", "all is well"];
+              : waiting ? ["warn", `${counted(waiting, "block waits", "blocks wait")} for a person`]
+                : !status.tables.length ? ["", "no table yet"]
+                  : !status.tables.some(isTended) ? ["", "no table is tended"]
+                    : ["good", "all is well"];
   health.className = `badge ${kind}`;
   if (health.textContent !== text) health.textContent = text;
   if (!status) return;

@@ -69,6 +69,8 @@ def test_the_tables_are_shown_and_a_degraded_one_cannot_be_missed(shown: Shown, 
     expect(rows.nth(2)).to_contain_text("no index")
     shown.process.change("events", health="ok", problem="", fix="")
     expect(page.locator("#alerts .alert")).to_have_count(0)
+    expect(page.locator("#health")).to_have_text("2 blocks wait for a person")
+    shown.process.change("readings", quarantined=())
     expect(page.locator("#health")).to_have_text("all is well")
 
 
@@ -506,7 +508,7 @@ def test_a_lake_without_tables_says_so(shown: Shown, visit: Visiting) -> None:
     shown.process.shown = replace(shown.process.shown, tables=())
     made = visit(shown.url)
     expect(made.page.locator("#tables-body")).to_contain_text("No table was found yet")
-    expect(made.page.locator("#health")).to_have_text("all is well")
+    expect(made.page.locator("#health")).to_have_text("no table yet")
 
 
 def _brightness(page: Page) -> float:
