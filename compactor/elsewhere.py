@@ -38,7 +38,6 @@ class Elsewhere:
     def merge_all(
         self, bucket: Bucket, world: World, tasks: Sequence[MergeTask], options: MergeOptions
     ) -> Iterator[tuple[int, Merged | BlockstoreError]]:
-        self._watched.restart_elsewhere()
         told: Told = self._watched.tell
         for answer in self._many.merge_all(bucket, world, tasks, options, told):
             self._watched.moved()

@@ -15,6 +15,7 @@ Rules:
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -37,12 +38,13 @@ from compactor.report import JobResult, Outcome
 from compactor.skipped import Labels
 from compactor.watched import Abandoned
 
-__all__ = ["IN_A_ROW", "Executor", "Watch"]
+__all__ = ["IN_A_ROW", "Executor", "Failed", "Watch", "let_go_of_frames"]
 
 IN_A_ROW = 3
 """After so many jobs that failed one after the other the rest of a pass is left."""
 
 Watch = Callable[[JobResult], None]
+Failed = Callable[[PlannedJob, Exception], None]
 
 _STOPS = (Abandoned, BoundaryLost, Fenced)
 """What ends a pass at once: the process is to stop, or nothing may be written any more."""
@@ -52,6 +54,7 @@ _KEPT = (BlockstoreError, OSError, MemoryError)
 none of these."""
 
 _Merges = Iterator[tuple[int, Merged | BlockstoreError]]
+_Ended = JobResult | tuple[PlannedJob, Exception]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +84,13 @@ class Executor:
         return replace(result, seconds=self.table.world.clock.monotonic_s() - started)
 
     def run_all(
-        self, jobs: Sequence[PlannedJob], seen: Observation, watch: Watch | None = None
+        self,
+        jobs: Sequence[PlannedJob],
+        seen: Observation,
+        watch: Watch | None = None,
+        failed: Failed | None = None,
     ) -> list[JobResult]:
-        """The results of a pass; ``watch`` hears of each as it ends. Raises as ``run``.
+        """The results of a pass; ``watch`` hears of each as it ends, and ``failed`` of each that failed. Raises as ``run``.
 
         An engine that merges many at once (``merge_all``) gets all of them together. A job that fails, or for which there is
         no room or no memory, keeps none of the others from being done: the first such error is raised at the end. At once: Fenced,
@@ -91,16 +98,19 @@ class Executor:
         """
         merge_all = getattr(self.engine, "merge_all", None)
         results: list[JobResult] = []
-        failed: Exception | None = None
+        first: Exception | None = None
         for ended in self._together(merge_all, jobs, seen) if merge_all else self._in_turn(jobs, seen):
-            if isinstance(ended, Exception):
-                failed = failed or ended
+            if not isinstance(ended, JobResult):
+                job, error = ended
+                if failed is not None:
+                    failed(job, error)
+                first = first or error
                 continue
             results.append(ended)
             if watch is not None:
                 watch(ended)
-        if failed is not None:
-            raise failed
+        if first is not None:
+            raise first
         return results
 
     def task_of(self, job: PlannedJob, seen: Observation) -> MergeTask:
@@ -128,7 +138,7 @@ class Executor:
             notes=merged.notes,
         )
 
-    def _in_turn(self, jobs: Sequence[PlannedJob], seen: Observation) -> Iterator[JobResult | Exception]:
+    def _in_turn(self, jobs: Sequence[PlannedJob], seen: Observation) -> Iterator[_Ended]:
         in_a_row = 0
         for job in jobs:
             try:
@@ -138,7 +148,8 @@ class Executor:
             except _KEPT as error:
                 # The next job may need less of the disk, or none.
                 in_a_row = 0 if isinstance(error, (NoSpace, NoWorkDirectory)) else in_a_row + 1
-                yield error
+                let_go_of_frames(error)
+                yield job, error
             else:
                 in_a_row = 0
                 yield result
@@ -147,7 +158,7 @@ class Executor:
 
     def _together(
         self, merge_all: Callable[..., _Merges], jobs: Sequence[PlannedJob], seen: Observation
-    ) -> Iterator[JobResult | Exception]:
+    ) -> Iterator[_Ended]:
         """The jobs as one piece of work of the engine. Its errors are each one job's."""
         clock = self.table.world.clock
         started = clock.monotonic_s()
@@ -159,6 +170,10 @@ class Executor:
                 asked.append(job)
             except DamagedInput as error:
                 yield self._ended(job, error)
+            except _STOPS:
+                raise
+            except _KEPT as error:
+                yield job, error
         for place, answer in merge_all(self.table.bucket, self.table.world, tasks, self.options):
             job = asked[place]
             try:
@@ -170,7 +185,7 @@ class Executor:
             except (Conflict, DamagedInput) as error:
                 result = self._ended(job, error)
             except _KEPT as error:
-                yield error
+                yield job, error
                 continue
             yield replace(result, seconds=clock.monotonic_s() - started)
 
@@ -234,3 +249,16 @@ class Executor:
             )
         stamped = replace(block, uploaded_time=self.table.world.clock.now_ms())
         return finish_upload(self.table.bucket, self.table.world, stamped)
+
+
+def let_go_of_frames(error: BaseException) -> None:
+    """Free what the frames of a failure hold: a merge that found too little memory must not keep its own from those after it.
+
+    Called by whoever caught it, before anything else runs: a generator that waits somewhere in those frames would be closed.
+    """
+    seen: set[int] = set()
+    one: BaseException | None = error
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
+        traceback.clear_frames(one.__traceback__)
+        one = one.__cause__ or one.__context__

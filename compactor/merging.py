@@ -25,7 +25,7 @@ from blockstore.index.epochs import Held, check_held
 from blockstore.service.logs import about
 from blockstore.table import Table
 from compactor.elsewhere import Elsewhere, merges_together
-from compactor.execute import IN_A_ROW, Executor
+from compactor.execute import IN_A_ROW, Executor, let_go_of_frames
 from compactor.job_status import backlog_of, finished_job, planned_job
 from compactor.ledger import Ledger
 from compactor.merge import MergeEngine
@@ -161,8 +161,8 @@ class Merging:
 
     def _do(self, job: PlannedJob, seen: Observation) -> bool:
         """Carry out one job; answers whether anything changed."""
-        running = self._begun(job)
         self.watched.restart()
+        running = self._begun(job)
         with about(job=running.number):
             try:
                 result = self._executor(self.engine).run(job, seen)
@@ -179,6 +179,7 @@ class Merging:
         """Carry out all jobs of the plan side by side; answers whether anything changed."""
         jobs = tuple(self._pending)
         self._pending.clear()
+        self.watched.restart_elsewhere()
         running = {job: self._begun(job) for job in jobs}
         moved = []
 
@@ -188,8 +189,13 @@ class Merging:
             with about(job=ended.number):
                 moved.append(self._learned(result))
 
+        def failed(job: PlannedJob, error: Exception) -> None:
+            ended = running.pop(job)
+            with about(job=ended.number):
+                self._not_merged(job, ended, error)
+
         try:
-            self._executor(Elsewhere(self.engine, self.watched)).run_all(jobs, seen, watch)
+            self._executor(Elsewhere(self.engine, self.watched)).run_all(jobs, seen, watch, failed)
         except BaseException as error:
             for one in running.values():
                 self._stopped(one, error)
@@ -204,7 +210,7 @@ class Merging:
         return running
 
     def _stopped(self, running: JobStatus, error: BaseException) -> None:
-        """A job that did not end because the process does."""
+        """A job that did not end because its pass does."""
         self._pending.clear()
         state = JobState.FAILED if isinstance(error, Exception) else JobState.ABANDONED
         state = JobState.ABANDONED if isinstance(error, Abandoned) else state
@@ -215,17 +221,22 @@ class Merging:
 
     def _failure(self, job: PlannedJob, running: JobStatus, error: Exception) -> bool:
         """A job that failed: it is told, and the others go on, unless several failed in a row."""
-        problem = " ".join(str(error).split())
-        self.ledger.ended(self.name, replace(running, state=JobState.FAILED, problem=problem))
-        self._failed[job.inputs[0].ulid] = self.table.world.clock.monotonic_s()
+        self._not_merged(job, running, error)
+        let_go_of_frames(error)
         self._trouble.append(error)
         self._in_a_row += 1
-        _logger.warning(
-            "not merged: %s", problem, exc_info=None if isinstance(error, BlockstoreError) else error
-        )
         if self._in_a_row >= IN_A_ROW:
             self._pending.clear()
         return False
+
+    def _not_merged(self, job: PlannedJob, running: JobStatus, error: Exception) -> None:
+        """Note and tell what befell a job; the next plan does it last."""
+        problem = " ".join(str(error).split())
+        self.ledger.ended(self.name, replace(running, state=JobState.FAILED, problem=problem))
+        self._failed[job.inputs[0].ulid] = self.table.world.clock.monotonic_s()
+        _logger.warning(
+            "not merged: %s", problem, exc_info=None if isinstance(error, BlockstoreError) else error
+        )
 
     def _executor(self, engine: MergeEngine) -> Executor:
         return Executor(

@@ -76,7 +76,10 @@ def _end_without_threads(fatal: BaseException | None) -> NoReturn:
     """
     _logger.warning("a merge did not notice that it was abandoned: the process ends without it")
     logging.shutdown()
-    code = 0 if fatal is None else report(fatal)
+    code = 0 if fatal is None else 1
+    with suppress(OSError, ValueError):  # nobody may read it any more
+        if fatal is not None:
+            report(fatal)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()

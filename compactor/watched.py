@@ -65,11 +65,6 @@ class Watched(Wrapper):
         told = self._told
         return min(0.99, told if told is not None else self._written / size if size else 0.0)
 
-    @property
-    def written(self) -> int:
-        """Bytes of chunks written since ``restart``."""
-        return self._written
-
     def idle_s(self) -> float:
         """For how long no chunk was read or written, and nothing told of one."""
         return self._clock.monotonic_s() - self._moved_s

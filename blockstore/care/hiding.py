@@ -1,7 +1,7 @@
 """Hiding a block of a table without an index, so that no merge shows its rows again (protocol 3.2).
 
 Rules:
-- First a no-compact mark, then a wait (``second_look.py``) by the store's clock: a merge that had begun with the block is
+- First a no-compact mark of one's own, which no repair takes away (``quarantine.py``), then a wait (``second_look.py``) by the store's clock: a merge that had begun with the block is
   listed by then or was dropped, and none begins any more. What is left is remembered by the mark alone, so whoever comes
   back, or died, goes on where it was.
 - A mark hides what readers read out of the marked block. Where they read some of its rows out of another one that is not
@@ -14,12 +14,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from blockstore.bucket.api import Bucket
+from blockstore.care.quarantine import take_over
 from blockstore.format.block import BlockMeta, VisibleBy
-from blockstore.format.marks import NoCompactReason
 from blockstore.format.properties import Properties
 from blockstore.lifecycle.cover import HIDING, cover
 from blockstore.lifecycle.listing import Directory, Found
-from blockstore.lifecycle.mark import place_no_compact
 from blockstore.lifecycle.second_look import merges_settle_s
 from blockstore.names import NO_COMPACT_MARK, no_compact_mark_key
 from blockstore.world import World
@@ -37,7 +36,7 @@ def keep_from_merges(
     delay_ms = round(merges_settle_s(properties) * 1000)
     while True:
         # Every time: somebody may have withdrawn it meanwhile, and then all begins anew.
-        place_no_compact(bucket, world, ulid, NoCompactReason.MANUAL, why)
+        take_over(bucket, world, ulid, why)
         known_ms = bucket.head(no_compact_mark_key(ulid)).modified_ms + delay_ms
         left_ms = known_ms - bucket.now_ms()
         if left_ms <= 0:

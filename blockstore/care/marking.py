@@ -16,10 +16,11 @@ from enum import StrEnum
 
 from blockstore.bucket.api import Bucket
 from blockstore.care.hiding import can_be_merged, keep_from_merges, merges_known_ms, shown_by
+from blockstore.care.quarantine import take_over
 from blockstore.care.verify.examine import Examined, examine, list_directory
 from blockstore.errors import Conflict, Invalid, NotFound
 from blockstore.format.durations import format_duration
-from blockstore.format.marks import MarkReason, NoCompactReason
+from blockstore.format.marks import MarkReason
 from blockstore.format.properties import Properties
 from blockstore.format.texts import check_text
 from blockstore.index.kept import Kept, Named
@@ -28,7 +29,6 @@ from blockstore.lifecycle.catalog import Catalog
 from blockstore.lifecycle.cover import HIDING
 from blockstore.lifecycle.mark import (
     place_deletion,
-    place_no_compact,
     withdraw_deletion,
     withdraw_no_compact,
 )
@@ -110,7 +110,7 @@ class Marker:
     def keep_from_merges(self, ulid: str, details: str = "") -> Marked:
         """Keep the compactor's merges away from a block. Raises NotFound for an unknown one."""
         self._look(ulid, details)
-        if place_no_compact(self.bucket, self.world, ulid, NoCompactReason.MANUAL, details):
+        if take_over(self.bucket, self.world, ulid, details):
             return Marked(
                 ulid=ulid, kind=MarkKind.NO_COMPACT, changed=True, told="no merge takes it from now on"
             )

@@ -5,9 +5,11 @@ Rules:
   cannot be read, may be a person's, and is left to a person.
 - It goes once every byte of the block was looked at and nothing was found that a merge would stumble over.
 
-Taking it away is safe at any time. No reader heeds it, and no removal: it only keeps the block out of merges, and a merge hashes what
-it reads, so it marks the block anew if that is damaged all the same. Whoever waits for merges to end by it (``hiding.py``)
-looks for it again before going on.
+- A person, or whoever hides a block, who wants it kept from merges takes the quarantine's mark over: it is theirs from then on, its
+  time counts anew, and no repair takes it away.
+
+Taking the quarantine's own mark away is safe at any time. No reader heeds it, and no removal: it only keeps the block out of merges,
+and a merge hashes what it reads, so it marks the block anew if that is damaged all the same.
 """
 
 from __future__ import annotations
@@ -18,10 +20,11 @@ from blockstore.bucket.api import Bucket, ReadBucket
 from blockstore.care.finding import Check, Finding
 from blockstore.errors import Corrupt, ObjectMissing
 from blockstore.format.marks import NoCompactMark, NoCompactReason, decode_no_compact_mark
-from blockstore.lifecycle.mark import withdraw_no_compact
+from blockstore.lifecycle.mark import place_no_compact, withdraw_no_compact
 from blockstore.names import no_compact_mark_key
+from blockstore.world import World
 
-__all__ = ["DAMAGE", "is_whole", "quarantined_as", "release"]
+__all__ = ["DAMAGE", "is_whole", "quarantined_as", "release", "take_over"]
 
 DAMAGE = frozenset(
     {
@@ -59,6 +62,20 @@ def release(bucket: Bucket, ulid: str) -> bool:
         return False
     withdraw_no_compact(bucket, ulid)
     return True
+
+
+def take_over(bucket: Bucket, world: World, ulid: str, details: str) -> bool:
+    """Keep a block from merges by a mark that is not the quarantine's; False where such a one lies there already.
+
+    Raises NotFound where nothing lies in its directory.
+    """
+    if place_no_compact(bucket, world, ulid, NoCompactReason.MANUAL, details):
+        return True
+    found = quarantined_as(_mark(bucket, ulid))
+    if found is None or not release(bucket, ulid):
+        return False
+    told = "; ".join(filter(None, (details, f"a merge had found it damaged: {found}")))
+    return place_no_compact(bucket, world, ulid, NoCompactReason.MANUAL, told)
 
 
 def _mark(bucket: ReadBucket, ulid: str) -> NoCompactMark | None:

@@ -1,7 +1,8 @@
 """The folder of one merge on the work disk, and what dead processes left there.
 
 Rules:
-- What fails there is told with the folder and what to do, and concerns no merge that needs no work disk.
+- What fails there is told with the folder and what to do, and concerns no merge that needs no work disk (on Spark each
+  has its folder there).
 - A merge has a folder of its own, ``blockstore-merge-<ULID>``, made at its first use and removed at its end. An attempt at a
   piece has one around that, ``blockstore-merge-<token>``, which is held the same way. Nothing else has such a name.
 - Beside it lies a lock file that the process holds while it lives. It is made before the folder and removed after it, so a

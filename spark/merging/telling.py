@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,28 +49,31 @@ def telling(session: Any, told: Told | None, group: str, *, every_s: float = EVE
     from pyspark import InheritableThread
 
     over = threading.Event()
-    tracker = context.statusTracker()
 
     def watch() -> None:
         before = 0
-        with suppress(Exception):  # the session may end under it
-            while not over.wait(every_s):
-                ended, total = _ended(tracker, group)
+        while not over.wait(every_s):
+            with suppress(Exception):  # the tracker may fail once, and the session may end under it
+                ended, total = _ended(context.statusTracker(), group)
                 if ended > before:
                     before = ended
                     told.ended(ended / total)
 
-    thread = InheritableThread(watch, name="blockstore-merges", daemon=True)
-    others = context.getLocalProperty(_GROUP)
-    context.setLocalProperty(_GROUP, group)
-    thread.start()
-    try:
+    with ExitStack() as undo:
+        with suppress(Exception):  # then nothing is told, and the merges are done all the same
+            others = context.getLocalProperty(_GROUP)
+            undo.callback(_put_back, context, others)
+            context.setLocalProperty(_GROUP, group)
+            thread = InheritableThread(watch, name="blockstore-merges", daemon=True)
+            thread.start()
+            undo.callback(thread.join)
+            undo.callback(over.set)
         yield
-    finally:
-        over.set()
-        thread.join()
-        with suppress(Exception):
-            context.setLocalProperty(_GROUP, others)
+
+
+def _put_back(context: Any, group: str | None) -> None:
+    with suppress(Exception):
+        context.setLocalProperty(_GROUP, group)
 
 
 def _ended(tracker: Any, group: str) -> tuple[int, int]:

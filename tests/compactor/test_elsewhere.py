@@ -16,9 +16,13 @@ from blockstore.clock import ManualClock
 from blockstore.errors import BlockstoreError, NoSpace, Unavailable
 from blockstore.service.logs import LogSettings, set_up
 from blockstore.world import World
+from compactor.execute import Executor
+from compactor.keeper import COMPACT
 from compactor.merge import Merged, MergeOptions, MergeTask
 from compactor.merge.engine import Told, untold
 from compactor.merge.local import LocalEngine
+from compactor.observe import Observation
+from compactor.planned import PlannedJob
 from compactor.process import Process
 from compactor.status import JobState
 from tests.compactor.tended import Tended
@@ -173,4 +177,35 @@ def test_each_job_has_its_number_in_the_lines_of_its_begin_and_of_its_end(lake: 
 
     assert numbers("merging ") == [1, 2, 3, 4, 5, 6]
     assert numbers("merged ") == [1, 4, 5, 6]
-    assert numbers("not merged, failed: ") == [2, 3]
+    assert numbers("not merged: ") == [2, 3]
+
+
+def test_a_pass_after_a_long_rest_is_healthy_while_its_inputs_are_looked_at(
+    lake: Tended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = lake.process(engine=Cluster(lake, lambda place, told: None))
+    process.look()
+    advance(lake, 36_000)
+    said: list[str] = []
+    look = Executor.task_of
+
+    def task_of(self: Executor, job: PlannedJob, seen: Observation) -> MergeTask:
+        said.extend(silence(process))
+        said.extend(str(one.progress) for one in process.of("a").running if one.progress)
+        return look(self, job, seen)
+
+    monkeypatch.setattr(Executor, "task_of", task_of)
+    process.turn("a", COMPACT)
+    assert len(lake.live("a")) == 6
+    assert said == []
+
+
+def test_each_merge_that_failed_is_told_with_its_own_reason_and_done_last_next_time(lake: Tended) -> None:
+    failing = {1: NoSpace("no room for it"), 2: Unavailable("gave up")}
+    process = lake.process(engine=Cluster(lake, lambda place, told: failing.pop(place, None)))
+    process.look()
+    process.turn("a", COMPACT)
+    told = {one.number: one.problem for one in process.of("a").finished if one.state is JobState.FAILED}
+    assert told == {2: "no room for it", 3: "gave up"}
+    process.turn("a", COMPACT)
+    assert len(lake.live("a")) == 6

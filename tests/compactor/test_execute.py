@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from blockstore.bucket import Bucket
 from blockstore.errors import BlockstoreError, BoundaryLost, Fenced, NoSpace, Unavailable
 from blockstore.world import World
+from compactor import execute
 from compactor.execute import IN_A_ROW
 from compactor.merge import Merged, MergeEngine, MergeOptions, MergeTask
 from compactor.merge.local import LocalEngine
@@ -157,3 +159,41 @@ def test_of_many_at_once_the_first_failure_is_told_when_all_others_are_done(lake
     assert raised.value is first
     assert merged(lake) == JOBS - 3
     lake.check()
+
+
+def test_a_merge_that_found_too_little_memory_leaves_its_own_to_those_after_it(lake: Tended) -> None:
+    held: list[weakref.ref[Large]] = []
+    alive: list[bool] = []
+
+    class Large:
+        pass
+
+    class Greedy(LocalEngine):
+        def merge(self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions) -> Merged:
+            alive.extend(one() is not None for one in held)
+            if held:
+                return super().merge(bucket, world, task, options)
+            large = Large()
+            held.append(weakref.ref(large))
+            raise MemoryError("too large")
+
+    with pytest.raises(MemoryError):
+        compact(lake, Greedy())
+    assert alive == [False] * (JOBS - 1)
+
+
+def test_side_by_side_too_an_input_that_cannot_be_looked_at_ends_its_own_merge_only(
+    lake: Tended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([{}, Unavailable("one meta.json does not answer")])
+
+    def unreadable(*_: object) -> object:
+        answer = next(answers, {})
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(execute, "unreadable", unreadable)
+    with pytest.raises(Unavailable, match="does not answer"):
+        compact(lake, Together({}))
+    assert len(lake.live("a")) == JOBS + 1

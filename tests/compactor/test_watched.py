@@ -38,9 +38,9 @@ def test_bytes_of_chunks_count_as_progress_and_others_do_not(watched: Watched) -
     writer.close()
     watched.put(object_key(ULID, chunk_path(2)), b"90")
     watched.put(meta_key(ULID), b"{}")
-    assert watched.written == 10
+    assert watched.share(20) == 0.5
     watched.restart()
-    assert watched.written == 0
+    assert watched.share(20) == 0.0
 
 
 def test_a_merge_that_moves_nothing_is_idle(watched: Watched, clock: ManualClock) -> None:

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from blockstore.bucket.api import Bucket
-from blockstore.care.quarantine import release
+from blockstore.care.quarantine import is_whole, release
 from blockstore.care.repair.adopt import adopt
 from blockstore.care.repair.by_age import Mended, mend, raise_above
 from blockstore.care.repair.plan import RepairPlan, Step, StepKind
 from blockstore.care.repair.target import Target
 from blockstore.care.repair.writing import upload_in_place_of
 from blockstore.care.survey import REPAIR
+from blockstore.care.verify.block import check_block
 from blockstore.errors import AccessDenied, BlockstoreError, Conflict, Corrupt, Invalid, NotFound
 from blockstore.index.checkpoint import encode_checkpoint
 from blockstore.names import checkpoint_key
@@ -24,6 +25,7 @@ from blockstore.operations.rewrite import rewrite
 
 __all__ = ["Done", "carry_out"]
 
+_RELEASED = "merges may take it again; a compactor that found the damage itself does so within the hour"
 _NO_MARK = "the mark is gone, or a person's by now: nothing to do"
 
 
@@ -66,11 +68,11 @@ def _carry_out(bucket: Bucket, target: Target | None, step: Step, *, wait: bool)
     assert target is not None, "only a table that can be opened has steps on its blocks"
     if step.put_back is not None:
         objects = step.put_back.carry_out(bucket)
-        if not step.put_back.lost:
+        if not step.put_back.lost and is_whole(check_block(bucket, target.world, None, step.object)):
             release(bucket, step.object)  # a restore may bring it back to life, and then it can be merged
         return Done(step=step, told=f"{objects:,} objects are put back", ulid=step.object)
     if step.kind is StepKind.UNMARK:
-        told = "merges may take it again" if release(bucket, step.object) else _NO_MARK
+        told = _RELEASED if release(bucket, step.object) else _NO_MARK
         return Done(step=step, told=told, ulid=step.object)
     assert step.files is not None, "a step on a block has its files"
     if step.kind is StepKind.REWRITE:

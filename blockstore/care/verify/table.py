@@ -160,11 +160,11 @@ class _Look:
         held = listed.cover.sources
         chosen = {block.meta.ulid for block in listed.cover.chosen}
         for ulid, one in self.rest.items():
-            if ulid in chosen and not around.indexed:
-                self._note_quarantine(one)
             if one.meta is not None and ((one.is_complete and one.mark is None) or ulid in self.kept):
                 bad = self._how_bad(one, chosen=ulid in chosen)
                 self.whole[ulid] = Severity.NOTE if ulid in superseded else bad
+                if ulid in chosen and not around.indexed:
+                    self._note_quarantine(one)
             if one.is_complete:
                 covered = ulid in superseded
             else:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from blockstore.care import marking
 from blockstore.care.finding import Report
 from blockstore.care.repair import StepKind, Wishes, carry_out, plan_repair
 from blockstore.format.loading import load_meta
-from blockstore.format.marks import NoCompactReason, decode_no_compact_mark
+from blockstore.format.marks import MarkReason, NoCompactReason, decode_no_compact_mark
 from blockstore.ids import ulid_at
-from blockstore.lifecycle.mark import place_no_compact
+from blockstore.lifecycle.mark import place_deletion, place_no_compact
 from blockstore.names import no_compact_mark_key, object_key
 from compactor.observe import observe
+from compactor.once import compact_once
 from compactor.quarantined import MarkedMalformed
+from compactor.settings import Settings
 from tests.blockstore.care.scene import Care, worn
+from tests.blockstore.care.test_marking import listed, marker
 from tests.blockstore.care.test_repair import damage, plan, repair, target
+from tests.compactor.scene import small_chunks
 from tests.support.faulty import FaultyBucket, Killed
 
 TABLES = {"indexed": worn, "by listing": lambda: worn().without_index()}
@@ -224,3 +230,60 @@ def test_a_released_block_is_merged_again() -> None:
     made.append("h")
     made.compact()
     assert ulid not in made.open().log.state.blocks
+
+
+def test_a_person_who_wants_a_quarantined_block_kept_from_merges_takes_the_mark_over(made: Care) -> None:
+    ulid = made.blocks["d"]
+    quarantine(made, ulid)
+    before = marked_ms(made, ulid)
+    made.world.clock.sleep(7200)
+    keeper = marker(made) if made.open_any().indexed else listed(made)
+    taken = keeper.keep_from_merges(ulid, "I am looking at it")
+    assert (taken.changed, keeper.keep_from_merges(ulid).changed) == (True, False)
+    mark = decode_no_compact_mark(made.bucket.get(no_compact_mark_key(ulid)).data, ulid=ulid)
+    assert mark.reason is NoCompactReason.MANUAL
+    assert mark.details.startswith("I am looking at it; a merge had found it damaged: ")
+    assert "torn" in mark.details
+    assert marked_ms(made, ulid) >= before + 7_200_000, "whoever waits by the mark waits from now on"
+    repair(made, blocks=(ulid,))
+    assert is_marked(made, ulid)
+    assert waiting(made) == set()
+
+
+def test_a_block_hidden_while_it_was_quarantined_is_not_released_beneath_the_hiding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a merge could take it between the wait for merges and the mark that hides it."""
+    made = worn().without_index()
+    ulid = made.blocks["d"]
+    quarantine(made, ulid)
+    made.world.clock.sleep(7200)
+    hide, stalls = marking.place_deletion, []
+
+    def stalled(*args: object, **options: object) -> object:
+        stalls.append(repair(made, blocks=(ulid,)))
+        with small_chunks():
+            compact_once(made.open_any(), Settings(tier_blocks=2, work_dir=tmp_path))
+        return hide(*args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(marking, "place_deletion", stalled)
+    for _ in range(3):
+        listed(made).delete(ulid, "gone")
+        made.world.clock.sleep(7200)
+    assert len(stalls) == 1
+    assert [one for one in made.listed_rows() if one[0] == "d"] == []
+
+
+def test_a_marked_block_whose_bytes_no_deep_look_reads_is_not_called_whole() -> None:
+    made = worn().without_index()
+    ulid = made.blocks["d"]
+    damage(made, ulid)
+    quarantine(made, ulid)
+    place_deletion(made.bucket, made.world, ulid, MarkReason.SUPERSEDED, "by another compactor")
+    assert marks(made.verify(deep=True)) == []
+    repair(made, deep=True)
+    assert is_marked(made, ulid)
+
+
+def marked_ms(made: Care, ulid: str) -> int:
+    return made.bucket.head(no_compact_mark_key(ulid)).modified_ms
