@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from blockstore.errors import Conflict, Fenced, Invalid
+from blockstore.errors import Conflict, Fenced, HistoryReplaced, Invalid
 from blockstore.format.block import BlockMeta
 from blockstore.index.change import Discover, Left
 from blockstore.index.epochs import Held
@@ -41,7 +41,7 @@ def publish(log: Log, world: World, held: Held, blocks: Sequence[BlockMeta]) -> 
         part = blocks[start : start + _BLOCKS]
         try:
             _commit(log, world, held, part, published)
-        except Fenced:
+        except (Fenced, HistoryReplaced):
             raise
         except (Conflict, Invalid):
             for block in part:
@@ -52,7 +52,7 @@ def publish(log: Log, world: World, held: Held, blocks: Sequence[BlockMeta]) -> 
 def _alone(log: Log, world: World, held: Held, block: BlockMeta, published: Published) -> None:
     try:
         _commit(log, world, held, [block], published)
-    except Fenced:
+    except (Fenced, HistoryReplaced):
         raise
     except (Conflict, Invalid) as error:
         published.quarantined[block.ulid] = str(error)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from blockstore.errors import Conflict, Fenced
+from blockstore.errors import Conflict, Fenced, HistoryReplaced
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.index.epochs import Held
 from blockstore.index.state import State
@@ -118,7 +118,7 @@ def _committed(table: Table, meta: BlockMeta, job: PlannedJob, held: Held | None
     )
     try:
         committed = table.log.commit(change)
-    except Fenced:
+    except (Fenced, HistoryReplaced):
         raise
     except Conflict:
         return None

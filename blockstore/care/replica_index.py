@@ -9,7 +9,7 @@ Invariants:
   (its boundary + 1): the blocks of C, the checkpoint of C, then the boundary advances to C (protocol 3.4). So does a
   replica that the source's boundary has left behind.
 - Only entries above the source's boundary, read after them, are copied, and only while the source is the table that was
-  looked at; what moved meanwhile is planned anew.
+  looked at; what moved meanwhile is planned anew. A void entry is copied like any other: the chain covers it. What it names is not.
 - A replica that has an entry which the source has not, or another one, is forked: Conflict, which names the version, and
   nothing of it is touched.
 - A checkpoint is copied once all entries up to it are there.
@@ -175,10 +175,11 @@ class IndexCopier:
                     f"index entry {number} of {self._source.bucket.url} is missing above the boundary: restore it from a copy"
                 )
             entries.append((data, self._reader.decode(data, number)))
-        added = (block.ulid for _, entry in entries for block in entry.add)
+        void = frozenset(self._source.state.void)
+        added = (block.ulid for _, entry in entries if entry.id not in void for block in entry.add)
         self._complete(blocks, added, f"one of the versions {page[0]} to {page[-1]}")
         for data, entry in entries:
-            for version in entry.tags.values():
+            for version in entry.tags.values() if entry.id not in void else ():
                 if version is not None:
                     self._pin(version, blocks)
             self._create(entry, data)

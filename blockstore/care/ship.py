@@ -37,6 +37,7 @@ from blockstore.errors import (
     Conflict,
     Corrupt,
     Fenced,
+    HistoryReplaced,
     Indeterminate,
     Invalid,
     NotFound,
@@ -58,7 +59,7 @@ __all__ = ["RefusedBlock", "ShipReport", "ShippedBlock", "Shipper"]
 
 _REFUSALS = (Corrupt, Invalid, Conflict, Indeterminate)
 """What keeps one block back, and leaves the others."""
-_THE_STORES = (AccessDenied, BoundaryLost, Fenced)
+_THE_STORES = (AccessDenied, BoundaryLost, Fenced, HistoryReplaced)
 """What would meet every block alike."""
 _UPLOADS = 5
 _SKEW_MS = 24 * 3600 * 1000

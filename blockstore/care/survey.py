@@ -75,6 +75,8 @@ class Survey:
     """The state as far as the entries can be followed."""
     later: tuple[Entry, ...]
     """Readable entries above ``state``, oldest first."""
+    void: tuple[Entry, ...] = ()
+    """Void entries: written on top of another history, and passed over by every reader."""
     removed: Mapping[str, Removed] = field(default_factory=dict)
     """Blocks that a version above the boundary names and a later one does not, by their last removal."""
 
@@ -117,6 +119,7 @@ class _Look:
     state: State | None = None
     reached: State | None = None
     later: list[Entry] = field(default_factory=list)
+    void: dict[int, Entry] = field(default_factory=dict)
     removed: dict[str, Removed] = field(default_factory=dict)
     named_from: int | None = None
     """Blocks that an entry from here on removes are named by the version before it (R8); None: that is not known."""
@@ -211,6 +214,7 @@ def _survey(bucket: ReadBucket, world: World, every: bool, advance: Callable[[fl
         base=look.base,
         state=look.reached,
         later=tuple(look.later),
+        void=tuple(look.void.values()),
         removed=look.removed,
     )
 
@@ -290,7 +294,9 @@ def _step(reader: IndexReader, entry: int, data: bytes, look: _Look) -> None:
     before = look.state
     try:
         look.state = look.reached = fold(look.state, decoded)
-        if look.named_from is not None and entry >= look.named_from:
+        if entry in look.state.void[-1:]:
+            look.void[entry] = decoded
+        elif look.named_from is not None and entry >= look.named_from:
             look.removed.update(_removed(before, decoded))
     except Corrupt as error:
         look.damaged[entry] = str(error)

@@ -15,7 +15,7 @@ __all__ = ["FORMAT_VERSION", "KNOWN", "refuse_newer", "refuse_unknown"]
 FORMAT_VERSION = 1
 """The version of every object of the format that this release writes, and the highest that it reads."""
 
-KNOWN: frozenset[str] = frozenset()
+KNOWN: frozenset[str] = frozenset({"chain"})
 """The features beyond version 1 that this release knows."""
 
 

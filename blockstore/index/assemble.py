@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from blockstore.index.added import AddedBlock
+from blockstore.index.chain import REQUIRED
 from blockstore.index.change import Change, Draft
 from blockstore.index.entry import Entry
 from blockstore.index.fold import derived_sources
@@ -16,7 +17,9 @@ __all__ = ["assemble"]
 def assemble(
     state: State, change: Change, draft: Draft, *, time_ms: int, checkpoint: int | None, by: str
 ) -> Entry:
-    """The entry after ``state`` that says ``draft``; ``checkpoint`` is the newest one known, a hint for readers."""
+    """The entry after ``state`` that says ``draft``; ``checkpoint`` is the newest one known, a hint for readers.
+
+    It names the entry that the state ends with; the first entry that does so requires ``chain`` (``chain.py``)."""
     removed = state.blocks.get_all(draft.remove)
     add = tuple(
         replace(
@@ -49,8 +52,9 @@ def assemble(
         tags=draft.tags,
         horizon=draft.horizon,
         floor=draft.floor,
-        requires=draft.requires,
+        requires=draft.requires if REQUIRED in state.requires else (*draft.requires, REQUIRED),
         by=by,
+        prev=state.last if state.last.commit else None,
     )
 
 

@@ -24,7 +24,7 @@ def who_changed(reader: IndexReader, state: State, ulid: str, since: int | None)
             first = max(reader.boundary.seen, since or 0, last - _PAGE) + 1
             page = range(first, last + 1)
             for entry, data in reversed([*zip(page, reader.get_all(page), strict=True)]):
-                found = None if data is None else decode_entry(data, entry_id=entry)
+                found = None if data is None or entry in state.void else decode_entry(data, entry_id=entry)
                 if found is not None and (ulid in found.remove or ulid in found.excepts):
                     return _named(found)
             last = first - 1

@@ -32,8 +32,9 @@ from blockstore.format.features import FORMAT_VERSION, refuse_newer, refuse_unkn
 from blockstore.index import ulids
 from blockstore.index.batches import AppBatches, Written
 from blockstore.index.blocks import Blocks
+from blockstore.index.chain import Link
 from blockstore.index.commits import Commits, Run
-from blockstore.index.entry import epoch_of
+from blockstore.index.entry import epoch_of, link_of, link_to_json
 from blockstore.index.rows import BULK, FRAME, Bulk, Rows
 from blockstore.index.sources import Sources
 from blockstore.index.state import State
@@ -205,6 +206,8 @@ def _rest(state: State) -> dict[str, object]:
         "next_row_id": state.next_row_id,
         "table": state.definition.to_json(),
         "requires": list(state.requires),
+        **({"last": link_to_json(state.last)} if state.last.chain else {}),
+        **({"void": list(state.void)} if state.void else {}),
     }
 
 
@@ -216,12 +219,13 @@ def _state(rest: Document, rows: Rows, version: int, name: str) -> State:
     if not isinstance(table, dict):
         rest.fail("table", "the table's definition")
     epochs, tags, batches = (rest.document(part) for part in ("epochs", "tags", "batches"))
+    run = _run(rest.document("commits"), version)
     return State(
         version=version,
         time_ms=rest.integer("time"),
         blocks=Blocks(rows),
         accounted=Sources(lambda: ulids.unique(rows.sources, dead)),
-        commits=Commits(_run(rest.document("commits"), version)),
+        commits=Commits(run),
         epochs={role: epoch_of(epochs, role) for role in epochs.names()},
         batches=immutables.Map({app: _batches(batches.document(app)) for app in batches.names()}),
         tags={tag: tags.integer(tag, low=1) for tag in tags.names()},
@@ -230,7 +234,16 @@ def _state(rest: Document, rows: Rows, version: int, name: str) -> State:
         next_row_id=rest.integer("next_row_id"),
         table=Definition.from_json(table, f"{name}: the table's definition"),
         requires=requires,
+        last=link_of(rest, "last") or Link(run.text[-26:]),
+        void=_void(rest, version),
     )
+
+
+def _void(rest: Document, version: int) -> tuple[int, ...]:
+    void = tuple(entry for entry in rest.items("void", ()) if isinstance(entry, int))
+    if list(void) != sorted(set(void)) or len(void) != len(rest.items("void", ())) or void[-1:] > (version,):
+        rest.fail("void", f"ids of entries up to {version}, in their order")
+    return void
 
 
 def _run(commits: Document, version: int) -> Run:

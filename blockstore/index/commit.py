@@ -9,6 +9,9 @@ Invariants:
 - An unanswered payload is sent again, the same bytes to the same id, and never moved to another id.
 - What cannot be known is ``Indeterminate``, and names the id and the commit; it is never answered "failed".
 - An entry is folded before it is sent: nothing is written that a reader would refuse.
+- Before every PUT, and again side by side with step 5, the committer looks whether the entry below is still the one that its
+  state ends with. If not, the history was replaced: ``HistoryReplaced``, nothing is acknowledged, and nothing more is sent.
+  The look after the PUT is what keeps the promise; the one before it keeps stale entries out of the bucket.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from importlib import metadata
 from typing import TypeVar
 
-from blockstore.bucket.api import Bucket
+from blockstore.bucket.api import Bucket, Object
 from blockstore.errors import (
     AccessDenied,
     AlreadyExists,
@@ -29,6 +32,7 @@ from blockstore.errors import (
     Conflict,
     Contended,
     Corrupt,
+    HistoryReplaced,
     Indeterminate,
     Invalid,
     NoSpace,
@@ -40,6 +44,7 @@ from blockstore.index.answers import already, blocks_of
 from blockstore.index.assemble import assemble
 from blockstore.index.blame import who_changed
 from blockstore.index.boundary import Boundary
+from blockstore.index.chain import follows
 from blockstore.index.change import Change, Committed, Done
 from blockstore.index.entry import Entry, Operation, decode_entry, encode_entry
 from blockstore.index.fold import fold
@@ -90,6 +95,8 @@ class Committer:
         self._by = _signature(program)
         self.state: State | None = None
         """The last checked state; None makes the next look cold."""
+        self._known: State | None = None
+        """The last state that there was, also where the next look is cold."""
         self.checkpoint = 0
         """The newest checkpoint known: a hint for readers."""
 
@@ -139,8 +146,10 @@ class Committer:
             )
             payload = encode_entry(entry)
             after = _follow_up(state, entry, payload)
+            if not self._look(state):
+                continue
             attempt.sent[entry.id] = payload
-            if self._send(attempt, entry.id, deadline, fresh=True, after=after):
+            if self._send(attempt, entry.id, deadline, fresh=True, after=after, before=state):
                 self._pace.won()
                 return Committed(
                     version=entry.id, entry=entry, added=tuple(block.meta for block in entry.add), left=left
@@ -148,6 +157,14 @@ class Committer:
             losses += 1
             self._pace.lost()
             self._give_way(attempt, losses, deadline)
+
+    def _look(self, state: State) -> bool:
+        """Whether the entry that a state ends with is still there; False where it was collected, and the next look is cold.
+        Raises HistoryReplaced. Asks nothing where an append has asked while its block was being completed."""
+        if self._reader.looked_lately(state) or self._reader.check_standing(state, self._reader.look(state)):
+            return True
+        self._drop()
+        return False
 
     def settle(self, attempt: Attempt, deadline: float | None = None) -> Committed | None:
         """Make certain what became of the payloads sent: the answer if one was applied, None if none was.
@@ -163,7 +180,7 @@ class Committer:
             if done is not None:
                 attempt.fate = already(state, blocks_of(attempt.change), Done(version=done))
             elif entry > state.version:
-                self._send(attempt, entry, until, fresh=False)
+                self._send(attempt, entry, until, fresh=False, before=state)
                 unclear += 1
                 if unclear > 1:
                     self._wait_for_sense(attempt, entry, unclear, until)
@@ -210,53 +227,88 @@ class Committer:
             attempt.fate = already(self._checked(), blocks_of(attempt.change), Done(version=entry))
 
     def _send(
-        self, attempt: Attempt, entry: int, deadline: float, *, fresh: bool, after: State | None = None
+        self,
+        attempt: Attempt,
+        entry: int,
+        deadline: float,
+        *,
+        fresh: bool,
+        before: State,
+        after: State | None = None,
     ) -> bool:
-        """Steps 4 and 5 for the payload of one id: whether it is in the index now. ``self.state`` moves on."""
-        if self._put(attempt, entry, deadline, fresh=fresh):
-            above = self._ask(attempt, entry, lambda: self._boundary.check(entry))
-            if above and after is not None:
+        """Steps 4 and 5 for the payload of one id, on top of the state ``before``: whether it is in the index now. ``self.state``
+        moves on; to ``after``, where it is known."""
+        etag = self._put(attempt, entry, deadline, fresh=fresh, before=before)
+        if etag is not None:
+            above, stands = self._ask(attempt, entry, lambda: self._checked_after(entry, before))
+            if above and stands and after is not None:
                 del attempt.sent[entry]
                 self.state = after
-            elif above:
+                self._reader.remember(after.last, etag)
+                return True
+            if above:
+                if not stands:
+                    self._drop()
                 self.catch_up()
-            else:
-                _logger.warning(
-                    "index entry %s of %s, created by commit %s (%s), lies at or below the boundary %s: a stale write, refused "
-                    "and decided again",
-                    entry,
-                    self._bucket.url,
-                    attempt.change.commit,
-                    attempt.change.operation,
-                    self._boundary.seen,
-                )
-                self.state = None
-            return above
-        data = self._ask(attempt, entry, lambda: self._reader.get(entry))
-        boundary = self._ask(attempt, entry, self._boundary.read)
-        if data is None or boundary >= entry:
-            self.state = None
+                return False
+            _logger.warning(
+                "index entry %s of %s, created by commit %s (%s), is at or below the boundary %s: a stale write, refused and "
+                "decided again",
+                entry,
+                self._bucket.url,
+                attempt.change.commit,
+                attempt.change.operation,
+                self._boundary.seen,
+            )
+            self._drop()
             return False
-        found = self._reader.decode(data, entry)
-        mine = found.commit == attempt.change.commit
+        asked_s = self._clock.monotonic_s()
+        taken = self._ask(attempt, entry, lambda: self._reader.object(entry))
+        above, stands = self._ask(attempt, entry, lambda: self._checked_after(entry, before))
+        if taken is None or not above or not stands:
+            self._drop()
+            return False
+        found = self._reader.decode(taken.data, entry)
+        mine = found.commit == attempt.change.commit and follows(before.last, found)
         if not mine or after is not None:
             # Above the boundary: this entry is the history, and ours, if it is another's, is not.
             del attempt.sent[entry]
-        self._follow(entry, data)
+        self._follow(before, entry, taken, asked_s)
         return mine
 
-    def _put(self, attempt: Attempt, entry: int, deadline: float, *, fresh: bool) -> bool:
-        """Step 4: True once the store says created, False once it says taken."""
+    def _checked_after(self, entry: int, before: State) -> tuple[bool, bool]:
+        """Step 5, once the entry is there: whether it is above the boundary, and whether the entry below is still the one that the
+        state ends with (False: it was collected). Raises HistoryReplaced."""
+        try:
+            standing, above = self._reader.beside(
+                lambda: self._reader.look(before), lambda: self._boundary.check(entry)
+            )
+        except (Unavailable, AccessDenied):
+            raise
+        except BlockstoreError:
+            self._reader.check_standing(before, self._reader.look(before))
+            raise
+        return above, above and self._reader.check_standing(before, standing)
+
+    def _put(
+        self, attempt: Attempt, entry: int, deadline: float, *, fresh: bool, before: State
+    ) -> str | None:
+        """Step 4: the new object's ETag once the store says created, None once it says taken. Raises HistoryReplaced where the look
+        before sending it again finds another entry below."""
         maybe_applied = not fresh
         tries = 0
         while True:
             try:
-                self._bucket.put_if_absent(entry_key(entry), attempt.sent[entry])
+                if tries or not fresh:
+                    self._reader.check_standing(before, self._reader.look(before))
+                etag = self._bucket.put_if_absent(entry_key(entry), attempt.sent[entry])
                 self._pace.answered()
-                return True
+                return etag
             except AlreadyExists:
                 self._pace.answered()
-                return False
+                return None
+            except HistoryReplaced:
+                raise
             except BlockstoreError as error:
                 self._pace.unanswered()
                 maybe_applied |= isinstance(error, Unavailable) and not isinstance(error, _NOT_APPLIED)
@@ -295,7 +347,9 @@ class Committer:
         """Move to the latest state: a poll, or a cold read."""
         state = self.state
         loaded = (
-            self._reader.cold() if state is None else self._reader.advance(state, before_create=before_create)
+            self._reader.cold_after(self._known)
+            if state is None
+            else self._reader.advance(state, before_create=before_create)
         )
         self.state = loaded.state
         self.checkpoint = max(self.checkpoint, loaded.checkpoint)
@@ -303,15 +357,23 @@ class Committer:
 
     def _checked(self) -> State:
         if self.state is not None and self.state.version < self._boundary.seen:
-            self.state = None
+            self._drop()
         return self.catch_up() if self.state is None else self.state
 
-    def _follow(self, entry: int, data: bytes) -> None:
-        """Fold an entry that was checked, or go and see if others stand between."""
-        if self.state is not None and entry == self.state.version + 1:
-            self.state = self._reader.follow(self.state, data)
-        else:
-            self.catch_up()
+    def _drop(self) -> None:
+        """Make the next look cold."""
+        self._known, self.state = self.state or self._known, None
+
+    def _follow(self, before: State, entry: int, taken: Object, asked_s: float) -> None:
+        """Fold an entry that was checked, or read cold where that does not tell: entries are between, or it is void on top of
+        what this process knows."""
+        if entry == before.version + 1:
+            after = self._reader.follow(before, taken.data)
+            if after.void == before.void:
+                self.state = self._reader.noted(after, taken.etag, asked_s)
+                return
+        self._drop()
+        self.catch_up()
 
     def _ask(self, attempt: Attempt, entry: int, request: Callable[[], A]) -> A:
         """A read on which the fate of a sent payload hangs."""

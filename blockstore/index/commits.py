@@ -87,9 +87,15 @@ class Commits:
             entry, time_ms = found, int(self._run.times[found - self._run.first])
         return entry if self._holds(entry, time_ms) else None
 
+    def at(self, entry: int) -> str | None:
+        """The commit id that an entry of the window wrote; None for another entry."""
+        run = self.window()
+        place = entry - run.first
+        return run.text[place * _WIDTH : (place + 1) * _WIDTH] if 0 <= place < len(run) else None
+
     def covers(self, entry: int) -> bool:
         """Whether the entry is certainly in the window: not finding a commit id there means that it is not its."""
-        return self._version - WINDOW_ENTRIES < entry <= self._version
+        return max(self._version - WINDOW_ENTRIES, self._run.first - 1) < entry <= self._version
 
     def added(self, commit: str, entry: int, time_ms: int) -> Commits:
         """The window one entry further on."""

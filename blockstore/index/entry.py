@@ -10,10 +10,14 @@ Owns the JSON of ``index/<id>.json`` (format, "index entry"). Rules:
   ``parents``, all removed by this entry, with itself where it is ``own``. More than 1,000 others stand in the
   block's own list file, and the entry holds its path, count and hash.
 - Fields at their defaults are left out; a reader takes a missing field at its default.
+- The last field, ``seal``, is the SHA-256 of all bytes before it: a damaged entry is Corrupt, and neither another state nor void.
+- ``Entry.sha256`` is no field of the JSON: it is the hash of the bytes from which the entry was decoded (``chain.py``).
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -27,15 +31,29 @@ from blockstore.format.definition import Definition
 from blockstore.format.document import Document, parse
 from blockstore.format.features import FORMAT_VERSION, refuse_newer, refuse_unknown
 from blockstore.index.added import AddedBlock, ulids
+from blockstore.index.chain import REQUIRED, Link
 from blockstore.names import entry_key, is_ulid
 
-__all__ = ["Entry", "Epoch", "Operation", "decode_entry", "decode_removed", "encode_entry", "epoch_of"]
+__all__ = [
+    "Entry",
+    "Epoch",
+    "Operation",
+    "decode_entry",
+    "decode_removed",
+    "encode_entry",
+    "epoch_of",
+    "link_of",
+    "link_to_json",
+]
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_SEAL_BYTES = len(b',"seal":""}') + 64
 
 Epoch = tuple[int, str]
 """A role's number and the commit id of whoever claimed it."""
 
 _APPENDED = frozenset(
-    {"format", "id", "commit", "time", "operation", "add", "first_row_id", "checkpoint", "by"}
+    {"format", "id", "prev", "commit", "time", "operation", "add", "first_row_id", "checkpoint", "by", "seal"}
 )
 """The fields of an entry that adds blocks and does nothing else."""
 
@@ -89,6 +107,10 @@ class Entry:
     floor: str | None = None
     requires: tuple[str, ...] = ()
     by: str = ""
+    prev: Link | None = None
+    """The entry below, as this one's writer knew it; None in entry 1 and in entries of releases before 0.2."""
+    sha256: str = field(default="", compare=False)
+    """Of the bytes from which this was decoded."""
 
     @property
     def rows(self) -> int:
@@ -97,11 +119,12 @@ class Entry:
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """The bytes of the entry: compact JSON in the order of the format's fields."""
+    """The bytes of the entry: compact JSON in the order of the format's fields, sealed."""
     job = entry.job
     value: dict[str, object] = {
         "format": FORMAT_VERSION,
         "id": entry.id,
+        "prev": None if entry.prev is None else link_to_json(entry.prev),
         "commit": entry.commit,
         "time": entry.time,
         "operation": str(entry.operation),
@@ -125,13 +148,15 @@ def encode_entry(entry: Entry) -> bytes:
         "requires": list(entry.requires),
         "by": entry.by,
     }
-    return orjson.dumps({name: item for name, item in value.items() if item not in (None, "", [], {})})
+    data = orjson.dumps({name: item for name, item in value.items() if item not in (None, "", [], {})})
+    return data[:-1] + _seal(hashlib.sha256(data[:-1]).hexdigest())
 
 
 def decode_entry(data: bytes, *, entry_id: int, url: str = "") -> Entry:
     """The entry that ``index/<id>.json`` holds. Raises Corrupt or NewerFormat, naming the entry, and its table where the
     ``url`` is given."""
     name, fields, requires = _fields(data, entry_id, url)
+    sha256 = _checked_hash(data, fields, requires)
     entry = Entry(
         id=entry_id,
         commit=fields.ulid("commit"),
@@ -144,6 +169,8 @@ def decode_entry(data: bytes, *, entry_id: int, url: str = "") -> Entry:
         first_row_id=fields.integer("first_row_id") if fields.has("first_row_id") else None,
         checkpoint=fields.integer("checkpoint") if fields.has("checkpoint") else None,
         by=fields.text("by", ""),
+        prev=link_of(fields, "prev"),
+        sha256=sha256,
     )
     # Most entries are appends, and every reader decodes them all: what they lack is not looked for field by field.
     return entry if fields.has_only(_APPENDED) else _with_the_rest(entry, name, fields, requires)
@@ -188,6 +215,40 @@ def _fields(data: bytes, entry_id: int, url: str) -> tuple[str, Document, tuple[
             f"{name} says that its id is {found}, expected {entry_id}: it was copied or renamed, restore it from a copy"
         )
     return name, fields, requires
+
+
+def _seal(digest: str) -> bytes:
+    return b',"seal":"%s"}' % digest.encode("ascii")
+
+
+def _checked_hash(data: bytes, fields: Document, requires: tuple[str, ...]) -> str:
+    """The SHA-256 of the entry's bytes. Raises Corrupt where its seal does not fit them, or is missing from one that is chained."""
+    body, end = data[:-_SEAL_BYTES], data[-_SEAL_BYTES:]
+    digest = hashlib.sha256(body)
+    sealed = fields.has("seal") or fields.has("prev") or REQUIRED in requires
+    if sealed and end != _seal(digest.hexdigest()):
+        raise Corrupt(
+            f"{fields.subject} does not match its seal, the SHA-256 of its bytes: it was damaged or edited; restore it from a copy"
+        )
+    digest.update(end)
+    return digest.hexdigest()
+
+
+def link_of(fields: Document, name: str) -> Link | None:
+    """A link in an object, or None if it has none. Raises Corrupt."""
+    if not fields.has(name):
+        return None
+    link = fields.document(name)
+    hashes = (link.text("sha256", ""), link.text("chain", ""))
+    if any(hashes) and not all(map(_SHA256.fullmatch, hashes)):
+        fields.fail(name, "a commit id, and two SHA-256 of 64 hexadecimal digits or none")
+    return Link(link.ulid("commit"), *hashes)
+
+
+def link_to_json(link: Link) -> dict[str, str]:
+    """The JSON of a link."""
+    hashes = {"sha256": link.sha256, "chain": link.chain} if link.chain else {}
+    return {"commit": link.commit, **hashes}
 
 
 def _job(fields: Document) -> Job | None:

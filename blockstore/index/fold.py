@@ -1,6 +1,8 @@
 """The fold: the state after an entry, from the state before it. Pure, total, and the same everywhere.
 
 Rules (protocol 3.3):
+- An entry that was not written on top of the one below is void (``chain.py``): its version is the one before it, under the
+  next number, and its commit id is not among those kept.
 - ``remove``, ``add``, ``account`` and ``except`` apply in that order, whatever the operation is called.
 - An entry that removes what is not live, adds a source that is accounted otherwise than through blocks that it
   removes, or moves back what only rises is ``Corrupt``: it cannot occur unless a rule was broken when it was written.
@@ -24,17 +26,23 @@ from blockstore.index import ulids
 from blockstore.index.added import AddedBlock, SourcesFile
 from blockstore.index.batches import AppBatches, Written
 from blockstore.index.blocks import Blocks, LiveBlock
+from blockstore.index.chain import follows, link_after
 from blockstore.index.entry import Entry, Operation
 from blockstore.index.sources import Sources
 from blockstore.index.state import State
 
-__all__ = ["derived_sources", "fold"]
+__all__ = ["VOID_KEPT", "derived_sources", "fold", "void_commit"]
+
+VOID_KEPT = 1_000
+"""So many void entries a state remembers: far more than any disaster leaves above the boundary."""
 
 
 def fold(state: State, entry: Entry) -> State:
     """The state at ``entry.id``. Raises Corrupt, naming the entry, if it cannot follow on ``state``."""
     if entry.id != state.version + 1:
         _refuse(entry, f"follows on version {state.version}", f"entry {state.version + 1}")
+    if not follows(state.last, entry):
+        return _void(state, entry)
     table = entry.table or state.table
     if table is None:
         _refuse(entry, "defines no table", "a definition in the first entry")
@@ -70,6 +78,8 @@ def fold(state: State, entry: Entry) -> State:
         next_row_id=state.next_row_id + entry.rows,
         table=table,
         requires=state.requires if not entry.requires else tuple(sorted({*state.requires, *entry.requires})),
+        last=link_after(state.last, entry),
+        void=state.void,
     )
 
 
@@ -85,6 +95,23 @@ def derived_sources(meta: BlockMeta, removed: Mapping[str, LiveBlock]) -> tuple[
         return None
     union = {source for parent in meta.parents for source in removed[parent.ulid].meta.sources}
     return tuple(sorted(union | {meta.ulid} if meta.own else union))
+
+
+def _void(state: State, entry: Entry) -> State:
+    if state.version == 0:
+        _refuse(entry, "names an entry below it", "none below the first")
+    return replace(
+        state,
+        version=entry.id,
+        commits=state.commits.added(void_commit(entry.id), entry.id, state.time_ms),
+        last=link_after(state.last, entry),
+        void=(*state.void, entry.id)[-VOID_KEPT:],
+    )
+
+
+def void_commit(entry: int) -> str:
+    """What stands for the commit id of a void entry: no operation has it."""
+    return f"{entry:026d}"
 
 
 def _refuse(entry: Entry, found: str, expected: str) -> NoReturn:

@@ -4,6 +4,7 @@ Rules (protocol 3.5):
 - Everything is read under the double look: what the boundary, read afterwards, has passed does not count.
 - A version at or below the boundary is readable only through a tag, whose checkpoint is pinned; else
   ``VersionExpired``, which names the oldest version left.
+- A version whose entry is void is the one before it: its entry is no part of the past, and has no time of its own.
 - ``as_of`` is the last version with an entry time at or before the time asked for. Entry times never fall. Where that is the
   version at the boundary, a tag keeps it readable by its time as well.
 """
@@ -31,6 +32,7 @@ class History:
     def __init__(self, reader: IndexReader, latest: State) -> None:
         self._reader = reader
         self._latest = latest
+        self._void = frozenset(latest.void)
         self._url = reader.bucket.url
 
     def at(self, version: int) -> State:
@@ -76,7 +78,7 @@ class History:
         raise self._moving(f"the version as of {_iso(time_ms)}")
 
     def entries(self, first: int | None = None, last: int | None = None) -> Iterator[Entry]:
-        """The entries from ``first`` (default: the oldest left) to ``last`` (default: the latest), oldest first."""
+        """The entries from ``first`` (default: the oldest left) to ``last`` (default: the latest), oldest first, without void ones."""
         for entry, data in self.raw(first, last):
             yield self._reader.decode(data, entry)
 
@@ -101,7 +103,8 @@ class History:
                         f"index entry {entry} of {self._url} is missing above the boundary {boundary}, expected all from "
                         f"{boundary + 1} to {self._latest.version}: restore it from a copy"
                     )
-                yield entry, data
+                if entry not in self._void:
+                    yield entry, data
             start = page.stop
 
     def _tagged(self, version: int) -> State | None:
@@ -132,13 +135,17 @@ class History:
         low, high = boundary, self._latest.version
         while high - low > 1:
             middle = (low + high) // 2
-            data = self._reader.get(middle)
+            timed = next((one for one in range(middle, low, -1) if one not in self._void), None)
+            if timed is None:
+                low = middle  # nothing happened in between
+                continue
+            data = self._reader.get(timed)
             if self._reader.boundary.read() > boundary or data is None:
                 return None
-            if self._reader.decode(data, middle).time <= time_ms:
+            if self._reader.decode(data, timed).time <= time_ms:
                 low = middle
             else:
-                high = middle
+                high = timed
         return low
 
     def expired(self, what: str, boundary: int) -> VersionExpired:

@@ -3,8 +3,8 @@
 Rules:
 - ``state`` is the last state that was checked under the double look; it moves on by ``poll`` and by ``commit``, and never
   back. One handle reads its own writes.
-- A handle is of one table: ``poll`` does not notice that another one was made under its name. Whoever keeps a handle for
-  long goes on with what ``follow`` answers.
+- A handle is of one history. Where a copy of the table was put back, or the table was made again, it raises HistoryReplaced, then
+  and ever after; an idle ``poll`` does not notice it. Whoever keeps a handle for long goes on with what ``follow`` answers.
 - Operations whose fate is not certain are settled before the handle commits anything else; what can never be known is
   Indeterminate for good, and the handle goes on.
 - A committer writes a checkpoint after every 64th entry, once its commit has succeeded and been answered; that it fails
@@ -20,14 +20,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
-
-import orjson
 
 from blockstore.bucket.api import Bucket, ReadBucket, writable
 from blockstore.errors import (
     BlockstoreError,
     Conflict,
+    HistoryReplaced,
     Indeterminate,
     Invalid,
     NotFound,
@@ -44,7 +44,7 @@ from blockstore.index.commit import Attempt, Committer
 from blockstore.index.entry import Entry
 from blockstore.index.history import History
 from blockstore.index.queue import CommitQueue, Waiting
-from blockstore.index.read import IndexReader, Loaded
+from blockstore.index.read import IndexReader, Loaded, Standing
 from blockstore.index.state import State
 from blockstore.names import BOUNDARY, entry_key
 from blockstore.world import World
@@ -79,53 +79,57 @@ class Log:
         self._committer: Committer | None = None
         self._open: dict[str, Attempt] = {}
         """Attempts that ended Indeterminate, by commit id: settled first, and known again when retried."""
+        self._replaced: HistoryReplaced | None = None
         self._checkpoint = 0
 
     @property
     def state(self) -> State:
         """The last checked state; read cold at first use. Raises NotFound where there is no index."""
+        self._check_history()
         return self._state if self._state is not None else self.poll()
 
     def poll(self) -> State:
         """The latest state: two small requests if nothing is new, whatever the table's size."""
+        self._check_history()
         state = self._state
-        return self._take(self.reader.cold() if state is None else self.reader.advance(state))
+        with self._noticing():
+            return self._take(self.reader.cold() if state is None else self.reader.advance(state))
+
+    @property
+    def replaced(self) -> bool:
+        """Whether this handle has met another history, and is over."""
+        return self._replaced is not None
 
     def is_same(self, state: State) -> bool:
-        """Whether the entry that a state ends with is still there, with its commit: one request. False where the table was
-        made anew since, and where that entry was collected; a cold read is safe for both."""
-        data = self.reader.get(state.version)
-        if data is None:
-            return False
-        try:
-            commit = orjson.loads(data)["commit"]
-        except (ValueError, KeyError, TypeError):
-            return False
-        return isinstance(commit, str) and state.commits.find(commit) == state.version
+        """Whether the entry that a state ends with is still there: one small request. False where the table was made again or put
+        back since, and where that entry was collected; a cold read is safe for both."""
+        return self.reader.look(state) is Standing.STANDS
+
+    def look_ahead(self) -> Callable[[], object] | None:
+        """A request that a commit would have to make first, for whoever has others to make at the same time; None where it is
+        cheaper made in turn."""
+        state = self._state
+        return partial(self.reader.look_ahead, state) if state is not None and self.reader.is_slow else None
 
     def follow(self) -> Log:
-        """This handle, polled; or another one, read cold, where a table was made anew under its name (or its last entry was
+        """This handle, polled; or another one, read cold, where the table's history was replaced (or the handle's last entry was
         collected): then this one is to be dropped. Raises NotFound where there is no index any more."""
         known = self._state
-        if known is None:
+        if known is None and not self.replaced:
             self.poll()
             return self
-        try:
-            loaded = self.reader.advance(known)
-        except Unavailable:
-            raise
-        except BlockstoreError:
-            # Perhaps it met entries of another table, which did not fit, or another boundary.
-            if self.is_same(known):
-                raise
-        else:
-            # Asked after the poll: what that read is of this table, and taken, only if it still stands there.
-            if self.is_same(known):
-                self._take(loaded)
-                return self
-        anew = Log(self.bucket, self._world, program=self._program, patience_s=self._patience_s)
-        anew.poll()
-        return anew
+        if known is not None and not self.replaced:
+            try:
+                loaded = self.reader.advance(known)
+                # Asked after the poll: what that read is of this table, and taken, only if it is still there.
+                if self.is_same(known):
+                    self._take(loaded)
+                    return self
+            except HistoryReplaced:
+                pass
+        again = Log(self.bucket, self._world, program=self._program, patience_s=self._patience_s)
+        again.poll()
+        return again
 
     def at(self, version: int) -> State:
         """The state at a version. Raises NotFound if it was never written, VersionExpired if it was collected."""
@@ -160,6 +164,7 @@ class Log:
         Raises Conflict or Invalid: nothing of it is in the index. Unavailable: nor is it; try again later. Indeterminate:
         nobody knows yet; commit the same change again, with the same commit id, and it is looked up first.
         """
+        self._check_history()
         return self._queue.run(change)
 
     def begin(self, definition: Definition) -> None:
@@ -176,17 +181,19 @@ class Log:
     def _carry(self, group: list[Waiting]) -> Callable[[], None] | None:
         """Carry a group into the index and set every answer; answers what to do afterwards. By one thread at a time."""
         try:
-            committer = self._ready()
-            if len(group) == 1:
-                group[0].answer = self._one(committer, group[0].change)
-            else:
-                self._together(committer, group)
+            self._check_history()
+            with self._noticing():
+                committer = self._ready()
+                if len(group) == 1:
+                    group[0].answer = self._one(committer, group[0].change)
+                else:
+                    self._together(committer, group)
         except BlockstoreError as error:
             for waiting in group:
                 if waiting.answer is None:
                     waiting.answer = self._still_open(waiting.change, error)
         finally:
-            if self._committer is not None and self._committer.state is not None:
+            if self._committer is not None and self._committer.state is not None and not self.replaced:
                 self._adopt(self._committer.state)
         return self._checkpoint_due(group[0].answer)
 
@@ -226,6 +233,8 @@ class Log:
         shared = Append(commit=self._world.ids.ulid(), blocks=blocks)
         try:
             committed = self._one(committer, shared)
+        except HistoryReplaced:
+            raise
         except (Conflict, Invalid):
             for waiting in group:
                 try:
@@ -287,15 +296,31 @@ class Log:
             return
         self._checkpoint = max(self._checkpoint, state.version)
 
+    def _check_history(self) -> None:
+        """Raise what this handle has met before."""
+        if self._replaced is not None:
+            raise HistoryReplaced(str(self._replaced))
+
+    @contextmanager
+    def _noticing(self) -> Iterator[None]:
+        """Drop everything once the history was replaced."""
+        try:
+            yield
+        except HistoryReplaced as error:
+            with self._lock:
+                self._replaced, self._state = error, None
+            self._open.clear()
+            raise
+
     def _take(self, loaded: Loaded) -> State:
         self._checkpoint = max(self._checkpoint, loaded.checkpoint)
         return self._adopt(loaded.state)
 
     def _adopt(self, state: State) -> State:
         with self._lock:
-            if self._state is None or state.version > self._state.version:
+            if self._replaced is None and (self._state is None or state.version > self._state.version):
                 self._state = state
-            return self._state
+            return self._state or state
 
 
 def exists(bucket: ReadBucket) -> bool:

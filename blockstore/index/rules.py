@@ -92,13 +92,15 @@ def _check_epoch(state: State, change: Change) -> None:
 
 
 def _with_schema_id(state: State, draft: Draft, block: AddedBlock) -> AddedBlock:
-    """The block as entries hold it: its schema named by the definition's id, or 0 if the definition has none."""
+    """The block as entries hold it: its schema named by the definition's id, or 0 if the definition has none.
+
+    The schema's bytes decide: of a table that was made again the same id means another schema.
+    """
     meta = block.meta
-    if not meta.schema and meta.schema_id:
+    if not meta.schema:
         return block
     table = draft.table or state.definition
-    schema_id = meta.schema_id if meta.schema_id in table.schemas else table.id_of(meta.schema)
-    return replace(block, meta=replace(meta, schema=b"", schema_id=schema_id or 0))
+    return replace(block, meta=replace(meta, schema=b"", schema_id=table.id_of(meta.schema) or 0))
 
 
 def _admitted(

@@ -17,6 +17,7 @@ from blockstore.format.block import Job
 from blockstore.format.definition import Definition
 from blockstore.index.batches import AppBatches
 from blockstore.index.blocks import Blocks
+from blockstore.index.chain import NO_LINK, Link
 from blockstore.index.commits import Commits
 from blockstore.index.entry import Epoch
 from blockstore.index.sources import Sources
@@ -43,6 +44,10 @@ class State:
     next_row_id: int = 0
     table: Definition | None = None
     requires: tuple[str, ...] = ()
+    last: Link = NO_LINK
+    """The entry of this version, void or not, as the next one names it."""
+    void: tuple[int, ...] = ()
+    """The newest void entries, by id, oldest first: versions in which nothing happened."""
 
     @property
     def definition(self) -> Definition:

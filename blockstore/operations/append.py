@@ -7,8 +7,8 @@ Invariants (protocol, "What append answers"):
   retried; a batch that is committed already answers with the block that did it.
 - A condemned block (at or below the horizon) is uploaded again under a new ULID that keeps its source, a few times.
 - Once the block is durable nothing that hinders publishing is an error of a write without a job: told "refused", its
-  caller would write the rows again, and discovery would show both. A damaged index (Corrupt) is told, with the block's
-  ULID and how to go on.
+  caller would write the rows again, and discovery would show both. A damaged index (Corrupt) and a replaced history are raised,
+  with the block's ULID and how to go on.
 """
 
 from __future__ import annotations
@@ -17,7 +17,14 @@ import logging
 from dataclasses import dataclass
 
 from blockstore.bucket import Bucket
-from blockstore.errors import AccessDenied, BlockCondemned, Corrupt, Indeterminate, Unavailable
+from blockstore.errors import (
+    AccessDenied,
+    BlockCondemned,
+    Corrupt,
+    HistoryReplaced,
+    Indeterminate,
+    Unavailable,
+)
 from blockstore.format.block import BlockMeta, Job, VisibleBy
 from blockstore.ids import ulid_time_ms
 from blockstore.index.change import Append, Committed, Left
@@ -95,8 +102,10 @@ def publish(
                 raise
             _logger.warning("block %s is durable, and not published: %s", meta.ulid, error)
             return _answer(meta, version=None, published=False)
+        except HistoryReplaced as error:
+            raise HistoryReplaced(f"{error}; {_how_to_go_on(meta, 'it is open again')}") from error
         except Corrupt as error:
-            raise type(error)(f"{error}; {_how_to_go_on(meta)}") from error
+            raise type(error)(f"{error}; {_how_to_go_on(meta, 'the index is mended')}") from error
         else:
             return _committed(log.state, meta, committed)
     raise BlockCondemned(
@@ -104,15 +113,12 @@ def publish(
     )
 
 
-def _how_to_go_on(meta: BlockMeta) -> str:
-    """What to do about a durable block whose index is damaged."""
+def _how_to_go_on(meta: BlockMeta, then: str) -> str:
+    """What to do about a durable block whose index is damaged, or another one, once that is over."""
     if meta.job is not None:
-        return (
-            f"the rows of job {meta.job.app!r}, batch {meta.job.batch}, were not published: once the index is mended, run the "
-            "same job again"
-        )
+        return f"the rows of job {meta.job.app!r}, batch {meta.job.batch}, were not published: once {then}, run the same job again"
     return (
-        f"block {meta.sources[0]} is durable and its rows are not lost: do not write them again; once the index is mended, "
+        f"block {meta.sources[0]} was uploaded: do not write its rows under another name; once {then}, "
         f"append(data, resume={meta.sources[0]!r}) publishes it, or it is discovered by its age"
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from blockstore.errors import Conflict, Fenced
+from blockstore.errors import Conflict, Fenced, HistoryReplaced
 from blockstore.index.change import Expire
 from blockstore.index.entry import Operation
 from blockstore.index.epochs import Held
@@ -67,7 +67,7 @@ def expire(
         )
         try:
             committed = log.commit(change)
-        except Fenced:
+        except (Fenced, HistoryReplaced):
             raise
         except Conflict:
             # Reverted or merged since it was looked at: look again.

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from blockstore.errors import BlockCondemned, Conflict, Fenced, VersionExpired
+from blockstore.errors import BlockCondemned, Conflict, Fenced, HistoryReplaced, VersionExpired
 from blockstore.format.block import BlockMeta, Job
 from blockstore.index.added import AddedBlock
 from blockstore.index.change import Change, Committed, Draft
@@ -134,7 +134,7 @@ class Replacing:
                     raise
                 self._renew()
                 problem = error
-            except Fenced:
+            except (Fenced, HistoryReplaced):
                 raise
             except Conflict as error:
                 problem = error

@@ -25,7 +25,15 @@ from datetime import UTC, datetime
 import numpy as np
 
 from blockstore.bucket.api import Bucket
-from blockstore.errors import BlockstoreError, Conflict, Fenced, Invalid, NotFound, VersionExpired
+from blockstore.errors import (
+    BlockstoreError,
+    Conflict,
+    Fenced,
+    HistoryReplaced,
+    Invalid,
+    NotFound,
+    VersionExpired,
+)
 from blockstore.index import tags, ulids
 from blockstore.index.added import AddedBlock
 from blockstore.index.change import Change, Done, Draft, Untag
@@ -177,7 +185,7 @@ def _restored(access: Access, target: State, message: str) -> Restored:
         change = Restore(commit=commit, target=target, read=read, tag=name, message=message)
         try:
             committed = log.commit(change)
-        except Fenced:
+        except (Fenced, HistoryReplaced):
             raise
         except Conflict as error:
             problem = error

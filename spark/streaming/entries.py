@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 from blockstore.index.added import AddedBlock
 from blockstore.index.blocks import LiveBlock
 from blockstore.index.entry import Entry, Operation
+from blockstore.index.fold import void_commit
 
-__all__ = ["News", "news_of"]
+__all__ = ["News", "news_of", "nothing_at"]
 
 _ADDING = frozenset({Operation.APPEND, Operation.DISCOVER})
 _SILENT = frozenset(
@@ -46,6 +47,11 @@ class News:
     """New rows, in the order of the entry."""
     changes: bool = False
     """Whether rows were removed or changed that a stream may have delivered."""
+
+
+def nothing_at(version: int) -> News:
+    """What a version brings whose entry is void: a position may end there all the same."""
+    return News(version=version, commit=void_commit(version), operation="void")
 
 
 def news_of(entry: Entry) -> News:

@@ -19,8 +19,9 @@ from blockstore.clock import Clock
 from blockstore.errors import Conflict, NotFound, VersionExpired
 from blockstore.index.blocks import LiveBlock
 from blockstore.index.entry import Operation
+from blockstore.index.fold import void_commit
 from blockstore.index.log import Log
-from spark.streaming.entries import News, news_of
+from spark.streaming.entries import News, news_of, nothing_at
 from spark.streaming.options import Start, StreamStart
 from spark.streaming.position import Position
 
@@ -95,7 +96,9 @@ class Follower:
         now_ms = state.time_ms if self._clock is None else self._clock.now_ms()
         stays_ms = now_ms - 500 * state.definition.properties.history_retention_s
         entries = self._log.entries(None, latest)
-        last = next(entries)
+        last = next(entries, None)
+        if last is None:
+            return replace(self._at(latest), snapshot=True)
         for entry in entries:
             if entry.time > stays_ms or entry.operation == Operation.EXPIRE or news_of(entry).changes:
                 break
@@ -148,8 +151,12 @@ class Follower:
         if at.version >= until:
             return
         try:
-            for entry in self._log.entries(at.version + 1, until):
+            version = at.version + 1
+            for entry in self._log.entries(version, until):
+                yield from map(nothing_at, range(version, entry.id))
                 yield news_of(entry)
+                version = entry.id + 1
+            yield from map(nothing_at, range(version, until + 1))
         except VersionExpired as error:
             raise VersionExpired(
                 f"the stream has read {self._log.bucket.url} up to version {at.version}, and {error}. To go on, start it with "
@@ -177,7 +184,8 @@ class Follower:
 
     def _entry(self, version: int) -> str:
         """The commit id of a version. Raises VersionExpired."""
-        return next(self._log.entries(version, version)).commit
+        entry = next(self._log.entries(version, version), None)
+        return void_commit(version) if entry is None else entry.commit
 
     def _check_same_table(self, position: Position, *, idle: bool = False) -> None:
         """Raise Conflict if the position is of another table. ``idle``: there is nothing after it."""
@@ -194,7 +202,7 @@ class Follower:
         except VersionExpired:
             # Entries after it may still be there; if not, they say so.
             commits = self._log.state.commits
-            if commits.covers(position.version) and commits.find(position.commit) != position.version:
+            if commits.at(position.version) not in (None, position.commit):
                 raise self._another(position, "has another commit there, collected since") from None
             return
         if found != position.commit:
@@ -206,7 +214,7 @@ class Follower:
             return
         self._looked_s = self._clock.monotonic_s()
         anew = self._log.follow()
-        if anew is not self._log and anew.state.commits.find(position.commit) != position.version:
+        if anew is not self._log and anew.state.commits.at(position.version) != position.commit:
             raise self._another(position, f"is another one, at version {anew.state.version}")
 
     def _another(self, position: Position, found: str) -> Conflict:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -13,7 +14,7 @@ from blockstore.ids import ulid_at
 from blockstore.index.added import AddedBlock
 from blockstore.index.assemble import assemble
 from blockstore.index.change import Append, Change, Create, Done, Draft
-from blockstore.index.entry import Entry, Operation
+from blockstore.index.entry import Entry, Operation, encode_entry
 from blockstore.index.fold import fold
 from blockstore.index.rules import decide
 from blockstore.index.state import State
@@ -101,7 +102,8 @@ def entry_of(state: State, change: Change, *, time_ms: int = NOW) -> Entry:
     """The entry that the change becomes after the state."""
     decided = decide(state, change)
     assert not isinstance(decided, Done), decided
-    return assemble(state, change, decided[0], time_ms=time_ms, checkpoint=None, by="test")
+    entry = assemble(state, change, decided[0], time_ms=time_ms, checkpoint=None, by="test")
+    return replace(entry, sha256=hashlib.sha256(encode_entry(entry)).hexdigest())
 
 
 def follow(state: State, *changes: Change, time_ms: int = NOW) -> State:

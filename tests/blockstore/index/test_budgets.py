@@ -140,14 +140,16 @@ def test_an_idle_poll_is_two_gets_without_bytes(bucket: MemoryBucket, world: Wor
         assert metered.bytes["get"] == 0
 
 
-def test_a_publish_is_one_put_and_one_conditional_get(bucket: MemoryBucket, world: World, log: Log) -> None:
+def test_a_publish_is_one_put_and_three_conditional_gets(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
     metered = Metered(bucket)
     writer = Log(metered, world)
     writer.commit(append(10))
     for number in range(11, 60):
         metered.reset()
         writer.commit(append(number))
-        assert metered.counts == {"put_if_absent": 1, "get": 1}
+        assert metered.counts == {"put_if_absent": 1, "get": 3}
         assert metered.bytes["get"] == 0
 
 
@@ -164,9 +166,11 @@ def test_lost_races_add_the_entries_lost_to_a_look_at_the_boundary_and_a_put_and
     assert metered.counts["list"] == 0
     # The last GET of a catching up finds nothing; what was fetched beside it goes the same way.
     assert metered.counts["put_if_absent"] <= 3
-    assert metered.counts["get"] <= lost_to + 4 + (4 if lost_to > 1 else 0)
+    # So many looks at the entry below: before the first PUT, beside each look at the boundary, and after the last PUT.
+    looks = 3 if lost_to == 1 else 5
+    assert metered.counts["get"] <= lost_to + 4 + (4 if lost_to > 1 else 0) + looks
     if lost_to == 1:
-        assert metered.counts == {"put_if_absent": 2, "get": 3}
+        assert metered.counts == {"put_if_absent": 2, "get": 6}
 
 
 def test_a_writer_that_lost_again_and_again_looks_first_for_one_get(
@@ -181,7 +185,7 @@ def test_a_writer_that_lost_again_and_again_looks_first_for_one_get(
     metered.reset()
     writer.commit(append(20))
     assert metered.counts["put_if_absent"] == 1, "it looked, and did not lose"
-    assert metered.counts["get"] <= 4
+    assert metered.counts["get"] <= 6
     assert metered.counts["list"] == 0
 
 

@@ -36,7 +36,14 @@ MERGED = follow(APPENDED, compaction(2, merge(20, [ONE, TWO]), [ONE, TWO]))
 
 
 def entry(state: State, **fields: object) -> Entry:
-    base = Entry(id=state.version + 1, commit=ulid(900 + state.version), time=NOW, operation="append")
+    base = Entry(
+        id=state.version + 1,
+        commit=ulid(900 + state.version),
+        time=NOW,
+        operation="append",
+        prev=state.last if state.version else None,
+        sha256="5a" * 32,
+    )
     return replace(base, **fields)  # type: ignore[arg-type]
 
 

@@ -199,8 +199,10 @@ def test_what_was_read_is_not_read_again(bucket: MemoryBucket, world: World, log
         log.commit(append(number))
     kept.look()
     read = {call.key for call in faulty.calls if call.method == "get"}
-    known = {checkpoint_key(11), *(entry_key(entry) for entry in range(1, 23))}
-    assert read.isdisjoint(known), "neither old entries nor the tag's checkpoint"
+    known = {checkpoint_key(11), *(entry_key(entry) for entry in range(1, 22))}
+    assert read.isdisjoint(known), (
+        "neither old entries nor the tag's checkpoint; the last one known is only looked at"
+    )
     assert faulty.calls[0].key == BOUNDARY, "the boundary first, then the state"
 
 

@@ -144,7 +144,8 @@ def test_none_of_32_writers_starves(store: Store, seed: int) -> None:
     # Where a winner forgets its rivals it goes on winning, and one commit in a hundred waits for half of the race.
     longest = sorted(turn.seconds for turn in turns)[int(0.99 * len(turns))]
     assert longest <= ROUNDS * took / COMMITS, (longest, took)
-    assert took <= 5 * store.put_s * len(turns), "fairness may cost time, not that much"
+    # Without threads the looks at the entry below come one after the other, which makes a turn longer by one request.
+    assert took <= (5 * store.put_s + store.get_s) * len(turns), "fairness may cost time, not that much"
 
 
 def test_32_threads_commit_everything_once_and_none_is_refused() -> None:

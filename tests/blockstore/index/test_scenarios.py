@@ -107,15 +107,23 @@ GROWN = (100, 101, 102, 103, 104)
 def test_a_stalled_writer_that_wakes_after_gc_is_refused_warned_of_and_applied_at_the_end(
     bucket: MemoryBucket, world: World, grown: Log, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stalled = Log(bucket, world)
+    """It stalls between its look at the entry below and its PUT: before that look it would see that the entry was collected."""
+    faulty = FaultyBucket(bucket)
+    stalled = Log(faulty, world)
     stalled.commit(append(105))
-    for number in (106, 107):
-        grown.commit(append(number))
-    assert collected(grown, world) == 8
+
+    def stall(call: Call) -> None:
+        if call.method == "put_if_absent" and call.key == entry_key(8):
+            faulty.before.clear()
+            for number in (106, 107):
+                grown.commit(append(number))
+            assert collected(grown, world) == 8
+
+    faulty.before.append(stall)
     with caplog.at_level(logging.WARNING):
         committed = stalled.commit(append(200))
     assert committed.version == 11
-    refusal = f"index entry 8 of memory://, created by commit {ulid(500_200)} (append), lies at or below the boundary 8"
+    refusal = f"index entry 8 of memory://, created by commit {ulid(500_200)} (append), is at or below the boundary 8"
     assert refusal in caplog.text
     assert stalled.boundary.counts.refusals == 1
     once(bucket, world, *GROWN, 105, 106, 107, 800, 200)

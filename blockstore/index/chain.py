@@ -1,0 +1,69 @@
+"""The chain of entries: every entry names the one below it, so that an entry of another history cannot enter this one. Pure.
+
+A bucket can be put back to an older state, and a table can be made again under its name, while writers still hold the state of
+before. Rules (protocol 3.3):
+- An entry names its predecessor in ``prev``: its commit id, the SHA-256 of its bytes, and the digest of the whole chain up to
+  it. The chain's digest covers every entry's bytes, void ones too: two stale entries on top of each other fit each other, and
+  still not this history.
+- An entry whose ``prev`` is not the entry below is void for every reader, but where it names the same commit with other bytes:
+  no writer of another history does that, so somebody has edited the entry below, and that is Corrupt. A void entry keeps its id: the next writer names it
+  and goes on above it.
+- Entries of releases before 0.2 name nothing. They count until the first one that does, and never after it. That first
+  one requires the feature ``chain``, so that an older release refuses the table instead of writing what would be void; and it
+  names only the commit of the entry below, since older checkpoints hold no hash of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from blockstore.errors import Corrupt
+
+if TYPE_CHECKING:
+    from blockstore.index.entry import Entry
+
+__all__ = ["NO_LINK", "REQUIRED", "Link", "follows", "link_after"]
+
+REQUIRED = "chain/0.2"
+"""What the first chained entry requires of whoever reads or writes the table."""
+
+_START = "00" * 32
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An entry as the next one names it."""
+
+    commit: str
+    sha256: str = ""
+    """Of the entry's bytes; empty where the entry is of an earlier release."""
+    chain: str = ""
+    """The digest of the chain up to this entry; empty before the chain begins."""
+
+
+NO_LINK = Link("")
+"""What is below entry 1, and below the first entry of an index that was rebuilt."""
+
+
+def follows(last: Link, entry: Entry) -> bool:
+    """Whether the entry was written on top of ``last``; else it is void. Raises Corrupt where what is below was edited."""
+    prev = entry.prev
+    if prev is None:
+        return not last.chain
+    if prev.commit == last.commit and prev.sha256 != last.sha256:
+        raise Corrupt(
+            f"index entry {entry.id} names entry {entry.id - 1} by its commit {prev.commit} and another SHA-256 "
+            f"({prev.sha256 or 'none'}) than it has ({last.sha256 or 'none'}): entry {entry.id - 1} was edited after it was written; "
+            "restore it from a copy"
+        )
+    return prev == last
+
+
+def link_after(last: Link, entry: Entry) -> Link:
+    """The link of an entry whose predecessor's is ``last``, void or not."""
+    if not (last.chain or entry.prev is not None or REQUIRED in entry.requires):
+        return Link(entry.commit)
+    whole = bytes.fromhex(last.chain or _START) + bytes.fromhex(entry.sha256)
+    return Link(entry.commit, entry.sha256, hashlib.sha256(whole).hexdigest())
