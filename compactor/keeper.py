@@ -113,7 +113,9 @@ class Keeper:
     def _same(self) -> bool:
         """The same, but that a table without an index may be gone: then there is nothing to harm. A small request or two."""
         table = self.table
-        return table.log.is_same(table.log.state) if table.indexed else not exists(table.bucket)
+        if not table.indexed:
+            return not exists(table.bucket)
+        return not table.log.replaced and table.log.is_same(table.log.state)
 
     def _of_this(self, run: Callable[[], float]) -> Callable[[], float]:
         """A pass that first looks whether it is still the same table."""

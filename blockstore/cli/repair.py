@@ -38,6 +38,7 @@ def repair(
     from_: Annotated[str | None, Parameter(name="--from")] = None,
     drop_damaged: Flag = False,
     deep: Flag = False,
+    stale_entry: int | None = None,
     wait: Flag = False,
     dry_run: Flag = False,
     yes: Flag = False,
@@ -63,6 +64,9 @@ def repair(
         Go on without the rows of files that nobody has whole. The plan says how many.
     deep
         Look for damage inside every file, as verify --deep does.
+    stale_entry
+        The number of an index entry above a gap, left by a writer of a history that was replaced by a copy. It is shown, and
+        with --yes removed.
     wait
         Without an index a repair waits sync_delay before it reads: wait here instead of coming back.
     dry_run
@@ -82,6 +86,7 @@ def repair(
         replica=None if from_ is None else open_bucket(from_, world),
         drop_damaged=drop_damaged,
         deep=deep,
+        stale_entry=stale_entry,
     )
     target = _target(url, property_)
     plan = plan_repair(bucket, world, target, wishes)

@@ -57,17 +57,25 @@ _COPY_BYTES = 8 * 1024 * 1024
 T = TypeVar("T")
 
 
-def finish_upload(bucket: Bucket, world: World, meta: BlockMeta, *, ask_s: float = ASK_S) -> BlockMeta:
+def finish_upload(
+    bucket: Bucket,
+    world: World,
+    meta: BlockMeta,
+    *,
+    ask_s: float = ASK_S,
+    meanwhile: Callable[[], object] | None = None,
+) -> BlockMeta:
     """Make a block whose chunks are all uploaded complete; answers the block that holds, under R3, its rows.
 
     That is ``meta``, also where a merge of it holds them by now, or its successor under another ULID where a mark refused it.
     Raises BlockCondemned where chunks are gone and nobody else holds the rows (write them again), Indeterminate where the
-    store does not say.
+    store does not say. ``meanwhile`` is a request that the caller needs next; it raises nothing, and is made side by side with
+    the looks.
     """
     for _ in range(_ATTEMPTS):
         asking = _asking(world, meta.ulid, ask_s, begun=_begun(meta))
         _put_meta(bucket, meta, asking)
-        refusal = _refusal(bucket, meta, asking)
+        refusal = _refusal(bucket, meta, asking, meanwhile)
         if refusal is None:
             return meta
         held, meta = _elsewhere(bucket, world, meta, refusal, ask_s)
@@ -224,8 +232,16 @@ class _Refusal:
     problem: str
 
 
-def _refusal(bucket: ReadBucket, meta: BlockMeta, asking: _Asking) -> _Refusal | None:
-    return asking.until_known(lambda: _look(bucket, meta), "its checks")
+def _refusal(
+    bucket: ReadBucket, meta: BlockMeta, asking: _Asking, meanwhile: Callable[[], object] | None = None
+) -> _Refusal | None:
+    def look() -> _Refusal | None:
+        return asking.until_known(lambda: _look(bucket, meta), "its checks")
+
+    if meanwhile is None:
+        return look()
+    refusal, _ = asking.world.pool.map(lambda request: request(), (look, meanwhile))
+    return refusal  # type: ignore[return-value]
 
 
 def _look(bucket: ReadBucket, meta: BlockMeta) -> _Refusal | None:

@@ -14,6 +14,7 @@ Invariants (protocol, "What append answers"):
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from blockstore.bucket import Bucket
@@ -33,7 +34,15 @@ from blockstore.index.state import State
 from blockstore.lifecycle.upload import finish_upload, in_time, upload_again
 from blockstore.world import World
 
-__all__ = ["AppendedBlock", "append_block", "earlier_block", "is_accounted", "known_block", "publish"]
+__all__ = [
+    "AppendedBlock",
+    "append_block",
+    "earlier_block",
+    "is_accounted",
+    "known_block",
+    "looking_ahead",
+    "publish",
+]
 
 _logger = logging.getLogger(__name__)
 
@@ -68,12 +77,19 @@ def append_block(
 ) -> AppendedBlock:
     """Make a block whose chunks are uploaded durable and, given a log, visible. Its upload began when its ULID was drawn."""
     try:
-        durable = finish_upload(bucket, world, in_time(bucket, world, meta, ulid_time_ms(meta.ulid)))
+        durable = finish_upload(
+            bucket, world, in_time(bucket, world, meta, ulid_time_ms(meta.ulid)), meanwhile=looking_ahead(log)
+        )
     except BlockCondemned:
         if not is_accounted(log, meta):
             raise
         durable = meta
     return publish(bucket, world, log, durable, message=message)
+
+
+def looking_ahead(log: Log | None) -> Callable[[], object] | None:
+    """What a commit asks first, to be asked while the block is being completed; None where it costs no time to ask then."""
+    return None if log is None else log.look_ahead()
 
 
 def is_accounted(log: Log | None, meta: BlockMeta) -> bool:

@@ -30,6 +30,7 @@ from blockstore.operations.append import (
     earlier_block,
     is_accounted,
     known_block,
+    looking_ahead,
     publish,
 )
 from blockstore.operations.incoming import batches_of
@@ -191,7 +192,7 @@ class Writer:
                     return durable
             else:
                 meta = self._meta = in_time(self._bucket, self._world, meta, self._begun_ms)
-            return finish_upload(self._bucket, self._world, meta)
+            return finish_upload(self._bucket, self._world, meta, meanwhile=looking_ahead(self._log))
         except Indeterminate as error:
             self._open = error
             raise

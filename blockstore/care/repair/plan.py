@@ -19,6 +19,7 @@ from blockstore.care.quarantine import DAMAGE, is_whole, quarantined_as
 from blockstore.care.repair.by_age import unchosen
 from blockstore.care.repair.copies import Copies, GoodFiles
 from blockstore.care.repair.put_back import PutBack, look_for
+from blockstore.care.repair.stale import StaleEntry, look_at_stale
 from blockstore.care.repair.target import Target
 from blockstore.care.survey import Survey, state_at, survey
 from blockstore.care.verify import verify
@@ -28,7 +29,7 @@ from blockstore.care.verify.index import check_index, check_tags
 from blockstore.errors import Invalid, NotFound
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.index.state import State
-from blockstore.names import META, is_ulid, no_compact_mark_key, parse_checkpoint
+from blockstore.names import META, entry_key, is_ulid, no_compact_mark_key, parse_checkpoint
 from blockstore.world import World
 
 __all__ = ["RepairPlan", "Step", "StepKind", "Wishes", "plan_repair"]
@@ -49,6 +50,8 @@ class StepKind(StrEnum):
     """Take in, as a new write, a block that came too late."""
     PUT_BACK = "put back"
     """Copy lost objects of a block that only a tag or an older version names from the replica."""
+    STALE = "remove"
+    """Remove an index entry above a gap, which a writer of a replaced history left."""
     UNMARK = "unmark"
     """Take the quarantine's mark from a block that is whole."""
     RAISE = "raise"
@@ -66,6 +69,8 @@ class Wishes:
     replica: ReadBucket | None = None
     drop_damaged: bool = False
     deep: bool = False
+    stale_entry: int | None = None
+    """An index entry above a gap, to be removed; nothing else is looked at."""
 
     def __post_init__(self) -> None:
         for ulid in (*self.blocks, *self.adopt):
@@ -94,6 +99,8 @@ class Step:
     """For a checkpoint: what it shall hold, by the entries."""
     files: GoodFiles | None = field(default=None, repr=False, compare=False)
     """For a block: its good bytes."""
+    stale: StaleEntry | None = field(default=None, repr=False, compare=False)
+    """For an index entry: what is there."""
     put_back: PutBack | None = field(default=None, repr=False, compare=False)
     """For a block that only a tag or an older version names: what it lacks."""
 
@@ -127,6 +134,10 @@ def plan_repair(bucket: Bucket, world: World, target: Target | None, wishes: Wis
     ``target`` is None where the table cannot be opened: then only its index can be mended.
     """
     steps: list[Step] = []
+    if wishes.stale_entry is not None:
+        stale = look_at_stale(bucket, world, wishes.stale_entry)
+        step = Step(kind=StepKind.STALE, object=entry_key(stale.id), what=stale.what, stale=stale)
+        return RepairPlan(url=bucket.url, steps=(step,))
     index = survey(bucket, world)
     if target is None:
         steps += _index_steps(bucket, world, index)

@@ -63,6 +63,9 @@ def carry_out(
 
 
 def _carry_out(bucket: Bucket, target: Target | None, step: Step, *, wait: bool) -> Done:
+    if step.stale is not None:
+        step.stale.remove(bucket)
+        return Done(step=step, told="it is removed")
     if step.kind is StepKind.CHECKPOINT:
         return _checkpoint(bucket, step)
     assert target is not None, "only a table that can be opened has steps on its blocks"

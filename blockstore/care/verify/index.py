@@ -1,7 +1,8 @@
 """Whether an index is whole: the boundary, the entries above it, the checkpoints, what tags pin. Pure, but for the tags.
 
 Rules (protocol 3.4): entries above the boundary are contiguous, the first of them included; the latest entry is never
-deleted, so the boundary lies below it; a checkpoint at or above the boundary equals the fold; a tag's checkpoint is there.
+deleted, so the boundary lies below it; a checkpoint at or above the boundary equals the fold; a tag's checkpoint is there. Void
+entries are noted: nothing of them counts, and whoever wrote them was not acknowledged.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ def check_index(found: Survey, url: str) -> Iterator[Finding]:
         return
     yield from _boundary(found, url)
     yield from _entries(found, url)
+    yield from _void(found)
     yield from _checkpoints(found, url)
 
 
@@ -70,7 +72,8 @@ def _entries(found: Survey, url: str) -> Iterator[Finding]:
             entry_key(first),
             f"{named} missing above the boundary"
             + (f" {found.boundary}" if found.boundary is not None else ""),
-            _entry_fix(first, newest, url),
+            _entry_fix(first, newest, url)
+            + f"; if the table was put back from a copy while writers ran: blockstore repair {url} --stale-entry {last + 1}",
         )
     if found.entries and found.checkpoints and found.checkpoints[-1] > found.entries[-1]:
         lost = found.checkpoints[-1]
@@ -78,6 +81,19 @@ def _entries(found: Survey, url: str) -> Iterator[Finding]:
         yield _index_error(Check.ENTRY, entry_key(lost), what, _entry_fix(lost, newest, url))
     for entry, problem in sorted(found.damaged.items()):
         yield _index_error(Check.ENTRY, entry_key(entry), problem, _entry_fix(entry, newest, url))
+
+
+def _void(found: Survey) -> Iterator[Finding]:
+    for entry in found.void:
+        blocks = ", ".join(block.ulid for block in entry.add)
+        yield Finding(
+            severity=Severity.NOTE,
+            check=Check.ENTRY,
+            object=entry_key(entry.id),
+            what=f"{entry.operation} by {entry.by or 'an unnamed program'} (commit {entry.commit}) was written on top of another history, "
+            f"and is void" + (f": block {blocks} is not in the table by it" if blocks else ""),
+            fix="nothing: it was not acknowledged, and it goes when the index is collected",
+        )
 
 
 def _entry_fix(entry: int, newest: int, url: str) -> str:
