@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from blockstore.index.added import AddedBlock
+from blockstore.errors import Corrupt, Invalid
+from blockstore.index.added import AddedBlock, SourcesFile
 from blockstore.index.chain import REQUIRED
 from blockstore.index.change import Change, Draft
-from blockstore.index.entry import Entry
-from blockstore.index.fold import derived_sources
+from blockstore.index.entry import Entry, decode_entry
+from blockstore.index.fold import derived_sources, fold
 from blockstore.index.state import State
 
-__all__ = ["assemble"]
+__all__ = ["assemble", "followed"]
 
 
 def assemble(
@@ -60,3 +61,18 @@ def assemble(
 
 def _takes_rows(block: AddedBlock) -> bool:
     return block.first_row_id is None
+
+
+def followed(state: State, entry: Entry, payload: bytes) -> State:
+    """The state after an entry that was not sent yet, by the bytes that every reader will have to follow."""
+    try:
+        read = decode_entry(payload, entry_id=entry.id)
+        loaded = tuple(
+            mine if isinstance(block.sources, SourcesFile) else block
+            for mine, block in zip(entry.add, read.add, strict=True)
+        )
+        return fold(state, replace(read, add=loaded))
+    except Corrupt as error:
+        raise Invalid(
+            f"the {entry.operation} was not sent, because no reader could follow it: {error}"
+        ) from error

@@ -20,7 +20,7 @@ import functools
 import logging
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import metadata
 from typing import TypeVar
 
@@ -34,20 +34,17 @@ from blockstore.errors import (
     Corrupt,
     HistoryReplaced,
     Indeterminate,
-    Invalid,
     NoSpace,
     Throttled,
     Unavailable,
 )
-from blockstore.index.added import SourcesFile
 from blockstore.index.answers import already, blocks_of
-from blockstore.index.assemble import assemble
+from blockstore.index.assemble import assemble, followed
 from blockstore.index.blame import who_changed
 from blockstore.index.boundary import Boundary
 from blockstore.index.chain import follows
 from blockstore.index.change import Change, Committed, Done
-from blockstore.index.entry import Entry, Operation, decode_entry, encode_entry
-from blockstore.index.fold import fold
+from blockstore.index.entry import Operation, encode_entry
 from blockstore.index.read import IndexReader
 from blockstore.index.rules import changed, decide
 from blockstore.index.state import State
@@ -145,7 +142,7 @@ class Committer:
                 by=self._by,
             )
             payload = encode_entry(entry)
-            after = _follow_up(state, entry, payload)
+            after = followed(state, entry, payload)
             if not self._look(state):
                 continue
             attempt.sent[entry.id] = payload
@@ -161,7 +158,9 @@ class Committer:
     def _look(self, state: State) -> bool:
         """Whether the entry that a state ends with is still there; False where it was collected, and the next look is cold.
         Raises HistoryReplaced. Asks nothing where an append has asked while its block was being completed."""
-        if self._reader.looked_lately(state) or self._reader.check_standing(state, self._reader.look(state)):
+        if self._reader.looks.were_lately(state) or self._reader.looks.check(
+            state, self._reader.looks.look(state)
+        ):
             return True
         self._drop()
         return False
@@ -236,15 +235,14 @@ class Committer:
         before: State,
         after: State | None = None,
     ) -> bool:
-        """Steps 4 and 5 for the payload of one id, on top of the state ``before``: whether it is in the index now. ``self.state``
-        moves on; to ``after``, where it is known."""
+        """Steps 4 and 5 for the payload of one id, after the state ``before``: whether it is in the index now. ``state`` moves on."""
         etag = self._put(attempt, entry, deadline, fresh=fresh, before=before)
         if etag is not None:
             above, stands = self._ask(attempt, entry, lambda: self._checked_after(entry, before))
             if above and stands and after is not None:
                 del attempt.sent[entry]
                 self.state = after
-                self._reader.remember(after.last, etag)
+                self._reader.looks.remember(after.last, etag)
                 return True
             if above:
                 if not stands:
@@ -281,14 +279,14 @@ class Committer:
         state ends with (False: it was collected). Raises HistoryReplaced."""
         try:
             standing, above = self._reader.beside(
-                lambda: self._reader.look(before), lambda: self._boundary.check(entry)
+                lambda: self._reader.looks.look(before), lambda: self._boundary.check(entry)
             )
         except (Unavailable, AccessDenied):
             raise
         except BlockstoreError:
-            self._reader.check_standing(before, self._reader.look(before))
+            self._reader.looks.check(before, self._reader.looks.look(before))
             raise
-        return above, above and self._reader.check_standing(before, standing)
+        return above, above and self._reader.looks.check(before, standing)
 
     def _put(
         self, attempt: Attempt, entry: int, deadline: float, *, fresh: bool, before: State
@@ -300,7 +298,7 @@ class Committer:
         while True:
             try:
                 if tries or not fresh:
-                    self._reader.check_standing(before, self._reader.look(before))
+                    self._reader.looks.check(before, self._reader.looks.look(before))
                 etag = self._bucket.put_if_absent(entry_key(entry), attempt.sent[entry])
                 self._pace.answered()
                 return etag
@@ -370,7 +368,7 @@ class Committer:
         if entry == before.version + 1:
             after = self._reader.follow(before, taken.data)
             if after.void == before.void:
-                self.state = self._reader.noted(after, taken.etag, asked_s)
+                self.state = self._reader.looks.noted(after, taken.etag, asked_s)
                 return
         self._drop()
         self.catch_up()
@@ -390,21 +388,6 @@ class Committer:
             commit=commit,
             entry=entry,
         )
-
-
-def _follow_up(state: State, entry: Entry, payload: bytes) -> State:
-    """The state after an entry that was not sent yet, by the bytes that every reader will have to follow."""
-    try:
-        read = decode_entry(payload, entry_id=entry.id)
-        loaded = tuple(
-            mine if isinstance(block.sources, SourcesFile) else block
-            for mine, block in zip(entry.add, read.add, strict=True)
-        )
-        return fold(state, replace(read, add=loaded))
-    except Corrupt as error:
-        raise Invalid(
-            f"the {entry.operation} was not sent, because no reader could follow it: {error}"
-        ) from error
 
 
 @functools.cache

@@ -43,8 +43,9 @@ from blockstore.index.checkpoint import EVERY, write_checkpoint
 from blockstore.index.commit import Attempt, Committer
 from blockstore.index.entry import Entry
 from blockstore.index.history import History
+from blockstore.index.looks import Standing
 from blockstore.index.queue import CommitQueue, Waiting
-from blockstore.index.read import IndexReader, Loaded, Standing
+from blockstore.index.read import IndexReader, Loaded
 from blockstore.index.state import State
 from blockstore.names import BOUNDARY, entry_key
 from blockstore.world import World
@@ -103,13 +104,13 @@ class Log:
     def is_same(self, state: State) -> bool:
         """Whether the entry that a state ends with is still there: one small request. False where the table was made again or put
         back since, and where that entry was collected; a cold read is safe for both."""
-        return self.reader.look(state) is Standing.STANDS
+        return self.reader.looks.look(state) is Standing.STANDS
 
     def look_ahead(self) -> Callable[[], object] | None:
         """A request that a commit would have to make first, for whoever has others to make at the same time; None where it is
         cheaper made in turn."""
         state = self._state
-        return partial(self.reader.look_ahead, state) if state is not None and self.reader.is_slow else None
+        return partial(self.reader.looks.ahead, state) if state is not None and self.reader.is_slow else None
 
     def follow(self) -> Log:
         """This handle, polled; or another one, read cold, where the table's history was replaced (or the handle's last entry was

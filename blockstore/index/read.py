@@ -16,20 +16,14 @@ Rules:
 
 from __future__ import annotations
 
-import hashlib
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from itertools import pairwise
 from typing import NoReturn, TypeVar
 
-import orjson
-
-from blockstore.bucket.api import NotModified, Object, ReadBucket
+from blockstore.bucket.api import Object, ReadBucket
 from blockstore.errors import (
     BlockstoreError,
-    BoundaryLost,
     Corrupt,
     HistoryReplaced,
     Invalid,
@@ -39,14 +33,13 @@ from blockstore.errors import (
 )
 from blockstore.format.sources import decode_sources, hash_sources
 from blockstore.index.added import AddedBlock, SourcesFile
-from blockstore.index.boundary import Boundary, how_to_mend, parse_boundary
-from blockstore.index.chain import Link
+from blockstore.index.boundary import Boundary, how_to_mend
 from blockstore.index.checkpoint import decode_checkpoint, read_hint
 from blockstore.index.entry import Entry, decode_entry
-from blockstore.index.fold import fold, void_commit
+from blockstore.index.fold import fold
+from blockstore.index.looks import Looks
 from blockstore.index.state import State
 from blockstore.names import (
-    BOUNDARY,
     CHECKPOINTS,
     INDEX,
     checkpoint_key,
@@ -58,7 +51,7 @@ from blockstore.names import (
 )
 from blockstore.world import World
 
-__all__ = ["IndexReader", "Loaded", "Standing"]
+__all__ = ["IndexReader", "Loaded"]
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -68,20 +61,6 @@ _FAR_BEHIND = 512
 """A poll that has read so many entries and is not through goes cold: a checkpoint is cheaper."""
 _WIDEST = 64
 _WORTH_A_THREAD_S = 0.001
-
-
-_AHEAD_S = 5.0
-"""A look that is older than this does not stand for the one before a PUT."""
-_REMEMBERED = 4
-"""So many of the entries looked at last are asked for by their ETag."""
-
-
-class Standing(Enum):
-    """What is under the name of the entry with which a state ends."""
-
-    STANDS = "stands"
-    OTHER = "other"
-    MISSING = "missing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +79,7 @@ class _Listed:
 
 
 class IndexReader:
-    """Reads one table's index; holds nothing but the boundary's last value, and the ETags of a few entries."""
+    """Reads one table's index; holds nothing but the boundary's last value, and what was looked at last."""
 
     def __init__(self, bucket: ReadBucket, world: World, boundary: Boundary) -> None:
         self.bucket = bucket
@@ -108,90 +87,25 @@ class IndexReader:
         self._clock = world.clock
         self._pool = world.pool
         self._answer_s = 0.0
-        self._etags: dict[Link, str] = {}
-        self._lock = threading.Lock()
-        self._ahead: tuple[Link, float] | None = None
+        self.looks = Looks(bucket, boundary, world.clock)
+        """Whether the history is still the one that a state is of."""
 
     @property
     def is_slow(self) -> bool:
         """Whether a request to this store takes longer than handing it to another thread."""
         return self._answer_s >= _WORTH_A_THREAD_S
 
-    def look(self, state: State) -> Standing:
-        """Whether the entry with which a state ends is still there: one small request, answered without bytes (304) where
-        that entry was written or looked at by this reader before."""
-        if not state.last.commit:
-            return Standing.STANDS  # nothing is below the first entry
-        try:
-            found = self._timed(
-                lambda: self.bucket.get(entry_key(state.version), if_none_match=self._etags.get(state.last))
-            )
-        except NotModified:
-            return Standing.STANDS
-        except ObjectMissing:
-            return Standing.MISSING
-        if not _is_entry(state.last, found.data):
-            return Standing.OTHER
-        self.remember(state.last, found.etag)
-        return Standing.STANDS
-
-    def look_ahead(self, state: State) -> None:
-        """Look for a commit that is about to come; what goes wrong is left to it."""
-        started = self._clock.monotonic_s()
-        try:
-            standing = self.look(state)
-        except BlockstoreError:
-            return
-        if standing is Standing.STANDS:
-            self._ahead = (state.last, started)
-
-    def looked_lately(self, state: State) -> bool:
-        """Whether a look ahead has found the state's last entry a moment ago; each serves one commit."""
-        ahead, self._ahead = self._ahead, None
-        return (
-            ahead is not None and ahead[0] == state.last and self._clock.monotonic_s() - ahead[1] <= _AHEAD_S
-        )
-
-    def remember(self, link: Link, etag: str) -> None:
-        """Take note of the ETag under which an entry is stored."""
-        with self._lock:
-            kept = [(one, known) for one, known in self._etags.items() if one != link]
-            self._etags = dict([*kept[1 - _REMEMBERED :], (link, etag)])
-
-    def check_standing(self, state: State, standing: Standing, boundary: int | None = None) -> bool:
-        """Whether a state is still of this table's history, after a look at it; False where its last entry was collected, and
-        only a cold read tells. Raises HistoryReplaced. ``boundary`` is a value of it that was read lately, if there is one."""
-        if standing is Standing.STANDS:
-            return True
-        if standing is Standing.OTHER:
-            raise self._replaced(state, f"{entry_key(state.version)} is another entry now")
-        if boundary is None or boundary < state.version:
-            # Read again: it may have been read before the look, and the entry collected in between.
-            try:
-                boundary = self.boundary.read()
-            except BoundaryLost:
-                if not self._fell_or_dropped():
-                    raise
-                boundary = 0
-        if boundary < state.version:
-            raise self._replaced(state, f"{entry_key(state.version)} is gone, and was not collected")
-        return False
-
     def cold_after(self, known: State | None) -> Loaded:
         """The latest state, from nothing, by a handle that knew an earlier one. Raises HistoryReplaced where that is no part of
         what is read now."""
         loaded = self.cold()
-        if known is None or not known.last.commit or loaded.state is known:
+        if known is None:
             return loaded
-        state = loaded.state
-        if state.version < known.version:
+        if loaded.state.version < known.version:
             # A listing that lags, or an older history.
-            self.check_standing(known, self.look(known))
+            self.looks.check(known, self.looks.look(known))
             return Loaded(state=known, checkpoint=0)
-        commit = state.commits.at(known.version)
-        mine = void_commit(known.version) if known.version in known.void else known.last.commit
-        if commit not in (None, mine) or (state.version == known.version and state.last != known.last):
-            raise self._replaced(known, f"version {known.version} is another one now")
+        self.looks.check_within(known, loaded.state)
         return loaded
 
     def cold(self) -> Loaded:
@@ -217,7 +131,7 @@ class IndexReader:
             raise
         except BlockstoreError:
             # Perhaps what does not fit is of another history: then that is what is wrong.
-            self.check_standing(state, self.look(state))
+            self.looks.check(state, self.looks.look(state))
             raise
 
     def _advance(self, state: State, before_create: bool) -> Loaded:
@@ -229,15 +143,15 @@ class IndexReader:
             if self.boundary.read() > state.version:
                 return self.cold_after(state)
             return Loaded(state=state, checkpoint=0)
-        standing, boundary = self.beside(lambda: self.look(state), self.boundary.read)
-        if not self.check_standing(state, standing, boundary):
+        standing, boundary = self.beside(lambda: self.looks.look(state), self.boundary.read)
+        if not self.looks.check(state, standing, boundary):
             return self.cold_after(state)
         if boundary > state.version or len(found) >= _FAR_BEHIND:
             return self.cold_after(state)
         after = state
         for one in found:
             after = self.follow(after, one.data)
-        self.noted(after, found[-1].etag, started)
+        self.looks.noted(after, found[-1].etag, started)
         # Each of two histories is void on top of the other: only one read from nothing tells which one is here.
         return Loaded(state=after, checkpoint=0) if after.void == state.void else self.cold_after(state)
 
@@ -252,12 +166,6 @@ class IndexReader:
     def object(self, entry: int) -> Object | None:
         """What is under an entry's name, with its ETag."""
         return self._object(entry_key(entry))
-
-    def noted(self, state: State, etag: str, asked_s: float) -> State:
-        """The same state, whose last entry was got by a request of that time: to get it is to look at it."""
-        self.remember(state.last, etag)
-        self._ahead = (state.last, asked_s)
-        return state
 
     def get(self, entry: int) -> bytes | None:
         """The bytes under an entry's name, or None. Whether they are history only the boundary tells."""
@@ -311,28 +219,12 @@ class IndexReader:
         for one in parts:
             state = self.follow(state, one.data)
         if parts:
-            self.remember(state.last, parts[-1].etag)
+            self.looks.remember(state.last, parts[-1].etag)
         return state
 
     def checkpoint(self, data: bytes, version: int) -> State:
         """The state in the bytes of a version's checkpoint. Raises Corrupt or NewerFormat, naming it and the table."""
         return decode_checkpoint(data, version=version, url=self.bucket.url)
-
-    def _fell_or_dropped(self) -> bool:
-        """Whether a boundary that cannot be trusted is one of an older history, or went with everything else of the index."""
-        try:
-            parse_boundary(self.bucket.get(BOUNDARY).data, self.bucket.url)
-        except ObjectMissing:
-            return not self.entries(0)
-        except BoundaryLost:
-            return False
-        return True
-
-    def _replaced(self, state: State, why: str) -> HistoryReplaced:
-        return HistoryReplaced(
-            f"the history of {self.bucket.url} was replaced: {why}, and this handle has read version {state.version} (commit "
-            f"{state.last.commit}) before; a copy was put back, or the table was made again: open the table again"
-        )
 
     def _try_cold(self) -> Loaded | None:
         looks: tuple[Callable[[], int | None], ...] = (
@@ -461,16 +353,6 @@ class IndexReader:
             return block.with_sources(sources)
         except Invalid as error:
             raise Corrupt(f"{subject} contradicts itself: {error}") from None
-
-
-def _is_entry(link: Link, data: bytes) -> bool:
-    """Whether these are the bytes of the entry that a link names. Entries of earlier releases are known by their commit alone."""
-    if link.sha256:
-        return hashlib.sha256(data).hexdigest() == link.sha256
-    try:
-        return bool(orjson.loads(data)["commit"] == link.commit)
-    except (ValueError, KeyError, TypeError):
-        return False
 
 
 def _call(request: Callable[[], A]) -> A:

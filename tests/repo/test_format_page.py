@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -62,7 +63,12 @@ def test_the_marks_decode() -> None:
 @pytest.mark.parametrize("number", [0, 1])
 def test_the_entries_decode(number: int) -> None:
     value = examples("entry")[number]
-    entry = decode_entry(json.dumps(value).encode(), entry_id=value["id"])
+    sealed = value.pop("seal", None) is not None
+    data = json.dumps(value, separators=(",", ":")).encode()
+    if sealed:
+        digest = hashlib.sha256(data[:-1]).hexdigest()
+        data = data[:-1] + f',"seal":"{digest}"}}'.encode()
+    entry = decode_entry(data, entry_id=value["id"])
     assert entry.operation == value["operation"]
     assert len(entry.add) == len(value.get("add", []))
 

@@ -15,6 +15,7 @@ import pytest
 import blockstore as bs
 from blockstore.care.finding import Check
 from blockstore.cli.main import run
+from blockstore.errors import HistoryReplaced
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "operations.md").read_text()
@@ -58,6 +59,31 @@ def test_the_drill_runs_as_it_stands(
             monkeypatch.setenv(picked[1], out.splitlines()[0])
         counts += re.findall(r"^ *(\d+) *$", out, flags=re.MULTILINE)
     assert counts == ["3", "3"]
+
+
+def test_a_table_is_put_back_under_a_writer_that_is_not_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    schema = pa.schema([("value", pa.float64())])
+    writer = bs.create("drill/t", schema=schema)
+    writer.append(pa.table({"value": [1.0, 2.0, 3.0]}))
+    for line in script("### A table is put back from a copy"):
+        command = line.partition("#")[0].strip()
+        if command.startswith("blockstore delete"):
+            writer.append(pa.table({"value": [4.0]}))
+        if command.startswith("blockstore "):
+            assert run(shlex.split(command)[1:]) == 0, f"{line}\n{''.join(capsys.readouterr())}"
+        else:
+            subprocess.run(["bash", "-euc", command], check=True)
+    assert re.findall(r"^ *(\d+) *$", capsys.readouterr().out, flags=re.MULTILINE) == ["3"]
+    with pytest.raises(HistoryReplaced, match="open the table again") as raised:
+        writer.append(pa.table({"value": [5.0]}))
+    (ulid,) = re.findall(r"resume='(\w{26})'", str(raised.value))
+    again = bs.open("drill/t")
+    assert again.append(pa.table({"value": [5.0]}), resume=ulid).published
+    values = bs.open("drill/t").snapshot().scan(columns=["value"]).to_table()["value"].to_pylist()
+    assert sorted(values) == [1.0, 2.0, 3.0, 5.0]
 
 
 def test_the_recipe_for_a_forked_replica_brings_its_rows_over_once(

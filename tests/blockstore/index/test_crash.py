@@ -24,7 +24,8 @@ from blockstore.index.commit import Attempt, Committer
 from blockstore.index.commits import Commits
 from blockstore.index.fold import fold
 from blockstore.index.log import Log, create
-from blockstore.index.read import IndexReader, Standing
+from blockstore.index.looks import Looks, Standing
+from blockstore.index.read import IndexReader
 from blockstore.index.state import State
 from blockstore.names import BOUNDARY, entry_key, parse_checkpoint
 from blockstore.world import World
@@ -234,7 +235,7 @@ def caught(prepared: dict[str, bytes]) -> str | None:
 @pytest.fixture
 def blind(monkeypatch: pytest.MonkeyPatch) -> None:
     """The look at the entry below sees what most of these faults do: each must be caught without it as well."""
-    monkeypatch.setattr(IndexReader, "look", lambda self, state: Standing.STANDS)
+    monkeypatch.setattr(Looks, "look", lambda self, state: Standing.STANDS)
 
 
 @pytest.mark.usefixtures("blind")

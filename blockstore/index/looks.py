@@ -1,0 +1,154 @@
+"""Whether the history is still the one that a state is of: looks at the entry with which the state ends (protocol 3.3).
+
+Rules:
+- The entry is asked for by its ETag where this handle has written or read it lately; else its bytes are hashed. An entry of a
+  release before 0.2 is known by its commit.
+- Another entry under its name, or none although the boundary is below it: the history was replaced. None, and the boundary has
+  reached it: it was collected, and a cold read goes on.
+- To read an entry, or to create it, is to look at it. A look serves one commit, and not for long.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from enum import Enum
+
+import orjson
+
+from blockstore.bucket.api import NotModified, ReadBucket
+from blockstore.clock import Clock
+from blockstore.errors import BlockstoreError, BoundaryLost, HistoryReplaced, ObjectMissing
+from blockstore.index.boundary import Boundary, parse_boundary
+from blockstore.index.chain import Link
+from blockstore.index.fold import void_commit
+from blockstore.index.state import State
+from blockstore.names import BOUNDARY, INDEX, entry_key, parse_entry
+
+__all__ = ["Looks", "Standing"]
+
+_AHEAD_S = 5.0
+"""A look that is older than this does not stand for the one before a PUT."""
+_REMEMBERED = 4
+"""So many of the entries looked at last are asked for by their ETag."""
+
+
+class Standing(Enum):
+    """What is under the name of the entry with which a state ends."""
+
+    STANDS = "stands"
+    OTHER = "other"
+    MISSING = "missing"
+
+
+class Looks:
+    """The looks of one handle; safe to share between threads."""
+
+    def __init__(self, bucket: ReadBucket, boundary: Boundary, clock: Clock) -> None:
+        self._bucket = bucket
+        self._boundary = boundary
+        self._clock = clock
+        self._etags: dict[Link, str] = {}
+        self._lock = threading.Lock()
+        self._ahead: tuple[Link, float] | None = None
+
+    def look(self, state: State) -> Standing:
+        """Whether the entry with which a state ends is still there: one small request, answered without bytes (304) where
+        that entry was written or looked at by this reader before."""
+        if not state.last.commit:
+            return Standing.STANDS  # nothing is below the first entry
+        try:
+            found = self._bucket.get(entry_key(state.version), if_none_match=self._etags.get(state.last))
+        except NotModified:
+            return Standing.STANDS
+        except ObjectMissing:
+            return Standing.MISSING
+        if not _is_entry(state.last, found.data):
+            return Standing.OTHER
+        self.remember(state.last, found.etag)
+        return Standing.STANDS
+
+    def ahead(self, state: State) -> None:
+        """Look for a commit that is about to come; what goes wrong is left to it."""
+        started = self._clock.monotonic_s()
+        try:
+            standing = self.look(state)
+        except BlockstoreError:
+            return
+        if standing is Standing.STANDS:
+            self._ahead = (state.last, started)
+
+    def were_lately(self, state: State) -> bool:
+        """Whether a look ahead has found the state's last entry a moment ago; each serves one commit."""
+        ahead, self._ahead = self._ahead, None
+        return (
+            ahead is not None and ahead[0] == state.last and self._clock.monotonic_s() - ahead[1] <= _AHEAD_S
+        )
+
+    def noted(self, state: State, etag: str, asked_s: float) -> State:
+        """The same state, whose last entry was got by a request of that time: to get it is to look at it."""
+        self.remember(state.last, etag)
+        self._ahead = (state.last, asked_s)
+        return state
+
+    def remember(self, link: Link, etag: str) -> None:
+        """Take note of the ETag under which an entry is stored."""
+        with self._lock:
+            kept = [(one, known) for one, known in self._etags.items() if one != link]
+            self._etags = dict([*kept[1 - _REMEMBERED :], (link, etag)])
+
+    def check(self, state: State, standing: Standing, boundary: int | None = None) -> bool:
+        """Whether a state is still of this table's history, after a look at it; False where its last entry was collected, and
+        only a cold read tells. Raises HistoryReplaced. ``boundary`` is a value of it that was read lately, if there is one."""
+        if standing is Standing.STANDS:
+            return True
+        if standing is Standing.OTHER:
+            raise self.replaced(state, f"{entry_key(state.version)} is another entry now")
+        if boundary is None or boundary < state.version:
+            # Read again: it may have been read before the look, and the entry collected in between.
+            try:
+                boundary = self._boundary.read()
+            except BoundaryLost:
+                if not self._fell_or_dropped():
+                    raise
+                boundary = 0
+        if boundary < state.version:
+            raise self.replaced(state, f"{entry_key(state.version)} is gone, and was not collected")
+        return False
+
+    def check_within(self, known: State, state: State) -> None:
+        """Raise HistoryReplaced where a state is no part of a later, or equally late, one that was read from nothing."""
+        if not known.last.commit:
+            return
+        commit = state.commits.at(known.version)
+        mine = void_commit(known.version) if known.version in known.void else known.last.commit
+        if commit not in (None, mine) or (state.version == known.version and state.last != known.last):
+            raise self.replaced(known, f"version {known.version} is another one now")
+
+    def replaced(self, state: State, why: str) -> HistoryReplaced:
+        """The error for a state that is of another history."""
+        return HistoryReplaced(
+            f"the history of {self._bucket.url} was replaced: {why}, and this handle has read version {state.version} (commit "
+            f"{state.last.commit}) before; a copy was put back, or the table was made again: open the table again"
+        )
+
+    def _fell_or_dropped(self) -> bool:
+        """Whether a boundary that cannot be trusted is one of an older history, or went with everything else of the index."""
+        try:
+            parse_boundary(self._bucket.get(BOUNDARY).data, self._bucket.url)
+        except ObjectMissing:
+            entries = self._bucket.list(INDEX, recursive=False)
+            return all(parse_entry(info.key) is None for info in entries)
+        except BoundaryLost:
+            return False
+        return True
+
+
+def _is_entry(link: Link, data: bytes) -> bool:
+    """Whether these are the bytes of the entry that a link names. Entries of earlier releases are known by their commit alone."""
+    if link.sha256:
+        return hashlib.sha256(data).hexdigest() == link.sha256
+    try:
+        return bool(orjson.loads(data)["commit"] == link.commit)
+    except (ValueError, KeyError, TypeError):
+        return False
