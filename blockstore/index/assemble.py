@@ -8,13 +8,14 @@ from blockstore.index.added import AddedBlock
 from blockstore.index.change import Change, Draft
 from blockstore.index.entry import Entry
 from blockstore.index.fold import derived_sources
+from blockstore.index.named import NamedCheckpoint
 from blockstore.index.state import State
 
 __all__ = ["assemble"]
 
 
 def assemble(
-    state: State, change: Change, draft: Draft, *, time_ms: int, checkpoint: int | None, by: str
+    state: State, change: Change, draft: Draft, *, time_ms: int, checkpoint: NamedCheckpoint | None, by: str
 ) -> Entry:
     """The entry after ``state`` that says ``draft``; ``checkpoint`` is the newest one known, a hint for readers."""
     removed = state.blocks.get_all(draft.remove)

@@ -35,6 +35,7 @@ from blockstore.errors import (
     Throttled,
     Unavailable,
 )
+from blockstore.format.document import sealed
 from blockstore.index.added import SourcesFile
 from blockstore.index.answers import already, blocks_of
 from blockstore.index.assemble import assemble
@@ -43,6 +44,7 @@ from blockstore.index.boundary import Boundary
 from blockstore.index.change import Change, Committed, Done
 from blockstore.index.entry import Entry, Operation, decode_entry, encode_entry
 from blockstore.index.fold import fold
+from blockstore.index.named import NamedCheckpoint, newer
 from blockstore.index.read import IndexReader
 from blockstore.index.rules import changed, decide
 from blockstore.index.state import State
@@ -90,8 +92,8 @@ class Committer:
         self._by = _signature(program)
         self.state: State | None = None
         """The last checked state; None makes the next look cold."""
-        self.checkpoint = 0
-        """The newest checkpoint known: a hint for readers."""
+        self.checkpoint: NamedCheckpoint | None = None
+        """The newest checkpoint known, and proven: a hint for readers."""
 
     def commit(self, attempt: Attempt) -> Committed:
         """Bring the change into the index. Raises Conflict or Invalid (nothing of it is or will be in the index),
@@ -134,10 +136,10 @@ class Committer:
                 attempt.change,
                 draft,
                 time_ms=self._time.entry_ms(),
-                checkpoint=self.checkpoint or None,
+                checkpoint=self.checkpoint,
                 by=self._by,
             )
-            payload = encode_entry(entry)
+            payload = sealed(encode_entry(entry))
             after = _follow_up(state, entry, payload)
             attempt.sent[entry.id] = payload
             if self._send(attempt, entry.id, deadline, fresh=True, after=after):
@@ -298,7 +300,7 @@ class Committer:
             self._reader.cold() if state is None else self._reader.advance(state, before_create=before_create)
         )
         self.state = loaded.state
-        self.checkpoint = max(self.checkpoint, loaded.checkpoint)
+        self.checkpoint = newer(self.checkpoint, loaded.checkpoint)
         return self.state
 
     def _checked(self) -> State:

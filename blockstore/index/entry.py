@@ -27,6 +27,7 @@ from blockstore.format.definition import Definition
 from blockstore.format.document import Document, parse
 from blockstore.format.features import FORMAT_VERSION, refuse_newer, refuse_unknown
 from blockstore.index.added import AddedBlock, ulids
+from blockstore.index.named import NamedCheckpoint, read_name
 from blockstore.names import entry_key, is_ulid
 
 __all__ = ["Entry", "Epoch", "Operation", "decode_entry", "decode_removed", "encode_entry", "epoch_of"]
@@ -78,7 +79,7 @@ class Entry:
     first_row_id: int | None = None
     role: str | None = None
     epochs: Mapping[str, Epoch] = field(default_factory=dict)
-    checkpoint: int | None = None
+    checkpoint: NamedCheckpoint | None = None
     read_version: int | None = None
     parameters: Mapping[str, object] = field(default_factory=dict)
     message: str = ""
@@ -107,7 +108,7 @@ def encode_entry(entry: Entry) -> bytes:
         "operation": str(entry.operation),
         "role": entry.role,
         "epochs": {role: list(epoch) for role, epoch in entry.epochs.items()},
-        "checkpoint": entry.checkpoint,
+        "checkpoint": None if entry.checkpoint is None else entry.checkpoint.to_json(),
         "read_version": entry.read_version,
         "add": [block.to_json() for block in entry.add],
         "remove": list(entry.remove),
@@ -142,7 +143,7 @@ def decode_entry(data: bytes, *, entry_id: int, url: str = "") -> Entry:
             for place, block in enumerate(fields.items("add", ()))
         ),
         first_row_id=fields.integer("first_row_id") if fields.has("first_row_id") else None,
-        checkpoint=fields.integer("checkpoint") if fields.has("checkpoint") else None,
+        checkpoint=read_name(fields, "checkpoint"),
         by=fields.text("by", ""),
     )
     # Most entries are appends, and every reader decodes them all: what they lack is not looked for field by field.

@@ -43,6 +43,7 @@ from blockstore.index.checkpoint import EVERY, write_checkpoint
 from blockstore.index.commit import Attempt, Committer
 from blockstore.index.entry import Entry
 from blockstore.index.history import History
+from blockstore.index.named import NamedCheckpoint, newer
 from blockstore.index.queue import CommitQueue, Waiting
 from blockstore.index.read import IndexReader, Loaded
 from blockstore.index.state import State
@@ -79,7 +80,7 @@ class Log:
         self._committer: Committer | None = None
         self._open: dict[str, Attempt] = {}
         """Attempts that ended Indeterminate, by commit id: settled first, and known again when retried."""
-        self._checkpoint = 0
+        self._checkpoint: NamedCheckpoint | None = None
 
     @property
     def state(self) -> State:
@@ -249,7 +250,7 @@ class Log:
             )
         committer = self._committer
         committer.state = self._state
-        committer.checkpoint = max(committer.checkpoint, self._checkpoint)
+        committer.checkpoint = newer(committer.checkpoint, self._checkpoint)
         for attempt in list(self._open.values()):
             if attempt.fate is None:
                 self._settle(committer, attempt)
@@ -281,14 +282,14 @@ class Log:
 
     def _write_checkpoint(self, state: State) -> None:
         try:
-            write_checkpoint(writable(self.bucket), state)
+            written = write_checkpoint(writable(self.bucket), state)
         except Exception as error:  # noqa: BLE001 - whatever it is, the commit has succeeded and been answered
             _logger.warning("checkpoint %s of %s was not written: %s", state.version, self.bucket.url, error)
             return
-        self._checkpoint = max(self._checkpoint, state.version)
+        self._checkpoint = newer(self._checkpoint, written)
 
     def _take(self, loaded: Loaded) -> State:
-        self._checkpoint = max(self._checkpoint, loaded.checkpoint)
+        self._checkpoint = newer(self._checkpoint, loaded.checkpoint)
         return self._adopt(loaded.state)
 
     def _adopt(self, state: State) -> State:

@@ -6,6 +6,8 @@ Rules:
   entries after it; **then the boundary again**. If it passed the checkpoint, or a GET answered 404, start again.
 - Poll at N: GET N+1, and if it is there, on until a 404; then the boundary. An entry is applied only if its id is above
   the boundary read after it; if the boundary passed N, the state is dropped and the read is cold.
+- A checkpoint that is damaged is passed over: the newest intact one below it, at or above the boundary, does, or the
+  first entry where the boundary is 0. Those below the boundary never do: the entries after them are gone, or void.
 - Hints and an entry's ``checkpoint`` are never authority. An entry is decoded only once it is known to be history: what
   lies at or below the boundary may be anything.
 - An entry that cannot be parsed stops the reader: stepping back would fork the history.
@@ -13,19 +15,21 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NoReturn, TypeVar
 
 from blockstore.bucket.api import ReadBucket
-from blockstore.errors import Corrupt, Invalid, NotFound, ObjectMissing, Unavailable
+from blockstore.errors import Corrupt, Invalid, NewerFormat, NotFound, ObjectMissing, Unavailable
 from blockstore.format.sources import decode_sources, hash_sources
 from blockstore.index.added import AddedBlock, SourcesFile
 from blockstore.index.boundary import Boundary, how_to_mend
 from blockstore.index.checkpoint import decode_checkpoint, read_hint
 from blockstore.index.entry import Entry, decode_entry
 from blockstore.index.fold import fold
+from blockstore.index.named import NamedCheckpoint, mend_checkpoint, name_of, names_of
 from blockstore.index.state import State
 from blockstore.names import (
     CHECKPOINTS,
@@ -41,6 +45,8 @@ from blockstore.world import World
 
 __all__ = ["IndexReader", "Loaded"]
 
+_logger = logging.getLogger(__name__)
+
 A = TypeVar("A")
 
 _RESTARTS = 20
@@ -55,7 +61,7 @@ class Loaded:
     """A checked state, and the newest checkpoint that was seen on the way."""
 
     state: State
-    checkpoint: int
+    checkpoint: NamedCheckpoint | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,13 +100,13 @@ class IndexReader:
         """
         found = self._following(state.version)
         if before_create and not found:
-            return Loaded(state=state, checkpoint=0)
+            return Loaded(state=state)
         boundary = self.boundary.read()
         if boundary > state.version or len(found) >= _FAR_BEHIND:
             return self.cold()
         for data in found:
             state = self.follow(state, data)
-        return Loaded(state=state, checkpoint=0)
+        return Loaded(state=state)
 
     def get(self, entry: int) -> bytes | None:
         """The bytes under an entry's name, or None. Whether they are history only the boundary tells."""
@@ -142,33 +148,62 @@ class IndexReader:
         found = (parse_entry(info.key) for info in listed)
         return sorted(entry for entry in found if entry is not None and entry > after)
 
-    def replay(self, base: int, last: int) -> State | None:
-        """The fold of checkpoint ``base`` (0: nothing) and the entries up to ``last``; None if an object is missing or
-        the boundary, read afterwards, has passed ``base``."""
-        keys = [*([checkpoint_key(base)] if base else []), *map(entry_key, range(base + 1, last + 1))]
-        found = self._fan_out(keys)
-        if self.boundary.read() > base or any(data is None for data in found):
-            return None
-        parts = [data for data in found if data is not None]
-        state = self.checkpoint(parts.pop(0), base) if base else State.EMPTY
-        for data in parts:
-            state = self.follow(state, data)
-        return state
+    def replay(self, bases: Iterable[int], last: int, hint: NamedCheckpoint | None = None) -> Loaded | None:
+        """The fold of the first of the checkpoints ``bases`` that is intact (0: nothing) and the entries up to ``last``;
+        None if an object is missing or the boundary, read afterwards, has passed it. Raises Corrupt where none is."""
+        damaged: list[Corrupt] = []
+        for base in bases:
+            keys = [*([checkpoint_key(base)] if base else []), *map(entry_key, range(base + 1, last + 1))]
+            found = self._fan_out(keys)
+            if self.boundary.read() > base or any(data is None for data in found):
+                return None
+            parts = [data for data in found if data is not None]
+            loaded = (
+                self._base(parts.pop(0), base, hint, parts, damaged) if base else Loaded(state=State.EMPTY)
+            )
+            if loaded is not None:
+                state = loaded.state
+                for data in parts:
+                    state = self.follow(state, data)
+                return replace(loaded, state=state)
+        raise Corrupt(f"{damaged[0]}: {mend_checkpoint(self.bucket.url)}") from damaged[0]
 
     def checkpoint(self, data: bytes, version: int) -> State:
         """The state in the bytes of a version's checkpoint. Raises Corrupt or NewerFormat, naming it and the table."""
-        return decode_checkpoint(data, version=version, url=self.bucket.url)
+        try:
+            return decode_checkpoint(data, version=version, url=self.bucket.url)
+        except NewerFormat:
+            raise
+        except Corrupt as error:
+            raise Corrupt(f"{error}: {mend_checkpoint(self.bucket.url)}") from error
+
+    def _base(
+        self,
+        data: bytes,
+        version: int,
+        hint: NamedCheckpoint | None,
+        entries: Sequence[bytes],
+        damaged: list[Corrupt],
+    ) -> Loaded | None:
+        """The state of a checkpoint, named by the hint or by an entry after it; None, and why, if it is damaged."""
+        mine = name_of(version, data)
+        names = names_of(mine, hint, entries)
+        try:
+            state = decode_checkpoint(data, version=version, url=self.bucket.url, names=names)
+        except NewerFormat:
+            raise
+        except Corrupt as error:
+            _logger.warning("%s: it is passed over; %s", error, mend_checkpoint(self.bucket.url))
+            damaged.append(error)
+            return None
+        return Loaded(state=state, checkpoint=mine)
 
     def _try_cold(self) -> Loaded | None:
-        looks: tuple[Callable[[], int | None], ...] = (
-            lambda: self._timed(self.boundary.look),
-            lambda: read_hint(self.bucket),
-        )
-        boundary, guess = self._pool.map(_call, looks)
+        boundary, named = self._first_looks()
         if boundary is None:
             self._check_no_index()
             return None
-        hint = guess or 0
+        hint = named.id if named is not None else 0
         listed = self._list(max(boundary, hint))
         if hint > boundary and hint not in listed.checkpoints:
             listed = self._list(boundary)
@@ -179,8 +214,25 @@ class IndexReader:
         if base < boundary:
             self._check_not_lost(boundary)
             return None
-        state = self.replay(base, last)
-        return None if state is None else Loaded(state=state, checkpoint=base)
+        return self.replay(self._bases(listed, boundary), last, named)
+
+    def _first_looks(self) -> tuple[int | None, NamedCheckpoint | None]:
+        """The boundary and the hint, side by side."""
+        looks: tuple[Callable[[], int | NamedCheckpoint | None], ...] = (
+            lambda: self._timed(self.boundary.look),
+            lambda: read_hint(self.bucket),
+        )
+        boundary, hint = self._pool.map(_call, looks)
+        assert boundary is None or isinstance(boundary, int), "a boundary is a number"
+        return boundary, hint if isinstance(hint, NamedCheckpoint) else None
+
+    def _bases(self, listed: _Listed, boundary: int) -> Iterator[int]:
+        """Where a cold read may begin, best first; what lies below the hint is listed only once it is needed."""
+        yield from reversed(listed.checkpoints)
+        if listed.start > boundary:
+            yield from (one for one in reversed(self.checkpoints(boundary)) if one < listed.start)
+        if boundary == 0:
+            yield 0
 
     def _list(self, start: int) -> _Listed:
         lists: tuple[Callable[[], list[int]], ...] = (

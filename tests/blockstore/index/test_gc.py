@@ -24,15 +24,15 @@ from blockstore.format import Properties
 from blockstore.format.definition import Definition
 from blockstore.index import checkpoint as checkpoint_module
 from blockstore.index.change import Draft, Tag, Untag
-from blockstore.index.checkpoint import encode_checkpoint, ensure_checkpoint
+from blockstore.index.checkpoint import encode_checkpoint, ensure_checkpoint, read_hint
 from blockstore.index.entry import Operation
 from blockstore.index.epochs import claim
 from blockstore.index.gc import Collected, collect, doomed_checkpoints, doomed_entries, wanted_boundary
 from blockstore.index.log import Log, create
+from blockstore.index.named import name_of
 from blockstore.names import (
     BOUNDARY,
     CHECKPOINTS,
-    HINT,
     INDEX,
     checkpoint_key,
     entry_key,
@@ -411,16 +411,15 @@ def test_a_listing_that_fails_decides_nothing(
     assert not faulty.writes
 
 
-def test_the_hint_stays_with_the_newest_checkpoint(
+def test_the_hint_moves_up_to_a_boundary_that_has_passed_it(
     bucket: MemoryBucket, world: World, clock: ManualClock, log: Log
 ) -> None:
     for number in range(100, 170):
         log.commit(append(number))
-    hint = bucket.get(HINT).data
     clock.advance(49 * 3600)
     log.commit(append(170))
-    collect(log, world)
-    assert bucket.get(HINT).data == hint
+    assert collect(log, world).boundary == 70
+    assert read_hint(bucket) == name_of(70, bucket.get(checkpoint_key(70)).data)
     assert Log(bucket, world).state == log.state
 
 
