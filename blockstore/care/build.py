@@ -23,7 +23,7 @@ from blockstore.errors import Conflict, Corrupt, Invalid, NewerFormat, ObjectMis
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.chunks import BlockWriter
 from blockstore.format.definition import Definition
-from blockstore.format.document import parse
+from blockstore.format.document import parse, sealed
 from blockstore.format.features import FORMAT_VERSION, refuse_newer
 from blockstore.format.meta import encode
 from blockstore.format.properties import Properties
@@ -97,7 +97,7 @@ def build_block(
     if not written.rows:
         return None
     meta = writer.describe(written, visible_by=VisibleBy.AGE, uploaded_time=world.clock.now_ms())
-    folder.put(meta_key(meta.ulid), encode(meta))
+    folder.put(meta_key(meta.ulid), sealed(encode(meta)))
     return meta
 
 

@@ -37,9 +37,10 @@ from blockstore.errors import (
     VersionExpired,
 )
 from blockstore.index.boundary import write_first
-from blockstore.index.checkpoint import decode_checkpoint, ensure_checkpoint, write_checkpoint
+from blockstore.index.checkpoint import decode_checkpoint, ensure_checkpoint, put_checkpoint, raise_hint
 from blockstore.index.entry import Entry
 from blockstore.index.log import Log
+from blockstore.index.named import name_of
 from blockstore.index.state import State
 from blockstore.index.storetime import Pace
 from blockstore.names import checkpoint_key, entry_key
@@ -155,7 +156,7 @@ class IndexCopier:
         self._complete(blocks, (block.ulid for block in base.blocks), f"version {base.version}")
         for version in sorted(set(base.tags.values())):
             self._pin(version, blocks)
-        if not self._again(lambda: ensure_checkpoint(self._target, base)):
+        if self._again(lambda: ensure_checkpoint(self._target, base)) is None:
             found = decode_checkpoint(
                 self._target.get(checkpoint_key(base.version)).data, version=base.version
             )
@@ -199,7 +200,8 @@ class IndexCopier:
     def _pin(self, version: int, blocks: BlockCopier) -> None:
         """The checkpoint that a tag stands for, and its blocks; nothing where the source has dropped the tag since."""
         try:
-            state = decode_checkpoint(self._source.bucket.get(checkpoint_key(version)).data, version=version)
+            data = self._source.bucket.get(checkpoint_key(version)).data
+            state = decode_checkpoint(data, version=version)
             blocks.complete(block.ulid for block in state.blocks)
         except (ObjectMissing, Gone) as error:
             if version in self._look().tags.values():
@@ -208,7 +210,7 @@ class IndexCopier:
                     "from a copy, or untag"
                 ) from None
             return
-        self._again(lambda: ensure_checkpoint(self._target, state))
+        self._again(lambda: put_checkpoint(self._target, version, data))
 
     def _copy_checkpoint(self, newest: int, at: int) -> int:
         """The source's newest checkpoint up to ``at``, if it is newer than the replica's; answers the replica's newest."""
@@ -219,9 +221,11 @@ class IndexCopier:
             data = self._source.bucket.get(checkpoint_key(listed[-1])).data
         except ObjectMissing:
             return newest  # collected since: the next one will do
-        state = decode_checkpoint(data, version=listed[-1])
-        self._again(lambda: write_checkpoint(self._target, state))
-        return state.version
+        decode_checkpoint(data, version=listed[-1])
+        name = name_of(listed[-1], data)  # the bytes themselves: the entries name them
+        self._again(lambda: put_checkpoint(self._target, name.id, data))
+        self._again(lambda: raise_hint(self._target, name))
+        return name.id
 
     def _create(self, entry: Entry, data: bytes) -> None:
         """Write an entry under its id; the same bytes may lie there already."""

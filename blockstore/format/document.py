@@ -4,6 +4,9 @@ Rules:
 - Duplicate keys, NaN and Infinity, numbers beyond 64 bits, text that is not UTF-8, trailing bytes and anything that is not one JSON object are Corrupt.
 - A field is taken only through a method that checks its type and its bounds; an error names the object and
   the field, what was found and what was expected. Nothing is guessed and nothing is coerced.
+- An object may begin with its own seal, ``check``: the SHA-256 of all bytes after it. One that does not fit is Corrupt, so no
+  flipped bit becomes another value. Where it does not stand first it is no seal: an earlier release has carried it over from the
+  object that it rewrote. Objects of earlier releases have none.
 - Fields that nobody asked for are unknown, not wrong: ``rest`` hands them over so that a rewrite keeps them.
 """
 
@@ -11,6 +14,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,18 +25,32 @@ import orjson
 from blockstore.errors import Corrupt
 from blockstore.names import is_ulid
 
-__all__ = ["INT64_MAX", "Document", "parse"]
+__all__ = ["INT64_MAX", "Document", "parse", "sealed"]
 
 INT64_MAX = 2**63 - 1
 _INT64_MIN = -(2**63)
 _UINT64_MAX = 2**64 - 1
 _SHOWN = 60
+_SEAL = "check"
+_BEGINS = b'{"check":"'
+_SEAL_LENGTH = len(_BEGINS) + 64 + len('",')
+
+
+def sealed(data: bytes) -> bytes:
+    """The JSON object of these bytes, which has at least one field and no whitespace before it, with its seal in front."""
+    rest = data[1:]
+    return _BEGINS + hashlib.sha256(rest).hexdigest().encode("ascii") + b'",' + rest
 
 
 def parse(data: bytes, subject: str) -> Document:
     """The JSON object in ``data``; ``subject`` is what errors call it, such as ``block 01…: meta.json``."""
+    if data.startswith(_BEGINS) and not _fits(data):
+        raise Corrupt(
+            f"{subject} holds {len(data)} bytes that do not match the SHA-256 with which they begin: restore it from a copy"
+        )
     quick = _as_we_write_it(data)
     if quick is not None:
+        quick.pop(_SEAL, None)
         return Document(quick, subject)
     try:
         text = data.decode("utf-8")
@@ -48,7 +66,13 @@ def parse(data: bytes, subject: str) -> Document:
         ) from None
     if not isinstance(value, dict):
         raise Corrupt(f"{subject} holds {_shown(value)}, expected a JSON object: restore it from a copy")
+    value.pop(_SEAL, None)
     return Document(value, subject)
+
+
+def _fits(data: bytes) -> bool:
+    """Whether the bytes are those that their seal was made of."""
+    return sealed(b"{" + data[_SEAL_LENGTH:]) == data
 
 
 def _as_we_write_it(data: bytes) -> dict[str, object] | None:

@@ -10,13 +10,14 @@ from blockstore.index.chain import REQUIRED
 from blockstore.index.change import Change, Draft
 from blockstore.index.entry import Entry, decode_entry
 from blockstore.index.fold import derived_sources, fold
+from blockstore.index.named import NamedCheckpoint
 from blockstore.index.state import State
 
 __all__ = ["assemble", "followed"]
 
 
 def assemble(
-    state: State, change: Change, draft: Draft, *, time_ms: int, checkpoint: int | None, by: str
+    state: State, change: Change, draft: Draft, *, time_ms: int, checkpoint: NamedCheckpoint | None, by: str
 ) -> Entry:
     """The entry after ``state`` that says ``draft``; ``checkpoint`` is the newest one known, a hint for readers.
 

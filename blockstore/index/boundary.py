@@ -4,6 +4,9 @@ Invariants (protocol 3.4):
 - An entry at or below the boundary is no part of the history, whatever a GET of it answers.
 - The boundary never moves back. Missing where there are entries, not ``[0-9]{1,20}`` of a u64, or below a value seen
   before: ``BoundaryLost``, and nobody writes or deletes.
+- It is written with zeros before it, 18 to 20 digits in all, so many that their number less their sum is divisible by 3:
+  one flipped bit turns a digit into one that is 1, 2, 4 or 8 away, or into none. Earlier releases read that, and wrote
+  the digits alone.
 - A check that accepts goes to the store, after the entry that it checks; what is cached only spares the bytes (304), and
   may refuse, never accept.
 - It advances by compare-and-set on the ETag of the value read. A lost race, or an answer that was lost, is read again and
@@ -39,6 +42,8 @@ _logger = logging.getLogger(__name__)
 
 _DIGITS = re.compile(rb"[0-9]{1,20}")
 _U64_MAX = 2**64 - 1
+_PADDED = 18
+_DIGITS_MOST = 20
 _TRIES = 10
 
 
@@ -255,13 +260,25 @@ def how_to_mend(url: str) -> str:
 
 
 def encode_boundary(value: int) -> bytes:
-    """The bytes of the boundary: ASCII digits."""
-    return str(value).encode("ascii")
+    """The bytes of the boundary: ASCII digits, with zeros before them by which a flipped bit is seen."""
+    digits = b"%0*d" % (_PADDED, value)
+    while not _fits(digits) and len(digits) < _DIGITS_MOST:
+        digits = b"0" + digits
+    return digits
+
+
+def _fits(digits: bytes) -> bool:
+    return (len(digits) - sum(digit - ord("0") for digit in digits)) % 3 == 0
 
 
 def parse_boundary(data: bytes, url: str) -> int:
     """The value in the bytes of a boundary. Raises BoundaryLost."""
     value = int(data) if _DIGITS.fullmatch(data) else None
+    if value is not None and data.startswith(b"0") and len(data) >= _PADDED and not _fits(data):
+        raise BoundaryLost(
+            f"{BOUNDARY} of {url} holds {data!r}, whose zeros do not fit its digits, so one of them was another: "
+            f"{how_to_mend(url)}"
+        )
     if value is None or value > _U64_MAX:
         raise BoundaryLost(
             f"{BOUNDARY} of {url} holds {data[:40]!r}, expected 1 to 20 ASCII digits of a u64: "

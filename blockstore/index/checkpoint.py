@@ -7,16 +7,20 @@ Rules:
   whoever finds one may rely on it.
 - Of the accounted sources it names those that no live block holds; the others stand in the rows.
 - Reading it decodes the small columns; the blocks' JSON stays compressed until someone asks for a block.
-- A damaged checkpoint is Corrupt, naming it; pages carry checksums. The hint only spares a listing: a stale, missing or
-  garbled one costs requests, never correctness.
+- A checkpoint is believed only once it is proven, by either of two: its bytes fit a name that the hint or a later entry
+  gives them (``named.py``), looked at before they are parsed; or, decoded whole, the number of its rows and the digest
+  over their content are those of the hashed JSON (``content.py``). Those of earlier releases have no digest.
+- Whatever is wrong with a checkpoint is Corrupt, naming it. The hint only spares a listing and a proof: a stale, missing
+  or garbled one costs requests and time, never correctness.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
-from typing import TypeVar
+from itertools import accumulate
 
 import immutables
 import numpy as np
@@ -25,16 +29,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from blockstore.bucket.api import Bucket, ReadBucket
-from blockstore.errors import AlreadyExists, Corrupt, ObjectMissing
+from blockstore.errors import AlreadyExists, BlockstoreError, Corrupt, ObjectMissing
 from blockstore.format.definition import Definition
-from blockstore.format.document import Document, parse
+from blockstore.format.document import Document, parse, sealed
 from blockstore.format.features import FORMAT_VERSION, refuse_newer, refuse_unknown
 from blockstore.index import ulids
 from blockstore.index.batches import AppBatches, Written
 from blockstore.index.blocks import Blocks
 from blockstore.index.chain import Link
 from blockstore.index.commits import Commits, Run
+from blockstore.index.content import content_of
 from blockstore.index.entry import epoch_of, link_of, link_to_json
+from blockstore.index.named import NamedCheckpoint, name_of, read_name
 from blockstore.index.rows import BULK, FRAME, Bulk, Rows
 from blockstore.index.sources import Sources
 from blockstore.index.state import State
@@ -45,14 +51,15 @@ __all__ = [
     "decode_checkpoint",
     "encode_checkpoint",
     "ensure_checkpoint",
+    "put_checkpoint",
+    "raise_hint",
     "read_hint",
+    "replace_checkpoint",
     "write_checkpoint",
 ]
 
 EVERY = 64
 """A committer writes a checkpoint after every entry whose id is a multiple of this."""
-
-A = TypeVar("A")
 
 _KEY = b"blockstore"
 _DIGEST = b"blockstore.sha256"
@@ -60,28 +67,55 @@ _GROUP_ROWS = 16_384
 _COMPRESSION = {"compression": "zstd", "compression_level": 1}
 
 
-def write_checkpoint(bucket: Bucket, state: State) -> None:
-    """Make sure that the version has its checkpoint, and point the hint at it. The state must be a confirmed one."""
-    if ensure_checkpoint(bucket, state):
-        bucket.put(HINT, orjson.dumps({"format": FORMAT_VERSION, "checkpoint": state.version}))
+def write_checkpoint(bucket: Bucket, state: State) -> NamedCheckpoint | None:
+    """Make sure that the version has its checkpoint, and point the hint at it. The state must be a confirmed one.
+
+    Answers what this call wrote; None where there was one, whose bytes may be others of the same state."""
+    name = ensure_checkpoint(bucket, state)
+    if name is not None:
+        _point_hint(bucket, name)
+    return name
 
 
-def ensure_checkpoint(bucket: Bucket, state: State) -> bool:
-    """The same for a version that need not be a new one: the hint stays. Whether this call wrote it."""
+def ensure_checkpoint(bucket: Bucket, state: State) -> NamedCheckpoint | None:
+    """The same for a version that need not be a new one: the hint stays."""
+    return put_checkpoint(bucket, state.version, encode_checkpoint(state))
+
+
+def put_checkpoint(bucket: Bucket, version: int, data: bytes) -> NamedCheckpoint | None:
+    """The same for bytes that were decoded before."""
     try:
-        bucket.put_if_absent(checkpoint_key(state.version), encode_checkpoint(state))
+        bucket.put_if_absent(checkpoint_key(version), data)
     except AlreadyExists:
-        return False
-    return True
+        return None
+    return name_of(version, data)
 
 
-def read_hint(bucket: ReadBucket) -> int:
-    """The version of the checkpoint that the hint names, or 0: a guess, never authority."""
+def replace_checkpoint(bucket: Bucket, state: State) -> None:
+    """Write a checkpoint in the place of a missing or damaged one, from the entries. Its content is a function of the
+    version alone, so whoever does the same meanwhile writes the same."""
+    data = encode_checkpoint(state)
+    bucket.put(checkpoint_key(state.version), data)
+    raise_hint(bucket, name_of(state.version, data))
+
+
+def raise_hint(bucket: Bucket, name: NamedCheckpoint) -> None:
+    """Point the hint at a checkpoint, unless it names one of a higher version."""
+    hint = read_hint(bucket)
+    if hint is None or hint.id <= name.id:
+        _point_hint(bucket, name)
+
+
+def _point_hint(bucket: Bucket, name: NamedCheckpoint) -> None:
+    bucket.put(HINT, sealed(orjson.dumps({"format": FORMAT_VERSION, "checkpoint": name.to_json()})))
+
+
+def read_hint(bucket: ReadBucket) -> NamedCheckpoint | None:
+    """The checkpoint that the hint names, or None: a guess, never authority."""
     try:
-        hint = parse(bucket.get(HINT).data, HINT)
-        return hint.integer("checkpoint")
+        return read_name(parse(bucket.get(HINT).data, HINT), "checkpoint")
     except (ObjectMissing, Corrupt):
-        return 0
+        return None
 
 
 def encode_checkpoint(state: State) -> bytes:
@@ -96,30 +130,54 @@ def encode_checkpoint(state: State) -> bytes:
     }
     with pq.ParquetWriter(sink, table.schema, **options, **_COMPRESSION) as writer:
         writer.write_table(table, row_group_size=_GROUP_ROWS)
-        rest = orjson.dumps(_rest(state))
+        content = content_of(table, [table])
+        rest = orjson.dumps({**_rest(state), "blocks": table.num_rows, "content": content})
         writer.add_key_value_metadata({_KEY: rest, _DIGEST: hashlib.sha256(rest).hexdigest().encode("ascii")})
     return sink.getvalue().to_pybytes()
 
 
-def decode_checkpoint(data: bytes, *, version: int, url: str = "") -> State:
+def decode_checkpoint(
+    data: bytes, *, version: int, url: str = "", names: tuple[NamedCheckpoint, ...] = ()
+) -> State:
     """The state that ``index/checkpoints/<version>.parquet`` holds. Raises Corrupt or NewerFormat, naming it, and its
-    table where the ``url`` is given."""
+    table where the ``url`` is given.
+
+    ``names`` are those that the hint and later entries give this checkpoint. Bytes that fit one are not looked at again;
+    others prove themselves by their content, for a repair, a replica or another release may write the same state in other
+    bytes, and a hint or an entry may be what is damaged.
+    """
     name = f"checkpoint {version} ({checkpoint_key(version)})" + (f" of {url}" if url else "")
-    try:
+    fits = bool(names) and name_of(version, data) in names
+    with _reading(name):
         file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
-        frame = file.read(columns=FRAME.names, use_threads=False).combine_chunks()
         rest = _checked_rest(file, name)
         refuse_newer(rest.integer("format", low=1), name)
+        if rest.integer("version") != version:
+            rest.fail("version", f"{version}, the version in its name")
+        frame = file.read(columns=FRAME.names, use_threads=False).combine_chunks()
         if frame.schema.names != FRAME.names or frame.schema.types != FRAME.types:
             raise Corrupt(f"{name} has columns {frame.schema.names}, expected {FRAME.names}")
-        rows = Rows(frame, _StoredBulk(file, name))
+        bulk = _StoredBulk(file, name)
+        _check_counts(rest, frame, bulk, name)
+        if not fits and rest.has("content"):
+            if content_of(frame, bulk.groups()) != rest.text("content"):
+                raise Corrupt(f"{name} holds rows that do not match their SHA-256")
+        elif not fits and names:
+            raise Corrupt(f"{name} holds {len(data)} bytes that are not those that the index names")
+        rows = Rows(frame, bulk)
         _check_sorted(rows, name)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise Corrupt(f"{name} cannot be read ({error}): restore it from a copy, or delete it if an older one and all "
-                      "entries after that are there") from None  # fmt: skip
-    if rest.integer("version") != version:
-        rest.fail("version", f"{version}, the version in its name")
-    return _state(rest, rows, version, name)
+        return _state(rest, rows, version, name)
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    """Whatever a damaged file makes the libraries raise is Corrupt."""
+    try:
+        yield
+    except BlockstoreError:
+        raise
+    except Exception as error:
+        raise Corrupt(f"{name} cannot be read ({type(error).__name__}: {error})") from error
 
 
 def _checked_rest(file: pq.ParquetFile, name: str) -> Document:
@@ -127,10 +185,15 @@ def _checked_rest(file: pq.ParquetFile, name: str) -> Document:
     held = file.metadata.metadata or {}
     data = held.get(_KEY, b"")
     if hashlib.sha256(data).hexdigest().encode("ascii") != held.get(_DIGEST):
-        raise Corrupt(
-            f"{name} holds {len(data)} bytes of state that do not match their SHA-256: restore it from a copy"
-        )
+        raise Corrupt(f"{name} holds {len(data)} bytes of state that do not match their SHA-256")
     return parse(data, name)
+
+
+def _check_counts(rest: Document, frame: pa.Table, bulk: _StoredBulk, name: str) -> None:
+    """As many rows everywhere; for a checkpoint of an earlier release the footer's two counts are all there is."""
+    counts = [frame.num_rows, *bulk.counts, *([rest.integer("blocks")] if rest.has("blocks") else [])]
+    if len(set(counts)) > 1:
+        raise Corrupt(f"{name} holds {counts[0]} rows and says that they are {max(counts[1:])}")
 
 
 class _StoredBulk(Bulk):
@@ -140,13 +203,31 @@ class _StoredBulk(Bulk):
         self._file = file
         self._name = name
         self._groups: dict[int, pa.Table] = {}
+        count = file.num_row_groups
+        sizes = [file.metadata.row_group(number).num_rows for number in range(count)]
+        self._starts = np.array([0, *accumulate(sizes)], dtype=np.int64)
+        self.counts = (file.metadata.num_rows, sum(sizes))
+        """The rows of the file, and of its row groups."""
 
     def take(self, positions: object) -> pa.Table:
         places = np.asarray(positions, dtype=np.int64)
-        numbers = np.unique(places // _GROUP_ROWS)
-        starts = {int(number): at * _GROUP_ROWS for at, number in enumerate(numbers)}
-        near = [starts[int(place) // _GROUP_ROWS] + int(place) % _GROUP_ROWS for place in places]
-        return pa.concat_tables([self._group(number) for number in starts]).take(pa.array(near, pa.int64()))
+        numbers = np.searchsorted(self._starts, places, side="right") - 1
+        picked = [int(number) for number in np.unique(numbers)]
+        groups = [self._group(number) for number in picked]
+        at = (
+            dict(zip(picked, accumulate([0, *(len(group) for group in groups[:-1])]), strict=True))
+            if groups
+            else {}
+        )
+        near = [
+            at[number] + place - int(self._starts[number])
+            for number, place in zip(numbers.tolist(), places.tolist(), strict=True)
+        ]
+        return pa.concat_tables([BULK.empty_table(), *groups]).take(pa.array(near, pa.int64()))
+
+    def groups(self) -> Iterator[pa.Table]:
+        """The columns of ``BULK`` for all rows, a row group after the other, none kept."""
+        return map(self._read, range(self._file.num_row_groups))
 
     def all(self) -> pa.Table:
         return self._all
@@ -159,28 +240,28 @@ class _StoredBulk(Bulk):
 
     def sources(self) -> pa.ChunkedArray:
         field = BULK.field("sources")
-        return self._read(
-            lambda: self._file.read(columns=[field.name], use_threads=False)[field.name].cast(field.type)
-        )
+        with _reading(self._name):
+            return self._file.read(columns=[field.name], use_threads=False)[field.name].cast(field.type)
 
     def _group(self, number: int) -> pa.Table:
         if number not in self._groups:
-            self._groups[number] = self._read(
-                lambda: self._file.read_row_group(number, columns=BULK.names, use_threads=False).cast(BULK)
-            )
+            self._groups[number] = self._read(number)
         return self._groups[number]
 
-    def _read(self, read: Callable[[], A]) -> A:
-        try:
-            return read()
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise Corrupt(f"{self._name} cannot be read ({error}): restore it from a copy") from None
+    def _read(self, number: int) -> pa.Table:
+        with _reading(self._name):
+            group = self._file.read_row_group(number, columns=BULK.names, use_threads=False).cast(BULK)
+            if len(group) != self._starts[number + 1] - self._starts[number]:
+                raise Corrupt(
+                    f"{self._name} holds a group of {len(group)} rows that its footer counts otherwise"
+                )
+            return group
 
 
 def _check_sorted(rows: Rows, name: str) -> None:
     found = rows.ulids
     if len(found) > 1 and not (found[:-1] < found[1:]).all():
-        raise Corrupt(f"{name} is not sorted by ULID, or names a block twice: restore it from a copy")
+        raise Corrupt(f"{name} is not sorted by ULID, or names a block twice")
 
 
 def _rest(state: State) -> dict[str, object]:

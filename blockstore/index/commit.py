@@ -38,6 +38,7 @@ from blockstore.errors import (
     Throttled,
     Unavailable,
 )
+from blockstore.format.document import sealed
 from blockstore.index.answers import already, blocks_of
 from blockstore.index.assemble import assemble, followed
 from blockstore.index.blame import who_changed
@@ -45,6 +46,7 @@ from blockstore.index.boundary import Boundary
 from blockstore.index.chain import follows
 from blockstore.index.change import Change, Committed, Done
 from blockstore.index.entry import Operation, encode_entry
+from blockstore.index.named import NamedCheckpoint, newer
 from blockstore.index.read import IndexReader
 from blockstore.index.rules import changed, decide
 from blockstore.index.state import State
@@ -94,8 +96,8 @@ class Committer:
         """The last checked state; None makes the next look cold."""
         self._known: State | None = None
         """The last state that there was, also where the next look is cold."""
-        self.checkpoint = 0
-        """The newest checkpoint known: a hint for readers."""
+        self.checkpoint: NamedCheckpoint | None = None
+        """The newest checkpoint known, and proven: a hint for readers."""
 
     def commit(self, attempt: Attempt) -> Committed:
         """Bring the change into the index. Raises Conflict or Invalid (nothing of it is or will be in the index),
@@ -138,10 +140,10 @@ class Committer:
                 attempt.change,
                 draft,
                 time_ms=self._time.entry_ms(),
-                checkpoint=self.checkpoint or None,
+                checkpoint=self.checkpoint,
                 by=self._by,
             )
-            payload = encode_entry(entry)
+            payload = sealed(encode_entry(entry))
             after = followed(state, entry, payload)
             if not self._look(state):
                 continue
@@ -156,8 +158,7 @@ class Committer:
             self._give_way(attempt, losses, deadline)
 
     def _look(self, state: State) -> bool:
-        """Whether the entry that a state ends with is still there; False where it was collected, and the next look is cold.
-        Raises HistoryReplaced. Asks nothing where an append has asked while its block was being completed."""
+        """The look before a PUT; False where the entry was collected, and the next look is cold. An append may have made it."""
         if self._reader.looks.were_lately(state) or self._reader.looks.check(
             state, self._reader.looks.look(state)
         ):
@@ -278,7 +279,7 @@ class Committer:
         """Step 5, once the entry is there: whether it is above the boundary, and whether the entry below is still the one that the
         state ends with (False: it was collected). Raises HistoryReplaced."""
         try:
-            standing, above = self._reader.beside(
+            standing, above = self._reader.requests.beside(
                 lambda: self._reader.looks.look(before), lambda: self._boundary.check(entry)
             )
         except (Unavailable, AccessDenied):
@@ -291,8 +292,7 @@ class Committer:
     def _put(
         self, attempt: Attempt, entry: int, deadline: float, *, fresh: bool, before: State
     ) -> str | None:
-        """Step 4: the new object's ETag once the store says created, None once it says taken. Raises HistoryReplaced where the look
-        before sending it again finds another entry below."""
+        """Step 4: the new object's ETag once the store says created, None once it says taken. Looks before it sends again."""
         maybe_applied = not fresh
         tries = 0
         while True:
@@ -350,7 +350,7 @@ class Committer:
             else self._reader.advance(state, before_create=before_create)
         )
         self.state = loaded.state
-        self.checkpoint = max(self.checkpoint, loaded.checkpoint)
+        self.checkpoint = newer(self.checkpoint, loaded.checkpoint)
         return self.state
 
     def _checked(self) -> State:

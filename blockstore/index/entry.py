@@ -10,7 +10,7 @@ Owns the JSON of ``index/<id>.json`` (format, "index entry"). Rules:
   ``parents``, all removed by this entry, with itself where it is ``own``. More than 1,000 others stand in the
   block's own list file, and the entry holds its path, count and hash.
 - Fields at their defaults are left out; a reader takes a missing field at its default.
-- The last field, ``seal``, is the SHA-256 of all bytes before it: a damaged entry is Corrupt, and neither another state nor void.
+- A committer seals what it writes (``format/document.py``), so a damaged entry is Corrupt, and neither another state nor void.
 - ``Entry.sha256`` is no field of the JSON: it is the hash of the bytes from which the entry was decoded (``chain.py``).
 """
 
@@ -31,7 +31,8 @@ from blockstore.format.definition import Definition
 from blockstore.format.document import Document, parse
 from blockstore.format.features import FORMAT_VERSION, refuse_newer, refuse_unknown
 from blockstore.index.added import AddedBlock, ulids
-from blockstore.index.chain import REQUIRED, Link
+from blockstore.index.chain import Link
+from blockstore.index.named import NamedCheckpoint, read_name
 from blockstore.names import entry_key, is_ulid
 
 __all__ = [
@@ -47,13 +48,12 @@ __all__ = [
 ]
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_SEAL_BYTES = len(b',"seal":""}') + 64
 
 Epoch = tuple[int, str]
 """A role's number and the commit id of whoever claimed it."""
 
 _APPENDED = frozenset(
-    {"format", "id", "prev", "commit", "time", "operation", "add", "first_row_id", "checkpoint", "by", "seal"}
+    {"format", "id", "prev", "commit", "time", "operation", "add", "first_row_id", "checkpoint", "by"}
 )
 """The fields of an entry that adds blocks and does nothing else."""
 
@@ -96,7 +96,7 @@ class Entry:
     first_row_id: int | None = None
     role: str | None = None
     epochs: Mapping[str, Epoch] = field(default_factory=dict)
-    checkpoint: int | None = None
+    checkpoint: NamedCheckpoint | None = None
     read_version: int | None = None
     parameters: Mapping[str, object] = field(default_factory=dict)
     message: str = ""
@@ -119,7 +119,7 @@ class Entry:
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """The bytes of the entry: compact JSON in the order of the format's fields, sealed."""
+    """The bytes of the entry: compact JSON in the order of the format's fields."""
     job = entry.job
     value: dict[str, object] = {
         "format": FORMAT_VERSION,
@@ -130,7 +130,7 @@ def encode_entry(entry: Entry) -> bytes:
         "operation": str(entry.operation),
         "role": entry.role,
         "epochs": {role: list(epoch) for role, epoch in entry.epochs.items()},
-        "checkpoint": entry.checkpoint,
+        "checkpoint": None if entry.checkpoint is None else entry.checkpoint.to_json(),
         "read_version": entry.read_version,
         "add": [block.to_json() for block in entry.add],
         "remove": list(entry.remove),
@@ -148,15 +148,13 @@ def encode_entry(entry: Entry) -> bytes:
         "requires": list(entry.requires),
         "by": entry.by,
     }
-    data = orjson.dumps({name: item for name, item in value.items() if item not in (None, "", [], {})})
-    return data[:-1] + _seal(hashlib.sha256(data[:-1]).hexdigest())
+    return orjson.dumps({name: item for name, item in value.items() if item not in (None, "", [], {})})
 
 
 def decode_entry(data: bytes, *, entry_id: int, url: str = "") -> Entry:
     """The entry that ``index/<id>.json`` holds. Raises Corrupt or NewerFormat, naming the entry, and its table where the
     ``url`` is given."""
     name, fields, requires = _fields(data, entry_id, url)
-    sha256 = _checked_hash(data, fields, requires)
     entry = Entry(
         id=entry_id,
         commit=fields.ulid("commit"),
@@ -167,10 +165,10 @@ def decode_entry(data: bytes, *, entry_id: int, url: str = "") -> Entry:
             for place, block in enumerate(fields.items("add", ()))
         ),
         first_row_id=fields.integer("first_row_id") if fields.has("first_row_id") else None,
-        checkpoint=fields.integer("checkpoint") if fields.has("checkpoint") else None,
+        checkpoint=read_name(fields, "checkpoint"),
         by=fields.text("by", ""),
         prev=link_of(fields, "prev"),
-        sha256=sha256,
+        sha256=hashlib.sha256(data).hexdigest(),
     )
     # Most entries are appends, and every reader decodes them all: what they lack is not looked for field by field.
     return entry if fields.has_only(_APPENDED) else _with_the_rest(entry, name, fields, requires)
@@ -215,23 +213,6 @@ def _fields(data: bytes, entry_id: int, url: str) -> tuple[str, Document, tuple[
             f"{name} says that its id is {found}, expected {entry_id}: it was copied or renamed, restore it from a copy"
         )
     return name, fields, requires
-
-
-def _seal(digest: str) -> bytes:
-    return b',"seal":"%s"}' % digest.encode("ascii")
-
-
-def _checked_hash(data: bytes, fields: Document, requires: tuple[str, ...]) -> str:
-    """The SHA-256 of the entry's bytes. Raises Corrupt where its seal does not fit them, or is missing from one that is chained."""
-    body, end = data[:-_SEAL_BYTES], data[-_SEAL_BYTES:]
-    digest = hashlib.sha256(body)
-    sealed = fields.has("seal") or fields.has("prev") or REQUIRED in requires
-    if sealed and end != _seal(digest.hexdigest()):
-        raise Corrupt(
-            f"{fields.subject} does not match its seal, the SHA-256 of its bytes: it was damaged or edited; restore it from a copy"
-        )
-    digest.update(end)
-    return digest.hexdigest()
 
 
 def link_of(fields: Document, name: str) -> Link | None:

@@ -21,11 +21,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from blockstore.bucket.api import Bucket, ObjectInfo, writable
-from blockstore.errors import Corrupt
+from blockstore.errors import Corrupt, NewerFormat
 from blockstore.freshness import Freshness
-from blockstore.index.checkpoint import encode_checkpoint, ensure_checkpoint
+from blockstore.index.checkpoint import encode_checkpoint, ensure_checkpoint, raise_hint
 from blockstore.index.epochs import Held, check_held
 from blockstore.index.log import Log
+from blockstore.index.named import name_of
 from blockstore.index.read import IndexReader
 from blockstore.index.state import State
 from blockstore.names import (
@@ -162,10 +163,10 @@ def _advance(log: Log, bucket: Bucket, seen: _Seen) -> tuple[int, int | None]:
     Answers the boundary, and the version whose checkpoint was written. Another collector may overtake at any step: then
     the boundary is where that one left it.
     """
-    state = _own_fold(log.reader, seen.boundary, seen.wanted)
+    state = _own_fold(log.reader, seen)
     if state is None:
         return log.boundary.read(), None
-    written = ensure_checkpoint(bucket, state)
+    written = ensure_checkpoint(bucket, state) is not None
     found = log.reader.checkpoint_data(seen.wanted)
     if found is None:
         _check_overtaken(log, checkpoint_key(seen.wanted), seen.wanted)
@@ -175,13 +176,18 @@ def _advance(log: Log, bucket: Bucket, seen: _Seen) -> tuple[int, int | None]:
             f"{checkpoint_key(seen.wanted)} of {bucket.url} is not the fold of the entries up to {seen.wanted}: nothing was "
             "deleted; compare it with a copy, and delete it if the entries are right"
         )
-    return log.boundary.advance(seen.wanted), seen.wanted if written else None
+    boundary = log.boundary.advance(seen.wanted)
+    # Where few entries come, it may be the newest checkpoint: named, it opens without a proof of its content.
+    raise_hint(bucket, name_of(seen.wanted, found))
+    return boundary, seen.wanted if written else None
 
 
-def _own_fold(reader: IndexReader, boundary: int, version: int) -> State | None:
-    """The state at ``version``, folded from the boundary's checkpoint; None if the boundary moved on meanwhile."""
-    state = reader.replay(boundary, boundary)
-    entry = boundary
+def _own_fold(reader: IndexReader, seen: _Seen) -> State | None:
+    """The state at the wanted version, folded from the boundary's checkpoint, or, if that is damaged, from the first intact
+    one above it; None if the boundary moved on meanwhile."""
+    boundary, version = seen.boundary, seen.wanted
+    state = _oldest(reader, boundary, [one for one in seen.checkpoints if boundary < one < version])
+    entry = boundary if state is None else state.version
     while state is not None and entry < version:
         page = range(entry + 1, min(entry + _PAGE, version) + 1)
         found = reader.get_all(page)
@@ -200,6 +206,23 @@ def _own_fold(reader: IndexReader, boundary: int, version: int) -> State | None:
             "deleted; restore it from a copy"
         )
     return state
+
+
+def _oldest(reader: IndexReader, boundary: int, above: Iterable[int]) -> State | None:
+    """The state of the boundary's checkpoint, or of the first intact one of those above it; None if an object is missing
+    or the boundary moved."""
+    damaged: Corrupt | None = None
+    for base in (boundary, *sorted(above)):
+        try:
+            found = reader.replay([base], base)
+        except NewerFormat:
+            raise
+        except Corrupt as error:
+            damaged = damaged or error
+            continue
+        return None if found is None else found.state
+    assert damaged is not None, "each of them was damaged"
+    raise damaged
 
 
 def _check_overtaken(log: Log, key: str, version: int) -> None:

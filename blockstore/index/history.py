@@ -50,10 +50,11 @@ class History:
                 if pinned is None:
                     raise self.expired(f"version {version}", boundary)
                 return pinned
-            base = max((one for one in self._reader.checkpoints(boundary) if one <= version), default=0)
-            state = self._reader.replay(base, version) if base >= boundary else None
-            if state is not None:
-                return state
+            bases = [one for one in reversed(self._reader.checkpoints(boundary)) if one <= version]
+            bases += [] if boundary else [0]
+            found = self._reader.replay(bases, version) if bases else None
+            if found is not None:
+                return found.state
         raise self._moving(f"version {version}")
 
     def as_of(self, time_ms: int) -> State:

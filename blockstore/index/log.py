@@ -44,6 +44,7 @@ from blockstore.index.commit import Attempt, Committer
 from blockstore.index.entry import Entry
 from blockstore.index.history import History
 from blockstore.index.looks import Standing
+from blockstore.index.named import NamedCheckpoint, newer
 from blockstore.index.queue import CommitQueue, Waiting
 from blockstore.index.read import IndexReader, Loaded
 from blockstore.index.state import State
@@ -81,7 +82,7 @@ class Log:
         self._open: dict[str, Attempt] = {}
         """Attempts that ended Indeterminate, by commit id: settled first, and known again when retried."""
         self._replaced: HistoryReplaced | None = None
-        self._checkpoint = 0
+        self._checkpoint: NamedCheckpoint | None = None
 
     @property
     def state(self) -> State:
@@ -110,7 +111,11 @@ class Log:
         """A request that a commit would have to make first, for whoever has others to make at the same time; None where it is
         cheaper made in turn."""
         state = self._state
-        return partial(self.reader.looks.ahead, state) if state is not None and self.reader.is_slow else None
+        return (
+            partial(self.reader.looks.ahead, state)
+            if state is not None and self.reader.requests.is_slow
+            else None
+        )
 
     def follow(self) -> Log:
         """This handle, polled; or another one, read cold, where the table's history was replaced (or the handle's last entry was
@@ -259,7 +264,7 @@ class Log:
             )
         committer = self._committer
         committer.state = self._state
-        committer.checkpoint = max(committer.checkpoint, self._checkpoint)
+        committer.checkpoint = newer(committer.checkpoint, self._checkpoint)
         for attempt in list(self._open.values()):
             if attempt.fate is None:
                 self._settle(committer, attempt)
@@ -291,11 +296,11 @@ class Log:
 
     def _write_checkpoint(self, state: State) -> None:
         try:
-            write_checkpoint(writable(self.bucket), state)
+            written = write_checkpoint(writable(self.bucket), state)
         except Exception as error:  # noqa: BLE001 - whatever it is, the commit has succeeded and been answered
             _logger.warning("checkpoint %s of %s was not written: %s", state.version, self.bucket.url, error)
             return
-        self._checkpoint = max(self._checkpoint, state.version)
+        self._checkpoint = newer(self._checkpoint, written)
 
     def _check_history(self) -> None:
         """Raise what this handle has met before."""
@@ -314,7 +319,7 @@ class Log:
             raise
 
     def _take(self, loaded: Loaded) -> State:
-        self._checkpoint = max(self._checkpoint, loaded.checkpoint)
+        self._checkpoint = newer(self._checkpoint, loaded.checkpoint)
         return self._adopt(loaded.state)
 
     def _adopt(self, state: State) -> State:

@@ -6,6 +6,8 @@ Rules:
   entries after it; **then the boundary again**. If it passed the checkpoint, or a GET answered 404, start again.
 - Poll at N: GET N+1, and if it is there, on until a 404; then the boundary. An entry is applied only if its id is above
   the boundary read after it; if the boundary passed N, the state is dropped and the read is cold.
+- A checkpoint that is damaged is passed over: the newest intact one below it, at or above the boundary, does, or the
+  first entry where the boundary is 0. Those below the boundary never do: the entries after them are gone, or void.
 - Hints and an entry's ``checkpoint`` are never authority. An entry is decoded only once it is known to be history: what
   lies at or below the boundary may be anything.
 - An entry that cannot be parsed stops the reader: stepping back would fork the history.
@@ -16,7 +18,8 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NoReturn, TypeVar
@@ -27,8 +30,8 @@ from blockstore.errors import (
     Corrupt,
     HistoryReplaced,
     Invalid,
+    NewerFormat,
     NotFound,
-    ObjectMissing,
     Unavailable,
 )
 from blockstore.format.sources import decode_sources, hash_sources
@@ -38,6 +41,8 @@ from blockstore.index.checkpoint import decode_checkpoint, read_hint
 from blockstore.index.entry import Entry, decode_entry
 from blockstore.index.fold import fold
 from blockstore.index.looks import Looks
+from blockstore.index.named import NamedCheckpoint, mend_checkpoint, name_of, names_of
+from blockstore.index.requests import Requests
 from blockstore.index.state import State
 from blockstore.names import (
     CHECKPOINTS,
@@ -53,14 +58,14 @@ from blockstore.world import World
 
 __all__ = ["IndexReader", "Loaded"]
 
+_logger = logging.getLogger(__name__)
+
 A = TypeVar("A")
-B = TypeVar("B")
 
 _RESTARTS = 20
 _FAR_BEHIND = 512
 """A poll that has read so many entries and is not through goes cold: a checkpoint is cheaper."""
 _WIDEST = 64
-_WORTH_A_THREAD_S = 0.001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +73,7 @@ class Loaded:
     """A checked state, and the newest checkpoint that was seen on the way."""
 
     state: State
-    checkpoint: int
+    checkpoint: NamedCheckpoint | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,14 +91,10 @@ class IndexReader:
         self.boundary = boundary
         self._clock = world.clock
         self._pool = world.pool
-        self._answer_s = 0.0
+        self.requests = Requests(bucket, world)
+        """How objects are got: side by side where that pays."""
         self.looks = Looks(bucket, boundary, world.clock)
         """Whether the history is still the one that a state is of."""
-
-    @property
-    def is_slow(self) -> bool:
-        """Whether a request to this store takes longer than handing it to another thread."""
-        return self._answer_s >= _WORTH_A_THREAD_S
 
     def cold_after(self, known: State | None) -> Loaded:
         """The latest state, from nothing, by a handle that knew an earlier one. Raises HistoryReplaced where that is no part of
@@ -104,7 +105,7 @@ class IndexReader:
         if loaded.state.version < known.version:
             # A listing that lags, or an older history.
             self.looks.check(known, self.looks.look(known))
-            return Loaded(state=known, checkpoint=0)
+            return Loaded(state=known)
         self.looks.check_within(known, loaded.state)
         return loaded
 
@@ -138,12 +139,12 @@ class IndexReader:
         started = self._clock.monotonic_s()
         found = self._following(state.version)
         if before_create and not found:
-            return Loaded(state=state, checkpoint=0)
+            return Loaded(state=state)
         if not found:
             if self.boundary.read() > state.version:
                 return self.cold_after(state)
-            return Loaded(state=state, checkpoint=0)
-        standing, boundary = self.beside(lambda: self.looks.look(state), self.boundary.read)
+            return Loaded(state=state)
+        standing, boundary = self.requests.beside(lambda: self.looks.look(state), self.boundary.read)
         if not self.looks.check(state, standing, boundary):
             return self.cold_after(state)
         if boundary > state.version or len(found) >= _FAR_BEHIND:
@@ -153,31 +154,26 @@ class IndexReader:
             after = self.follow(after, one.data)
         self.looks.noted(after, found[-1].etag, started)
         # Each of two histories is void on top of the other: only one read from nothing tells which one is here.
-        return Loaded(state=after, checkpoint=0) if after.void == state.void else self.cold_after(state)
-
-    def beside(self, first: Callable[[], A], second: Callable[[], B]) -> tuple[A, B]:
-        """Two requests, side by side where that pays; both are sent once the caller has asked."""
-        if not self.is_slow:
-            return first(), second()
-        requests: tuple[Callable[[], object], ...] = (first, second)
-        one, other = self._pool.map(_call, requests)
-        return one, other  # type: ignore[return-value]
+        return Loaded(state=after) if after.void == state.void else self.cold_after(state)
 
     def object(self, entry: int) -> Object | None:
         """What is under an entry's name, with its ETag."""
-        return self._object(entry_key(entry))
+        return self.requests.get(entry_key(entry))
 
     def get(self, entry: int) -> bytes | None:
         """The bytes under an entry's name, or None. Whether they are history only the boundary tells."""
-        return self._data(entry_key(entry))
+        return self.requests.data(entry_key(entry))
 
     def checkpoint_data(self, version: int) -> bytes | None:
         """The bytes of a version's checkpoint, or None."""
-        return self._data(checkpoint_key(version))
+        return self.requests.data(checkpoint_key(version))
 
     def get_all(self, entries: Iterable[int]) -> list[bytes | None]:
         """The same of several, side by side."""
-        return [_data_of(one) for one in self._fan_out([entry_key(entry) for entry in entries])]
+        return [
+            None if one is None else one.data
+            for one in self.requests.get_all([entry_key(entry) for entry in entries])
+        ]
 
     def decode(self, data: bytes, entry: int) -> Entry:
         """The entry, its long lists of sources loaded. Raises Corrupt or NewerFormat."""
@@ -207,35 +203,65 @@ class IndexReader:
         found = (parse_entry(info.key) for info in listed)
         return sorted(entry for entry in found if entry is not None and entry > after)
 
-    def replay(self, base: int, last: int) -> State | None:
-        """The fold of checkpoint ``base`` (0: nothing) and the entries up to ``last``; None if an object is missing or
-        the boundary, read afterwards, has passed ``base``."""
-        keys = [*([checkpoint_key(base)] if base else []), *map(entry_key, range(base + 1, last + 1))]
-        found = self._fan_out(keys)
-        if self.boundary.read() > base or any(one is None for one in found):
-            return None
-        parts = [one for one in found if one is not None]
-        state = self.checkpoint(parts.pop(0).data, base) if base else State.EMPTY
-        for one in parts:
-            state = self.follow(state, one.data)
-        if parts:
-            self.looks.remember(state.last, parts[-1].etag)
-        return state
+    def replay(self, bases: Iterable[int], last: int, hint: NamedCheckpoint | None = None) -> Loaded | None:
+        """The fold of the first of the checkpoints ``bases`` that is intact (0: nothing) and the entries up to ``last``;
+        None if an object is missing or the boundary, read afterwards, has passed it. Raises Corrupt where none is."""
+        damaged: list[Corrupt] = []
+        for base in bases:
+            keys = [*([checkpoint_key(base)] if base else []), *map(entry_key, range(base + 1, last + 1))]
+            found = self.requests.get_all(keys)
+            if self.boundary.read() > base or any(one is None for one in found):
+                return None
+            parts = [one for one in found if one is not None]
+            stored = parts.pop(0).data if base else b""
+            entries = [one.data for one in parts]
+            loaded = self._base(stored, base, hint, entries, damaged) if base else Loaded(state=State.EMPTY)
+            if loaded is None:
+                continue
+            state = loaded.state
+            for data in entries:
+                state = self.follow(state, data)
+            if parts:
+                self.looks.remember(state.last, parts[-1].etag)
+            return replace(loaded, state=state)
+        raise Corrupt(f"{damaged[0]}: {mend_checkpoint(self.bucket.url)}") from damaged[0]
 
     def checkpoint(self, data: bytes, version: int) -> State:
         """The state in the bytes of a version's checkpoint. Raises Corrupt or NewerFormat, naming it and the table."""
-        return decode_checkpoint(data, version=version, url=self.bucket.url)
+        try:
+            return decode_checkpoint(data, version=version, url=self.bucket.url)
+        except NewerFormat:
+            raise
+        except Corrupt as error:
+            raise Corrupt(f"{error}: {mend_checkpoint(self.bucket.url)}") from error
+
+    def _base(
+        self,
+        data: bytes,
+        version: int,
+        hint: NamedCheckpoint | None,
+        entries: Sequence[bytes],
+        damaged: list[Corrupt],
+    ) -> Loaded | None:
+        """The state of a checkpoint, named by the hint or by an entry after it; None, and why, if it is damaged."""
+        mine = name_of(version, data)
+        names = names_of(mine, hint, entries)
+        try:
+            state = decode_checkpoint(data, version=version, url=self.bucket.url, names=names)
+        except NewerFormat:
+            raise
+        except Corrupt as error:
+            _logger.warning("%s: it is passed over; %s", error, mend_checkpoint(self.bucket.url))
+            damaged.append(error)
+            return None
+        return Loaded(state=state, checkpoint=mine)
 
     def _try_cold(self) -> Loaded | None:
-        looks: tuple[Callable[[], int | None], ...] = (
-            lambda: self._timed(self.boundary.look),
-            lambda: read_hint(self.bucket),
-        )
-        boundary, guess = self._pool.map(_call, looks)
+        boundary, named = self._first_looks()
         if boundary is None:
             self._check_no_index()
             return None
-        hint = guess or 0
+        hint = named.id if named is not None else 0
         listed = self._list(max(boundary, hint))
         if hint > boundary and hint not in listed.checkpoints:
             listed = self._list(boundary)
@@ -246,8 +272,25 @@ class IndexReader:
         if base < boundary:
             self._check_not_lost(boundary)
             return None
-        state = self.replay(base, last)
-        return None if state is None else Loaded(state=state, checkpoint=base)
+        return self.replay(self._bases(listed, boundary), last, named)
+
+    def _first_looks(self) -> tuple[int | None, NamedCheckpoint | None]:
+        """The boundary and the hint, side by side."""
+        looks: tuple[Callable[[], int | NamedCheckpoint | None], ...] = (
+            lambda: self.requests.timed(self.boundary.look),
+            lambda: read_hint(self.bucket),
+        )
+        boundary, hint = self._pool.map(_call, looks)
+        assert boundary is None or isinstance(boundary, int), "a boundary is a number"
+        return boundary, hint if isinstance(hint, NamedCheckpoint) else None
+
+    def _bases(self, listed: _Listed, boundary: int) -> Iterator[int]:
+        """Where a cold read may begin, best first; what lies below the hint is listed only once it is needed."""
+        yield from reversed(listed.checkpoints)
+        if listed.start > boundary:
+            yield from (one for one in reversed(self.checkpoints(boundary)) if one < listed.start)
+        if boundary == 0:
+            yield 0
 
     def _list(self, start: int) -> _Listed:
         lists: tuple[Callable[[], list[int]], ...] = (
@@ -303,7 +346,7 @@ class IndexReader:
         width = 1
         while found and len(found) < _FAR_BEHIND:
             start = version + 1 + len(found)
-            more = self._fan_out([entry_key(entry) for entry in range(start, start + width)])
+            more = self.requests.get_all([entry_key(entry) for entry in range(start, start + width)])
             whole = _until_gap(more)
             found += whole
             if len(whole) < len(more):
@@ -311,36 +354,12 @@ class IndexReader:
             width = min(2 * width, _WIDEST)
         return found
 
-    def _object(self, key: str) -> Object | None:
-        try:
-            return self._timed(lambda: self.bucket.get(key))
-        except ObjectMissing:
-            return None
-
-    def _data(self, key: str) -> bytes | None:
-        return _data_of(self._object(key))
-
-    def _timed(self, request: Callable[[], A]) -> A:
-        """Make a request, and take note of how long this store takes to answer one."""
-        started = self._clock.monotonic_s()
-        try:
-            return request()
-        finally:
-            took = self._clock.monotonic_s() - started
-            self._answer_s = 0.5 * (self._answer_s + took) if self._answer_s else took
-
-    def _fan_out(self, keys: Sequence[str]) -> list[Object | None]:
-        """Get several, side by side where a request takes longer than handing it to another thread."""
-        if len(keys) < 2 or not self.is_slow:
-            return [self._object(key) for key in keys]
-        return self._pool.map(self._object, keys)
-
     def _with_sources(self, block: AddedBlock, entry: int) -> AddedBlock:
         file = block.sources
         if not isinstance(file, SourcesFile):
             return block
         subject = f"index entry {entry}: block {block.ulid} of {self.bucket.url}"
-        data = self._data(object_key(block.ulid, sources_path()))
+        data = self.requests.data(object_key(block.ulid, sources_path()))
         if data is None:
             raise Corrupt(f"{subject}: {sources_path()} is missing: restore it from a copy")
         sources = decode_sources(data, subject)
@@ -366,7 +385,3 @@ def _until_gap(found: Sequence[Object | None]) -> list[Object]:
             break
         whole.append(one)
     return whole
-
-
-def _data_of(found: Object | None) -> bytes | None:
-    return None if found is None else found.data

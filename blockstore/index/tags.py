@@ -79,7 +79,9 @@ def tag(
     check_tag(name)
     check_text("the message", message, limit=_MAX_MESSAGE)
     state = log.poll() if version is None else log.at(version)
-    ensure_checkpoint(writable(log.bucket), state)
+    if ensure_checkpoint(writable(log.bucket), state) is None:
+        # Another wrote it: once the entries are collected it is all that is left of the version.
+        _check_checkpoint(log, state.version)
     commit = world.ids.ulid()
     committed = log.commit(Tag(commit=commit, name=name, version=state.version, message=message))
     try:
@@ -100,6 +102,13 @@ def tag(
         "was not kept" if committed.version is not None else "stands for it and does not keep it, untag it"
     )
     raise VersionExpired(f"{expired}; tag {name!r} {became}: {why}")
+
+
+def _check_checkpoint(log: Log, version: int) -> None:
+    """Raise Corrupt if the checkpoint of a version is damaged."""
+    data = log.reader.checkpoint_data(version)
+    if data is not None:
+        log.reader.checkpoint(data, version)
 
 
 def untag(log: Log, world: World, name: str, message: str = "") -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from blockstore.bucket.api import Bucket, ReadBucket
 from blockstore.errors import AlreadyExists, Invalid, NoSpace, NotFound, ObjectMissing, Unavailable
+from blockstore.format.document import sealed
 from blockstore.format.marks import DeletionMark, MarkReason, NoCompactMark, NoCompactReason, encode_mark
 from blockstore.names import deletion_mark_key, is_ulid, no_compact_mark_key, object_key
 from blockstore.world import World
@@ -82,7 +83,7 @@ def withdraw_no_compact(bucket: Bucket, ulid: str) -> None:
 def put_mark(bucket: Bucket, world: World, mark: DeletionMark | NoCompactMark) -> bool:
     """Write a mark on a block that a listing just showed without one; False if another lies there by now."""
     key = (deletion_mark_key if isinstance(mark, DeletionMark) else no_compact_mark_key)(mark.ulid)
-    data = encode_mark(mark)
+    data = sealed(encode_mark(mark))
     for attempt in range(1, _TRIES):
         try:
             return _created(bucket, key, data) or (attempt > 1 and bucket.get(key).data == data)

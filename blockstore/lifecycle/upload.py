@@ -39,6 +39,7 @@ from blockstore.errors import (
     Unavailable,
 )
 from blockstore.format.block import BlockMeta, ChunkFile, VisibleBy
+from blockstore.format.document import sealed
 from blockstore.format.loading import load_meta
 from blockstore.format.meta import encode
 from blockstore.format.properties import UPLOAD_TIMEOUT_S
@@ -194,7 +195,7 @@ def _begun(meta: BlockMeta) -> str:
 
 
 def _put_meta(bucket: Bucket, meta: BlockMeta, asking: _Asking) -> None:
-    key, data = meta_key(meta.ulid), encode(meta)
+    key, data = meta_key(meta.ulid), sealed(encode(meta))
     asking.maybe_applied = asking.begun != meta.ulid
     tries = 0
     while True:

@@ -17,6 +17,7 @@ import blockstore as bs
 from blockstore.names import BOUNDARY, entry_key, meta_key
 from blockstore.world import World
 from tests.support.rows import multiset
+from tests.support.sealing import unsealed
 
 UTC = dt.UTC
 SCHEMA = pa.schema([("k", pa.string()), ("at", pa.timestamp("us", tz="UTC")), ("n", pa.int32())])
@@ -421,8 +422,8 @@ class TestBadInput:
     def test_a_newer_format_says_what_to_upgrade(self, table: bs.Table, url: str) -> None:
         table.bucket.put(
             entry_key(2),
-            table.bucket.get(entry_key(1))
-            .data.replace(b'"format":1', b'"format":7')
+            unsealed(table.bucket.get(entry_key(1)).data)
+            .replace(b'"format":1', b'"format":7')
             .replace(b'"id":1', b'"id":2'),
         )
         with pytest.raises(bs.Corrupt, match=r"(?s)7.*upgrade"):

@@ -29,6 +29,7 @@ from compactor.clean import Cleaner, plan_cleaning
 from tests.compactor.lake import DAY_S, PER_S, Lake, is_entry_put, quietly, rows
 from tests.compactor.scene import small_chunks
 from tests.support.faulty import Call, FaultyBucket
+from tests.support.lying import lie
 
 JOB = Job(app="load", batch=1)
 
@@ -599,3 +600,20 @@ def test_a_merge_that_slept_after_its_second_look_brings_no_deleted_row_back(tmp
     listed.expects("a", 0)
     listed.sleep(0.5)
     listed.check()
+
+
+def test_a_lying_checkpoint_lets_nothing_be_marked_or_removed(lake: Lake) -> None:
+    """The blocks that it leaves out were accounted, and no version named them: they were marked, and two days later gone."""
+    for writer in ("a", "b", "c"):
+        lake.append(writer, job=Job(app="load", batch=ord(writer)))
+    lake.sleep(3)
+    lake.append("d")
+    lake.clean()
+    (boundary,) = lake.open().log.reader.checkpoints(0)
+    lie(lake.bucket, boundary)
+    before = lake.directories()
+    for _ in range(3):
+        with pytest.raises(Corrupt, match="checkpoint"):
+            lake.clean()
+        lake.sleep(2.1)
+    assert lake.directories() == before

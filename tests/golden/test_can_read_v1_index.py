@@ -13,6 +13,7 @@ from blockstore.index.checkpoint import decode_checkpoint, encode_checkpoint, re
 from blockstore.index.entry import decode_entry, encode_entry
 from blockstore.index.fold import fold
 from blockstore.index.log import Log
+from blockstore.index.named import NamedCheckpoint
 from blockstore.index.state import State
 from blockstore.names import checkpoint_key, entry_key
 from blockstore.world import World
@@ -59,7 +60,7 @@ def test_the_state_is_what_the_operations_made(log: Log) -> None:
 
 
 def test_the_checkpoint_equals_the_fold(log: Log) -> None:
-    assert read_hint(BUCKET) == 4
+    assert read_hint(BUCKET) == NamedCheckpoint(id=4)
     stored = decode_checkpoint(BUCKET.get(checkpoint_key(4)).data, version=4)
     folded = State.EMPTY
     for entry in log.entries():
@@ -71,9 +72,7 @@ def test_the_checkpoint_equals_the_fold(log: Log) -> None:
 
 
 def test_entries_are_written_today_as_they_were_then() -> None:
-    """The bytes of version 1 are fixed: other programs may compare them. Entries have a seal since, at their end."""
+    """The bytes of version 1 are fixed: other programs may compare them."""
     for number in range(1, 10):
         data = BUCKET.get(entry_key(number)).data
-        body, seal = encode_entry(decode_entry(data, entry_id=number)).split(b',"seal":')
-        assert body + b"}" == data
-        assert len(seal) == 67
+        assert encode_entry(decode_entry(data, entry_id=number)) == data

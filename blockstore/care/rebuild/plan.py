@@ -211,7 +211,7 @@ def _first_version(bucket: Bucket, index: Survey, evidence: Evidence) -> int:
     """The version of the new state: above all that was ever seen, and above what was never seen but may have been."""
     hint = read_hint(bucket)
     sources = sum(len(one.meta.sources) for one in evidence.blocks.values() if one.meta is not None)
-    seen = max(index.highest, hint if hint < _SANE else 0, _PER_SOURCE * sources)
+    seen = max(index.highest, hint.id if hint is not None and hint.id < _SANE else 0, _PER_SOURCE * sources)
     return (seen // _JUMP + 1) * _JUMP
 
 

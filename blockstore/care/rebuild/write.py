@@ -25,7 +25,7 @@ from blockstore.errors import (
 )
 from blockstore.index.boundary import Boundary, encode_boundary
 from blockstore.index.change import Change, Done, Draft
-from blockstore.index.checkpoint import encode_checkpoint, write_checkpoint
+from blockstore.index.checkpoint import encode_checkpoint, replace_checkpoint, write_checkpoint
 from blockstore.index.entry import Operation
 from blockstore.index.log import Log
 from blockstore.index.state import State
@@ -111,8 +111,8 @@ def _begin(bucket: Bucket, world: World, plan: RebuildPlan, version: int, messag
 def _mend(bucket: Bucket, world: World, plan: RebuildPlan) -> Rebuilt:
     """Every entry is there: write again what is not."""
     index = plan.index
-    for version, state in index.folded.items():
-        bucket.put(checkpoint_key(version), encode_checkpoint(state))
+    for state in index.folded.values():
+        replace_checkpoint(bucket, state)
     if index.boundary is None:
         _move_boundary(bucket, world, index.base)
     log = Log(bucket, world)

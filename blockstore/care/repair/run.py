@@ -18,7 +18,7 @@ from blockstore.care.repair.writing import upload_in_place_of
 from blockstore.care.survey import REPAIR
 from blockstore.care.verify.block import check_block
 from blockstore.errors import AccessDenied, BlockstoreError, Conflict, Corrupt, Invalid, NotFound
-from blockstore.index.checkpoint import encode_checkpoint
+from blockstore.index.checkpoint import replace_checkpoint
 from blockstore.names import checkpoint_key
 from blockstore.operations.append import publish
 from blockstore.operations.rewrite import rewrite
@@ -97,8 +97,7 @@ def _carry_out(bucket: Bucket, target: Target | None, step: Step, *, wait: bool)
 def _checkpoint(bucket: Bucket, step: Step) -> Done:
     assert step.version is not None, "a checkpoint has a version"
     assert step.state is not None, "and what the entries say of it"
-    # Its content is a function of the version alone, and what lies there is missing or garbage: it may be replaced.
-    bucket.put(checkpoint_key(step.version), encode_checkpoint(step.state))
+    replace_checkpoint(bucket, step.state)
     return Done(step=step, told=f"{checkpoint_key(step.version)} is written", version=step.version)
 
 

@@ -31,7 +31,7 @@ from blockstore.index.change import Draft
 from blockstore.index.checkpoint import write_checkpoint
 from blockstore.index.entry import Operation
 from blockstore.index.gc import collect
-from blockstore.names import meta_key, object_key
+from blockstore.names import meta_key, object_key, parse_entry
 from blockstore.operations.expire import expire
 from blockstore.table import Table
 from blockstore.world import World
@@ -40,6 +40,8 @@ from compactor.settings import Settings
 from tests.compactor.scene import Hide, small_chunks
 from tests.support.faulty import FaultyBucket
 from tests.support.index_data import Planned
+from tests.support.rechain import rechain
+from tests.support.sealing import forged
 
 __all__ = ["NOW", "SCHEMA", "Care", "Rows", "rows", "rows_of", "worn"]
 
@@ -189,8 +191,10 @@ class Care:
         return self.merged_ulid
 
     def edit(self, key: str, change: Callable[[bytes], bytes]) -> None:
-        """Damage an object."""
-        self.bucket.put(key, change(self.bucket.get(key).data))
+        """Damage an object: as a faulty program would have written it."""
+        self.bucket.put(key, forged(self.bucket.get(key).data, change))
+        if parse_entry(key) is not None:
+            rechain(self.bucket)
 
     def objects(self, prefix: str = "") -> list[str]:
         return sorted(found.key for found in self.bucket.list(prefix))
@@ -238,12 +242,18 @@ class Care:
                 data = self.bucket.get(key).data
                 start = data.find(f'"ulid":"{ulid}"'.encode())
                 if start >= 0:
-                    self.bucket.put(key, data[:start] + data[start:].replace(old, new, 1))
+                    self.edit(key, lambda data: _after(data, ulid, old, new))
 
     def _in_index(self, old: bytes, new: bytes) -> None:
         for key in self.objects("index/"):
-            if key.endswith(".json") and old in (data := self.bucket.get(key).data):
-                self.bucket.put(key, data.replace(old, new))
+            if key.endswith(".json") and old in self.bucket.get(key).data:
+                self.edit(key, lambda data: data.replace(old, new))
+
+
+def _after(data: bytes, ulid: str, old: bytes, new: bytes) -> bytes:
+    """The first ``old`` after a block's name replaced."""
+    start = data.find(f'"ulid":"{ulid}"'.encode())
+    return data[:start] + data[start:].replace(old, new, 1)
 
 
 @cache

@@ -41,6 +41,7 @@ from tests.blockstore.care.replicas import (
 )
 from tests.blockstore.care.scene import Care, worn
 from tests.support.faulty import FaultyBucket, Killed
+from tests.support.sealing import forged
 from tests.support.tally import tally
 
 
@@ -170,7 +171,9 @@ def test_an_entry_that_was_collected_and_came_back_is_never_copied() -> None:
     pair.source.append("g")
     pair.remember()
     wanted = entry_key(pair.source.open().poll())
-    zombie = pair.source.bucket.get(wanted).data.replace(b'"by":"', b'"by":"zombie ')
+    zombie = forged(
+        pair.source.bucket.get(wanted).data, lambda data: data.replace(b'"by":"', b'"by":"zombie ')
+    )
     faulty = FaultyBucket(pair.source.bucket)
     came_back = []
 

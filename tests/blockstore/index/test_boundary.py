@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 
 import pytest
@@ -22,7 +23,7 @@ from blockstore.errors import (
     Unanswered,
     Unavailable,
 )
-from blockstore.index.boundary import Boundary
+from blockstore.index.boundary import Boundary, encode_boundary, parse_boundary
 from blockstore.names import BOUNDARY
 from blockstore.world import World
 from tests.support.faulty import Call, FaultyBucket
@@ -106,7 +107,7 @@ def test_an_advance_costs_a_read_and_a_compare_and_set(seven: Metered) -> None:
     boundary = Boundary(seven, World.manual())
     assert boundary.advance(12) == 12
     assert seven.counts == {"get": 1, "put_if_match": 1}
-    assert seven.get(BOUNDARY).data == b"12"
+    assert int(seven.get(BOUNDARY).data) == 12
     assert boundary.seen == 12
     seven.reset()
     assert boundary.read() == 12
@@ -116,7 +117,7 @@ def test_an_advance_costs_a_read_and_a_compare_and_set(seven: Metered) -> None:
 @pytest.mark.parametrize("to", [0, 6, 7])
 def test_it_never_moves_back(seven: Metered, to: int) -> None:
     assert Boundary(seven, World.manual()).advance(to) == 7
-    assert seven.get(BOUNDARY).data == b"7"
+    assert int(seven.get(BOUNDARY).data) == 7
     assert "put_if_match" not in seven.counts
 
 
@@ -131,7 +132,7 @@ def test_a_lost_race_is_read_again_and_only_raised(seven: Metered, others: int, 
 
     faulty.before.append(overtake)
     assert Boundary(faulty, World.manual()).advance(12) == ends
-    assert seven.get(BOUNDARY).data == str(ends).encode()
+    assert int(seven.get(BOUNDARY).data) == ends
 
 
 @pytest.mark.parametrize(
@@ -173,7 +174,7 @@ def test_an_advance_whose_answer_is_lost_is_read_and_decided_again(seven: Metere
     hooks.append(lose)
     boundary = Boundary(faulty, World.manual())
     assert boundary.advance(12) == 12
-    assert seven.get(BOUNDARY).data == b"12"
+    assert int(seven.get(BOUNDARY).data) == 12
     assert (boundary.counts.advances, boundary.counts.failed) == (1, 0)
 
 
@@ -259,7 +260,7 @@ def test_where_stale_writes_are_not_refused_it_stays_and_says_why(
         with pytest.raises(Invalid, match="stays at 7: the store does not refuse stale writes"):
             boundary.advance(12)
     assert [info.key for info in seven.list()] == [BOUNDARY]
-    assert seven.get(BOUNDARY).data == b"7"
+    assert int(seven.get(BOUNDARY).data) == 7
     assert boundary.check(8)
 
 
@@ -325,3 +326,12 @@ def test_checks_and_advances_of_many_threads_never_see_it_fall(bucket: Metered) 
         thread.join(60)
     assert errors == []
     assert boundary.read() == 399
+
+
+def test_a_boundary_as_it_is_written_today_is_read_by_earlier_releases() -> None:
+    """1 to 20 digits of a u64: what they asked for."""
+    for value in (0, 1, 64, 2**32 - 1, 10**17 - 1):
+        data = encode_boundary(value)
+        assert re.fullmatch(rb"[0-9]{18,20}", data)
+        assert int(data) == value
+        assert parse_boundary(data, "") == value

@@ -25,7 +25,8 @@ from blockstore.index.change import Append, Draft
 from blockstore.index.checkpoint import write_checkpoint
 from blockstore.index.entry import Operation, decode_entry
 from blockstore.index.log import Log
-from blockstore.names import BOUNDARY, entry_key
+from blockstore.index.named import name_of
+from blockstore.names import BOUNDARY, checkpoint_key, entry_key
 from blockstore.world import World
 from tests.blockstore.index.test_read import collect
 from tests.support.faulty import Call, FaultyBucket
@@ -428,7 +429,7 @@ def test_an_entry_says_who_wrote_it_and_what_checkpoint_it_knew(
     for number in range(100, 170):
         log.commit(append(number))
     entry = decode_entry(bucket.get(entry_key(70)).data, entry_id=70)
-    assert entry.checkpoint == 64
+    assert entry.checkpoint == name_of(64, bucket.get(checkpoint_key(64)).data)
     assert ", blockstore, " in entry.by
 
 

@@ -183,9 +183,12 @@ def test_objects_cut_or_overwritten_anywhere(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("garbage", [g for g in GARBAGE if g not in (b"",)] + [b"", b"PAR1" * 100])
-def test_a_checkpoint_that_is_none_is_named(garbage: bytes) -> None:
+def test_a_checkpoint_that_is_none_is_named(garbage: bytes, caplog: pytest.LogCaptureFixture) -> None:
     bucket, world = made()
     bucket.put(checkpoint_key(CHECKPOINT), garbage)
+    assert use(bucket, world) == 2 * (LAST - 1), "the entries from the first on are there"
+    assert f"checkpoint {CHECKPOINT}" in caplog.text
+    bucket.put(BOUNDARY, b"%d" % CHECKPOINT)
     said = use(bucket, world)
     assert isinstance(said, str)
     assert f"checkpoint {CHECKPOINT}" in said or checkpoint_key(CHECKPOINT) in said

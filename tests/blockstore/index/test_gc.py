@@ -24,15 +24,15 @@ from blockstore.format import Properties
 from blockstore.format.definition import Definition
 from blockstore.index import checkpoint as checkpoint_module
 from blockstore.index.change import Draft, Tag, Untag
-from blockstore.index.checkpoint import encode_checkpoint, ensure_checkpoint
+from blockstore.index.checkpoint import encode_checkpoint, ensure_checkpoint, read_hint
 from blockstore.index.entry import Operation
 from blockstore.index.epochs import claim
 from blockstore.index.gc import Collected, collect, doomed_checkpoints, doomed_entries, wanted_boundary
 from blockstore.index.log import Log, create
+from blockstore.index.named import name_of
 from blockstore.names import (
     BOUNDARY,
     CHECKPOINTS,
-    HINT,
     INDEX,
     checkpoint_key,
     entry_key,
@@ -276,7 +276,7 @@ def test_a_missing_entry_stops_the_pass_and_nothing_is_deleted(
     left = entries(bucket)
     with pytest.raises(Corrupt, match=f"index entry {missing} .*nothing was deleted"):
         collect(aged, world)
-    assert (entries(bucket), bucket.get(BOUNDARY).data) == (left, b"0")
+    assert (entries(bucket), int(bucket.get(BOUNDARY).data)) == (left, 0)
 
 
 def test_a_damaged_entry_stops_the_pass_and_names_the_table(
@@ -377,7 +377,7 @@ def test_a_store_that_lacks_if_match_is_not_collected_and_says_so_with_the_bytes
     assert (
         f"the index of memory:// is not collected: {done.off}; 9 entries of {size} bytes stay" in caplog.text
     )
-    assert (len(entries(bucket)), checkpoints(bucket), bucket.get(BOUNDARY).data) == (15, [], b"0")
+    assert (len(entries(bucket)), checkpoints(bucket), int(bucket.get(BOUNDARY).data)) == (15, [], 0)
 
 
 def test_a_store_that_lacks_if_match_and_has_nothing_to_collect_is_quiet(
@@ -411,16 +411,15 @@ def test_a_listing_that_fails_decides_nothing(
     assert not faulty.writes
 
 
-def test_the_hint_stays_with_the_newest_checkpoint(
+def test_the_hint_moves_up_to_a_boundary_that_has_passed_it(
     bucket: MemoryBucket, world: World, clock: ManualClock, log: Log
 ) -> None:
     for number in range(100, 170):
         log.commit(append(number))
-    hint = bucket.get(HINT).data
     clock.advance(49 * 3600)
     log.commit(append(170))
-    collect(log, world)
-    assert bucket.get(HINT).data == hint
+    assert collect(log, world).boundary == 70
+    assert read_hint(bucket) == name_of(70, bucket.get(checkpoint_key(70)).data)
     assert Log(bucket, world).state == log.state
 
 

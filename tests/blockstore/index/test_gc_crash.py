@@ -332,7 +332,7 @@ def advance_after_delete(monkeypatch: pytest.MonkeyPatch) -> None:
     late: dict[int, tuple[Log, int]] = {}
 
     def later(log: Log, bucket: Bucket, seen: gc._Seen) -> tuple[int, int | None]:
-        state = gc._own_fold(log.reader, seen.boundary, seen.wanted)
+        state = gc._own_fold(log.reader, seen)
         assert state is not None
         ensure_checkpoint(bucket, state)
         late[id(bucket)] = (log, seen.wanted)

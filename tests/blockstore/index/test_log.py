@@ -21,11 +21,12 @@ from blockstore.errors import (
 )
 from blockstore.format import Job
 from blockstore.index.change import Append, Change, Committed, Draft, Left
-from blockstore.index.checkpoint import decode_checkpoint
+from blockstore.index.checkpoint import decode_checkpoint, read_hint
 from blockstore.index.entry import Operation
 from blockstore.index.log import Log, create, exists
+from blockstore.index.named import name_of
 from blockstore.index.queue import Waiting
-from blockstore.names import BOUNDARY, HINT, checkpoint_key, entry_key
+from blockstore.names import BOUNDARY, checkpoint_key, entry_key
 from blockstore.world import World
 from tests.blockstore.index.test_read import collect
 from tests.support.faulty import Call, FaultyBucket, Killed
@@ -38,7 +39,7 @@ def test_a_table_exists_once_its_first_entry_does(bucket: MemoryBucket, world: W
     assert not exists(bucket), "its creation was never finished"
     log = create(bucket, world, DEFINITION)
     assert exists(bucket)
-    assert bucket.get(BOUNDARY).data == b"0"
+    assert int(bucket.get(BOUNDARY).data) == 0
     assert (log.state.version, log.state.definition) == (1, DEFINITION)
 
 
@@ -88,7 +89,7 @@ def test_every_64th_entry_is_followed_by_its_checkpoint(bucket: MemoryBucket, wo
         writer.commit(append(number))
     listed = [info.key for info in bucket.list("index/checkpoints/")]
     assert listed == [checkpoint_key(version) for version in (64, 128, 192)]
-    assert bucket.get(HINT).data == b'{"format":1,"checkpoint":192}'
+    assert read_hint(bucket) == name_of(192, bucket.get(checkpoint_key(192)).data)
     for version in (64, 128, 192):
         data = bucket.get(checkpoint_key(version)).data
         assert decode_checkpoint(data, version=version) == log.at(version)

@@ -14,6 +14,7 @@ from blockstore.index.change import Append, Draft
 from blockstore.index.checkpoint import write_checkpoint
 from blockstore.index.entry import Operation
 from blockstore.index.log import Log, create, exists
+from blockstore.index.tags import tag
 from blockstore.names import BOUNDARY, HINT, checkpoint_key, entry_key, object_key, sources_path
 from blockstore.world import World
 from tests.support.faulty import Call, FaultyBucket
@@ -192,13 +193,52 @@ def test_a_checkpoint_lost_above_the_boundary_that_needs_it_is_corrupt(
         Log(bucket, world).poll()
 
 
-@pytest.mark.parametrize("key", [entry_key(3), checkpoint_key(64)])
-def test_a_damaged_object_stops_the_reader(bucket: MemoryBucket, world: World, log: Log, key: str) -> None:
+def test_a_damaged_entry_stops_the_reader(bucket: MemoryBucket, world: World, log: Log) -> None:
     """Fail closed: stepping back, or over it, would fork the history."""
-    grow(log, 3 if key == entry_key(3) else 70)
-    data = bucket.get(key).data
-    bucket.put(key, data[: len(data) // 2])
-    with pytest.raises(Corrupt, match="index entry 3" if key == entry_key(3) else "checkpoint 64"):
+    grow(log, 3)
+    cut(bucket, entry_key(3))
+    with pytest.raises(Corrupt, match="index entry 3"):
+        Log(bucket, world).poll()
+
+
+def cut(bucket: MemoryBucket, *keys: str) -> None:
+    for key in keys:
+        data = bucket.get(key).data
+        bucket.put(key, data[: len(data) // 2])
+
+
+@pytest.mark.parametrize("damaged", [(128,), (64, 128)])
+def test_a_damaged_checkpoint_is_passed_over_while_the_entries_below_it_are_there(
+    bucket: MemoryBucket, world: World, log: Log, damaged: tuple[int, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    grow(log, 130)
+    cut(bucket, *map(checkpoint_key, damaged))
+    assert Log(bucket, world).poll() == log.state
+    assert Log(bucket, world).at(129) == log.at(129)
+    assert "blockstore repair" in caplog.text
+
+
+def test_a_damaged_checkpoint_at_the_boundary_does_not_matter_while_a_newer_one_is_intact(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    grow(log, 130)
+    collect(bucket, log, 100)
+    cut(bucket, checkpoint_key(100))
+    assert Log(bucket, world).poll() == log.state
+    with pytest.raises(Corrupt, match=r"checkpoint 100 .*blockstore repair .*index rebuild"):
+        Log(bucket, world).at(120)
+
+
+def test_a_checkpoint_below_the_boundary_is_never_begun_with(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    """A tag pins it, and even where entries after it are still there, they are void."""
+    grow(log, 70)
+    tag(log, world, "kept", 30)
+    write_checkpoint(bucket, log.at(66))
+    bucket.put(BOUNDARY, b"66")
+    cut(bucket, checkpoint_key(66))
+    with pytest.raises(Corrupt, match=r"checkpoint 66 .*index rebuild"):
         Log(bucket, world).poll()
 
 
