@@ -37,9 +37,10 @@ def _leaf(column: Column, op: str, value: Any) -> Node:
     if op in _SETS:
         return one_of(column, [literals.literal_of(item) for item in value], _SETS[op])
     if op == _PREFIX:
-        if kind_of(column.type) is not Kind.STRING or not isinstance(value, str):
+        prefix = literals.literal_of(value)
+        if kind_of(column.type) is not Kind.STRING or not isinstance(prefix, str):
             raise ValueError("a text, and a text column")
-        return Prefix(column, value) if value else IsNull(column, negated=True)
+        return Prefix(column, prefix) if prefix else IsNull(column, negated=True)
     if op not in list(Op):
         known = ", ".join([*Op, *_SETS, *_NULLS, _PREFIX])
         raise Invalid(f"a filter on column {column.name!r} has the operator {op!r}, expected one of {known}")

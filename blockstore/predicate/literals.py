@@ -217,9 +217,12 @@ def literal_of(value: object) -> Literal | None:
     """A Python value as a literal; None for None. Raises ValueError for what cannot be compared."""
     if isinstance(value, pa.Scalar):
         value = value.as_py()
+    if isinstance(value, str | bytes):
+        # Not the item of a numpy text, which lacks the NULs at its end.
+        return str.__str__(value) if isinstance(value, str) else bytes(value)
     if hasattr(value, "item") and callable(value.item):
         value = value.item()
-    if value is None or isinstance(value, bool | str | bytes | Temporal):
+    if value is None or isinstance(value, bool | Temporal):
         return value
     if isinstance(value, int | Decimal):
         number = Decimal(value)

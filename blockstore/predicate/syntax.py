@@ -33,6 +33,7 @@ ALLOWED = (
     "LIKE 'prefix%', AND, OR, NOT and parentheses"
 )
 
+_DECIMAL_DIGITS = 38
 _DATE_TYPES = {exp.DataType.Type.DATE, exp.DataType.Type.DATE32}
 _ZONED_TYPES = {exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ}
 _TIMESTAMP_TYPES = {
@@ -108,7 +109,9 @@ def _typed_literal(tree: exp.Cast) -> Literal:
 
 
 def is_double(tree: exp.Literal) -> bool:
-    return not tree.is_string and "e" in str(tree.this).lower()
+    """Whether engines take the number for a double: it has an exponent, or more digits than a decimal has."""
+    written = str(tree.this).lower()
+    return not tree.is_string and ("e" in written or sum(map(str.isdigit, written)) > _DECIMAL_DIGITS)
 
 
 def split_pattern(pattern: str, escape: str) -> tuple[str, str]:

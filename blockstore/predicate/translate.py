@@ -84,7 +84,9 @@ class Translator:
         if any(value for name, value in tree.args.items() if name not in _KNOWN_ARGS):
             refuse(f"found {text(tree)}; {ALLOWED}")
         if self.weaken and any(map(is_double, tree.find_all(exp.Literal))):
-            refuse("engines compare a literal with an exponent as a double, which rounds the column's values")
+            refuse(
+                "engines compare a number with an exponent, or of more than 38 digits, as a double, which rounds the column's values"
+            )
         negated ^= bool(tree.args.get("negate"))
         if isinstance(tree, exp.Boolean):
             return TRUE if bool(tree.this) != negated else FALSE

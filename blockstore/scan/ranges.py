@@ -76,15 +76,16 @@ class Ranges(NamedTuple):
         """Whether each of them meets the range of a condition."""
         may = np.ones(len(self.low), dtype=bool)
         if hull.low is not None:
-            may &= (self.high >= _held(hull.low)) | self.open_high
+            may &= (self.high >= self._held(hull.low)) | self.open_high
         if hull.high is not None:
-            may &= (self.low <= _held(hull.high)) | self.open_low
+            may &= (self.low <= self._held(hull.high)) | self.open_low
         return may
 
-
-def _held(key: Key) -> Key:
-    """A key beyond the integers that are held counts as the last of them."""
-    return max(_LEAST, min(_GREATEST, key)) if isinstance(key, int) else key
+    def _held(self, key: Key) -> npt.NDArray[Any]:
+        """A key as the ranges are held: numpy itself would cut the NULs off the end of a text. One beyond the integers that
+        are held counts as the last of them."""
+        held = max(_LEAST, min(_GREATEST, key)) if isinstance(key, int) else key
+        return np.array(held, dtype=self.low.dtype)
 
 
 def _outermost(keys: Sequence[Key | None], choose: Callable[[list[Any]], Key]) -> Key | None:

@@ -22,7 +22,7 @@ from blockstore.errors import Invalid
 from blockstore.predicate import Predicate, parse_filters
 from blockstore.predicate.nodes import TRUE, Op, conjunction, disjunction
 from blockstore.predicate.nodes import Node as Tree
-from reader.query.constants import constant_for
+from reader.query.constants import Constant, constants_for
 from reader.query.statement import GIVEN, Node, Statement, walk
 from reader.tables.names import folded
 
@@ -198,23 +198,27 @@ class _Columns:
         return self._compare(left, op.negated if negated else op, right)
 
     def _between(self, node: Node, negated: bool) -> Tree | None:
-        low = self._compare(node["input"], Op.LT if negated else Op.GE, node["lower"])
-        high = self._compare(node["input"], Op.GT if negated else Op.LE, node["upper"])
+        values = self._constants(node["input"], node["lower"], node["upper"])
+        if values is None:
+            return None
+        low = self._leaf(node["input"], Op.LT if negated else Op.GE, values[0])
+        high = self._leaf(node["input"], Op.GT if negated else Op.LE, values[1])
         if low is None or high is None:
             return None
         return disjunction(low, high) if negated else conjunction(low, high)
 
     def _compare(self, column: Node, op: Op, constant: Node) -> Tree | None:
-        name = self._column(column)
-        value = None if name is None else constant_for(constant, self.schema.field(name).type)
-        return None if value is None else self._leaf(column, op, value)
+        values = self._constants(column, constant)
+        return None if values is None else self._leaf(column, op, values[0])
 
     def _one_of(self, children: list[Node], negated: bool) -> Tree | None:
-        name = self._column(children[0])
-        if name is None:
-            return None
-        values = [constant_for(child, self.schema.field(name).type) for child in children[1:]]
-        return None if None in values else self._leaf(children[0], "not in" if negated else "in", values)
+        values = self._constants(*children)
+        return None if values is None else self._leaf(children[0], "not in" if negated else "in", values)
+
+    def _constants(self, column: Node, *constants: Node) -> list[Constant] | None:
+        """What a condition compares a column with, if that is nothing but constants."""
+        name = self._column(column)
+        return None if name is None else constants_for(constants, self.schema.field(name).type)
 
     def _prefix(self, node: Node) -> Tree | None:
         """``LIKE 'prefix%'`` and its kin, where the pattern is nothing but a prefix."""

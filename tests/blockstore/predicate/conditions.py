@@ -41,15 +41,15 @@ _VALUES = {
     "g": _FLOATS,
     "d": st.sampled_from([Decimal("-1.50"), Decimal("0.00"), Decimal("2.25"), Decimal("99999.99")]),
     "w": st.sampled_from([Decimal(number) for number in _SIGNED]),
-    "s": st.sampled_from(["", "a", "ab", "abc", "b", "Z", "ü", "a%", "a_b", "it's"]),
+    "s": st.sampled_from(["", "a", "ab", "abc", "b", "Z", "ü", "a%", "a_b", "it's", "ab\0", "ab\0\0", "\0"]),
     "t": st.integers(-3, 3).map(lambda hours: _EPOCH + datetime.timedelta(hours=hours, microseconds=hours)),
     "z": st.integers(-3, 3).map(
         lambda hours: (_EPOCH + datetime.timedelta(hours=hours)).replace(tzinfo=datetime.UTC)
     ),
     "day": st.integers(-2, 2).map(lambda days: (_EPOCH + datetime.timedelta(days=days)).date()),
     "b": st.booleans(),
-    "raw": st.sampled_from([b"", b"a", b"ab", b"\xff\x00", b"\\x61", "ü".encode()]),
-    "key": st.sampled_from([b"abc", b"a\x00c", b"\xff\x00\\"]),
+    "raw": st.sampled_from([b"", b"a", b"ab", b"ab\x00", b"\xff\x00", b"\\x61", "ü".encode()]),
+    "key": st.sampled_from([b"abc", b"a\x00c", b"a\x00\x00", b"\xff\x00\\"]),
     ODD: st.integers(-2, 2),
 }
 _NUMBERS = st.sampled_from(
@@ -66,14 +66,16 @@ _TIMES = st.sampled_from(
 _LITERALS = {
     **dict.fromkeys(("i", "u", "f", "g", "d", ODD), _NUMBERS),
     "w": st.sampled_from([form.format(number) for number in _SIGNED for form in ("{}", "'{}'")]),
-    "s": st.sampled_from(["''", "'a'", "'ab'", "'abc'", "'ü'", "'zz'", "'it''s'"]),
+    "s": st.sampled_from(
+        ["''", "'a'", "'ab'", "'abc'", "'ü'", "'zz'", "'it''s'", "'ab\0'", "'ab\0\0'", "'\0'"]
+    ),
     **dict.fromkeys(("t", "z"), st.one_of(_TIMES, st.just("'2013-01-01 02:00:00'"))),
     "day": _TIMES,
     "b": st.sampled_from(["TRUE", "FALSE"]),
     "raw": st.sampled_from(
-        ["''", "'a'", r"'\x61'", r"'\xfF\x00'", r"'\x5Cx61'", "x'ff00'", "X'C3bc'", "x''"]
+        ["''", "'a'", "'ab\0'", r"'\x61'", r"'\xfF\x00'", r"'\x5Cx61'", "x'ff00'", "X'C3bc'", "x''"]
     ),
-    "key": st.sampled_from(["'abc'", r"'a\x00c'", "x'ff005c'"]),
+    "key": st.sampled_from(["'abc'", r"'a\x00c'", r"'a\x00\x00'", "x'ff005c'"]),
 }
 
 

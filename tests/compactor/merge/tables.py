@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
+_TEXTS = ["", "\0", "a", "a\0", "a\0\0", "ab", "b", "é", "\uffff", "\U0001f600"]
+
 # Few values each, so that keys repeat within and across batches.
 KEY_TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "int": (pa.int64(), [-(2**63), -1, 0, 1, 7, 2**63 - 1]),
@@ -17,8 +19,8 @@ KEY_TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "unsigned": (pa.uint64(), [0, 1, 2**63, 2**64 - 1]),
     "double": (pa.float64(), [-math.inf, -1.5, -0.0, 0.0, 1e-300, 2.5, math.inf, math.nan]),
     "float": (pa.float32(), [-2.5, 0.0, 0.5, math.nan]),
-    "text": (pa.string(), ["", "a", "ab", "b", "é", "\U0001f600", "z" * 70, "z" * 70 + "a"]),
-    "bytes": (pa.binary(), [b"", b"\x00", b"\x00a", b"\xff"]),
+    "text": (pa.string(), [*_TEXTS, "z" * 70, "z" * 70 + "a"]),
+    "bytes": (pa.binary(), [b"", b"\x00", b"\x00a", b"a", b"a\x00", b"\xff"]),
     "bool": (pa.bool_(), [False, True]),
     "decimal": (pa.decimal128(20, 2), [Decimal("-1.50"), Decimal("0.00"), Decimal("99999999999999999.99")]),
     "day": (pa.date32(), [datetime.date(1969, 12, 31), datetime.date(2013, 1, 1)]),

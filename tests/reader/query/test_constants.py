@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from reader.query.constants import constant_for
+from reader.query.constants import constants_for
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def moment(*parts: int) -> dt.datetime:
     return dt.datetime(*parts, tzinfo=dt.UTC)  # type: ignore[arg-type,misc]
 
 
-INT, DOUBLE, FLOAT, TEXT = pa.int32(), pa.float64(), pa.float32(), pa.string()
+INT, ID, DOUBLE, FLOAT, TEXT = pa.int32(), pa.int64(), pa.float64(), pa.float32(), pa.string()
 ZONED, NAIVE, DATE, MONEY = (
     pa.timestamp("ms", "Europe/Berlin"),
     pa.timestamp("us"),
@@ -48,6 +48,11 @@ ZONED, NAIVE, DATE, MONEY = (
         ("5.0", INT, Decimal("5.0")),
         ("5.5", INT, None),
         ("99999999999999999999", INT, None),
+        ("1e9", INT, Decimal("1e9")),
+        ("9007199254740991e0", ID, Decimal(2**53 - 1)),
+        ("9007199254740993e0", ID, None),
+        ("9007199254740993", ID, Decimal(2**53 + 1)),
+        ("9007199254740993." + "0" * 23, ID, None),
         ("'5'", INT, None),
         ("1.5", DOUBLE, Decimal("1.5")),
         ("0.1", DOUBLE, None),
@@ -56,6 +61,10 @@ ZONED, NAIVE, DATE, MONEY = (
         ("16777217", FLOAT, None),
         ("1.25", MONEY, Decimal("1.25")),
         ("1.255", MONEY, None),
+        ("125e-2", MONEY, None),
+        ("1.25" + "0" * 36, MONEY, None),
+        ("1e400", DOUBLE, None),
+        ("25e-2", FLOAT, Decimal("0.25")),
         ("999999999.0", MONEY, None),
         ("'it''s'", TEXT, "it's"),
         ("5", TEXT, None),
@@ -86,4 +95,25 @@ ZONED, NAIVE, DATE, MONEY = (
 def test_a_constant_is_exact_or_none(
     parser: duckdb.DuckDBPyConnection, text: str, kind: pa.DataType, value: object
 ) -> None:
-    assert constant_for(node(parser, text), kind) == value
+    assert constants_for([node(parser, text)], kind) == (None if value is None else [value])
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind", "known"),
+    [
+        (("9007199254740993", "9007199254740994"), ID, True),
+        (("9007199254740993", "1e0"), ID, False),
+        (("9007199254740993", "1." + "0" * 38), ID, False),
+        (("9007199254740991", "1e0"), ID, True),
+        (("1.25", "1e0"), MONEY, False),
+        (("0.25", "1e0"), DOUBLE, True),
+        (("1", "NULL"), INT, False),
+        (("1", "a"), INT, False),
+    ],
+)
+def test_one_double_among_the_constants_of_a_condition_makes_doubles_of_all(
+    parser: duckdb.DuckDBPyConnection, texts: tuple[str, ...], kind: pa.DataType, known: bool
+) -> None:
+    for ordered in (texts, texts[::-1]):
+        found = constants_for([node(parser, text) for text in ordered], kind)
+        assert found == ([Decimal(text) for text in ordered] if known else None)
