@@ -5,7 +5,7 @@ Rules:
   is either read whole or not planned at all.
 - Labels are constant text columns, unless the schema has that name.
 - ``_row_id`` and ``_version`` of a level-1 chunk follow from the index (``first_row_id`` + position, the block's
-  version); a merged chunk carries the columns where the table needs them, else they are null.
+  version). No other chunk can give them: a merge and a rewrite keep ``_source`` alone, and a listing knows no versions.
 """
 
 from __future__ import annotations
@@ -57,6 +57,11 @@ class ScanChunk:
     """The row id of the first row of a level-1 chunk, where the index knows it."""
     certain: bool = False
     """Whether the condition certainly holds for every row."""
+
+    def gives(self, name: str) -> bool:
+        """Whether the hidden column is known of every row."""
+        known = {"_row_id": self.first_row_id, "_version": self.version}
+        return name not in known or known[name] is not None
 
     @property
     def filtered(self) -> bool:

@@ -5,6 +5,7 @@ Rules:
 - Pruning goes from cheap to dear: blocks by time range, labels and the ranges of their columns (``candidates.py``), then
   the chunks of those that stay by their statistics.
 - Chunks come in the order of (block, position in ``files``); the positions of rows count over them.
+- A hidden column is asked only of chunks that can give it; where another one stays, there is no plan.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from blockstore.predicate.literals import Kind, Temporal
 from blockstore.predicate.nodes import Column
 from blockstore.predicate.prune import Bounds, BoundsOf
 from blockstore.scan.candidates import Candidate, candidates
-from blockstore.scan.chunk import ColumnRead, ScanChunk, ScanGroup
+from blockstore.scan.chunk import HIDDEN, ColumnRead, ScanChunk, ScanGroup
 from blockstore.scan.columns import Columns, Schemas, reads_of
 from blockstore.scan.snapshot import Snapshot
 
-__all__ = ["Pruned", "ScanPlan", "TimeRange", "plan_scan"]
+__all__ = ["Pruned", "ScanPlan", "TimeRange", "check_given", "plan_scan"]
 
 TimeRange = tuple[object, object]
 """``(start, end)``: start inclusive, end exclusive, None = open; datetimes, dates, texts, or milliseconds as int."""
@@ -114,7 +115,7 @@ def plan_scan(
 ) -> ScanPlan:
     """The plan that reads ``columns`` (all visible ones for None) of the rows for which ``where`` is true and whose
     time lies in ``time_range``; ``labels`` may be named though no stream has them yet. Raises Invalid for a column or a
-    condition that the table cannot answer."""
+    condition that the table cannot answer, or that some chunk cannot."""
     known = snapshot.label_names.union(labels)
     offered = snapshot.columns if known == snapshot.label_names else Columns.of(snapshot.definition, known)
     predicate = parse(where, offered.all)
@@ -126,6 +127,8 @@ def plan_scan(
     judge = _Judge(predicate=predicate, columns=offered, schemas=schemas)
     kept = tuple([chunk for block in found.blocks for chunk in judge.chunks(block)])
     all_chunks = found.chunks_by_statistics + judge.seen
+    check_given(kept, _hidden(output_schema.names))
+    check_given((chunk for chunk in kept if not chunk.certain), _hidden(predicate.columns))
     return ScanPlan(
         chunks=kept,
         output_schema=output_schema,
@@ -141,6 +144,23 @@ def plan_scan(
             chunks_by_statistics=all_chunks - len(kept),
         ),
     )
+
+
+def check_given(chunks: Iterable[ScanChunk], names: Iterable[str]) -> None:
+    """Raise Invalid if one of the chunks cannot give one of these hidden columns."""
+    asked = list(names)
+    for chunk in chunks if asked else ():
+        name = next((name for name in asked if not chunk.gives(name)), None)
+        if name is not None:
+            why = "only a listing shows it" if chunk.source is not None else "it is a merge or a rewrite"
+            raise Invalid(
+                f"block {chunk.block} cannot give {name}, since {why}, and only blocks that the index names and that are as they "
+                f"were written can: leave {name} out, or ask for rows of such blocks only"
+            )
+
+
+def _hidden(names: Iterable[str]) -> list[str]:
+    return [name for name in names if name in HIDDEN.names]
 
 
 class _Judge:

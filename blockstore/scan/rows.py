@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from blockstore.errors import Corrupt
 from blockstore.format.chunk_reader import JudgeGroups
 from blockstore.format.schema import adapt
-from blockstore.scan.chunk import HIDDEN, ScanChunk
+from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.groups import judge_groups
 from blockstore.scan.plan import ScanPlan
 
@@ -83,14 +83,15 @@ class RowReader:
             return self._table_column(chunk, batch, field)
         if name in chunk.labels:
             return _constant(chunk.labels[name], pa.string(), count)
-        if chunk.source is None:
-            return _carried(batch, name)
         if name == "_source":
-            return _constant(chunk.source, pa.string(), count)
+            return (
+                _carried(chunk, batch)
+                if chunk.source is None
+                else _constant(chunk.source, pa.string(), count)
+            )
         if name == "_version":
             return _constant(chunk.version, pa.int64(), count)
-        if chunk.first_row_id is None:
-            return pa.nulls(count, pa.int64())
+        assert chunk.first_row_id is not None, "a plan asks for _row_id only where it is known"
         first = chunk.first_row_id + position
         return pa.array(range(first, first + count), pa.int64())
 
@@ -110,7 +111,7 @@ class RowReader:
 
 
 def _by_source(chunk: ScanChunk, batch: pa.RecordBatch) -> pa.Array:
-    source = _carried(batch, "_source")
+    source = _carried(chunk, batch)
     if source.null_count:
         raise Corrupt(
             f"{chunk.file.path} has rows without a _source, expected one in each: restore it from a copy"
@@ -124,15 +125,14 @@ def _by_source(chunk: ScanChunk, batch: pa.RecordBatch) -> pa.Array:
     return keep
 
 
-def _carried(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """A hidden column that the chunk carries itself; null where the table has not needed it yet."""
-    type_ = HIDDEN.field(name).type
-    at = batch.schema.get_field_index(name)
+def _carried(chunk: ScanChunk, batch: pa.RecordBatch) -> pa.Array:
+    """The ``_source`` that the chunk carries itself."""
+    at = batch.schema.get_field_index("_source")
     if at < 0:
-        if name == "_source":
-            raise Corrupt("a merged chunk lacks the column _source: restore it from a copy")
-        return pa.nulls(batch.num_rows, type_)
-    return batch.column(at).cast(type_)
+        raise Corrupt(
+            f"{chunk.file.path} lacks the column _source, which a merge has: restore it from a copy"
+        )
+    return batch.column(at).cast(pa.string())
 
 
 def _constant(value: str | int | None, type_: pa.DataType, count: int) -> pa.Array:

@@ -5,7 +5,7 @@ row that could change the answer. Whatever is not understood is left out, which 
 
 - A conjunct of WHERE, or of an inner join's ON, that names one table's columns only, holds for that table unless
   an outer join may keep a row that fails it: it passes to the side whose rows are kept, ON to the other side.
-- A table that a query names several times is read under "one condition OR the other".
+- A view that a query reads several times is read under "one condition OR the other".
 - A sample, a positional join or a renamed column list hides the table's rows from this reading: no condition.
 - Names are told apart as DuckDB does, by ``folded``: another rule would take one column or table for another.
 - Conditions are read by ``blockstore.predicate``, whose logic is SQL's: nulls, and NaN above all numbers as in DuckDB.
@@ -23,6 +23,7 @@ from blockstore.predicate import Predicate, parse_filters
 from blockstore.predicate.nodes import TRUE, Op, conjunction, disjunction
 from blockstore.predicate.nodes import Node as Tree
 from reader.query.constants import Constant, constants_for
+from reader.query.hidden import VIEW
 from reader.query.statement import GIVEN, Node, Statement, walk
 from reader.tables.names import folded
 
@@ -62,17 +63,19 @@ class _From:
 
 
 def conditions(statement: Statement, schemas: Mapping[str, pa.Schema]) -> dict[str, Predicate]:
-    """For every table that the statement names, a condition that all rows it can use fulfil."""
-    found: dict[str, dict[int, Tree]] = {table: {} for table in statement.tables}
+    """For every view that the statement reads (``hidden.py``), a condition that all rows it can use fulfil."""
+    found: dict[str, dict[int, Tree]] = {}
     for node in walk(statement.root):
         if node.get("type") == "BASE_TABLE" and GIVEN in node:
-            found[node[GIVEN]].setdefault(id(node), TRUE)
+            found.setdefault(_view(node), {}).setdefault(id(node), TRUE)
         if node.get("type") == "SELECT_NODE" and "from_table" in node:
             for occurrence, tree in _of_select(node, schemas):
-                found[occurrence.node[GIVEN]][id(occurrence.node)] = tree
-    return {
-        table: Predicate(node=disjunction(*trees.values()), exact=False) for table, trees in found.items()
-    }
+                found.setdefault(_view(occurrence.node), {})[id(occurrence.node)] = tree
+    return {view: Predicate(node=disjunction(*trees.values()), exact=False) for view, trees in found.items()}
+
+
+def _view(node: Node) -> str:
+    return str(node.get(VIEW, node[GIVEN]))
 
 
 def _of_select(node: Node, schemas: Mapping[str, pa.Schema]) -> Iterator[tuple[_Occurrence, Tree]]:
@@ -144,7 +147,8 @@ class _Columns:
     @classmethod
     def of(cls, occurrence: _Occurrence, clause: _From, schemas: Mapping[str, pa.Schema]) -> _Columns:
         schema = schemas[occurrence.node[GIVEN]]
-        spelled = {folded(name): name for name in schema.names}
+        # Of two names that are one in SQL, DuckDB takes the first.
+        spelled = {folded(name): name for name in reversed(schema.names)}
         others: set[str] = set()
         for other in clause.occurrences:
             if other is not occurrence:

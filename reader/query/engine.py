@@ -19,8 +19,7 @@ from functools import partial
 import pyarrow as pa
 
 from blockstore.errors import BlockstoreError
-from blockstore.scan.chunk import HIDDEN
-from blockstore.scan.plan import ScanPlan, plan_scan
+from blockstore.scan.plan import ScanPlan, check_given, plan_scan
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
 from reader.cache import ChunkCache, default_folder
@@ -32,6 +31,7 @@ from reader.query.counting import Counted, bare_count
 from reader.query.deadlines import Deadlines
 from reader.query.failures import may_be_damage, translated
 from reader.query.files import Placed, place
+from reader.query.hidden import hide
 from reader.query.inprocess import InProcess
 from reader.query.instance import Instance, Limits
 from reader.query.parameters import bind, checked
@@ -176,17 +176,20 @@ class Engine:
     ) -> Answer:
         statement = self._parse(sql, allowed)
         snapshots = self.source.snapshots(sorted(statement.tables), at, allowed)
+        columns = {name: snapshot.snapshot.columns for name, snapshot in snapshots.items()}
+        seen = hide(statement, {name: found.visible for name, found in columns.items()})
+        if seen.changed:
+            sql = self._syntax.sql(statement.root)
         bind(statement.root, parameters)
-        schemas = {name: snapshot.snapshot.columns.all for name, snapshot in snapshots.items()}
-        wanted = conditions(statement, schemas)
-        hidden = [name for name in HIDDEN.names if name in statement.columns]
+        wanted = conditions(statement, {name: found.all for name, found in columns.items()})
         versions = {name: snapshot.version for name, snapshot in snapshots.items()}
         if self._strict:
             for snapshot in snapshots.values():
                 snapshot.check_whole()
-        plans: dict[str, ScanPlan] = {
-            name: plan_scan(snapshot.snapshot, where=wanted[name]) for name, snapshot in snapshots.items()
-        }
+        plans: dict[str, ScanPlan] = {}
+        for name, one in seen.views.items():
+            plans[name] = plan_scan(snapshots[one.table].snapshot, where=wanted[name])
+            check_given(plans[name].chunks, one.hidden)
         counted = bare_count(statement, snapshots)
         if counted is not None and budget.limit != 0:
             return Answer(
@@ -202,18 +205,19 @@ class Engine:
         views: list[Step] = [guard(name) for name in sorted(statement.withs)]
         for name, plan in plans.items():
             ending.heed()
-            files = place(snapshots[name].bucket, plan.chunks, self._chunk_cache)
+            one = seen.views[name]
+            files = place(snapshots[one.table].bucket, plan.chunks, self._chunk_cache)
             ending.at_end(files.release)
             placed.append(files)
-            if hidden or len(plan.chunks) <= _FEW_CHUNKS:
+            if len(plan.chunks) <= _FEW_CHUNKS:
                 _check([files], ending)
             else:
                 unchecked.append(files)
-            views += view(name, plan, files.paths, hidden, self._windows.of(plan, files.paths))
+            views += view(name, plan, files.paths, one.hidden, self._windows.of(plan, files.paths))
         task = Task(
             views=tuple(views), sql=sql, parameters=parameters, limit=budget.limit, seconds=budget.seconds
         )
-        explain = _explainer(placed)
+        explain = _explainer(placed, own_text=not seen.changed)
         try:
             ending.heed()
             running = self._runner.start(task, ending.began, partial(_check, unchecked, ending))
@@ -271,7 +275,7 @@ def _workers(folders: list[str], capacity: Capacity) -> Workers:
     return workers
 
 
-def _explainer(placed: list[Placed]) -> Callable[[BaseException], BlockstoreError]:
+def _explainer(placed: list[Placed], *, own_text: bool) -> Callable[[BaseException], BlockstoreError]:
     def explain(error: BaseException) -> BlockstoreError:
         """Why the query ended, as an error of the tree: a damaged file before anything that DuckDB made of it."""
         if not isinstance(error, BlockstoreError) and may_be_damage(error):
@@ -279,6 +283,6 @@ def _explainer(placed: list[Placed]) -> Callable[[BaseException], BlockstoreErro
                 damage = files.damage(str(error))
                 if damage is not None:
                     return damage
-        return translated(error)
+        return translated(error, placed=own_text)
 
     return explain

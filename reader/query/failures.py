@@ -37,8 +37,9 @@ def may_be_damage(error: BaseException) -> bool:
     return not str(error).startswith((*_SPEAKS_OF_THE_SQL, *_NO_MEMORY, *_STOPPED))
 
 
-def translated(error: BaseException) -> BlockstoreError:
-    """The failure as an error of the tree; one of the tree stays what it is."""
+def translated(error: BaseException, *, placed: bool = True) -> BlockstoreError:
+    """The failure as an error of the tree; one of the tree stays what it is. ``placed``: the SQL that failed is the caller's own
+    text, so that places in it mean something."""
     if isinstance(error, BlockstoreError):
         return error
     message = str(error)
@@ -49,7 +50,7 @@ def translated(error: BaseException) -> BlockstoreError:
             f"the query needs more memory or temporary disk than it may use ({_sentence(message)}): "
             "select less, or raise the limits"
         )
-    line, column = _place(message)
+    line, column = _place(message) if placed else (None, None)
     where = "" if line is None else f", at line {line}" + ("" if column is None else f", column {column}")
     return BadSql(f"the SQL cannot be answered: {_sentence(message)}{where}", line=line, column=column)
 

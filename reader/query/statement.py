@@ -60,8 +60,6 @@ class Statement:
     tables: frozenset[str]
     withs: frozenset[str]
     """The names of its WITHs that no named table has: outside of their scope they must mean nothing."""
-    columns: frozenset[str]
-    """Every column name that the text mentions, in lower case: decides which hidden columns are asked for."""
 
 
 def parse(syntax: Callable[[str], str], sql: str, find: Callable[[str], str]) -> Statement:
@@ -99,13 +97,11 @@ def _tree(syntax: Callable[[str], str], sql: str) -> Node:
 def _parsed(root: Node, sql: str, find: Callable[[str], str]) -> Statement:
     scene = _Scene(find)
     scene.admit(root, frozenset())
-    columns = {folded(part) for node in walk(root) for part in _names(node)}
     return Statement(
         sql=sql,
         root=root,
         tables=frozenset(scene.named),
         withs=frozenset(scene.withs) - {folded(name) for name in scene.named},
-        columns=frozenset(columns),
     )
 
 
@@ -118,17 +114,6 @@ def walk(value: object) -> Iterator[Node]:
     elif isinstance(value, list):
         for child in value:
             yield from walk(child)
-
-
-def _names(node: Node) -> list[str]:
-    """The column names that a node mentions: as a column, in USING, or in a star's list."""
-    found = list(node.get("column_names", ())) + list(node.get("using_columns", ()))
-    for key in ("exclude_list", "qualified_exclude_list"):
-        for entry in node.get(key, ()):
-            found += (
-                [entry] if isinstance(entry, str) else [str(v) for v in entry.values() if isinstance(v, str)]
-            )
-    return found
 
 
 def _parse_error(answer: Node, sql: bytes) -> BadSql:

@@ -1,4 +1,4 @@
-"""DuckDB's parser: what it makes of a text, as JSON.
+"""DuckDB's parser: what it makes of a text, as JSON, and the text of what was made of that.
 
 A client that sends values as parameters sends the same text again and again: what was made of a short one is kept. It says
 nothing of tables or rows, so it is good for ever.
@@ -6,9 +6,11 @@ nothing of tables or rows, so it is good for ever.
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import Any
 
 import duckdb
 
@@ -19,6 +21,7 @@ __all__ = ["Syntax"]
 _KEPT = 256
 _SHORT = 4_096
 """Characters; the JSON is twenty times as long, and parsing a long text may take seconds."""
+_TEXT = "SELECT json_deserialize_sql($1::JSON)"
 _ANSWER = "SELECT json_serialize_sql($1::VARCHAR, skip_empty := true, skip_null := true)"
 
 
@@ -37,6 +40,12 @@ class Syntax:
     def __call__(self, sql: str) -> str:
         """The answer of ``json_serialize_sql``: the trees of all statements, or an error and its place."""
         return self._kept(sql) if len(sql) <= _SHORT else self._long(sql)
+
+    def sql(self, root: Mapping[str, Any]) -> str:
+        """The SQL that the tree of one query stands for."""
+        tree = json.dumps({"error": False, "statements": [{"node": root}]})
+        with self._cursor() as cursor:
+            return _text(cursor.execute(_TEXT, [tree]))
 
     def _short(self, sql: str) -> str:
         with self._lock:

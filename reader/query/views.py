@@ -7,7 +7,9 @@ Rules:
   are constants. Rows of sources that do not count are left out by the chunk's own ``_source``.
 - Paths are taken as they are: nothing in them is a pattern or a partition. Many of them are handed over as a value, since DuckDB
   takes ten times as long to parse them.
-- Hidden columns stand in the view only if the query names them.
+- Hidden columns stand in the view only where the query names them (``hidden.py``); the plan's chunks can give them.
+- No name here can be a column's: columns of a file are asked for by the name of the file's place, what is set beside them has
+  reserved names, and a name that DuckDB fixes is not used over a file that has it.
 - DuckDB takes Parquet's bounds, in which NaN never stands, for those of all values, unless it is told of NaN.
 """
 
@@ -17,19 +19,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from blockstore.scan.chunk import HIDDEN, ScanChunk
 from blockstore.scan.nans import may_hold_nan
 from blockstore.scan.plan import ScanPlan
 from reader.query.task import Step
 from reader.query.types import quoted, sql_type, text
-from reader.query.windows import FILE_ROW, window_over
+from reader.query.windows import FILE_ROW, numbers_rows, window_over
+from reader.tables.names import folded
 
 __all__ = ["guard", "view"]
 
-_FACTS = "blockstore_facts"
-_FILE = "blockstore_file"
+_CHUNK, _FACTS = "_blockstore_chunk", "_blockstore_facts"
+_FILE, _ROW = "_blockstore_file", "_blockstore_row"
 _FEW_PATHS = 64
 
 
@@ -38,8 +40,6 @@ class _Part:
     """Chunks read by one ``read_parquet``."""
 
     chunks: Sequence[ScanChunk]
-    hidden: frozenset[str]
-    """Hidden columns that the files themselves carry."""
     window: range | None = None
     """The rows, by their numbers in each file, that will do; None: all."""
 
@@ -48,14 +48,13 @@ def view(
     name: str,
     plan: ScanPlan,
     paths: Mapping[str, str],
-    hidden: Iterable[str],
+    asked: Sequence[str],
     windows: Mapping[str, range],
 ) -> list[Step]:
-    """What makes a view of the table ``name``: its planned chunks, by their paths, under its columns; of chunks in ``windows``,
-    by their keys, no more than these rows are needed."""
-    asked = [column for column in HIDDEN.names if column in set(hidden)]
+    """What makes a view of a table's planned chunks, by their paths, under its columns and the hidden ones that are ``asked`` for;
+    of chunks in ``windows``, by their keys, no more than these rows are needed."""
     lists = _Lists(name)
-    selects = [_select(part, plan, paths, asked, lists) for part in _parts(plan, paths, asked, windows)]
+    selects = [_select(part, plan, paths, asked, lists) for part in _parts(plan, asked, windows)]
     body = "\nUNION ALL ".join(selects) if selects else _nothing(plan, asked)
     return [*lists.steps, (f"CREATE TEMP VIEW {quoted(name)} AS {body}", ())]
 
@@ -83,45 +82,60 @@ class _Lists:
         return f"getvariable({text(variable)})"
 
 
-def _parts(
-    plan: ScanPlan, paths: Mapping[str, str], asked: Sequence[str], windows: Mapping[str, range]
-) -> Iterator[_Part]:
-    """The plan's groups; where hidden columns are asked for, split by which of them the files carry."""
+def _parts(plan: ScanPlan, asked: Sequence[str], windows: Mapping[str, range]) -> Iterator[_Part]:
+    """The plan's groups, of which those that need row numbers which DuckDB cannot give are taken file by file."""
     for group in plan.groups():
-        split: dict[frozenset[str], list[ScanChunk]] = {}
-        for chunk in group.chunks:
-            split.setdefault(_carried(chunk, paths, asked), []).append(chunk)
-        for carried, chunks in split.items():
-            yield _Part(chunks, carried, window_over(chunks, windows))
+        if "_row_id" in asked and not numbers_rows(plan.schemas[group.schema_id]):
+            for chunk in group.chunks:
+                yield _Part([chunk])
+        else:
+            yield from _alike(group.chunks, asked, windows)
 
 
-def _carried(chunk: ScanChunk, paths: Mapping[str, str], asked: Sequence[str]) -> frozenset[str]:
-    """The hidden columns, of those asked for, that a chunk's file holds: a merge's, which may have all of them."""
-    if chunk.source is not None or not asked:
-        return frozenset()
-    if list(asked) == ["_source"]:
-        return frozenset(asked)
-    return frozenset(asked) & frozenset(pq.read_schema(paths[chunk.key]).names)
+def _alike(
+    chunks: Sequence[ScanChunk], asked: Sequence[str], windows: Mapping[str, range]
+) -> Iterator[_Part]:
+    """The chunks of a group; where hidden columns are asked for, those apart whose rows carry their source themselves."""
+    split: dict[bool, list[ScanChunk]] = {}
+    for chunk in chunks:
+        split.setdefault(bool(asked) and chunk.source is None, []).append(chunk)
+    for some in split.values():
+        yield _Part(some, window_over(some, windows))
 
 
 def _select(
     part: _Part, plan: ScanPlan, paths: Mapping[str, str], asked: Sequence[str], lists: _Lists
 ) -> str:
-    facts = [column for column in asked if column not in part.hidden]
-    columns = [*_columns(part, plan), *(_hidden(column, part) for column in asked)]
-    files = lists.sql([paths[chunk.key] for chunk in part.chunks])
+    first = part.chunks[0]
+    stored = plan.schemas[first.schema_id]
+    file = _free(_FILE, stored)
+    facts = asked if first.source is not None else ()
+    row = FILE_ROW if numbers_rows(stored) else _free(_ROW, stored)
+    columns = [*_columns(part, plan), *(_hidden(column, facts, row) for column in asked)]
     options = "hive_partitioning = false, union_by_name = false"
-    stored = plan.schemas[part.chunks[0].schema_id]
     if any(may_hold_nan(part.chunks, field) for field in stored):
         options += ", can_have_nan = true"
     if facts:
-        options += f", filename = {text(_FILE)}"
-    if facts or part.window is not None:
+        options += f", filename = {text(file)}"
+    numbered = part.window is not None or "_row_id" in facts
+    if numbered and row == FILE_ROW:
         options += f", {FILE_ROW} = true"
-    source = f"read_parquet({files}, {options})"
+    source = f"read_parquet({lists.sql([paths[chunk.key] for chunk in part.chunks])}, {options})"
+    if numbered and row != FILE_ROW:
+        # Rows of one file, numbered in the order in which they stand there: DuckDB keeps that order for a window without one.
+        source = f"(SELECT *, row_number() OVER () - 1 AS {row} FROM {source})"
+    source += f" AS {_CHUNK}"
     if facts:
-        source += f" AS chunk JOIN {_facts(part, paths)} ON chunk.{_FILE} = {_FACTS}.path"
+        source += f" JOIN {_facts(part, paths)} ON {_CHUNK}.{file} = {_FACTS}.path"
     return f"SELECT {', '.join(columns)} FROM {source}{_filter(part)}"
+
+
+def _free(name: str, stored: pa.Schema) -> str:
+    """The name, longer where a column of the file has it: it is reserved, but older tables may hold it in capitals."""
+    taken = {folded(column) for column in stored.names}
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _columns(part: _Part, plan: ScanPlan) -> Iterator[str]:
@@ -132,20 +146,25 @@ def _columns(part: _Part, plan: ScanPlan) -> Iterator[str]:
         if read.stored_as is None:
             value = f"CAST(NULL AS {sql_type(field.type)})"
         elif read.widened:
-            value = f"CAST({quoted(read.stored_as)} AS {sql_type(field.type)})"
+            value = f"CAST({_stored(read.stored_as)} AS {sql_type(field.type)})"
         else:
-            value = quoted(read.stored_as)
+            value = _stored(read.stored_as)
         yield f"{value} AS {quoted(field.name)}"
     for label in plan.columns.labels:
         constant = first.labels.get(label)
         yield f"CAST({'NULL' if constant is None else text(constant)} AS VARCHAR) AS {quoted(label)}"
 
 
-def _hidden(column: str, part: _Part) -> str:
-    if column in part.hidden:
-        return f"CAST({quoted(column)} AS {sql_type(HIDDEN.field(column).type)}) AS {quoted(column)}"
+def _stored(column: str) -> str:
+    """A column of the file."""
+    return f"{_CHUNK}.{quoted(column)}"
+
+
+def _hidden(column: str, facts: Sequence[str], row: str) -> str:
+    if not facts:
+        return f"CAST({_stored(column)} AS {sql_type(HIDDEN.field(column).type)}) AS {quoted(column)}"
     if column == "_row_id":
-        return f"{_FACTS}.first_row_id + chunk.{FILE_ROW} AS {quoted(column)}"
+        return f"{_FACTS}.first_row_id + {_CHUNK}.{row} AS {quoted(column)}"
     return f"{_FACTS}.{column.lstrip('_')} AS {quoted(column)}"
 
 
@@ -166,13 +185,13 @@ def _filter(part: _Part) -> str:
     if first.excepted is not None:
         tests.append(f"NOT {_in('_source', first.excepted)}")
     if part.window is not None:
-        tests.append(f"{FILE_ROW} BETWEEN {part.window.start} AND {part.window.stop - 1}")
+        tests.append(f"{_CHUNK}.{FILE_ROW} BETWEEN {part.window.start} AND {part.window.stop - 1}")
     return f" WHERE {' AND '.join(tests)}" if tests else ""
 
 
 def _in(column: str, values: Iterable[str]) -> str:
     listed = ", ".join(text(value) for value in sorted(values))
-    return f"(CAST({quoted(column)} AS VARCHAR) IN ({listed}))" if listed else "false"
+    return f"(CAST({_stored(column)} AS VARCHAR) IN ({listed}))" if listed else "false"
 
 
 def _nothing(plan: ScanPlan, asked: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.page_rows import PagedColumn, matching_rows, read_pages
 from blockstore.scan.plan import ScanPlan
 
-__all__ = ["FILE_ROW", "Windows", "window_over"]
+__all__ = ["FILE_ROW", "Windows", "numbers_rows", "window_over"]
 
 FILE_ROW = "file_row_number"
 """What DuckDB calls the number of a row in its file."""
@@ -63,7 +63,7 @@ class Windows:
                 return self._kept[name]
         try:
             with pa.OSFile(path) as file, pq.ParquetFile(file) as parquet:
-                pages = read_pages(parquet, file, column) if _may_be_numbered(parquet.schema_arrow) else None
+                pages = read_pages(parquet, file, column) if numbers_rows(parquet.schema_arrow) else None
         except (OSError, ValueError, pa.ArrowException):
             # Damaged, or gone: whoever reads the rows will say so.
             return None
@@ -83,6 +83,6 @@ def window_over(chunks: Sequence[ScanChunk], windows: Mapping[str, range]) -> ra
     return both if len(both) * _LEAST_GAIN <= max(chunk.file.rows for chunk in chunks) else None
 
 
-def _may_be_numbered(schema: pa.Schema) -> bool:
-    """Whether no column of the file has the name that DuckDB gives to the numbers of rows."""
+def numbers_rows(schema: pa.Schema) -> bool:
+    """Whether DuckDB can number the rows of such a file: no column of it has the name of the numbers."""
     return all(name.lower() != FILE_ROW for name in schema.names)

@@ -467,6 +467,15 @@ class TestMergedBlocks:
         with pytest.raises(bs.Invalid, match="_source"):
             by_read(spark_session, url, columns=["delay", "_source"])
 
+    @pytest.mark.parametrize("name", ["_row_id", "_version"])
+    def test_a_merge_gives_no_row_ids_and_says_so(
+        self, spark_session: SparkSession, read: Read, url: str, merged: tuple[str, ...], name: str
+    ) -> None:
+        with pytest.raises(Exception, match=f"cannot give {name}, since it is a merge or a rewrite"):
+            read(spark_session, url, columns=f"delay,{name}").collect()
+        with pytest.raises(Exception, match=f"cannot give {name}, since it is a merge or a rewrite"):
+            read(spark_session, url, columns="delay", where=f"{name} > 0").collect()
+
 
 def merge(table: bs.Table, inputs: list[BlockMeta]) -> BlockMeta:
     """A complete block of level 2 with the rows of ``inputs``, unpublished."""

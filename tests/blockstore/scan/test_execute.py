@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from blockstore.bucket.local import LocalBucket
-from blockstore.errors import Corrupt, ObjectMissing
+from blockstore.errors import Corrupt, Invalid, ObjectMissing
 from blockstore.format.schema import evolve
 from blockstore.scan import ScanPlan, count_rows, plan_scan, read_plan
 from tests.blockstore.scan.duck import read_with_duckdb
@@ -65,27 +65,42 @@ def test_hidden_columns_are_read_when_asked_for(lake: Lake) -> None:
     a, b = lake.world.ids.ulid(), lake.world.ids.ulid()
     lake.append([{**row(0, 8), "_source": a}, {**row(0, 9), "_source": b}], sources=[a, b])
     lake.list_only(lake.write([row(0, 10)]))
-    found = rows_of(lake, columns=["n", "_source", "_row_id", "_version"])
-    assert [tuple(one.values()) for one in found[:5]] == [
+    found = rows_of(lake, columns=["n", "_source", "_row_id", "_version"], where="n < 8")
+    assert [tuple(one.values()) for one in found] == [
         (0, ulid, 1000, 1),
         (1, ulid, 1001, 1),
         (2, ulid, 1002, 1),
         (3, ulid, 1003, 1),
-        (8, a, None, None),
     ]
-    assert (found[6]["_source"], found[6]["_row_id"]) == (lake.listed[0].meta.ulid, None)
+    sources = [one["_source"] for one in rows_of(lake, columns=["_source"])]
+    assert sources == [ulid] * 4 + [a, b, lake.listed[0].meta.ulid]
     assert "_source" not in rows_of(lake)[0]
     assert rows_of(lake, columns=["_row_id"], where="n IN (1, 3)") == [{"_row_id": 1001}, {"_row_id": 1003}]
     assert rows_of(lake, columns=["n"], where=f"_source = '{b}'") == [{"n": 9}]
 
 
-def test_a_keyed_merge_carries_its_row_ids(lake: Lake) -> None:
-    a, b = lake.world.ids.ulid(), lake.world.ids.ulid()
-    rows = [{**row(0, 1), "_source": a, "_row_id": 77, "_version": 3}]
-    lake.append(rows, sources=[a, b], extra=("_source", "_row_id", "_version"))
-    assert rows_of(lake, columns=["_row_id", "_version"], where="_row_id = 77") == [
-        {"_row_id": 77, "_version": 3}
-    ]
+@pytest.mark.parametrize("name", ["_row_id", "_version"])
+def test_a_hidden_column_that_a_block_cannot_give_is_an_error_and_never_null(lake: Lake, name: str) -> None:
+    lake.append([row(0, n) for n in range(4)])
+    source = lake.world.ids.ulid()
+    merged = lake.append([{**row(0, 8), "_source": source}], sources=[source, lake.world.ids.ulid()])
+    listed = lake.write([row(0, 10)])
+    lake.list_only(listed)
+    for asked in ({"columns": ["n", name]}, {"where": f"{name} IS NULL"}, {"where": f"{name} >= 0 OR n > 9"}):
+        with pytest.raises(Invalid, match=f"block {merged} cannot give {name}, since it is a merge"):
+            rows_of(lake, **asked)
+    with pytest.raises(Invalid, match=f"block {listed.ulid} cannot give {name}, since only a listing"):
+        rows_of(lake, columns=[name], where="n > 9")
+
+
+def test_only_blocks_that_a_scan_needs_must_give_hidden_columns(lake: Lake) -> None:
+    lake.append([row(0, n) for n in range(4)])
+    source = lake.world.ids.ulid()
+    lake.append([{**row(0, 8), "_source": source}], sources=[source, lake.world.ids.ulid()])
+    assert len(rows_of(lake, columns=["_row_id"], where="n < 8")) == 4
+    assert rows_of(lake, columns=["_version"], where="n = 2 AND _row_id = 1002") == [{"_version": 1}]
+    # Of the merge the first condition is certain, so the other one is not looked at.
+    assert [one["n"] for one in rows_of(lake, columns=["n"], where="n >= 8 OR _row_id = 1001")] == [1, 8]
 
 
 def test_rows_are_filtered_by_their_source(lake: Lake) -> None:

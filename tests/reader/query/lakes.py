@@ -71,7 +71,9 @@ def snapshot_of(made: Lake) -> TableSnapshot:
     return TableSnapshot(bucket=made.bucket, world=made.world, snapshot=made.snapshot())
 
 
-def everything(snapshot: TableSnapshot, columns: list[str] | None = None) -> pa.Table:
+def everything(
+    snapshot: TableSnapshot, columns: list[str] | None = None, where: str | None = None
+) -> pa.Table:
     """All rows, by the reference executor."""
-    plan = plan_scan(snapshot.snapshot, columns=columns)
+    plan = plan_scan(snapshot.snapshot, columns=columns, where=where)
     return read_plan(snapshot.bucket, plan, snapshot.world).read_all()

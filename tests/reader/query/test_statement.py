@@ -153,8 +153,3 @@ def test_a_with_hides_a_table_of_its_name_only_where_it_is_seen(
 def test_the_place_of_a_mistake_is_told(parser: Syntax) -> None:
     with pytest.raises(Invalid, match="line 2, column 14"):
         parse(parser, "SELECT 'ü'\nFROM t WHERE WHERE", Names(["t"]).find)
-
-
-def test_the_columns_that_are_mentioned_are_known(parser: Syntax) -> None:
-    assert {"_source", "n"} <= parse(parser, "SELECT t._SOURCE FROM t WHERE n = 1", Names(["t"]).find).columns
-    assert "k" in parse(parser, "SELECT 1 FROM t JOIN t u USING (K)", Names(["t"]).find).columns

@@ -15,7 +15,8 @@ NAMES = ("t", "Tä 'x' \"y\"", "files 0 of t")
 QUESTIONS = (
     "SELECT count(*), count(n), sum(n), count(cluster) FROM {0}",
     "SELECT * EXCLUDE (f) FROM {0} WHERE n > 3 ORDER BY ALL",
-    "SELECT _source, _row_id, _version, n FROM {1} ORDER BY ALL",
+    "SELECT _source, n FROM {1} ORDER BY ALL",
+    "SELECT * EXCLUDE (f), _source, _row_id, _version FROM {1} WHERE n <= -12 ORDER BY ALL",
     "SELECT a.n, count(*) FROM {0} a JOIN {1} b USING (n) JOIN {2} c USING (n) GROUP BY ALL ORDER BY ALL",
     "WITH x AS (SELECT n FROM {2}) SELECT count(*) FROM x, {0}",
 )
