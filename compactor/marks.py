@@ -81,7 +81,7 @@ def _one(bucket: Bucket, world: World, decision: Decision, directory: Directory)
     if decision.action is Action.WITHDRAW:
         changed = mark_changed(bucket, directory)
         if changed is None:
-            withdraw_deletion(bucket, decision.ulid)
+            withdraw_deletion(bucket, world, decision.ulid)
         return changed
     assert decision.action is Action.MARK, "removals are the Remover's"
     mark = DeletionMark(

@@ -137,6 +137,13 @@ class Bucket(ReadBucket):
         Raises if any key could not be deleted; some, or all, of the others are gone then.
         """
 
+    def delete_once(self, key: str) -> None:
+        """Delete one key by one request, which is never sent again by itself: what has that name by then may be another object.
+
+        Raises Unanswered where nobody knows whether it was applied.
+        """
+        self.delete([key])
+
     def refuses_stale_writes(self) -> bool | None:
         """Whether ``put_if_match`` is refused where the ETag is another; None where only a measurement tells."""
         return None

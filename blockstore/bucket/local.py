@@ -9,8 +9,12 @@ Rules:
 - Folders are no objects: they come with their first object and go with their last.
 - No symbolic link is followed below the root.
 
-Times are the file system's. In a world whose clock is not the machine's, objects are stamped with that clock, so that
-ages mean the same everywhere.
+- An object's time is the later of ``mtime`` and ``ctime``: when its name was given, however long ago the bytes were written. It
+  is renewed by whatever changes the file's attributes (``chmod``, a hard link): whoever waits for an age then waits once more.
+- "Now" is the file system's own time, for it is what those times are compared with: a network file system's server
+  has another clock than this machine.
+
+In a world whose clock is not the machine's, objects are stamped with that clock, so that ages mean the same everywhere.
 """
 
 from __future__ import annotations
@@ -44,7 +48,6 @@ class LocalBucket(Bucket):
             what = "the root of the file system" if root == "/" else "a file"
             raise Invalid(f"{root} is {what}, expected a folder to keep tables in, which need not exist yet")
         self.url = Path(root).as_uri() + ("" if durable else "?durable=false")
-        self._clock = clock
         self._tree = Tree(root, clock, durable=durable)
 
     def get(self, key: str, *, if_none_match: str | None = None) -> Object:
@@ -65,21 +68,21 @@ class LocalBucket(Bucket):
             raise classify(error, path) from None
         if not stat.S_ISREG(found.st_mode):
             raise ObjectMissing(f"There is no object {path}.")
-        return ObjectInfo(key=key, size=found.st_size, modified_ms=found.st_mtime_ns // 1_000_000)
+        return ObjectInfo(key=key, size=found.st_size, modified_ms=self._tree.modified_ms(found))
 
     def list(
         self, prefix: str = "", *, start_after: str = "", recursive: bool = True
     ) -> Iterator[ObjectInfo]:
         self._check_prefix(prefix)
         listing = list_deep if recursive else list_flat
-        return listing(self._tree.root, prefix, start_after)
+        return listing(self._tree.root, prefix, start_after, self._tree.modified_ms)
 
     def prefixes(self, prefix: str = "") -> Iterator[str]:
         self._check_prefix(prefix)
         return list_folders(self._tree.root, prefix)
 
     def now_ms(self) -> int:
-        return self._clock.now_ms()
+        return self._tree.now_ms()
 
     def path_of(self, key: str) -> str | None:
         return self._tree.path(key)

@@ -2,6 +2,7 @@
 
 Rules:
 - Only regular files with names that UTF-8 can write are objects: links, pipes and hidden names are not shown.
+- Times are told by the caller's ``modified`` (``local_tree.py``).
 - A listing starts at the deepest folder that its prefix names and enters no folder that cannot hold a hit.
 - What vanishes while it is listed is not shown; any other refusal of the system ends the listing with its error.
 - Of folders alone: one that may not be looked into is shown. Its neighbours must not go with it.
@@ -13,7 +14,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 from blockstore.bucket.api import ObjectInfo
 from blockstore.bucket.local_errors import classify
@@ -22,14 +24,17 @@ from blockstore.errors import AccessDenied
 
 __all__ = ["list_deep", "list_flat", "list_folders"]
 
+Modified: TypeAlias = Callable[[os.stat_result], int]
+"""An object's time in milliseconds, by what the system says of its file."""
 
-def list_deep(root: str, prefix: str, start_after: str) -> Iterator[ObjectInfo]:
+
+def list_deep(root: str, prefix: str, start_after: str, modified: Modified) -> Iterator[ObjectInfo]:
     """Every object whose key starts with ``prefix`` and sorts after ``start_after``."""
     folder, stem, head = _split(root, prefix)
-    return _walk(folder, stem, head, start_after)
+    return _walk(folder, stem, head, start_after, modified)
 
 
-def list_flat(root: str, prefix: str, start_after: str) -> Iterator[ObjectInfo]:
+def list_flat(root: str, prefix: str, start_after: str, modified: Modified) -> Iterator[ObjectInfo]:
     """The objects without a further ``/`` after ``prefix``: names are sifted first, then only hits are looked at."""
     folder, stem, head = _split(root, prefix)
     if start_after.startswith(stem):
@@ -47,7 +52,7 @@ def list_flat(root: str, prefix: str, start_after: str) -> Iterator[ObjectInfo]:
     hits = [name for name in names if name > start_after and name.startswith(head) and _shown(name)]
     hits.sort()
     for name in hits:
-        info = _info(f"{folder}/{name}", stem + name)
+        info = _info(f"{folder}/{name}", stem + name, modified)
         if info is not None:
             yield info
 
@@ -62,19 +67,19 @@ def list_folders(root: str, prefix: str) -> Iterator[str]:
 
 def _may_hold_an_object(folder: str, stem: str) -> bool:
     try:
-        return any(True for _ in _walk(folder, stem, "", ""))
+        return any(True for _ in _walk(folder, stem, "", "", lambda _: 0))
     except AccessDenied:
         return True
 
 
-def _walk(folder: str, stem: str, head: str, start_after: str) -> Iterator[ObjectInfo]:
+def _walk(folder: str, stem: str, head: str, start_after: str, modified: Modified) -> Iterator[ObjectInfo]:
     for name in _sifted(folder, head):
         key = stem + name
         if name.endswith("/"):
             if key > start_after or start_after.startswith(key):
-                yield from _walk(f"{folder}/{name[:-1]}", key, "", start_after)
+                yield from _walk(f"{folder}/{name[:-1]}", key, "", start_after, modified)
         elif key > start_after:
-            info = _info(f"{folder}/{name}", key)
+            info = _info(f"{folder}/{name}", key, modified)
             if info is not None:
                 yield info
 
@@ -96,7 +101,7 @@ def _sifted(folder: str, head: str) -> list[str]:
     return names
 
 
-def _info(path: str, key: str) -> ObjectInfo | None:
+def _info(path: str, key: str, modified: Modified) -> ObjectInfo | None:
     try:
         found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -105,7 +110,7 @@ def _info(path: str, key: str) -> ObjectInfo | None:
         raise classify(error, path) from error
     if not stat.S_ISREG(found.st_mode):
         return None
-    return ObjectInfo(key=key, size=found.st_size, modified_ms=found.st_mtime_ns // 1_000_000)
+    return ObjectInfo(key=key, size=found.st_size, modified_ms=modified(found))
 
 
 def _shown(name: str) -> bool:

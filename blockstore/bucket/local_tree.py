@@ -4,6 +4,8 @@ Rules:
 - Every path comes from ``path``, which refuses what leads out: ``..``, symbolic links, hidden names.
 - A folder may go at any moment (another process deleted its last object): making and naming start again then.
 - ``put`` and ``add`` answer once the data, the name and, when durable, all names above it are on disk.
+- The time of the file system is that of a file made just now. Whoever may not write there, or finds no folder or no space, gets the
+  machine's: no block is removed by one who cannot write.
 - A hidden name that a killed process left goes with its folder, once it is a day old.
 """
 
@@ -61,6 +63,27 @@ class Tree:
                 raise symlink_refused(folder)
             slash = key.find("/", slash + 1)
         return f"{self.root}/{key}"
+
+    def modified_ms(self, found: os.stat_result) -> int:
+        """When a file got its name, as far as the system tells: its bytes may have been written long before."""
+        ns = found.st_mtime_ns if self._stamps else max(found.st_mtime_ns, found.st_ctime_ns)
+        return ns // 1_000_000
+
+    def now_ms(self) -> int:
+        """The time by which files get theirs; costs the making of a file that nobody sees."""
+        if self._stamps:
+            return self._clock.now_ms()
+        try:
+            file = NewFile(self.root)
+        except OSError:
+            return self._clock.now_ms()
+        try:
+            os.utime(file.fd)
+            return self.modified_ms(os.fstat(file.fd))
+        except OSError:
+            return self._clock.now_ms()
+        finally:
+            file.close()
 
     def new_file(self, path: str) -> NewFile:
         """An empty file beside ``path``, not yet visible."""
@@ -212,7 +235,7 @@ class Tree:
 
     def _swept(self, folder: str) -> bool:
         """Whether only abandoned hidden names were in ``folder``, and are gone now."""
-        oldest_ns = (self._clock.now_ms() - _ABANDONED_MS) * 1_000_000
+        oldest_ns = (self.now_ms() - _ABANDONED_MS) * 1_000_000
         with suppress(FileNotFoundError):
             if os.stat(folder).st_size > _SMALL_FOLDER_BYTES:
                 return False  # looking through a large one costs more than a hidden name in it

@@ -88,6 +88,10 @@ class Metered(Wrapper):
         self.add("delete", len(listed))
         self.inner.delete(listed)
 
+    def delete_once(self, key: str) -> None:
+        self.add("delete", 1)
+        self.inner.delete_once(key)
+
 
 class _MeteredWriter:
     def __init__(self, meter: Metered, inner: ObjectWriter) -> None:

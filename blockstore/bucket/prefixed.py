@@ -64,6 +64,9 @@ class Prefixed(Wrapper):
     def delete(self, keys: Iterable[str]) -> None:
         self.inner.delete(self._full(key) for key in keys)
 
+    def delete_once(self, key: str) -> None:
+        self.inner.delete_once(self._full(key))
+
     def _full(self, key: str) -> str:
         return self._prefix + check_key(key)
 

@@ -2,7 +2,8 @@
 
 Rules:
 - Only requests that are the same whether done once or twice: reads, plain puts, writers' parts, deletes.
-- Never a conditional write: its answer decides, and a second one could lose against the first (3.3 step 4).
+- Never a conditional write: its answer decides, and a second one could lose against the first (3.3 step 4). Nor ``delete_once``:
+  what has the key by then may be another's.
 - Never after NoSpace: a full disk is a matter for people.
 - A write of which one attempt was not answered ends as Unanswered, whatever the last one was told: it may be there.
 - Full jitter: each pause is drawn between nothing and a bound that doubles; all of them end before the deadline.

@@ -85,6 +85,9 @@ class Wrapper(Bucket):
     def delete(self, keys: Iterable[str]) -> None:
         self.inner.delete(keys)
 
+    def delete_once(self, key: str) -> None:
+        self.inner.delete_once(key)
+
     def refuses_stale_writes(self) -> bool | None:
         return self.inner.refuses_stale_writes()
 

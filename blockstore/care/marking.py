@@ -127,9 +127,9 @@ class Marker:
         if (DELETION_MARK if kind is MarkKind.DELETION else NO_COMPACT_MARK) not in found.directory.objects:
             return self._unchanged(ulid, kind, f"no {kind} mark lay there{kept}")
         if kind is MarkKind.NO_COMPACT:
-            withdraw_no_compact(self.bucket, ulid)
+            withdraw_no_compact(self.bucket, self.world, ulid)
             return Marked(ulid=ulid, kind=kind, changed=True, told="merges may take it again")
-        withdraw_deletion(self.bucket, ulid)
+        withdraw_deletion(self.bucket, self.world, ulid)
         if META not in list_directory(self.bucket, ulid).objects:
             told = "the mark is withdrawn, but meta.json is gone: the removal had begun, and what is left is no block any more"
         else:

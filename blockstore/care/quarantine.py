@@ -56,11 +56,11 @@ def quarantined_as(mark: NoCompactMark | None) -> str | None:
     return mark.details or "a merge found it damaged"
 
 
-def release(bucket: Bucket, ulid: str) -> bool:
+def release(bucket: Bucket, world: World, ulid: str) -> bool:
     """Take the quarantine's mark away; False where none lies there now, or one that is a person's."""
     if quarantined_as(_mark(bucket, ulid)) is None:
         return False
-    withdraw_no_compact(bucket, ulid)
+    withdraw_no_compact(bucket, world, ulid)
     return True
 
 
@@ -72,7 +72,7 @@ def take_over(bucket: Bucket, world: World, ulid: str, details: str) -> bool:
     if place_no_compact(bucket, world, ulid, NoCompactReason.MANUAL, details):
         return True
     found = quarantined_as(_mark(bucket, ulid))
-    if found is None or not release(bucket, ulid):
+    if found is None or not release(bucket, world, ulid):
         return False
     told = "; ".join(filter(None, (details, f"a merge had found it damaged: {found}")))
     return place_no_compact(bucket, world, ulid, NoCompactReason.MANUAL, told)

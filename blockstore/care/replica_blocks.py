@@ -96,7 +96,7 @@ class BlockCopier:
                 if path in directory.objects:
                     self._mirror(directory, there, path)
                 elif path in there.objects:
-                    withdraw(self._target, ulid)
+                    withdraw(self._target, self._world, ulid)
                     self.withdrawn += 1
 
     @property

@@ -4,6 +4,9 @@ Rules:
 - A mark is written once: created if absent, so that who marks a block twice changes nothing, not even the mark's age.
   Where the store knows no condition, a look comes first and a plain PUT follows.
 - A mark lies on a block: a ULID in whose directory there is nothing is refused.
+- A DELETE whose answer was lost is sent again only while the mark is still the one that was looked at before: one that somebody
+  placed meanwhile stays. A copy of that DELETE which the network delivers late nobody can take back: whoever hides a block looks
+  once more, later (``hiding.py``).
 - A lost answer is asked for by trying again: whoever finds the mark there is content, whoever placed it.
 - Nothing here says who may mark what: that is R6's (``cleaning.py``), and a person's.
 """
@@ -54,9 +57,9 @@ def place_deletion(
     return put_mark(bucket, world, mark)
 
 
-def withdraw_deletion(bucket: Bucket, ulid: str) -> None:
+def withdraw_deletion(bucket: Bucket, world: World, ulid: str) -> None:
     """Take the deletion mark away; the next look at the table honors it. None there is no error."""
-    bucket.delete([deletion_mark_key(_ulid(ulid))])
+    _withdraw(bucket, world, deletion_mark_key(_ulid(ulid)))
 
 
 def place_no_compact(
@@ -75,9 +78,9 @@ def place_no_compact(
     return put_mark(bucket, world, mark)
 
 
-def withdraw_no_compact(bucket: Bucket, ulid: str) -> None:
+def withdraw_no_compact(bucket: Bucket, world: World, ulid: str) -> None:
     """Let merges take the block again. None there is no error."""
-    bucket.delete([no_compact_mark_key(_ulid(ulid))])
+    _withdraw(bucket, world, no_compact_mark_key(_ulid(ulid)))
 
 
 def put_mark(bucket: Bucket, world: World, mark: DeletionMark | NoCompactMark) -> bool:
@@ -92,6 +95,28 @@ def put_mark(bucket: Bucket, world: World, mark: DeletionMark | NoCompactMark) -
         except Unavailable:
             world.clock.sleep(world.ids.uniform(0, _PAUSE_S * 2.0**attempt))
     return _created(bucket, key, data)
+
+
+def _withdraw(bucket: Bucket, world: World, key: str) -> None:
+    judged = found = _data(bucket, key)
+    for attempt in range(1, _TRIES + 1):
+        if found is None or found != judged:
+            return
+        try:
+            bucket.delete_once(key)
+            return
+        except Unavailable as error:
+            if attempt == _TRIES or isinstance(error, NoSpace):
+                raise
+            world.clock.sleep(world.ids.uniform(0, _PAUSE_S * 2.0**attempt))
+        found = _data(bucket, key)
+
+
+def _data(bucket: ReadBucket, key: str) -> bytes | None:
+    try:
+        return bucket.get(key).data
+    except ObjectMissing:
+        return None
 
 
 def _created(bucket: Bucket, key: str, data: bytes) -> bool:

@@ -155,12 +155,15 @@ class JobStore:
         return None
 
     def forget(self, sketch: Sketch) -> None:
-        """Remove the records that were seen: the outcome last, since a request without one is work to be done."""
+        """Remove the records that were seen: the outcome last, since a request without one is work to be done.
+
+        Each of the two by a request that is never sent again: somebody may ask anew under the same id meanwhile.
+        """
         last = [job_request_key(sketch.job), job_outcome_key(sketch.job)]
         self.bucket.delete([key for key in sketch.keys if key not in last])
         for key in last:
             if key in sketch.keys:
-                self.bucket.delete([key])
+                self.bucket.delete_once(key)
 
     def _create(self, key: str, data: bytes) -> bool:
         """Create if absent; sent again while the answer is lost, since the content is the same."""

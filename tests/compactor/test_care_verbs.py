@@ -11,6 +11,7 @@ import pytest
 
 from blockstore.cli.main import run
 from blockstore.table import Table, create, open_any
+from tests.support.aged import believe_mtime
 
 DAY_S = 86_400
 SCHEMA = pa.schema([("time", pa.timestamp("ms", tz="UTC")), ("n", pa.int64())])
@@ -24,6 +25,11 @@ def table_at(url: str, *, index: bool, **properties: str) -> Table:
 
 def rows(start_ms: int) -> pa.Table:
     return pa.table({"time": pa.array([start_ms], SCHEMA.field("time").type), "n": [1]})
+
+
+@pytest.fixture(autouse=True)
+def files_of_long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
+    believe_mtime(monkeypatch)
 
 
 @pytest.fixture

@@ -291,7 +291,7 @@ def test_withdrawing_a_mark_is_honored_by_the_next_pass(tmp_path: Path, indexed:
     place_deletion(lake.bucket, lake.world, block, MarkReason.MANUAL)
     lake.sleep(1.9)
     lake.clean()
-    withdraw_deletion(lake.bucket, block)
+    withdraw_deletion(lake.bucket, lake.world, block)
     lake.sleep(0.2)
     for _ in range(6):
         lake.clean()
@@ -308,7 +308,7 @@ def test_a_mark_withdrawn_during_the_pass_is_honored_too(listed: Lake) -> None:
     def withdraw(call: Call) -> None:
         """After the mark was read, and before the removal begins."""
         if call.key == deletion_mark_key(block) and call.method == "get":
-            withdraw_deletion(listed.bucket, block)
+            withdraw_deletion(listed.bucket, listed.world, block)
 
     faulty.after.append(withdraw)
     cleaned = listed.clean(faulty)
@@ -426,7 +426,7 @@ def test_a_fenced_pass_that_has_nothing_to_commit_marks_nothing_either(lake: Lak
     for _ in range(2):
         lake.clean()
         lake.sleep(0.001)
-        withdrawn = [withdraw_deletion(lake.bucket, block) for block in lake.marked()]
+        withdrawn = [withdraw_deletion(lake.bucket, lake.world, block) for block in lake.marked()]
     assert withdrawn, "there is something to mark"
     table = lake.open()
     held = claim(table.log, table.world, COMPACTOR)

@@ -20,8 +20,14 @@ from tests.compactor.lake import Lake
 from tests.compactor.tended import Tended, Tending
 from tests.compactor.test_care_verbs import aborted, age, rows, table_at
 from tests.compactor.test_retention import Aging
+from tests.support.aged import believe_mtime
 
 DAY_S = 24 * 3600.0
+
+
+@pytest.fixture(autouse=True)
+def files_of_long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
+    believe_mtime(monkeypatch)
 
 
 class NoDelete(Wrapper):
@@ -29,6 +35,9 @@ class NoDelete(Wrapper):
 
     def delete(self, keys: Iterable[str]) -> None:
         raise AccessDenied("s3:DeleteObject is denied (403)")
+
+    def delete_once(self, key: str) -> None:
+        self.delete([key])
 
 
 class NoMarks(Wrapper):

@@ -111,7 +111,7 @@ def test_a_mark_that_somebody_withdraws_meanwhile_is_placed_and_waited_for_anew(
     victim = sorted(made.metas())[0]
     first = hide(made, victim).again_ms
     made.age(600)
-    withdraw_no_compact(made.bucket, victim)
+    withdraw_no_compact(made.bucket, made.world, victim)
     again = hide(made, victim).again_ms
     assert first is not None
     assert again == first + 600_000

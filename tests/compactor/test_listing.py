@@ -149,7 +149,7 @@ class TestWhatIsLeftOut:
         made.compact()
         assert all(marked not in meta.sources for meta in made.merges())
         made.age()
-        withdraw_deletion(made.bucket, marked)
+        withdraw_deletion(made.bucket, made.world, marked)
         assert made.found() == made.expected
 
     @pytest.mark.parametrize("mark", ["no-compact", "manual", "superseded"])

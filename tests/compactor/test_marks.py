@@ -88,7 +88,7 @@ def test_a_mark_placed_anew_meanwhile_is_not_withdrawn(bucket: MemoryBucket, wor
     def a_person(call: Call) -> None:
         if call.method == "list":
             world.clock.sleep(100)
-            withdraw_deletion(bucket, ulid(1))
+            withdraw_deletion(bucket, world, ulid(1))
             bucket.put(deletion_mark_key(ulid(1)), b"a person's")
 
     faulty.after.append(a_person)

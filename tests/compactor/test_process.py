@@ -387,7 +387,7 @@ def test_of_a_hundred_blocks_three_are_damaged_and_the_other_97_are_merged(lake:
     assert {one.ulid for one in again.of("a").quarantined} == set(bad)
     assert again.of("a").totals.jobs == {}
     # Once the mark is taken away the block is tried again.
-    withdraw_no_compact(lake.place("a"), bad[1])
+    withdraw_no_compact(lake.place("a"), lake.world, bad[1])
     assert bad[1] not in {one.ulid for one in lake.process(seed=13).status().tables}
 
 

@@ -173,7 +173,7 @@ class History:
 
     def unmark(self, pick: int) -> None:
         for writer in list(self.marked):
-            withdraw_deletion(self.bucket, self.waiting[writer][0])
+            withdraw_deletion(self.bucket, self.world, self.waiting[writer][0])
         self.marked.clear()
 
     def age(self, pick: int) -> None:

@@ -14,9 +14,15 @@ import spark as bs_spark
 from blockstore.names import meta_key
 from blockstore.world import World
 from tests.spark.rows import flights
+from tests.support.aged import believe_mtime
 
 SCHEMA = pa.schema([("origin", pa.string()), ("delay", pa.int64())])
 LONG_AGO_S = 1_700_000_000
+
+
+@pytest.fixture(autouse=True)
+def files_of_long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
+    believe_mtime(monkeypatch)
 
 
 @pytest.fixture

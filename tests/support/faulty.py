@@ -118,6 +118,9 @@ class FaultyBucket(Wrapper):
         for key in keys:
             self._call("delete", key, lambda key=key: self.inner.delete([key]))  # type: ignore[misc]
 
+    def delete_once(self, key: str) -> None:
+        self._call("delete", key, lambda: self.inner.delete_once(key))
+
     def _call(self, method: str, key: str, request: Callable[[], A]) -> A:
         with self._lock:
             if self.killed_at is not None:

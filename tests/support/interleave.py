@@ -100,6 +100,9 @@ class _Turns(Wrapper):
             self._actor.turn(f"delete {key}")
             self.inner.delete([key])
 
+    def delete_once(self, key: str) -> None:
+        self.delete([key])
+
 
 def interleave(
     bucket: Bucket, actors: Mapping[str, Callable[[Bucket], A]], schedule: Schedule

@@ -117,7 +117,7 @@ def _mark_adopted(target: Target, ulid: str, name: str) -> None:
     place_deletion(
         target.bucket, target.world, ulid, MarkReason.MANUAL, f"{ADOPTED}{name}", superseded_by=name
     )
-    withdraw_no_compact(target.bucket, ulid)
+    withdraw_no_compact(target.bucket, target.world, ulid)
 
 
 def _mark(target: Target, ulid: str) -> DeletionMark | None:

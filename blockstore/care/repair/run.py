@@ -72,10 +72,12 @@ def _carry_out(bucket: Bucket, target: Target | None, step: Step, *, wait: bool)
     if step.put_back is not None:
         objects = step.put_back.carry_out(bucket)
         if not step.put_back.lost and is_whole(check_block(bucket, target.world, None, step.object)):
-            release(bucket, step.object)  # a restore may bring it back to life, and then it can be merged
+            release(
+                bucket, target.world, step.object
+            )  # a restore may bring it back to life, and then it can be merged
         return Done(step=step, told=f"{objects:,} objects are put back", ulid=step.object)
     if step.kind is StepKind.UNMARK:
-        told = _RELEASED if release(bucket, step.object) else _NO_MARK
+        told = _RELEASED if release(bucket, target.world, step.object) else _NO_MARK
         return Done(step=step, told=told, ulid=step.object)
     assert step.files is not None, "a step on a block has its files"
     if step.kind is StepKind.REWRITE:

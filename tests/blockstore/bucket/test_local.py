@@ -557,3 +557,73 @@ def test_a_place_that_takes_no_folders_is_refused_at_once(root: str) -> None:
     bucket = LocalBucket(root, SystemClock())
     with pytest.raises(AccessDenied, match="no folder can be made there"):
         bucket.put_if_absent("a/b", b"x")
+
+
+class OfAnotherMachine(SystemClock):
+    """A machine's own clock that is wrong, while the file system's is right."""
+
+    def __init__(self, ahead_s: float) -> None:
+        self._ahead_ms = round(ahead_s * 1000)
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self._ahead_ms
+
+
+WRITES: dict[str, Callable[[LocalBucket], object]] = {
+    "put": lambda bucket: bucket.put("block/meta.json", b"newer"),
+    "put_if_absent": lambda bucket: bucket.put_if_absent("block/other.json", b"newer"),
+    "put_if_match": lambda bucket: bucket.put_if_match(
+        "block/meta.json", b"newer", bucket.get("block/meta.json").etag
+    ),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_an_object_is_as_old_as_its_name_and_not_as_its_bytes(
+    bucket: LocalBucket, monkeypatch: pytest.MonkeyPatch, write: str
+) -> None:
+    """The writer stands still for ten hours between the bytes and the name."""
+    bucket.put("block/meta.json", b"old")
+    before = {info.key: info for info in bucket.list()}
+    for step in ("link", "replace"):
+        name = getattr(local_files.NewFile, step)
+
+        def late(self: local_files.NewFile, *to: object, name: Callable[..., None] = name) -> None:
+            long_ago_s = os.fstat(self.fd).st_mtime - 36_000
+            os.utime(self.fd, (long_ago_s, long_ago_s))
+            name(self, *to)
+
+        monkeypatch.setattr(local_files.NewFile, step, late)
+    from_ms = bucket.now_ms()
+    WRITES[write](bucket)
+    [info] = [info for info in bucket.list() if info != before.get(info.key)]
+    assert info.modified_ms >= from_ms
+    assert bucket.head(info.key) == info
+    assert [one for one in bucket.list("block/", recursive=False) if one.key == info.key] == [info]
+
+
+@pytest.mark.parametrize("ahead_s", [-40 * 86_400, 40 * 86_400])
+def test_now_is_the_file_systems_time_whatever_the_machines_clock_says(
+    bucket: LocalBucket, root: Path, ahead_s: float
+) -> None:
+    bucket.put("a", b"")
+    there = LocalBucket(root, OfAnotherMachine(ahead_s))
+    before_ms = bucket.head("a").modified_ms
+    now_ms = there.now_ms()
+    bucket.put("b", b"")
+    assert before_ms <= now_ms <= bucket.head("b").modified_ms
+    assert files(root) == ["a", "b"]
+
+
+def test_who_cannot_write_there_takes_the_machines_time_and_changes_nothing(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = OfAnotherMachine(1000)
+    bucket = LocalBucket(root, clock)
+    before_ms = clock.now_ms()
+    assert before_ms <= bucket.now_ms() <= clock.now_ms()
+    assert not root.exists()
+    bucket.put("a", b"")
+    monkeypatch.setattr(os, "open", failing(errno.EROFS))
+    assert before_ms <= bucket.now_ms() <= clock.now_ms()
+    assert files(root) == ["a"]

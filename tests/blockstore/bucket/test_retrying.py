@@ -37,6 +37,7 @@ REPEATABLE: dict[str, Callable[[Bucket], object]] = {
 CONDITIONAL: dict[str, Callable[[Bucket], object]] = {
     "put_if_absent": lambda bucket: bucket.put_if_absent("new", b"x"),
     "put_if_match": lambda bucket: bucket.put_if_match("a", b"y", bucket.inner.inner.get("a").etag),  # type: ignore[attr-defined]
+    "delete": lambda bucket: bucket.delete_once("a"),
 }
 
 
@@ -59,7 +60,7 @@ def test_what_is_the_same_done_twice_is_sent_again(method: str) -> None:
 
 @pytest.mark.parametrize("error", [Unavailable("x"), Throttled("x"), Unanswered("x"), Contended("x")])
 @pytest.mark.parametrize("method", CONDITIONAL)
-def test_a_conditional_write_is_sent_once(method: str, error: BlockstoreError) -> None:
+def test_what_may_meet_anothers_object_is_sent_once(method: str, error: BlockstoreError) -> None:
     bucket, faulty, world = unreliable([error])
     before = world.clock.monotonic_s()
     with pytest.raises(type(error)):

@@ -61,7 +61,7 @@ def test_an_adoption_that_was_reverted_can_be_made_anew() -> None:
     )
     made.open().revert(adopted.ulid)
     assert made.found() == ALL
-    withdraw_deletion(made.bucket, ulid)
+    withdraw_deletion(made.bucket, made.world, ulid)
     repair(made, adopt=(ulid,))
     assert made.found() == ALL + rows_of("late")
 

@@ -225,7 +225,7 @@ def test_marks_are_placed_as_the_source_has_them_and_withdrawn_with_it() -> None
     a, d = source.blocks["a"], source.blocks["d"]
     for key in (deletion_mark_key(a), no_compact_mark_key(d)):
         assert pair.target.get(key).data == source.bucket.get(key).data
-    withdraw_deletion(source.bucket, a)
+    withdraw_deletion(source.bucket, source.world, a)
     place_deletion(source.bucket, source.world, source.blocks["b"], MarkReason.SUPERSEDED)
     report = pair.replicate()
     assert (report.marked, report.withdrawn) == (1, 1)
@@ -237,7 +237,7 @@ def test_a_mark_that_was_changed_at_the_source_is_changed() -> None:
     pair = unindexed()
     source, ulid = pair.source, pair.source.blocks["e"]
     pair.replicate()
-    withdraw_deletion(source.bucket, ulid)
+    withdraw_deletion(source.bucket, source.world, ulid)
     source.world.clock.sleep(1)
     place_deletion(source.bucket, source.world, ulid, MarkReason.RETENTION, "too old")
     assert pair.replicate().marked == 1

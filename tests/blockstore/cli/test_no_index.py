@@ -14,9 +14,15 @@ from blockstore.lifecycle import second_look
 from blockstore.names import meta_key
 from blockstore.world import World
 from tests.blockstore.cli.conftest import Command
+from tests.support.aged import believe_mtime
 
 LONG_AGO_S = 1_700_000_000
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])
+
+
+@pytest.fixture(autouse=True)
+def files_of_long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
+    believe_mtime(monkeypatch)
 
 
 @pytest.fixture

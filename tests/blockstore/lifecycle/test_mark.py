@@ -8,8 +8,9 @@ import pytest
 
 from blockstore.bucket import Bucket
 from blockstore.bucket.memory import MemoryBucket
+from blockstore.bucket.retrying import Retrying
 from blockstore.bucket.wrapper import Wrapper
-from blockstore.errors import AccessDenied, Invalid, NotFound, Unanswered, Unavailable
+from blockstore.errors import AccessDenied, Invalid, NotFound, Throttled, Unanswered, Unavailable
 from blockstore.format.marks import (
     DeletionMark,
     MarkReason,
@@ -134,8 +135,8 @@ def test_what_is_no_ulid_is_refused(bucket: MemoryBucket, world: World, name: st
     for act in (
         lambda: place_deletion(bucket, world, name, MarkReason.MANUAL),
         lambda: place_no_compact(bucket, world, name, NoCompactReason.MANUAL),
-        lambda: withdraw_deletion(bucket, name),
-        lambda: withdraw_no_compact(bucket, name),
+        lambda: withdraw_deletion(bucket, world, name),
+        lambda: withdraw_no_compact(bucket, world, name),
     ):
         with pytest.raises(Invalid, match="no ULID"):
             act()
@@ -145,13 +146,13 @@ def test_withdrawing_takes_the_one_mark_and_twice_is_no_error(bucket: MemoryBuck
     delete(bucket, world)
     keep(bucket, world)
     for _ in range(2):
-        withdraw_deletion(bucket, ONE)
+        withdraw_deletion(bucket, world, ONE)
         assert {found.key for found in bucket.list()} == {
             NO_COMPACT,
             object_key(ONE, "chunks/000001.parquet"),
         }
     for _ in range(2):
-        withdraw_no_compact(bucket, ONE)
+        withdraw_no_compact(bucket, world, ONE)
         assert {found.key for found in bucket.list()} == {object_key(ONE, "chunks/000001.parquet")}
 
 
@@ -177,3 +178,53 @@ def test_who_may_not_write_is_told(bucket: MemoryBucket, world: World, kind: str
     refuse = dict.fromkeys(range(1, 9), AccessDenied("no"))
     with pytest.raises(AccessDenied):
         PLACES[kind][0](FaultyBucket(bucket, refuse=refuse), world)
+
+
+WITHDRAWALS: dict[str, tuple[Callable[[Bucket, World, str], None], str]] = {
+    "deletion": (withdraw_deletion, DELETION),
+    "no-compact": (withdraw_no_compact, NO_COMPACT),
+}
+
+
+@pytest.mark.parametrize("applied", [True, False], ids=["applied", "lost on its way"])
+@pytest.mark.parametrize("kind", WITHDRAWALS)
+def test_a_mark_that_is_placed_anew_while_the_answer_to_a_withdrawal_is_lost_stays(
+    bucket: MemoryBucket, world: World, kind: str, applied: bool
+) -> None:
+    withdraw, key = WITHDRAWALS[kind]
+    bucket.put(key, b"mine")
+    faulty = FaultyBucket(bucket)
+
+    def lose(call: Call) -> None:
+        if call.method == "delete":
+            faulty.before.clear()
+            faulty.after.clear()
+            bucket.put(key, b"another's, placed since")
+            raise Unanswered("x")
+
+    (faulty.after if applied else faulty.before).append(lose)
+    withdraw(Retrying(faulty, world), world, ONE)
+    assert bucket.get(key).data == b"another's, placed since"
+
+
+@pytest.mark.parametrize("kind", WITHDRAWALS)
+def test_a_withdrawal_is_sent_until_it_is_answered_while_the_mark_is_the_same(
+    bucket: MemoryBucket, world: World, kind: str
+) -> None:
+    withdraw, key = WITHDRAWALS[kind]
+    bucket.put(key, b"mine")
+    faulty = FaultyBucket(bucket, refuse={2: Unanswered("x"), 4: Throttled("x"), 6: Unanswered("x")})
+    withdraw(faulty, world, ONE)
+    assert [call.method for call in faulty.calls] == ["get", "delete"] * 4
+    assert key not in [info.key for info in bucket.list()]
+
+
+@pytest.mark.parametrize("kind", WITHDRAWALS)
+def test_a_withdrawal_that_is_never_answered_says_so(bucket: MemoryBucket, world: World, kind: str) -> None:
+    withdraw, key = WITHDRAWALS[kind]
+    bucket.put(key, b"mine")
+    deletes = {number: Unanswered("x") for number in range(2, 100, 2)}
+    faulty = FaultyBucket(bucket, refuse=deletes)
+    with pytest.raises(Unanswered):
+        withdraw(faulty, world, ONE)
+    assert len(faulty.writes) == 5

@@ -119,7 +119,7 @@ class TestLife:
         assert block is not None
         place_deletion(table.bucket, world, block, MarkReason.MANUAL, "wrong")
         assert numbers(table) == []
-        withdraw_deletion(table.bucket, block)
+        withdraw_deletion(table.bucket, table.world, block)
         assert numbers(table) == [1]
 
     def test_an_unanswered_append_is_resumed(self, table: bs.Table, world: World) -> None:
