@@ -142,9 +142,9 @@ def job_request_key(job: str) -> str:
     return f"{job_prefix(job)}request.json"
 
 
-def job_input_key(job: str, token: str) -> str:
-    """The file that an upload brought, under a token of the attempt to bring it."""
-    return f"{job_prefix(job)}input-{token}"
+def job_input_key(job: str, ulid: str) -> str:
+    """The file that an upload brought, under a ULID of the attempt to bring it; earlier releases drew 16 digits instead."""
+    return f"{job_prefix(job)}input-{ulid}"
 
 
 def job_claim_key(job: str, attempt: int) -> str:

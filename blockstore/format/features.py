@@ -10,12 +10,15 @@ from collections.abc import Iterable
 
 from blockstore.errors import NewerFormat
 
-__all__ = ["FORMAT_VERSION", "KNOWN", "refuse_newer", "refuse_unknown"]
+__all__ = ["FORMAT_VERSION", "KNOWN", "UPLOADS", "refuse_newer", "refuse_unknown"]
 
 FORMAT_VERSION = 1
 """The version of every object of the format that this release writes, and the highest that it reads."""
 
-KNOWN: frozenset[str] = frozenset({"chain"})
+UPLOADS = "uploads/0.2"
+"""Since the entry that requires it, a floor forgets the applications of a gateway's uploads at or below it."""
+
+KNOWN: frozenset[str] = frozenset({"chain", UPLOADS.partition("/")[0]})
 """The features beyond version 1 that this release knows."""
 
 

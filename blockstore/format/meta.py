@@ -36,6 +36,9 @@ __all__ = ["LoadSources", "decode", "encode", "from_dict", "hash_sources", "to_d
 LoadSources = Callable[[], bytes]
 """Brings the bytes of the block's ``sources.parquet``."""
 
+_OLD_SHA256 = "hash"
+"""How 0.1 spelled it here. Written as well, since nothing tells an older reader of a table without an index to refuse."""
+
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SMALL = 2**31 - 1
 _PLAIN_STATS = frozenset({"min", "max", "nulls"})
@@ -47,10 +50,12 @@ def encode(meta: BlockMeta) -> bytes:
     """The bytes of the block's meta.json."""
     value = {"version": FORMAT_VERSION, **to_dict(meta)}
     if len(meta.sources) > INLINE:
+        digest = hash_sources(meta.sources)
         value["compaction"]["sources"] = {
             "path": sources_path(),
             "count": len(meta.sources),
-            "hash": hash_sources(meta.sources),
+            "sha256": digest,
+            _OLD_SHA256: digest,
         }
     else:
         value["compaction"]["sources"] = list(meta.sources)
@@ -175,7 +180,8 @@ def _sources(compaction: Document, load: LoadSources | None) -> tuple[str, ...]:
     if load is None:
         compaction.fail("sources", f"a list: its {count:,} sources in {sources_path()} were not loaded")
     found = decode_sources(load(), compaction.subject)
-    if len(found) != count or hash_sources(found) != outside.text("hash"):
+    digest = outside.text("sha256" if outside.has("sha256") else _OLD_SHA256)
+    if len(found) != count or hash_sources(found) != digest:
         compaction.fail("sources", f"the count and hash of the {len(found):,} sources in {sources_path()}")
     return found
 

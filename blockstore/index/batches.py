@@ -4,16 +4,23 @@ Invariants:
 - Batches are kept as ranges, so that a backfill out of order is remembered exactly and a daily load costs a pair.
 - An app named ``stream/…`` never asks for a lower batch that was not committed: its ranges are one, up to the last.
 - The newest 64 batches also remember their entry and blocks, so that a retry is answered with what it wrote.
+- An app named ``gateway/<job>/input-<ULID>`` is one upload, asked for when the ULID was drawn (the job's own id may be a
+  hash). A floor at or above the ULID forgets it, and from then on no batch of it is taken: else a late attempt would bring
+  its rows a second time.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from dataclasses import dataclass, replace
 
-__all__ = ["STREAM", "AppBatches", "Written"]
+import immutables
+
+__all__ = ["STREAM", "AppBatches", "Batches", "Written", "forget_uploads", "is_forgotten"]
 
 STREAM = "stream/"
+_UPLOAD = re.compile(r"gateway/[^/]+/input-([0-7][0-9A-HJKMNP-TV-Z]{25})")
 _RECENT = 64
 
 
@@ -60,3 +67,22 @@ class AppBatches:
         if after and after[0][0] == high + 1:
             high, after = after[0][1], after[1:]
         return replace(self, ranges=(*before, (low, high), *after), recent=recent)
+
+
+Batches = immutables.Map[str, AppBatches]
+"""The batches of every app."""
+
+
+def is_forgotten(app: str, floor: str | None) -> bool:
+    """Whether the app is an upload that a floor has passed."""
+    upload = None if floor is None else _UPLOAD.fullmatch(app)
+    return upload is not None and floor is not None and upload[1] <= floor
+
+
+def forget_uploads(batches: Batches, floor: str) -> Batches:
+    """The batches without those of uploads at or below the floor."""
+    kept = batches.mutate()
+    for app in batches:
+        if is_forgotten(app, floor):
+            del kept[app]
+    return kept.finish()

@@ -14,6 +14,7 @@ from enum import StrEnum
 from blockstore.errors import Conflict, Invalid
 from blockstore.format.block import BlockMeta, Job
 from blockstore.format.definition import Definition
+from blockstore.format.features import UPLOADS
 from blockstore.index.added import AddedBlock
 from blockstore.index.entry import Entry, Epoch, Operation
 from blockstore.index.state import State
@@ -216,9 +217,10 @@ class RaiseWatermarks(Change):
                 f"the floor {floor} lies above the horizon {state.horizon} of version {state.version}, expected an earlier "
                 "entry that raised the horizon to it: raise that first, and list again"
             )
-        return Draft(
-            horizon=horizon, floor=floor, keep=() if floor is None else self.keep, message=self.message
-        )
+        if floor is None:
+            return Draft(horizon=horizon, message=self.message)
+        requires = () if UPLOADS in state.requires else (UPLOADS,)
+        return Draft(horizon=horizon, floor=floor, keep=self.keep, requires=requires, message=self.message)
 
 
 @dataclass(kw_only=True)

@@ -9,7 +9,8 @@ Rules (protocol 3.3):
 - Blocks of one entry are taken one after the other, each source of one counting as accounted for the next.
 - ``restore`` brings sources back: they need only be absent from the blocks that it leaves live.
 - An added block without ``version`` and ``first_row_id`` of its own has the entry's id, and the next rows.
-- At a new floor every accounted source at or below it is forgotten that neither ``keep`` nor a live block names.
+- At a new floor every accounted source at or below it is forgotten that neither ``keep`` nor a live block names, and,
+  once the table requires it, every upload of a gateway at or below it.
 """
 
 from __future__ import annotations
@@ -18,13 +19,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NoReturn
 
-import immutables
-
 from blockstore.errors import Corrupt, Invalid
 from blockstore.format.block import BlockMeta
+from blockstore.format.features import UPLOADS
 from blockstore.index import ulids
 from blockstore.index.added import AddedBlock, SourcesFile
-from blockstore.index.batches import AppBatches, Written
+from blockstore.index.batches import AppBatches, Batches, Written, forget_uploads, is_forgotten
 from blockstore.index.blocks import Blocks, LiveBlock
 from blockstore.index.chain import follows, link_after
 from blockstore.index.entry import Entry, Operation
@@ -64,6 +64,7 @@ def fold(state: State, entry: Entry) -> State:
             )
     blocks = _excepted(state.blocks.changed(removed, added), entry)
     time_ms = max(state.time_ms, entry.time)
+    requires = state.requires if not entry.requires else tuple(sorted({*state.requires, *entry.requires}))
     return State(
         version=entry.id,
         time_ms=time_ms,
@@ -71,13 +72,13 @@ def fold(state: State, entry: Entry) -> State:
         accounted=_accounted(state, entry, added, blocks),
         commits=state.commits.added(entry.commit, entry.id, time_ms),
         epochs=_epochs(state, entry),
-        batches=_batches(state, entry),
+        batches=_batches(state, entry, forgetting=UPLOADS in requires),
         tags=_tags(state, entry),
         horizon=_risen(entry, "horizon", state.horizon, entry.horizon),
         floor=_risen(entry, "floor", state.floor, entry.floor),
         next_row_id=state.next_row_id + entry.rows,
         table=table,
-        requires=state.requires if not entry.requires else tuple(sorted({*state.requires, *entry.requires})),
+        requires=requires,
         last=link_after(state.last, entry),
         void=state.void,
     )
@@ -230,15 +231,20 @@ def _epochs(state: State, entry: Entry) -> Mapping[str, tuple[int, str]]:
     return {**state.epochs, **entry.epochs} if entry.epochs else state.epochs
 
 
-def _batches(state: State, entry: Entry) -> immutables.Map[str, AppBatches]:
+def _batches(state: State, entry: Entry, *, forgetting: bool) -> Batches:
     job = entry.job
-    if job is None:
-        return state.batches
-    app = state.batches.get(job.app, AppBatches())
-    if job.batch in app:
-        _refuse(entry, f"commits batch {job.batch} of {job.app!r}, which is committed", "a batch once")
-    written = Written(job.batch, entry.id, tuple(block.ulid for block in entry.add))
-    return state.batches.set(job.app, app.added(job.app, written))
+    batches = state.batches
+    if job is not None:
+        app = batches.get(job.app, AppBatches())
+        if job.batch in app:
+            _refuse(entry, f"commits batch {job.batch} of {job.app!r}, which is committed", "a batch once")
+        if forgetting and is_forgotten(job.app, state.floor):
+            _refuse(entry, f"commits upload {job.app!r} at or below the floor {state.floor}", "a later one")
+        written = Written(job.batch, entry.id, tuple(block.ulid for block in entry.add))
+        batches = batches.set(job.app, app.added(job.app, written))
+    if forgetting and entry.floor is not None:
+        batches = forget_uploads(batches, entry.floor)
+    return batches
 
 
 def _tags(state: State, entry: Entry) -> Mapping[str, int]:

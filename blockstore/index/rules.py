@@ -63,6 +63,11 @@ def decide(state: State, change: Change) -> Plan | Done:
 def _batch_done(state: State, change: Change) -> Done | None:
     job = change.job
     app = None if job is None else state.batches.get(job.app)
+    if job is not None and state.forgot(job):
+        raise Invalid(
+            f"upload {job.app!r} lies at or below the table's floor {state.floor}, where nobody can tell any more whether it "
+            "was committed: look at the table, and upload again what is missing"
+        )
     if job is None or app is None:
         return None
     if job.batch in app:

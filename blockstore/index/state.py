@@ -15,7 +15,8 @@ import immutables
 from blockstore.errors import Corrupt
 from blockstore.format.block import Job
 from blockstore.format.definition import Definition
-from blockstore.index.batches import AppBatches
+from blockstore.format.features import UPLOADS
+from blockstore.index.batches import Batches, is_forgotten
 from blockstore.index.blocks import Blocks
 from blockstore.index.chain import NO_LINK, Link
 from blockstore.index.commits import Commits
@@ -37,7 +38,7 @@ class State:
     accounted: Sources = field(default_factory=Sources)
     commits: Commits = field(default_factory=Commits)
     epochs: Mapping[str, Epoch] = field(default_factory=dict)
-    batches: immutables.Map[str, AppBatches] = field(default_factory=immutables.Map)
+    batches: Batches = field(default_factory=immutables.Map)
     tags: Mapping[str, int] = field(default_factory=dict)
     horizon: str | None = None
     floor: str | None = None
@@ -60,6 +61,10 @@ class State:
         """Whether the job's batch is among those committed."""
         app = self.batches.get(job.app)
         return app is not None and job.batch in app
+
+    def forgot(self, job: Job) -> bool:
+        """Whether the job is an upload that this table has forgotten: whether it was committed, nobody can tell any more."""
+        return UPLOADS in self.requires and is_forgotten(job.app, self.floor)
 
     def below_horizon(self, ulid: str) -> bool:
         """Whether an ``index`` block of this ULID may be removed at any time (protocol 3.6)."""

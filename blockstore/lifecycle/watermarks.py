@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from blockstore.ids import ulid_at, ulid_time_ms
 from blockstore.index import ulids
+from blockstore.index.batches import is_forgotten
 from blockstore.index.state import State
 from blockstore.lifecycle.by_index import ByIndex
 from blockstore.lifecycle.sight import Sight
@@ -79,6 +80,8 @@ def _due_floor(sight: Sight, state: State) -> str | None:
         return None
     floor = ulid_at(now_ms)
     accounted = state.accounted.array()
+    if any(is_forgotten(app, floor) for app in state.batches):
+        return floor
     below = accounted[accounted <= floor.encode("ascii")]
     kept = ulids.unique(ulids.from_texts(_shown(sight, floor)), state.blocks.sources())
     return None if ulids.holds(kept, below).all() else floor

@@ -212,7 +212,7 @@ async def _upload(request: Request, gateway: Gateway, jobs: Jobs, job: str, wish
             came = await measured(request.stream())
             key = ""
         else:
-            key = job_input_key(job, gateway.world.ids.token())
+            key = job_input_key(job, gateway.world.ids.ulid())
             came = await received(jobs.store.bucket, key, request.stream())
         whole = replace(wish, input_key=key, input_bytes=came.bytes, input_sha256=came.sha256)
         if not known and await in_thread(lambda: jobs.store.submit(job, whole)):

@@ -8,6 +8,8 @@ Rules:
   its identity is in the request, and is compared with the table read anew, before the file is read and before the end.
 - Every line is checked before the block is finished. The first bad one fails the job, with its line, column, value and
   rule; nothing is visible.
+- The batch bears the ULID that was drawn for the input. A table forgets it once its floor has passed that (30 days), and
+  takes no batch of it any more: an attempt that comes later fails, and says that nobody can tell what those before it did.
 - Where an earlier attempt may still be running somewhere, failure and cancellation are told only once the batch is taken
   by an empty entry (``settle``): after that no attempt can publish its block. An attempt that finds it so fails.
 """
@@ -76,6 +78,8 @@ class Uploads(Work):
 
     def run(self, job: str, attempt: int, request: Request, meter: Meter) -> Ended:
         table = self._table(request)
+        if table.log.state.forgot(_job(request)):
+            raise Failed(_forgotten(request))
         options = WriteOptions(
             job=_job(request), producer="gateway", message=request.message, buffer_bytes=_BUFFER
         )
@@ -99,6 +103,8 @@ class Uploads(Work):
             table = self._table(request)
         except Failed:
             return None
+        if table.log.state.forgot(_job(request)):
+            return None  # no attempt can publish its rows any more
         table.log.commit(
             Append(
                 commit=self._world.ids.ulid(),
@@ -243,6 +249,14 @@ def _check_filled(
                 rule="not null",
             )
         )
+    )
+
+
+def _forgotten(request: Request) -> Failure:
+    return Failure(
+        error="forgotten",
+        message=f"table {request.table} has forgotten the uploads of the time when this one was asked for: whether an earlier "
+        "attempt wrote its rows, nobody can tell; this one wrote nothing; look at the table, then upload what is missing",
     )
 
 

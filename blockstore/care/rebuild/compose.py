@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-import immutables
 import numpy as np
 
 from blockstore.care.rebuild.decide import Judged, Verdict
 from blockstore.care.rebuild.evidence import Evidence, Known
 from blockstore.format.block import Job, VisibleBy
 from blockstore.format.definition import Definition
-from blockstore.index.batches import AppBatches, Written
+from blockstore.format.features import UPLOADS
+from blockstore.index.batches import AppBatches, Batches, Written, forget_uploads
 from blockstore.index.blocks import Blocks
 from blockstore.index.commits import Commits, Run
 from blockstore.index.entry import Entry, Epoch
@@ -75,6 +75,9 @@ def compose(
                 following += block.meta.rows
             live.append(block)
     time_ms = max([before.time_ms, *(entry.time for entry in evidence.later)])
+    batches = _batches(before, evidence.later, live, version)
+    floor = _highest([before.floor, *(entry.floor for entry in evidence.later)])
+    requires = tuple(sorted({*before.requires, *(one for entry in evidence.later for one in entry.requires)}))
     return State(
         version=version,
         time_ms=time_ms,
@@ -82,15 +85,13 @@ def compose(
         accounted=_accounted(before, evidence, listed, live),
         commits=Commits(Run(version + 1, "", np.empty(0, dtype=np.int64)), version=version, time_ms=time_ms),
         epochs=_epochs(before, evidence.later, commit),
-        batches=_batches(before, evidence.later, live, version),
+        batches=forget_uploads(batches, floor) if floor is not None and UPLOADS in requires else batches,
         tags=dict(tags),
         horizon=_highest([before.horizon, *(entry.horizon for entry in evidence.later)]),
-        floor=_highest([before.floor, *(entry.floor for entry in evidence.later)]),
+        floor=floor,
         next_row_id=following,
         table=definition,
-        requires=tuple(
-            sorted({*before.requires, *(one for entry in evidence.later for one in entry.requires)})
-        ),
+        requires=requires,
     )
 
 
@@ -134,9 +135,7 @@ def _epochs(before: State, later: tuple[Entry, ...], commit: str) -> dict[str, E
     return {role: (number + 1, commit) for role, (number, _) in held.items()}
 
 
-def _batches(
-    before: State, later: tuple[Entry, ...], live: list[LiveBlock], version: int
-) -> immutables.Map[str, AppBatches]:
+def _batches(before: State, later: tuple[Entry, ...], live: list[LiveBlock], version: int) -> Batches:
     batches = before.batches
     for entry in later:
         if entry.job is not None:
@@ -147,9 +146,7 @@ def _batches(
     return batches
 
 
-def _with_batch(
-    batches: immutables.Map[str, AppBatches], job: Job, version: int, blocks: tuple[str, ...]
-) -> immutables.Map[str, AppBatches]:
+def _with_batch(batches: Batches, job: Job, version: int, blocks: tuple[str, ...]) -> Batches:
     app = batches.get(job.app, AppBatches())
     if job.batch in app:
         return batches

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from blockstore.errors import Corrupt, NewerFormat
 from blockstore.format.block import BlockMeta, ColumnStats
 from blockstore.format.meta import decode, encode, from_dict, to_dict
-from blockstore.format.sources import encode_sources
+from blockstore.format.sources import encode_sources, hash_sources
 from blockstore.ids import MAX_ULID
 from tests.blockstore.format.blocks import SHA, A, B, block, chunk, merged
 
@@ -225,3 +225,24 @@ def test_any_block_survives_its_bytes(labels: dict[str, str], revision: int, sta
         files=(chunk(v=ColumnStats(min=-1.5, max=2.0, nulls=1)),),
     )
     assert decode(encode(meta), ulid=A) == meta
+
+
+@pytest.mark.parametrize("spelling", ["sha256", "hash"])
+def test_the_hash_of_a_long_list_is_read_under_both_of_its_names(spelling: str) -> None:
+    """0.1 wrote ``hash`` alone here, and ``sha256`` in entries. Its readers need the old name, and no ``requires`` stops them."""
+    sources = tuple(f"01JD{number:022d}" for number in range(1001))
+    meta = merged(sources=sources, parents=())
+    value = json.loads(encode(meta))
+    outside = value["compaction"]["sources"]
+    assert outside == {
+        "path": "sources.parquet",
+        "count": 1001,
+        "sha256": hash_sources(sources),
+        "hash": hash_sources(sources),
+    }
+    value["compaction"]["sources"] = {name: outside[name] for name in ("path", "count", spelling)}
+    load = lambda: encode_sources(sources)  # noqa: E731
+    assert decode(json.dumps(value).encode(), ulid=meta.ulid, load_sources=load) == meta
+    value["compaction"]["sources"][spelling] = "0" * 64
+    with pytest.raises(Corrupt, match="the count and hash"):
+        decode(json.dumps(value).encode(), ulid=meta.ulid, load_sources=load)

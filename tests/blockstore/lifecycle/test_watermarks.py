@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import immutables
 import pytest
 
-from blockstore.format.block import VisibleBy
+from blockstore.format.block import Job, VisibleBy
 from blockstore.format.marks import MarkReason
 from blockstore.format.properties import Properties
 from blockstore.ids import ulid_at, ulid_time_ms
+from blockstore.index.batches import AppBatches, Written
 from blockstore.index.kept import Named
 from blockstore.lifecycle.cleaning import decide_marks
 from blockstore.lifecycle.sight import Sight
@@ -141,3 +143,15 @@ def test_a_block_that_cannot_be_read_keeps_its_own_name() -> None:
     found = floor_to_raise(look, highest_horizon(look))
     assert found is not None
     assert found.keep == (ulid(1),)
+
+
+def test_the_floor_moves_for_uploads_alone() -> None:
+    """Failed ones, and those whose blocks are live, leave no source to forget."""
+    job = Job(f"gateway/{ulid(3)}/input-{ulid(3)}", 0)
+    batches = immutables.Map({job.app: AppBatches().added(job.app, Written(0, 7, ()))})
+    named = index()
+    named = replace(named, state=replace(named.state, batches=batches))
+    for days, moves in ((9, False), (15, True)):
+        look = later(sight([], named), days)
+        assert (horizon_to_raise(look) is not None) is moves
+        assert (floor_to_raise(look, highest_horizon(look)) is not None) is moves

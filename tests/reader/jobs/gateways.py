@@ -99,7 +99,7 @@ class Gateway:
 
     def upload(self, job: str, text: str = GOOD, **more: Any) -> bool:
         """What the door does with a file: the input first, then the request."""
-        key = job_input_key(job, self.world.ids.token())
+        key = job_input_key(job, self.world.ids.ulid())
         self.bucket.put(key, text.encode())
         request = upload_request(key, text, self.world.clock.now_ms())
         return self.store.submit(job, replace(request, **more))

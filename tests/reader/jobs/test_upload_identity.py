@@ -16,8 +16,10 @@ from blockstore.bucket.prefixed import Prefixed
 from blockstore.errors import Unavailable
 from blockstore.format.definition import Definition
 from blockstore.index.commits import Commits
+from blockstore.index.epochs import claim
 from blockstore.names import job_input_key
 from blockstore.table import Table
+from compactor.clean import Cleaner
 from reader.jobs.record import Kind, Outcome, Request, State
 from reader.jobs.runner import Claimed
 from reader.jobs.upload import _check_same, identity_of
@@ -330,3 +332,43 @@ def test_a_file_without_rows_is_done(lake: Lake) -> None:
     assert outcome.state is State.DONE
     assert outcome.written is not None
     assert (outcome.written["ulid"], outcome.written["rows"]) == (None, 0)
+
+
+def clean(lake: Lake) -> None:
+    """A pass of the compactor over the table."""
+    table = lake.table()
+    Cleaner(table, claim(table.log, table.world, "compactor")).run()
+
+
+def test_a_table_forgets_an_upload_after_thirty_days_and_takes_no_late_attempt_of_it(lake: Lake) -> None:
+    one, two = lake.gateway(1), lake.gateway(2)
+    ask(lake, one)
+    [first] = one.runner.look()
+    one.run(first)
+    assert lake.rows() == list(range(20))
+    lake.bucket.delete([f"jobs/{JOB}/outcome.json"])
+    lake.clock.advance(33 * 86_400)
+    clean(lake)
+    assert not lake.table().log.state.batches
+    failed_late = two.run(taken_over(lake, two))
+    assert failed_late is not None
+    assert failed_late.failure is not None
+    assert failed_late.failure.error == "forgotten"
+    assert "whether an earlier attempt wrote its rows, nobody can tell" in failed_late.failure.message
+    assert lake.rows() == list(range(20)), "its rows are there once"
+
+
+def test_a_request_of_an_earlier_gateway_is_remembered_for_ever(lake: Lake) -> None:
+    """Its name says no time: the job's id may be a hash."""
+    gateway = lake.gateway(1)
+    version, commit = identity_of(lake.table().bucket, lake.world(98))
+    key = job_input_key(JOB, "0123456789abcdef")
+    gateway.bucket.put(key, GOOD.encode())
+    request = replace(upload_request(key, GOOD, 1), table_version=version, table_commit=commit)
+    gateway.store.submit(JOB, request)
+    [outcome] = gateway.look_and_run().values()
+    assert outcome is not None
+    assert outcome.state is State.DONE
+    lake.clock.advance(40 * 86_400)
+    clean(lake)
+    assert list(lake.table().log.state.batches) == [f"gateway/{JOB}/input-0123456789abcdef"]
