@@ -9,6 +9,7 @@
     ├── Conflict                 read again, decide again
     │   ├── Fenced                 another process holds this role now: stop
     │   ├── BlockCondemned         the block lies at or below the horizon: upload again
+    │   ├── HistoryReplaced        the table was put back from a copy, or made again: open it again
     │   ├── AlreadyExists          a create-if-absent lost
     │   └── PreconditionFailed     a compare-and-set lost
     ├── Indeterminate            nobody can know yet whether the operation was applied
@@ -37,6 +38,7 @@ __all__ = [
     "Contended",
     "Corrupt",
     "Fenced",
+    "HistoryReplaced",
     "Indeterminate",
     "Invalid",
     "MissingExtra",
@@ -93,6 +95,13 @@ class Fenced(Conflict):
 
 class BlockCondemned(Conflict):
     """The block lies at or below the horizon and may be removed at any time: upload its rows again."""
+
+
+class HistoryReplaced(Conflict):
+    """The table's history is not the one that this handle has read: a copy was put back, or the table was made again.
+
+    Nothing of the operation was acknowledged. The handle is over: open the table again.
+    """
 
 
 class AlreadyExists(Conflict):

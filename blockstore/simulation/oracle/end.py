@@ -11,17 +11,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from blockstore.clock import ManualClock
 from blockstore.format.marks import MarkReason
-from blockstore.ids import Ids
 from blockstore.lifecycle.cover import cover
 from blockstore.names import INDEX, parse_entry
 from blockstore.operations.unindexed import Unindexed
-from blockstore.simulation.draw import subseed
 from blockstore.simulation.oracle.directories import Directory
 from blockstore.simulation.oracle.snapshots import Snapshots
 from blockstore.table import Table
-from blockstore.world import Serial, World
 
 if TYPE_CHECKING:
     from blockstore.simulation.stage import Stage
@@ -50,19 +46,19 @@ def leftovers(stage: Stage) -> list[str]:
 
 def check_end(stage: Stage) -> None:
     """Raise Violation unless a fresh process reads exactly what is right."""
-    judged = Snapshots(stage)
+    judged = Snapshots(stage, since=stage.era)
     ways = ("index", "list") if stage.judge.history is not None else ("list",)
     for way in ways:
         table, look = outsider(stage, discovery=way), judged.look()
         snapshot = table.snapshot()
         expected = judged.expected(snapshot, look, by_listing=way == "list")
+        assert expected is not None, "nothing is replaced any more"
         judged.check_rows(snapshot.scan(columns=["write", "row"]).to_table(), expected)
 
 
 def outsider(stage: Stage, *, discovery: str = "index") -> Table:
     """The run's table, as a process that meets no fault opens it."""
-    clock = ManualClock(stage.scheduler.now_ms)
-    world = World(clock=clock, ids=Ids.seeded(clock, subseed(stage.seed, clock.now_ms())), pool=Serial())
+    world = stage.world()
     if stage.judge.history is not None:
         return Table.open_bucket(stage.store, world, discovery=discovery)
     assert stage.definition is not None
