@@ -82,6 +82,7 @@ class SimulatedBucket(Bucket):
         return self._ask(ask, "put", key, lambda: self._store.put(key, data))
 
     def put_if_absent(self, key: str, data: bytes) -> str:
+        self._process.send(key, data)
         return self._ask(Ask.CREATE, "put_if_absent", key, lambda: self._store.put_if_absent(key, data))
 
     def put_if_match(self, key: str, data: bytes, etag: str) -> str:
@@ -187,20 +188,20 @@ class SimulatedBucket(Bucket):
         """The request as it is applied, whenever that is: as one that was decided, or sent, in an era that may be over by then."""
         process, stage = self._process, self._stage
         looks = process.looks_at(key) if ask in (Ask.READ, Ask.LIST) else None
-        decided = process.decided_in(ask, key)
+        decided, begun = process.decided_in(ask, key), min(process.oldest, process.sent.get(key, stage.era))
 
         def applied() -> A:
             if looks is not None:
                 process.looked[looks] = process.looked[""] = stage.era
                 return apply()
-            stage.stale = decided < stage.era
+            stage.stale, stage.crossing = decided < stage.era, begun < stage.era
             try:
                 if stage.stale and ask in (Ask.DELETE, Ask.SWAP):
                     stage.report.count(Section.EVENTS, f"undone by a person: a {ask} of before")
                     return cast(A, "undone")
                 return apply()
             finally:
-                stage.stale = False
+                stage.stale = stage.crossing = False
 
         return applied
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from blockstore.bucket.api import Bucket
 from blockstore.bucket.retrying import Retrying
 from blockstore.ids import Ids
-from blockstore.names import BOUNDARY, INDEX, entry_key, parse_entry
+from blockstore.names import INDEX, entry_key, parse_entry
 from blockstore.simulation.bucket import SimulatedBucket
 from blockstore.simulation.draw import Draw, subseed
 from blockstore.simulation.faults import Ask, Fault
@@ -69,6 +69,9 @@ class Process:
         self.draw = Draw(stage.seed, self.name)
         self.looked: dict[str, int] = {}
         """The era of its last look at an entry, by its key, and at anything of the index, by the empty name."""
+        self.sent: dict[str, int] = {}
+        """The era in which what it sent last to a name was sent there first."""
+        self._payloads: dict[str, bytes] = {}
         self.notes: dict[str, Any] = {}
         self.shared: dict[str, Any] = {}
         """What the threads of one life share."""
@@ -113,6 +116,20 @@ class Process:
         history = self.stage.judge.history
         return history is not None and (bool(history.strays) or history.mended_step >= self.begun[1])
 
+    @property
+    def oldest(self) -> int:
+        """The era in which the oldest operation began that this process is in."""
+        tasks = self.stage.scheduler.tasks
+        begun = [task.begun[0] for task in tasks if task.process is self and not (task.idle or task.ended)]
+        return min(begun, default=self.stage.era)
+
+    def send(self, key: str, data: bytes) -> None:
+        """Take note of the era in which the bytes were first sent there."""
+        before = self._payloads.get(key)
+        if before is None or before != data:
+            self._payloads[key] = data
+            self.sent[key] = self.stage.era
+
     def decided_in(self, ask: Ask, key: str) -> int:
         """The era in which it was decided to send this request: that of the operation, or of a later look at the index; of
         an entry, of a look at the one below it."""
@@ -124,7 +141,7 @@ class Process:
 
     def looks_at(self, key: str) -> str | None:
         """What a reading request looks at, as ``looked`` names it."""
-        return key if key.startswith(INDEX) or key == BOUNDARY else None
+        return key if key.startswith(INDEX) else None
 
     def _task(self) -> Task:
         task = self.stage.scheduler.current
@@ -200,7 +217,7 @@ class Process:
     def _begin(self) -> None:
         self.life += 1
         self.shared = {}
-        self.looked = {}
+        self.looked, self.sent, self._payloads = {}, {}, {}
         clock = _Clock(self)
         ids = Ids.seeded(clock, subseed(self.stage.seed, self.name, self.life))
         self.world = World(clock=clock, ids=ids, pool=_Turns(self))

@@ -10,11 +10,14 @@ Rules:
   digits, so it would fit into a bucket that knows nothing of it.
 - A copy from which a history went on once that was then replaced by another copy is put back only while everybody rests. Twice
   between the two looks of one commit would show that commit its own history, from which its entry is missing.
+- A block may be gone by the time its entry comes, where the history is as it was when the block was uploaded: the chain knows
+  entries only. A person brings it back from what was replaced.
 - An entry above a gap cannot be told from a lost one. A person removes it after a while; until then the index is Corrupt.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -23,7 +26,16 @@ import pyarrow as pa
 
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
-from blockstore.names import checkpoint_key, entry_key, parse_entry
+from blockstore.names import (
+    DELETION_MARK,
+    NO_COMPACT_MARK,
+    checkpoint_key,
+    entry_key,
+    meta_key,
+    object_key,
+    parse_entry,
+    split_block_key,
+)
 from blockstore.simulation.draw import Draw
 from blockstore.simulation.faults import Ask
 from blockstore.simulation.oracle.books import Books, brought_back, remembered, replaced
@@ -83,6 +95,8 @@ class Replacements:
         """Older states of the history that is there."""
         self._left: list[_Backup] = []
         """States of histories that were replaced."""
+        self._ended: list[StoreCopy] = []
+        """What the bucket held when it was replaced, the last times."""
         self._copy_at = 0
         self._mend_at: int | None = None
         self._after_entry = False
@@ -117,6 +131,21 @@ class Replacements:
         if self._stage.scheduler.steps >= self._due and not self._stage.finishing:
             self._strike(asleep=asleep)
 
+    def bring_back(self, ulids: Iterable[str]) -> None:
+        """A person puts back what is gone of blocks that were whole in a bucket which was replaced."""
+        for ulid in ulids:
+            directory = self._stage.judge.directories.by_ulid.get(ulid)
+            if directory is not None and directory.complete:
+                continue
+            copy = next((one for one in reversed(self._ended) if meta_key(ulid) in one.objects), None)
+            if copy is None:
+                continue
+            self._event("block brought back by a person")
+            lost = [key for key in sorted(copy.objects) if key.startswith(object_key(ulid, ""))]
+            for key in sorted(lost, key=lambda key: key == meta_key(ulid)):
+                if split_block_key(key) not in ((ulid, DELETION_MARK), (ulid, NO_COMPACT_MARK)):
+                    self._stage.store.put(key, copy.objects[key].data)
+
     def mend(self) -> None:
         """A person removes the entries above a gap."""
         self._mend_at = None
@@ -140,6 +169,7 @@ class Replacements:
         stage, draw = self._stage, self._draw
         copies = [*self._copies, *self._left] if asleep else self._copies
         stage.replaced.append(replaced(stage))
+        self._ended = [*self._ended, stage.store.copy()][-_COPIES:]
         if copies and draw.chance(0.5):
             self._put_back(draw.choice(copies))
         else:

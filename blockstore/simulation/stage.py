@@ -55,6 +55,8 @@ class Stage:
     """Whether the request that is being applied was decided, or sent, before the history was last replaced."""
     replacements: Replacements | None = None
     """The disasters of the run, if there are any."""
+    crossing: bool = False
+    """Whether its sender, or whoever it carries with it, began before that."""
     finishing: bool = False
     """Whether the run is coming to its end: nothing new begins, no fault strikes."""
 

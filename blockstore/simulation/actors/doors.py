@@ -1,7 +1,7 @@
 """How actors come to a table, how long they keep it, and how they tell of errors.
 
-A process has a habit for the day on which the history is replaced: it keeps its handle, or opens the table again when it is
-told, or follows the table before each operation. It is told once, and not for nothing (``met``).
+A process has a habit for the day on which the history is replaced: it keeps its handle until it is told, and opens the table
+again, or it follows the table before each operation. A handle is told once, and not for nothing (``met``).
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ DISTURBED = (HistoryReplaced, Corrupt)
 class Habit(StrEnum):
     """What a process does with its handle."""
 
-    KEEPS = "keeps it"
-    OPENS = "opens the table again when it is told that its history was replaced"
+    KEEPS = "keeps it until it is told that its history was replaced"
     FOLLOWS = "follows the table before each operation"
 
 
@@ -60,7 +59,6 @@ def open_table(process: Process, *, discovery: str = "index") -> Table:
         held = until_answered(process, lambda: _open(process, discovery), disturbed=True)
         held = process.shared.setdefault(discovery, held)
     assert isinstance(held, Table)
-    process.begin()
     return held
 
 
@@ -113,9 +111,8 @@ def met(process: Process, error: BlockstoreError) -> None:
     stage.note(process.name, f"is told {type(error).__name__}: {str(error)[:300]}")
     if isinstance(error, HistoryReplaced):
         _check_told(process, error)
-        if habit_of(process) is not Habit.KEEPS:
-            process.shared.pop("index", None)
-            process.shared.pop("list", None)
+        process.shared.pop("index", None)
+        process.shared.pop("list", None)
     elif isinstance(error, Corrupt) and not (process.struck or process.saw_strays):
         raise Violation(f"{process.name} was told {error!r}, and the table is whole") from error
 

@@ -112,7 +112,7 @@ def _untag_quietly(process: Process, table: Table, name: str) -> None:
 
 def _has_tags(process: Process) -> bool:
     process.rest()
-    return bool(until_answered(process, open_table(process).log.poll, disturbed=True).tags)
+    return bool(until_answered(process, lambda: open_table(process).log.poll(), disturbed=True).tags)
 
 
 def _alter(process: Process, table: Table) -> None:

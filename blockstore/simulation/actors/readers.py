@@ -46,7 +46,7 @@ def _read(process: Process, *, by_listing: bool) -> None:
     judged = _judged(process)
     while not process.finishing:
         table = open_table(process, discovery="list" if by_listing else "index")
-        look = judged.look()
+        look = judged.look(process.begun[0])
         try:
             snapshot = table.snapshot()
         except (Unavailable, *DISTURBED) as error:
@@ -65,7 +65,7 @@ def _travel(process: Process, judged: Snapshots, table: Table) -> None:
     stage = process.stage
     history = stage.judge.history
     assert history is not None
-    look = judged.look()
+    look = judged.look(process.begun[0])
     version = process.draw.integer(max(1, history.boundary - 3), look.version + 1)
     kept = version > history.boundary or version in history.kept.values()
     try:
@@ -95,14 +95,14 @@ def _read_later(
 ) -> None:
     """Read the rows of a snapshot, now or after some time: whole, as long as the table promises it."""
     stage = process.stage
-    properties = stage.properties
+    properties, era = stage.properties, judged.era
     promised_ms = round(1000 * (properties.delete_delay_s - properties.sync_delay_s)) - STALE_MS
     if process.draw.chance(0.5):
         process.hold(process.draw.integer(0, promised_ms))
     try:
         rows = until_answered(process, lambda: snapshot.scan(columns=_COLUMNS).to_table())
     except Exception as error:
-        if stage.era != judged.era:
+        if stage.era != era:
             stage.report.count(Section.EVENTS, "snapshot of a replaced history could not be read")
             return
         if stage.scheduler.now_ms - look.at_ms < promised_ms:

@@ -27,7 +27,7 @@ _APP = "stream/clicks"
 def stream(process: Process, thread: int) -> None:
     """One life of a streaming query."""
     held: Held | None = None
-    while not process.finishing or _pending(process, open_table(process)) is not None:
+    while not process.finishing or _pending(process) is not None:
         table = open_table(process)
         try:
             held = held or claim(table.log, process.world, _APP)
@@ -44,9 +44,10 @@ def stream(process: Process, thread: int) -> None:
         process.rest(till_morning=process.draw.chance(0.2))
 
 
-def _pending(process: Process, table: Table) -> Write | None:
+def _pending(process: Process) -> Write | None:
     """The batch that somebody began and nobody has ended."""
-    done = until_answered(process, table.log.poll, disturbed=True).batches.get(_APP)
+    state = until_answered(process, lambda: open_table(process).log.poll(), disturbed=True)
+    done = state.batches.get(_APP)
     following = 0 if done is None else done.last + 1
     return process.stage.ledger.jobs.get(Job(_APP, following))
 

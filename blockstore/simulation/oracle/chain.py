@@ -3,7 +3,8 @@
 Promises (format, "prev"):
 - ``prev`` of entry N+1 is the commit id of raw entry N, the SHA-256 of its bytes, and the digest of the whole raw sequence
   up to it: each digest is the SHA-256 of the one before and of the next entry's own hash, void entries among them.
-- Entries without ``prev`` are history until the first that has one, and void after it. An entry that names another one is void.
+- Entries without ``prev`` are history until the first that has one, or asks for the chain, and void after it. That first one names
+  a commit only. An entry that names another one is void.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import orjson
 
 __all__ = ["Chain"]
 
+_CHAIN = "chain/0.2"
+
 
 @dataclass(frozen=True, slots=True)
 class Chain:
@@ -23,7 +26,7 @@ class Chain:
     commit: str = ""
     hash: bytes = b""
     digest: bytes | None = None
-    """None as long as no entry that is history has named the one below it."""
+    """None as long as the chain has not begun."""
 
     def fits(self, data: bytes) -> bool:
         """Whether the entry in these bytes may follow."""
@@ -37,13 +40,10 @@ class Chain:
 
     def after(self, data: bytes) -> Chain:
         """What must be named once the entry in these bytes is there, void or not."""
-        own, prev = hashlib.sha256(data).digest(), _prev(data)
-        digest = self.digest
-        if digest is None and prev is not None and self.fits(data):
-            digest = bytes.fromhex(prev["chain"])
-        if digest is not None:
-            digest = hashlib.sha256(digest + own).digest()
-        return Chain(str(_object(data).get("commit", "")), own, digest)
+        own, entry = hashlib.sha256(data).digest(), _object(data)
+        begun = self.digest is not None or "prev" in entry or _CHAIN in str(entry.get("requires", ""))
+        digest = hashlib.sha256((self.digest or bytes(32)) + own).digest() if begun else None
+        return Chain(str(entry.get("commit", "")), own, digest)
 
 
 def _object(data: bytes) -> dict[str, object]:

@@ -5,6 +5,7 @@ Promises (protocol 3.4, 3.5):
   the one below it: it changes nothing but the version (``chain.py``).
 - Nobody creates an entry above a gap, or a checkpoint that is none, but by a request that was on its way when the history was
   replaced, or that was decided by a look of before.
+- An entry that was on its way then may name blocks that are gone: a person brings them back.
 - The boundary never moves back, and never reaches the latest entry; before entry i goes it is at i or above.
 - A version stays above the boundary for ``history_retention`` after the next one replaced it.
 - Every checkpoint equals the fold. The one at the boundary stays, and those that a tag pins.
@@ -205,6 +206,8 @@ class History:
         if entry is None:
             self._void(before, number, state)
             return
+        if self._stage.crossing and self._stage.replacements is not None:
+            self._stage.replacements.bring_back(block.ulid for block in entry.add)
         delta = self._delta(before, entry, state)
         self.meaning.check(before.state, before.rows, entry, delta, self.versions)
         self._least_retention_s = min(
@@ -222,7 +225,6 @@ class History:
         kept = (
             "blocks",
             "accounted",
-            "commits",
             "epochs",
             "batches",
             "tags",

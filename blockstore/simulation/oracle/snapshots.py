@@ -45,6 +45,8 @@ class Look:
     at_ms: int
     version: int
     """The newest one then."""
+    begun: int
+    """The era in which the reader began: before it followed the table."""
     era: int
     ripe: frozenset[int]
     """Acknowledged writes that must be ready by then, although no entry has named them."""
@@ -56,14 +58,15 @@ class Snapshots:
     def __init__(self, stage: Stage, *, since: int, follows: bool = True) -> None:
         """``since`` is the era in which the reader's handle was opened; ``follows``: before every look it follows the table."""
         self._stage = stage
+        self._since = since
         self.era = since
-        """That of the last snapshot's history."""
+        """That to whose history the last snapshot belongs."""
         self._follows = follows
         self._judge = stage.judge
         self._ripe_ms = 1000 * stage.properties.sync_delay_s + STALE_MS + _SLACK_MS
 
-    def look(self) -> Look:
-        """Before a reader asks for a snapshot."""
+    def look(self, begun: int | None = None) -> Look:
+        """Before a reader, who began in the era ``begun``, asks for a snapshot."""
         now = self._stage.scheduler.now_ms
         history, writes = self._judge.history, self._stage.ledger.writes
         ripe = frozenset(
@@ -73,7 +76,8 @@ class Snapshots:
             and max(at, self._judge.directories.lain_since_ms(number)) + self._ripe_ms < now
         )
         version = 0 if history is None else history.latest.state.version
-        return Look(now, version, self._stage.era, ripe)
+        era = self._stage.era
+        return Look(now, version, era if begun is None else begun, era, ripe)
 
     def expected(
         self, snapshot: TableSnapshot, look: Look, *, by_listing: bool, latest: bool = True
@@ -103,17 +107,23 @@ class Snapshots:
 
     def _era_of(self, snapshot: TableSnapshot, look: Look, *, latest: bool) -> int:
         """The era to whose history the snapshot belongs: the last one possible."""
-        first = look.era if self._follows else self.era
-        problems = []
-        for era in range(self._stage.era, first - 1, -1):
-            problem = self._problem(snapshot, look, era, latest=latest)
-            if problem is None:
-                self.era = era
-                if era < self._stage.era:
-                    self._stage.report.count(Section.CHECKS, "snapshots of a replaced history")
-                return era
-            problems.append(problem)
-        raise Violation(problems[0])
+        first = look.begun if self._follows else self._since
+        problems = {
+            era: self._problem(snapshot, look, era, latest=latest)
+            for era in range(first, self._stage.era + 1)
+        }
+        fitting = [era for era, problem in problems.items() if problem is None]
+        if not fitting:
+            told = "; ".join(f"era {era}: {problem}" for era, problem in problems.items())
+            raise Violation(
+                f"a reader that began in era {look.begun} was answered what no history has: {told}"
+            )
+        # Two histories may have a version that is the same: the handle is of one of them.
+        self._since = fitting[0]
+        if fitting[-1] < self._stage.era:
+            self._stage.report.count(Section.CHECKS, "snapshots of a replaced history")
+        self.era = fitting[-1]
+        return self.era
 
     def _problem(self, snapshot: TableSnapshot, look: Look, era: int, *, latest: bool) -> str | None:
         """Why the snapshot cannot be of the history of that era; None if it can."""
@@ -122,9 +132,10 @@ class Snapshots:
         found = self._versions(era).get(version)
         if found is None or snapshot.snapshot.blocks != found.state.blocks:
             return f"a reader holds other blocks than version {version} has"
-        if latest and era == look.era and version < look.version:
+        alone = latest and look.begun == self._stage.era
+        if alone and era == look.era and version < look.version:
             return f"a reader was shown version {version}, and version {look.version} was there before"
-        if latest and era < look.era and version < look.version:
+        if alone and era < look.begun and version < look.version:
             return (
                 f"a reader was shown version {version} of a history that was replaced, and entry {version + 1} of another was "
                 "there before"
