@@ -141,7 +141,7 @@ class Process:
 
     def looks_at(self, key: str) -> str | None:
         """What a reading request looks at, as ``looked`` names it."""
-        return key if key.startswith(INDEX) else None
+        return key if parse_entry(key) is not None or key == INDEX else None
 
     def _task(self) -> Task:
         task = self.stage.scheduler.current

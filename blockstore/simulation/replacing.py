@@ -46,7 +46,7 @@ from blockstore.simulation.store import StoreCopy
 if TYPE_CHECKING:
     from blockstore.simulation.stage import Stage
 
-__all__ = ["Replacements", "Strike", "definition_of"]
+__all__ = ["Replacements", "Strike", "definition_of", "is_replaced"]
 
 _SHARE = 0.0
 """In how many runs on a table with an index the history is replaced."""
@@ -103,12 +103,6 @@ class Replacements:
         self._due = 0
         self._moment = _Moment.ANY
         self._plan()
-
-    @classmethod
-    def drawn(cls, stage: Stage) -> Replacements | None:
-        """Those of the run, if there are any."""
-        draw = Draw(stage.seed, "replacements")
-        return cls(stage, draw) if draw.chance(_SHARE) else None
 
     def pass_by(self, ask: Ask, key: str) -> None:
         """A request is about to be applied."""
@@ -226,6 +220,11 @@ class Replacements:
 
     def _event(self, name: str) -> None:
         self._stage.report.count(Section.EVENTS, name)
+
+
+def is_replaced(seed: int) -> bool:
+    """Whether the history is replaced in a seed's run, where that is about a table with an index."""
+    return Draw(seed, "is replaced").chance(_SHARE)
 
 
 def definition_of(stage: Stage, more: list[pa.Field] | None = None) -> Definition:

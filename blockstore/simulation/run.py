@@ -19,7 +19,7 @@ from blockstore.simulation.disasters import strike
 from blockstore.simulation.draw import Draw
 from blockstore.simulation.oracle.end import check_end, leftovers, outsider, quarantined
 from blockstore.simulation.process import Process, Role
-from blockstore.simulation.replacing import Replacements, definition_of
+from blockstore.simulation.replacing import Replacements, definition_of, is_replaced
 from blockstore.simulation.report import Report
 from blockstore.simulation.schedule import HOUR_MS, START_MS
 from blockstore.simulation.stage import Kind, Stage
@@ -119,7 +119,8 @@ def _create(stage: Stage, first: Process) -> None:
     """The table, before any trouble begins."""
     stage.definition = definition_of(stage)
     if stage.kind is Kind.INDEXED:
-        stage.replacements = Replacements.drawn(stage)
+        if is_replaced(stage.seed):
+            stage.replacements = Replacements(stage, Draw(stage.seed, "replacements"))
         index_log.create(stage.store, first.world, stage.definition)
 
 

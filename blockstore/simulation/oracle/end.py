@@ -66,14 +66,25 @@ def outsider(stage: Stage, *, discovery: str = "index") -> Table:
 
 
 def quarantined(stage: Stage) -> list[str]:
-    """The directories that contradict themselves: a meta.json that arrived after its chunks were removed. A person has
-    them removed; nobody else may."""
+    """The directories that contradict themselves: a meta.json that arrived after its chunks were removed; and blocks with the
+    schema of a table that was replaced. A person has them removed; nobody else may."""
     directories = stage.judge.directories.by_ulid.values()
     return [
         one.ulid
         for one in directories
-        if one.meta is not None and not one.complete and not (one.is_marked and one.reason == _MANUAL)
+        if one.meta is not None
+        and (not one.complete or _is_foreign(stage, one))
+        and not (one.is_marked and one.reason == _MANUAL)
     ]
+
+
+def _is_foreign(stage: Stage, directory: Directory) -> bool:
+    history = stage.judge.history
+    if history is None or history.needed(directory.ulid) is not None:
+        return False
+    schemas = history.latest.state.definition.schemas.values()
+    columns = stage.judge.directories.content(directory.ulid).columns
+    return all(schema.names != columns for schema in schemas)
 
 
 def _is_late(stage: Stage, directory: Directory) -> bool:

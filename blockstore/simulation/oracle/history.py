@@ -65,8 +65,8 @@ class History:
         self.versions: dict[int, Version] = {0: self.latest}
         self.chain = Chain()
         """What the next entry must name."""
-        self.strays: dict[int, bytes] = {}
-        """Entries of a replaced history that lie above a gap."""
+        self.strays: dict[int, tuple[int, bytes]] = {}
+        """Entries of a replaced history that lie above a gap, each with the time at which it came."""
         self.mended_step = -1
         """The step in which the last of them went, or became void."""
         self.false_checkpoints: set[int] = set()
@@ -102,7 +102,7 @@ class History:
             self._append(number, change.after)
             while (following := self.strays.pop(self.latest.state.version + 1, None)) is not None:
                 self.mended_step = self._stage.scheduler.steps
-                self._append(self.latest.state.version + 1, following)
+                self._append(self.latest.state.version + 1, following[1], following[0])
 
     def boundary_changed(self, change: Changed) -> None:
         """The boundary was written."""
@@ -193,11 +193,11 @@ class History:
                 return f"tag {tag!r} of version {version}"
         return None
 
-    def _append(self, number: int, data: bytes) -> None:
+    def _append(self, number: int, data: bytes, came_ms: int | None = None) -> None:
         before = self.latest
         fits = self.chain.fits(data)
         self.chain = self.chain.after(data)
-        self._created_ms[number] = self._stage.scheduler.now_ms
+        self._created_ms[number] = self._stage.scheduler.now_ms if came_ms is None else came_ms
         try:
             state = self._reader.follow(before.state, data)
             entry = self._load(self._reader.decode(data, number)) if fits else None
@@ -244,7 +244,7 @@ class History:
     def _stray(self, number: int, data: bytes) -> None:
         if not self._stage.stale:
             raise Violation(f"entry {number} was created after version {self.latest.state.version}")
-        self.strays[number] = data
+        self.strays[number] = self._stage.scheduler.now_ms, data
         self._event("entry above a gap")
 
     def _is_right(self, known: Version | None, data: bytes, version: int) -> bool:

@@ -118,8 +118,9 @@ class Snapshots:
             raise Violation(
                 f"a reader that began in era {look.begun} was answered what no history has: {told}"
             )
-        # Two histories may have a version that is the same: the handle is of one of them.
-        self._since = fitting[0]
+        if latest:
+            # Two histories may have a version that is the same, and the past is read from what is there: the handle is of one.
+            self._since = fitting[0]
         if fitting[-1] < self._stage.era:
             self._stage.report.count(Section.CHECKS, "snapshots of a replaced history")
         self.era = fitting[-1]
