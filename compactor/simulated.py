@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from blockstore.bucket.api import Bucket
-from blockstore.errors import BlockstoreError, Corrupt, Fenced, ObjectMissing
+from blockstore.errors import BlockstoreError, Corrupt, Fenced, HistoryReplaced, ObjectMissing
 from blockstore.format.chunk_reader import read_chunk
 from blockstore.format.chunks import BlockWriter
 from blockstore.format.schema import adapt
@@ -82,11 +82,14 @@ def _rows(bucket: Bucket, item: MergeInput, number: int, schema: pa.Schema) -> t
 
 def tend(process: Process, thread: int) -> None:
     """One life of a compactor: it claims its role, and merges, cleans and collects until another takes over."""
-    table = open_table(process)
     held: Held | None = None
     cleaner: Cleaner | None = None
+    before: Table | None = None
     while True:
         done = False
+        table = open_table(process)
+        if table is not before:
+            before, held, cleaner = table, None, None
         try:
             if table.indexed and held is None:
                 held = claim(table.log, process.world, COMPACTOR)
@@ -95,7 +98,7 @@ def tend(process: Process, thread: int) -> None:
             _pass(process, table, held, cleaner)
             process.passes += 1
             done = True
-        except Fenced as error:
+        except (Fenced, HistoryReplaced) as error:
             met(process, error)
             held = None
         except BlockstoreError as error:

@@ -17,11 +17,13 @@ from blockstore.bucket.keys import check_key, check_prefix, content_etag
 from blockstore.clock import Clock
 from blockstore.errors import AlreadyExists, ObjectMissing, PreconditionFailed
 
-__all__ = ["MemoryBucket", "memory_bucket"]
+__all__ = ["MemoryBucket", "Stored", "memory_bucket"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Stored:
+class Stored:
+    """One object."""
+
     data: bytes
     etag: str
     modified_ms: int
@@ -31,7 +33,7 @@ class _Stored:
 class _Contents:
     """The objects by key, and the keys in order, so that a listing costs what it yields."""
 
-    objects: dict[str, _Stored] = field(default_factory=dict)
+    objects: dict[str, Stored] = field(default_factory=dict)
     keys: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -117,7 +119,7 @@ class MemoryBucket(Bucket):
     def refuses_stale_writes(self) -> bool | None:
         return True
 
-    def _stored(self, key: str) -> _Stored:
+    def _stored(self, key: str) -> Stored:
         stored = self._contents.objects.get(check_key(key))
         if stored is None:
             raise ObjectMissing(f"There is no object {key} in {self.url}.")
@@ -128,7 +130,7 @@ class MemoryBucket(Bucket):
         if key not in self._contents.objects:
             insort(self._contents.keys, key)
         kept = bytes(data)
-        stored = _Stored(data=kept, etag=content_etag(kept), modified_ms=self._clock.now_ms())
+        stored = Stored(data=kept, etag=content_etag(kept), modified_ms=self._clock.now_ms())
         self._contents.objects[key] = stored
         return stored.etag
 

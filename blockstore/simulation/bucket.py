@@ -3,6 +3,9 @@
 Rules:
 - A request waits for its turn, then the fault is drawn, then it is applied whole or not at all.
 - A request that is not answered costs its sender some seconds; the others go on meanwhile.
+- Before each request the history may be replaced (``replacing.py``).
+- A request that takes away or swaps, decided by a look of before the history was replaced, is undone by the person who
+  replaced it: its sender hears that it was done. Nothing in the bucket could tell it from a right one.
 - A ``delete`` is one request for all its keys, carried out in any order; one whose answer is lost may have been carried out
   in part. A writer is one request when it is closed.
 """
@@ -11,7 +14,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from blockstore.bucket.api import Bucket, NotModified, Object, ObjectInfo
 from blockstore.errors import BlockstoreError, Contended, NoSpace, Throttled, Unanswered, Unavailable
@@ -79,6 +82,7 @@ class SimulatedBucket(Bucket):
         return self._ask(ask, "put", key, lambda: self._store.put(key, data))
 
     def put_if_absent(self, key: str, data: bytes) -> str:
+        self._process.send(key, data)
         return self._ask(Ask.CREATE, "put_if_absent", key, lambda: self._store.put_if_absent(key, data))
 
     def put_if_match(self, key: str, data: bytes, etag: str) -> str:
@@ -97,7 +101,7 @@ class SimulatedBucket(Bucket):
             "delete",
             named,
             lambda: self._store.delete(wanted),
-            in_part=lambda: self._store.delete(part),
+            in_part=self._decided(Ask.DELETE, named, lambda: self._store.delete(part)),
         )
 
     def refuses_stale_writes(self) -> bool:
@@ -122,6 +126,9 @@ class SimulatedBucket(Bucket):
         scheduler.steps += 1
         scheduler.now_ms += process.draw.integer(1, 30)
         what = f"{method} {key}"
+        if stage.replacements is not None:
+            stage.replacements.pass_by(ask, key)
+            apply = self._decided(ask, key, apply)
         fault = process.meets(ask)
         stalls_later = fault is Fault.STALLED and process.draw.chance(0.5)
         if fault in (Fault.KILLED_BEFORE, Fault.STALLED, Fault.OUTAGE):
@@ -150,7 +157,7 @@ class SimulatedBucket(Bucket):
             return self._answered(what, apply)
         if fault in (Fault.LATE, Fault.KILLED_SENDING):
             limits = _LATE_MS if split_block_key(what.partition(" ")[2]) is None else _LATE_BLOCK_MS
-            stage.scheduler.later(process.draw.span(*limits), lambda: self._arrive(what, apply))
+            stage.scheduler.later(process.draw.span(*limits), lambda: self._arrive(what, apply), what)
         if fault in (Fault.ANSWER_LOST, Fault.KILLED_AFTER):
             self._apply(unheard)
         if fault in (Fault.KILLED_AFTER, Fault.KILLED_SENDING):
@@ -176,6 +183,27 @@ class SimulatedBucket(Bucket):
             self._stage.scheduler.fail(broken)
         self._note(what, "ok")
         return answer
+
+    def _decided(self, ask: Ask, key: str, apply: Callable[[], A]) -> Callable[[], A]:
+        """The request as it is applied, whenever that is: as one that was decided, or sent, in an era that may be over by then."""
+        process, stage = self._process, self._stage
+        looks = process.looks_at(key) if ask in (Ask.READ, Ask.LIST) else None
+        decided, begun = process.decided_in(ask, key), min(process.oldest, process.sent.get(key, stage.era))
+
+        def applied() -> A:
+            if looks is not None:
+                process.looked[looks] = process.looked[""] = stage.era
+                return apply()
+            stage.stale, stage.crossing = decided < stage.era, begun < stage.era
+            try:
+                if stage.stale and ask in (Ask.DELETE, Ask.SWAP):
+                    stage.report.count(Section.EVENTS, f"undone by a person: a {ask} of before")
+                    return cast(A, "undone")
+                return apply()
+            finally:
+                stage.stale = stage.crossing = False
+
+        return applied
 
     def _apply(self, apply: Callable[[], object]) -> None:
         """Apply a request of whose answer nobody hears."""

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from blockstore.bucket.api import Bucket
 from blockstore.bucket.retrying import Retrying
 from blockstore.ids import Ids
+from blockstore.names import INDEX, entry_key, parse_entry
 from blockstore.simulation.bucket import SimulatedBucket
 from blockstore.simulation.draw import Draw, subseed
 from blockstore.simulation.faults import Ask, Fault
@@ -66,6 +67,11 @@ class Process:
         self.name = f"{role.name}-{number}"
         self.number = number
         self.draw = Draw(stage.seed, self.name)
+        self.looked: dict[str, int] = {}
+        """The era of its last look at an entry, by its key, and at anything of the index, by the empty name."""
+        self.sent: dict[str, int] = {}
+        """The era in which what it sent last to a name was sent there first."""
+        self._payloads: dict[str, bytes] = {}
         self.notes: dict[str, Any] = {}
         self.shared: dict[str, Any] = {}
         """What the threads of one life share."""
@@ -88,6 +94,59 @@ class Process:
         for thread in range(self.role.threads):
             name = self.name if self.role.threads == 1 else f"{self.name}.{thread}"
             self.stage.scheduler.add(Task(name, self, lambda task, thread=thread: self._live(task, thread)))  # type: ignore[misc]
+
+    def begin(self) -> None:
+        """An operation begins."""
+        task = self._task()
+        task.begun = (self.stage.era, self.stage.scheduler.steps)
+
+    @property
+    def begun(self) -> tuple[int, int]:
+        """The era and the step in which the running thread began its operation."""
+        return self._task().begun
+
+    @property
+    def struck(self) -> bool:
+        """Whether the history was replaced since then."""
+        return self.begun[0] != self.stage.era
+
+    @property
+    def saw_strays(self) -> bool:
+        """Whether entries lay above a gap since the running thread began its operation."""
+        history = self.stage.judge.history
+        return history is not None and (bool(history.strays) or history.mended_step >= self.begun[1])
+
+    @property
+    def oldest(self) -> int:
+        """The era in which the oldest operation began that this process is in."""
+        tasks = self.stage.scheduler.tasks
+        begun = [task.begun[0] for task in tasks if task.process is self and not (task.idle or task.ended)]
+        return min(begun, default=self.stage.era)
+
+    def send(self, key: str, data: bytes) -> None:
+        """Take note of the era in which the bytes were first sent there."""
+        before = self._payloads.get(key)
+        if before is None or before != data:
+            self._payloads[key] = data
+            self.sent[key] = self.stage.era
+
+    def decided_in(self, ask: Ask, key: str) -> int:
+        """The era in which it was decided to send this request: that of the operation, or of a later look at the index; of
+        an entry, of a look at the one below it."""
+        if self.stage.scheduler.current is None:
+            return self.stage.era
+        entry = parse_entry(key) if ask is Ask.CREATE else None
+        look = "" if entry is None else entry_key(entry - 1)
+        return max(self.begun[0], self.looked.get(look, 0))
+
+    def looks_at(self, key: str) -> str | None:
+        """What a reading request looks at, as ``looked`` names it."""
+        return key if parse_entry(key) is not None or key == INDEX else None
+
+    def _task(self) -> Task:
+        task = self.stage.scheduler.current
+        assert task is not None, "only a task does something"
+        return task
 
     def set_clock(self) -> None:
         """Set the clock anew: right, some minutes off, or an hour."""
@@ -116,8 +175,7 @@ class Process:
     def rest(self, *, till_morning: bool = False) -> None:
         """Between two operations: some seconds, or until the next night is over."""
         scheduler = self.stage.scheduler
-        task = scheduler.current
-        assert task is not None, "only a task rests"
+        task = self._task()
         nights = scheduler.nights
         task.idle = True
         try:
@@ -159,6 +217,7 @@ class Process:
     def _begin(self) -> None:
         self.life += 1
         self.shared = {}
+        self.looked, self.sent, self._payloads = {}, {}, {}
         clock = _Clock(self)
         ids = Ids.seeded(clock, subseed(self.stage.seed, self.name, self.life))
         self.world = World(clock=clock, ids=ids, pool=_Turns(self))

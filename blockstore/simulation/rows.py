@@ -70,6 +70,8 @@ class Content:
 
     meta: BlockMeta
     by_source: Mapping[str, Masks]
+    columns: list[str]
+    """Of its chunks, without those that say where rows are from."""
 
     def rows(self, excepted: frozenset[str] = frozenset()) -> Masks:
         """Its rows without those of some sources."""
@@ -84,9 +86,11 @@ class Content:
 def read_content(store: Store, meta: BlockMeta) -> Content:
     """The rows of a block whose chunks are all there, straight from the truth."""
     by_source: dict[str, tuple[list[int], list[int]]] = {}
+    columns: list[str] = []
     for file in meta.chunks:
         data = store.get(object_key(meta.ulid, file.path)).data
         table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
+        columns = [name for name in table.schema.names if not name.startswith("_")]
         writes, rows = table["write"].to_pylist(), table["row"].to_pylist()
         sources = table["_source"].to_pylist() if "_source" in table.schema.names else [None] * len(rows)
         for write, row, source in zip(writes, rows, sources, strict=True):
@@ -94,5 +98,7 @@ def read_content(store: Store, meta: BlockMeta) -> Content:
             held[0].append(write)
             held[1].append(row)
     return Content(
-        meta, {source: masks_of(*held, f"block {meta.ulid}") for source, held in sorted(by_source.items())}
+        meta,
+        {source: masks_of(*held, f"block {meta.ulid}") for source, held in sorted(by_source.items())},
+        columns,
     )

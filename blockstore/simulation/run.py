@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from blockstore.care.marking import Marker, MarkKind
-from blockstore.format.definition import Definition
 from blockstore.format.properties import Properties
 from blockstore.index import log as index_log
 from blockstore.index.tags import TEMPORARY
@@ -20,8 +19,8 @@ from blockstore.simulation.disasters import strike
 from blockstore.simulation.draw import Draw
 from blockstore.simulation.oracle.end import check_end, leftovers, outsider, quarantined
 from blockstore.simulation.process import Process, Role
+from blockstore.simulation.replacing import Replacements, definition_of, is_replaced
 from blockstore.simulation.report import Report
-from blockstore.simulation.rows import SCHEMA
 from blockstore.simulation.schedule import HOUR_MS, START_MS
 from blockstore.simulation.stage import Kind, Stage
 from blockstore.simulation.violation import Violation
@@ -118,12 +117,11 @@ def _drawn(stage: Stage, roles: Sequence[Role]) -> list[tuple[Role, int]]:
 
 def _create(stage: Stage, first: Process) -> None:
     """The table, before any trouble begins."""
-    definition = Definition.create(
-        SCHEMA, time_column="at", sort_by=["key", "at"], properties=stage.properties
-    )
-    stage.definition = definition
+    stage.definition = definition_of(stage)
     if stage.kind is Kind.INDEXED:
-        index_log.create(stage.store, first.world, definition)
+        if is_replaced(stage.seed):
+            stage.replacements = Replacements(stage, Draw(stage.seed, "replacements"))
+        index_log.create(stage.store, first.world, stage.definition)
 
 
 def _play(stage: Stage, processes: Sequence[Process], steps: int) -> None:
@@ -132,6 +130,8 @@ def _play(stage: Stage, processes: Sequence[Process], steps: int) -> None:
     def dawn() -> None:
         for process in processes:
             process.dawn()
+        if stage.replacements is not None:
+            stage.replacements.at_night()
 
     scheduler.at_night = dawn
     scheduler.run(lambda: scheduler.steps >= steps)

@@ -71,6 +71,8 @@ class Task:
         self.dead = False
         """Whether it has ended with its process, and waits for the next life."""
         self.ended = False
+        self.begun = (0, 0)
+        """The era and the step in which it began the operation that it is in."""
         self.baton = threading.Lock()
         self.baton.acquire()
         self.thread: threading.Thread | None = None
@@ -103,7 +105,7 @@ class Scheduler:
         self._until: Callable[[], bool] = lambda: True
         self._main = threading.Lock()
         self._main.acquire()
-        self._late: list[tuple[int, int, Callable[[], None]]] = []
+        self._late: list[tuple[int, int, Callable[[], None], str]] = []
         self._sent = 0
         self._evening: int | None = None
         """The step at which a called night comes at the latest."""
@@ -173,10 +175,14 @@ class Scheduler:
         finally:
             task.event = None
 
-    def later(self, milliseconds: int, deliver: Callable[[], None]) -> None:
-        """Call ``deliver`` once so much time has passed."""
+    def later(self, milliseconds: int, deliver: Callable[[], None], what: str = "") -> None:
+        """Call ``deliver`` once so much time has passed; ``what`` names it to ``lose``."""
         self._sent += 1
-        heapq.heappush(self._late, (self.now_ms + milliseconds, self._sent, deliver))
+        heapq.heappush(self._late, (self.now_ms + milliseconds, self._sent, deliver, what))
+
+    def lose(self, lost: Callable[[str], bool]) -> None:
+        """Drop those on their way of whose names ``lost`` says so; it is asked in the order of their times."""
+        self._late = [one for one in sorted(self._late, key=lambda one: one[:2]) if not lost(one[3])]
 
     @property
     def on_their_way(self) -> int:
@@ -302,5 +308,5 @@ class Scheduler:
 
     def _deliver(self) -> None:
         while self._late and self._late[0][0] <= self.now_ms:
-            _, _, deliver = heapq.heappop(self._late)
+            _, _, deliver, _ = heapq.heappop(self._late)
             deliver()

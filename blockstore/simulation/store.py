@@ -9,18 +9,18 @@ Rules:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from blockstore.bucket.api import ObjectInfo
-from blockstore.bucket.memory import MemoryBucket
+from blockstore.bucket.memory import MemoryBucket, Stored
 from blockstore.errors import ObjectMissing
 from blockstore.simulation.draw import Draw
 from blockstore.simulation.faults import STALE_MS
 from blockstore.simulation.schedule import Scheduler
 
-__all__ = ["Changed", "Store", "Watcher"]
+__all__ = ["Changed", "Store", "StoreCopy", "Watcher"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,13 @@ class Changed:
     key: str
     before: bytes | None
     after: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCopy:
+    """What a store held at one moment: a backup of the bucket."""
+
+    objects: Mapping[str, Stored]
 
 
 class Watcher(Protocol):
@@ -77,6 +84,21 @@ class Store(MemoryBucket):
     def delete(self, keys: Iterable[str]) -> None:
         for key in keys:
             self._remove(key)
+
+    def copy(self) -> StoreCopy:
+        """All objects as they are, with the times at which they were written."""
+        return StoreCopy(dict(self._contents.objects))
+
+    def put_back(self, copy: StoreCopy, *, fresh: bool) -> None:
+        """Be again what was copied, at once; no watcher hears of it. ``fresh``: every object counts as written now, as where
+        it was copied from elsewhere, and not as where the store itself went back."""
+        now_ms = self._scheduler.now_ms
+        objects = {
+            key: replace(one, modified_ms=now_ms) if fresh else one for key, one in copy.objects.items()
+        }
+        self._contents.objects = objects
+        self._contents.keys = sorted(objects)
+        self._recent.clear()
 
     def data(self, key: str) -> bytes | None:
         """An object's bytes, or None."""

@@ -19,7 +19,7 @@ from blockstore.format.block import Job
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
 from blockstore.index.tags import TEMPORARY
-from blockstore.simulation.actors.doors import met, open_table
+from blockstore.simulation.actors.doors import DISTURBED, met, open_table
 from blockstore.simulation.process import Process, Role
 from blockstore.simulation.rows import SCHEMA, batches_of
 from blockstore.simulation.stage import Kind
@@ -34,22 +34,25 @@ _FUTURE = 1_000_000
 
 def bungle(process: Process, thread: int) -> None:
     """One life of a bungler."""
-    table = open_table(process)
     conflicts = [item for item in _MISTAKES.items() if item[1] is Conflict]
     mistakes = [*_MISTAKES.items(), *conflicts, *conflicts]
     while not process.finishing:
         mistake, expected = process.draw.choice(mistakes)
+        table = open_table(process)
         try:
             answer = mistake(process, table)
-        except expected as error:
+        except (expected, *DISTURBED) as error:
             met(process, error)
         except (Unavailable, Indeterminate, BlockCondemned) as error:
             # The store did not answer, or a machine fell asleep over an upload: no answer to the mistake yet.
             met(process, error)
         except BlockstoreError as error:
+            if process.struck:
+                met(process, error)
+                continue
             raise Violation(f"{mistake.__name__} was told {error!r}, expected {expected.__name__}") from error
         else:
-            if answer is not None:
+            if answer is not None and not process.struck:
                 raise Violation(f"{mistake.__name__} was answered {answer!r}, expected {expected.__name__}")
         process.rest(till_morning=process.draw.chance(0.2))
 

@@ -1,29 +1,62 @@
-"""How actors come to a table, and how they tell of errors."""
+"""How actors come to a table, how long they keep it, and how they tell of errors.
+
+A process has a habit for the day on which the history is replaced: it keeps its handle until it is told, and opens the table
+again, or it follows the table before each operation. A handle is told once, and not for nothing (``met``).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import StrEnum
 from typing import TypeVar
 
-from blockstore.errors import BlockstoreError, Conflict, Invalid, Unavailable
+from blockstore.errors import BlockstoreError, Conflict, Corrupt, HistoryReplaced, Invalid, Unavailable
 from blockstore.index.change import Change, Committed
 from blockstore.index.log import Log
 from blockstore.operations.unindexed import Unindexed
 from blockstore.simulation.process import Process
 from blockstore.simulation.report import Section
 from blockstore.simulation.stage import Kind
+from blockstore.simulation.violation import Violation
 from blockstore.table import Table
 
-__all__ = ["met", "open_table", "until_answered"]
+__all__ = ["DISTURBED", "Habit", "habit_of", "met", "open_table", "until_answered"]
 
 A = TypeVar("A")
 
+DISTURBED = (HistoryReplaced, Corrupt)
+"""What anybody may be told where the history is replaced."""
+
+
+class Habit(StrEnum):
+    """What a process does with its handle."""
+
+    KEEPS = "keeps it until it is told that its history was replaced"
+    FOLLOWS = "follows the table before each operation"
+
+
+def habit_of(process: Process) -> Habit:
+    """That of this life."""
+    if process.stage.replacements is None:
+        return Habit.KEEPS
+    habit = process.shared.get("habit") or process.draw.choice(list(Habit))
+    return Habit(process.shared.setdefault("habit", habit))
+
 
 def open_table(process: Process, *, discovery: str = "index") -> Table:
-    """The table as this process holds it: one handle for all of its threads, opened until the store answers."""
-    held = process.shared.get(discovery)
+    """The table as this process holds it, at the beginning of an operation: one handle for all of its threads, opened until the
+    store answers."""
+    process.begin()
+    held: Table | None = process.shared.get(discovery)
+    if held is not None and habit_of(process) is Habit.FOLLOWS:
+        log = held.log
+        if until_answered(process, log.follow, disturbed=True) is not log:
+            process.stage.report.count(Section.EVENTS, "followed into another history")
+            if process.shared.get(discovery) is held:
+                del process.shared[discovery]
+            held = process.shared.get(discovery)
     if held is None:
-        held = until_answered(process, lambda: _open(process, discovery))
+        held = until_answered(process, lambda: _open(process, discovery), disturbed=True)
         held = process.shared.setdefault(discovery, held)
     assert isinstance(held, Table)
     return held
@@ -49,6 +82,7 @@ class _CountedLog(Log):
 
 def _open(process: Process, discovery: str) -> Table:
     if process.stage.kind is Kind.INDEXED:
+        process.shared["told"] = (process.stage.era, process.stage.scheduler.steps)
         log = _CountedLog(process)
         log.poll()
         return Table(process.bucket, process.world, log, discovery=discovery)
@@ -57,14 +91,17 @@ def _open(process: Process, discovery: str) -> Table:
     return Table(process.bucket, process.world, None, unindexed=Unindexed(definition, given=True))
 
 
-def until_answered(process: Process, ask: Callable[[], A]) -> A:
-    """What ``ask`` answers, asked again after every silence."""
+def until_answered(process: Process, ask: Callable[[], A], *, disturbed: bool = False) -> A:
+    """What ``ask`` answers, asked again after every silence; and, if ``disturbed``, after whatever a replaced history makes of
+    the answer."""
+    expected = (Unavailable, *DISTURBED) if disturbed else (Unavailable,)
     while True:
         try:
             return ask()
-        except Unavailable as error:
+        except expected as error:
             met(process, error)
             process.rest()
+            process.begin()
 
 
 def met(process: Process, error: BlockstoreError) -> None:
@@ -72,3 +109,22 @@ def met(process: Process, error: BlockstoreError) -> None:
     stage = process.stage
     stage.report.count(Section.ERRORS, type(error).__name__)
     stage.note(process.name, f"is told {type(error).__name__}: {str(error)[:300]}")
+    if isinstance(error, HistoryReplaced):
+        _check_told(process, error)
+        process.shared.pop("index", None)
+        process.shared.pop("list", None)
+    elif isinstance(error, Corrupt) and not (process.struck or process.saw_strays):
+        raise Violation(f"{process.name} was told {error!r}, and the table is whole") from error
+
+
+def _check_told(process: Process, error: HistoryReplaced) -> None:
+    """Once for each handle and each time that the history is replaced: to all who had begun something by then."""
+    era = process.stage.era
+    told, step = process.shared["told"]
+    begun_era, begun_step = process.begun
+    if told == era and begun_era == era and begun_step > step:
+        raise Violation(
+            f"{process.name} was told once more, or for nothing, that its history was replaced: {error}"
+        )
+    if told != era:
+        process.shared["told"] = (era, process.stage.scheduler.steps)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from blockstore.errors import (
     BlockstoreError,
     Conflict,
+    Corrupt,
     Indeterminate,
     Invalid,
     NotFound,
@@ -32,10 +33,9 @@ __all__ = ["EDITOR"]
 
 def edit(process: Process, thread: int) -> None:
     """One life of an editor."""
-    table = open_table(process)
     kinds: list[Callable[[Process, Table], None]] = [_overwrite, _delete, _revert, _restore]
     while not process.finishing:
-        process.draw.choice(kinds)(process, table)
+        process.draw.choice(kinds)(process, open_table(process))
         process.rest(till_morning=process.draw.chance(0.4))
 
 
@@ -96,7 +96,7 @@ def _carry_out(process: Process, intent: Intent, act: Callable[[], int | None]) 
     stage.note(process.name, f"begins {intent}")
     try:
         version = act()
-    except Indeterminate as error:
+    except (Indeterminate, Corrupt) as error:
         met(process, error)
     except (Conflict, Invalid, NotFound, Unavailable) as error:
         met(process, error)
@@ -107,6 +107,9 @@ def _carry_out(process: Process, intent: Intent, act: Callable[[], int | None]) 
 
 
 def _refused(process: Process, intent: Intent, error: BlockstoreError) -> None:
+    if process.struck:
+        # A copy of its entry may be on its way, and fit the history that is there now.
+        return
     if intent.versions:
         raise Violation(
             f"{intent.message} ({intent.operation}) was refused, and is version {intent.versions[0]}: {error}"
@@ -125,6 +128,9 @@ def _check_expired(process: Process, intent: Intent) -> None:
 
 
 def _check_answer(process: Process, intent: Intent, version: int | None, waiting: frozenset[int]) -> None:
+    if process.struck:
+        _check_crossing(process, intent, version)
+        return
     intent.fate = Fate.ACKNOWLEDGED
     if version is not None and intent.versions != [version]:
         raise Violation(f"{intent.message} was answered as version {version}, and is {intent.versions}")
@@ -141,7 +147,17 @@ def _check_answer(process: Process, intent: Intent, version: int | None, waiting
                 f"{intent.message} ({intent.operation}) was answered, and write {missed[0]} was not looked at"
             )
     if intent.write is not None and version is not None:
-        judge.acknowledge_rows(intent.write)
+        judge.acknowledge_rows(intent.write, process.stage.era)
+
+
+def _check_crossing(process: Process, intent: Intent, version: int | None) -> None:
+    """Answered, and the history was replaced meanwhile: it is in the one that is there, or was in one that ended since."""
+    ended = process.stage.replaced[process.begun[0] :]
+    became = [intent.versions, *(list(one.intents.get(intent.message, ())) for one in ended)]
+    if version is not None and [version] not in became:
+        raise Violation(
+            f"{intent.message} was answered as version {version}, and no history has it: {became}"
+        )
 
 
 def _history(process: Process) -> History:

@@ -8,12 +8,12 @@ import pyarrow as pa
 
 from blockstore.care.marking import Marker, MarkKind
 from blockstore.care.verify.examine import examine, list_directory
-from blockstore.errors import BlockstoreError, Conflict, VersionExpired
+from blockstore.errors import BlockstoreError, Conflict, NotFound, VersionExpired
 from blockstore.format.marks import MarkReason
 from blockstore.lifecycle.mark import place_deletion
 from blockstore.names import DELETION_MARK
 from blockstore.operations.restore import TEMPORARY
-from blockstore.simulation.actors.doors import met, open_table
+from blockstore.simulation.actors.doors import DISTURBED, met, open_table, until_answered
 from blockstore.simulation.process import Process, Role
 from blockstore.simulation.stage import Kind
 from blockstore.simulation.violation import Violation
@@ -32,12 +32,12 @@ def keep_order(process: Process, thread: int) -> None:
         deeds += [_tag, _tag, _untag, _untag, _contest, _alter, _clear]
     while not process.finishing:
         try:
-            process.draw.choice(deeds)(process, table)
+            process.draw.choice(deeds)(process, open_table(process))
         except BlockstoreError as error:
             met(process, error)
         process.rest(till_morning=process.draw.chance(0.3))
-    while table.indexed and _has_tags(process, table):
-        _clear(process, table)
+    while table.indexed and _has_tags(process):
+        _clear(process, open_table(process))
 
 
 def _tag(process: Process, table: Table) -> None:
@@ -52,9 +52,10 @@ def _tag(process: Process, table: Table) -> None:
     name, version = next(iter(doubts.items()))
     try:
         table.tag(name, version=version)
-    except VersionExpired as error:
+    except (NotFound, *DISTURBED) as error:
         met(process, error)
-        if version > history.boundary:
+        expired = isinstance(error, VersionExpired)
+        if expired and version > history.boundary and not process.struck:
             raise Violation(
                 f"version {version} was called expired, the boundary is {history.boundary}"
             ) from error
@@ -62,7 +63,8 @@ def _tag(process: Process, table: Table) -> None:
         del doubts[name]
         return
     del doubts[name]
-    history.keep(name, version)
+    if not process.struck:
+        history.keep(name, version)
 
 
 def _contest(process: Process, table: Table) -> None:
@@ -81,6 +83,8 @@ def _contest(process: Process, table: Table) -> None:
         table.tag(name)
     except Conflict as error:
         met(process, error)
+        return
+    if process.struck:
         return
     if tags[name] == history.kept.get(name):
         raise Violation(f"tag {name!r} keeps version {tags[name]}, and was given to another version as well")
@@ -106,15 +110,15 @@ def _untag_quietly(process: Process, table: Table, name: str) -> None:
         met(process, error)
 
 
-def _has_tags(process: Process, table: Table) -> bool:
+def _has_tags(process: Process) -> bool:
     process.rest()
-    return bool(table.log.poll().tags)
+    return bool(until_answered(process, lambda: open_table(process).log.poll(), disturbed=True).tags)
 
 
 def _alter(process: Process, table: Table) -> None:
     names = table.definition.schema.names
     if len(names) < 4 + _MOST_COLUMNS:
-        table.alter(add=[pa.field(f"note_{len(names)}", pa.int64())])
+        table.alter(add=[pa.field(f"note_{len(names)}_{process.stage.era}", pa.int64())])
 
 
 def _mark(process: Process, table: Table) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from blockstore.errors import NotFound, Unavailable, VersionExpired
 from blockstore.scan.view import TableSnapshot
-from blockstore.simulation.actors.doors import met, open_table, until_answered
+from blockstore.simulation.actors.doors import DISTURBED, Habit, habit_of, met, open_table, until_answered
 from blockstore.simulation.faults import STALE_MS
 from blockstore.simulation.oracle.snapshots import Look, Snapshots
 from blockstore.simulation.process import Process, Role
@@ -21,66 +21,72 @@ _COLUMNS = ("write", "row")
 
 def read(process: Process, thread: int) -> None:
     """One life of a reader by the index."""
-    _read(process, open_table(process), by_listing=False)
+    _read(process, by_listing=False)
 
 
 def read_by_listing(process: Process, thread: int) -> None:
     """One life of a reader that lists."""
-    _read(process, open_table(process, discovery="list"), by_listing=True)
+    _read(process, by_listing=True)
 
 
 def read_the_past(process: Process, thread: int) -> None:
     """One life of a reader of earlier versions."""
-    table = open_table(process)
+    judged = _judged(process)
     while not process.finishing:
-        _travel(process, table)
+        _travel(process, judged, open_table(process))
         process.rest(till_morning=process.draw.chance(0.3))
 
 
-def _read(process: Process, table: Table, *, by_listing: bool) -> None:
-    judged = Snapshots(process.stage)
+def _judged(process: Process) -> Snapshots:
+    """What judges the snapshots of this life."""
+    return Snapshots(process.stage, since=process.stage.era, follows=habit_of(process) is Habit.FOLLOWS)
+
+
+def _read(process: Process, *, by_listing: bool) -> None:
+    judged = _judged(process)
     while not process.finishing:
-        look = judged.look()
+        table = open_table(process, discovery="list" if by_listing else "index")
+        look = judged.look(process.begun[0])
         try:
             snapshot = table.snapshot()
-        except Unavailable as error:
+        except (Unavailable, *DISTURBED) as error:
             met(process, error)
         else:
             expected = judged.expected(snapshot, look, by_listing=by_listing)
             process.stage.report.count(
                 Section.CHECKS, f"snapshots {'by listing' if by_listing else 'by the index'}"
             )
-            if process.draw.chance(0.15):
+            if expected is not None and process.draw.chance(0.15):
                 _read_later(process, judged, snapshot, look, expected)
         process.rest(till_morning=process.draw.chance(0.2))
 
 
-def _travel(process: Process, table: Table) -> None:
+def _travel(process: Process, judged: Snapshots, table: Table) -> None:
     stage = process.stage
     history = stage.judge.history
     assert history is not None
-    judged = Snapshots(stage)
-    look = judged.look()
+    look = judged.look(process.begun[0])
     version = process.draw.integer(max(1, history.boundary - 3), look.version + 1)
     kept = version > history.boundary or version in history.kept.values()
     try:
         snapshot = table.snapshot(version=version)
     except VersionExpired as error:
         met(process, error)
-        if version > history.boundary or (kept and version in history.kept.values()):
+        wrong = version > history.boundary or (kept and version in history.kept.values())
+        if wrong and not process.struck:
             raise Violation(
                 f"version {version} was called expired, the boundary is {history.boundary}"
             ) from error
     except NotFound as error:
         met(process, error)
-        if version <= look.version:
+        if version <= look.version and not process.struck:
             raise Violation(f"version {version} was called unknown, and {look.version} is there") from error
-    except Unavailable as error:
+    except (Unavailable, *DISTURBED) as error:
         met(process, error)
     else:
         expected = judged.expected(snapshot, look, by_listing=False, latest=False)
         stage.report.count(Section.CHECKS, "snapshots of the past")
-        if kept and process.draw.chance(0.3):
+        if kept and expected is not None and process.draw.chance(0.3):
             _read_later(process, judged, snapshot, look, expected)
 
 
@@ -89,13 +95,16 @@ def _read_later(
 ) -> None:
     """Read the rows of a snapshot, now or after some time: whole, as long as the table promises it."""
     stage = process.stage
-    properties = stage.properties
+    properties, era = stage.properties, judged.era
     promised_ms = round(1000 * (properties.delete_delay_s - properties.sync_delay_s)) - STALE_MS
     if process.draw.chance(0.5):
         process.hold(process.draw.integer(0, promised_ms))
     try:
         rows = until_answered(process, lambda: snapshot.scan(columns=_COLUMNS).to_table())
     except Exception as error:
+        if stage.era != era:
+            stage.report.count(Section.EVENTS, "snapshot of a replaced history could not be read")
+            return
         if stage.scheduler.now_ms - look.at_ms < promised_ms:
             raise Violation(
                 f"a snapshot {promised_ms / 1000:.0f} s old at most could not be read: {error}"

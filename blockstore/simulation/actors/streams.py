@@ -12,12 +12,11 @@ from blockstore.format.chunks import BlockWriter
 from blockstore.index.change import Append
 from blockstore.index.epochs import Held, claim
 from blockstore.lifecycle.upload import finish_upload
-from blockstore.simulation.actors.doors import met, open_table, until_answered
+from blockstore.simulation.actors.doors import DISTURBED, met, open_table, until_answered
 from blockstore.simulation.ledger import Write
 from blockstore.simulation.process import Process, Role
 from blockstore.simulation.rows import BUFFER_BYTES, batches_of
 from blockstore.simulation.stage import Kind
-from blockstore.simulation.violation import Violation
 from blockstore.table import Table
 
 __all__ = ["STREAM"]
@@ -27,9 +26,9 @@ _APP = "stream/clicks"
 
 def stream(process: Process, thread: int) -> None:
     """One life of a streaming query."""
-    table = open_table(process)
     held: Held | None = None
-    while not process.finishing or _pending(process, table) is not None:
+    while not process.finishing or _pending(process) is not None:
+        table = open_table(process)
         try:
             held = held or claim(table.log, process.world, _APP)
             _batch(process, table, held)
@@ -37,14 +36,18 @@ def stream(process: Process, thread: int) -> None:
             met(process, error)
             held = None
             process.rest(till_morning=process.draw.chance(0.5))
+        except DISTURBED as error:
+            met(process, error)
+            held = None
         except (Unavailable, Indeterminate, Conflict) as error:
             met(process, error)
         process.rest(till_morning=process.draw.chance(0.2))
 
 
-def _pending(process: Process, table: Table) -> Write | None:
+def _pending(process: Process) -> Write | None:
     """The batch that somebody began and nobody has ended."""
-    done = until_answered(process, table.log.poll).batches.get(_APP)
+    state = until_answered(process, lambda: open_table(process).log.poll(), disturbed=True)
+    done = state.batches.get(_APP)
     following = 0 if done is None else done.last + 1
     return process.stage.ledger.jobs.get(Job(_APP, following))
 
@@ -62,11 +65,7 @@ def _batch(process: Process, table: Table, held: Held) -> None:
         commit=process.world.ids.ulid(), blocks=(meta,), job=job, role=held.role, epoch=held.epoch
     )
     table.log.commit(change)
-    history = process.stage.judge.history
-    assert history is not None
-    if write.number not in history.meaning.applied:
-        raise Violation(f"batch {job} was answered, and no entry holds it")
-    process.stage.judge.acknowledge_rows(write)
+    process.stage.judge.acknowledge_rows(write, process.begun[0])
 
 
 def _upload(process: Process, table: Table, write: Write) -> BlockMeta:

@@ -1,7 +1,8 @@
 """Those who append: alone, in a group on one handle, twice the same job, published or left to their age.
 
 A writer's notes are what its user remembers through a crash: the write that is not settled, and how to go on with it.
-A job is tried again until it is answered; an append whose ULID is known is resumed, or given up with its fate open.
+A job is tried again until it is answered; an append whose ULID is known is resumed, or given up with its fate open. So is one
+whose caller was told that the history was replaced: its block may lie in the bucket, and be discovered.
 """
 
 from __future__ import annotations
@@ -9,7 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from blockstore.errors import BlockstoreError, Conflict, Indeterminate, Invalid, Unavailable
+from blockstore.errors import (
+    BlockstoreError,
+    Conflict,
+    Corrupt,
+    HistoryReplaced,
+    Indeterminate,
+    Invalid,
+    Unavailable,
+)
 from blockstore.format.block import Job
 from blockstore.ids import ulid_at
 from blockstore.operations.append import AppendedBlock
@@ -49,9 +58,9 @@ class Ask:
 
 def write(process: Process, thread: int) -> None:
     """One life of a writer."""
-    table = open_table(process)
     note = f"ask {thread}"
     while True:
+        table = open_table(process)
         ask = _pending(process, note)
         if ask is None:
             if process.finishing:
@@ -64,9 +73,9 @@ def write(process: Process, thread: int) -> None:
 
 def write_twice(process: Process, thread: int) -> None:
     """One life of a writer whose jobs another process does as well."""
-    table = open_table(process)
     jobs: dict[Job, Write] = process.stage.ledger.jobs
     while True:
+        table = open_table(process)
         batch = process.notes.setdefault("batch", 0)
         job = Job("twin", batch)
         if process.finishing and job not in jobs:
@@ -138,6 +147,11 @@ def _settled(process: Process, table: Table, ask: Ask) -> bool:
     process.stage.note(process.name, f"begins write {ask.write.number} ({ask.style}), resuming {ask.resume}")
     try:
         answer = _append(table, ask)
+    except (HistoryReplaced, Corrupt) as error:
+        met(process, error)
+        ask.certain = False
+        ask.resume = getattr(error, "ulid", None) or ask.resume
+        return ask.style is not Style.JOB and (ask.resume is None or _gives_up(process))
     except Indeterminate as error:
         met(process, error)
         ask.certain = False
@@ -152,7 +166,7 @@ def _settled(process: Process, table: Table, ask: Ask) -> bool:
         met(process, error)
         return _refused(process, ask, error)
     process.stage.note(process.name, f"write {ask.write.number} is {answer.ulid} in version {answer.version}")
-    judge.acknowledge(ask.write, answer)
+    judge.acknowledge(ask.write, answer, process.begun[0])
     return True
 
 
@@ -161,7 +175,7 @@ def _gives_up(process: Process) -> bool:
 
 
 def _refused(process: Process, ask: Ask, error: BlockstoreError) -> bool:
-    if ask.certain:
+    if ask.certain and not process.struck:
         process.stage.judge.refuse(ask.write, error)
     return True
 

@@ -83,6 +83,13 @@ class Directories:
         ]
         return min(held, default=0)
 
+    def written_anew(self) -> None:
+        """Every object counts as written now."""
+        now_ms = self._stage.scheduler.now_ms
+        for directory in self.by_ulid.values():
+            directory.meta_ms = now_ms if directory.meta_ms else 0
+            directory.marked_ms = now_ms if directory.marked_ms else 0
+
     def changed(self, ulid: str, path: str, change: Changed) -> Directory:
         """Take note of a change; answers the directory, and its completeness as it is now."""
         directory = self.by_ulid.setdefault(ulid, Directory(ulid))
@@ -169,7 +176,8 @@ class Directories:
                 self.holders[source].discard(directory.ulid)
             return
         assert meta is not None
-        if directory.ulid not in self._contents:
+        known = self._contents.get(directory.ulid)
+        if known is None or known.meta != meta:
             self._contents[directory.ulid] = self._read(meta)
         for source in meta.sources:
             self.holders.setdefault(source, set()).add(directory.ulid)

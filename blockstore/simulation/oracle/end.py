@@ -11,17 +11,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from blockstore.clock import ManualClock
 from blockstore.format.marks import MarkReason
-from blockstore.ids import Ids
 from blockstore.lifecycle.cover import cover
 from blockstore.names import INDEX, parse_entry
 from blockstore.operations.unindexed import Unindexed
-from blockstore.simulation.draw import subseed
 from blockstore.simulation.oracle.directories import Directory
 from blockstore.simulation.oracle.snapshots import Snapshots
 from blockstore.table import Table
-from blockstore.world import Serial, World
 
 if TYPE_CHECKING:
     from blockstore.simulation.stage import Stage
@@ -50,19 +46,19 @@ def leftovers(stage: Stage) -> list[str]:
 
 def check_end(stage: Stage) -> None:
     """Raise Violation unless a fresh process reads exactly what is right."""
-    judged = Snapshots(stage)
+    judged = Snapshots(stage, since=stage.era)
     ways = ("index", "list") if stage.judge.history is not None else ("list",)
     for way in ways:
         table, look = outsider(stage, discovery=way), judged.look()
         snapshot = table.snapshot()
         expected = judged.expected(snapshot, look, by_listing=way == "list")
+        assert expected is not None, "nothing is replaced any more"
         judged.check_rows(snapshot.scan(columns=["write", "row"]).to_table(), expected)
 
 
 def outsider(stage: Stage, *, discovery: str = "index") -> Table:
     """The run's table, as a process that meets no fault opens it."""
-    clock = ManualClock(stage.scheduler.now_ms)
-    world = World(clock=clock, ids=Ids.seeded(clock, subseed(stage.seed, clock.now_ms())), pool=Serial())
+    world = stage.world()
     if stage.judge.history is not None:
         return Table.open_bucket(stage.store, world, discovery=discovery)
     assert stage.definition is not None
@@ -70,14 +66,25 @@ def outsider(stage: Stage, *, discovery: str = "index") -> Table:
 
 
 def quarantined(stage: Stage) -> list[str]:
-    """The directories that contradict themselves: a meta.json that arrived after its chunks were removed. A person has
-    them removed; nobody else may."""
+    """The directories that contradict themselves: a meta.json that arrived after its chunks were removed; and blocks with the
+    schema of a table that was replaced. A person has them removed; nobody else may."""
     directories = stage.judge.directories.by_ulid.values()
     return [
         one.ulid
         for one in directories
-        if one.meta is not None and not one.complete and not (one.is_marked and one.reason == _MANUAL)
+        if one.meta is not None
+        and (not one.complete or _is_foreign(stage, one))
+        and not (one.is_marked and one.reason == _MANUAL)
     ]
+
+
+def _is_foreign(stage: Stage, directory: Directory) -> bool:
+    history = stage.judge.history
+    if history is None or history.needed(directory.ulid) is not None:
+        return False
+    schemas = history.latest.state.definition.schemas.values()
+    columns = stage.judge.directories.content(directory.ulid).columns
+    return all(schema.names != columns for schema in schemas)
 
 
 def _is_late(stage: Stage, directory: Directory) -> bool:

@@ -1,7 +1,11 @@
 """The index as it really is: every entry that became history, its state, and what may still be asked for.
 
 Promises (protocol 3.4, 3.5):
-- Entries above the boundary are contiguous; one created at or below it is void.
+- Entries above the boundary are contiguous; one created at or below it is void, and so is one that names another entry than
+  the one below it: it changes nothing but the version (``chain.py``).
+- Nobody creates an entry above a gap, or a checkpoint that is none, but by a request that was on its way when the history was
+  replaced, or that was decided by a look of before.
+- An entry that was on its way then may name blocks that are gone: a person brings them back.
 - The boundary never moves back, and never reaches the latest entry; before entry i goes it is at i or above.
 - A version stays above the boundary for ``history_retention`` after the next one replaced it.
 - Every checkpoint equals the fold. The one at the boundary stays, and those that a tag pins.
@@ -18,12 +22,13 @@ from typing import TYPE_CHECKING
 from blockstore.errors import BlockstoreError
 from blockstore.format.sources import decode_sources
 from blockstore.index.added import AddedBlock, SourcesFile
-from blockstore.index.boundary import parse_boundary
+from blockstore.index.boundary import Boundary, parse_boundary
 from blockstore.index.checkpoint import decode_checkpoint
-from blockstore.index.entry import Entry, decode_entry
-from blockstore.index.fold import fold
+from blockstore.index.entry import Entry
+from blockstore.index.read import IndexReader
 from blockstore.index.state import State
 from blockstore.names import BOUNDARY, checkpoint_key, object_key, parse_checkpoint, parse_entry, sources_path
+from blockstore.simulation.oracle.chain import Chain
 from blockstore.simulation.oracle.directories import Directories, Directory
 from blockstore.simulation.oracle.meaning import Delta, Meaning, Rows
 from blockstore.simulation.report import Section
@@ -58,6 +63,16 @@ class History:
         """-1 until it is written."""
         self.latest = Version(State.EMPTY, Rows())
         self.versions: dict[int, Version] = {0: self.latest}
+        self.chain = Chain()
+        """What the next entry must name."""
+        self.strays: dict[int, tuple[int, bytes]] = {}
+        """Entries of a replaced history that lie above a gap, each with the time at which it came."""
+        self.mended_step = -1
+        """The step in which the last of them went, or became void."""
+        self.false_checkpoints: set[int] = set()
+        """Versions under whose names checkpoints of a replaced history lie."""
+        world = stage.world()
+        self._reader = IndexReader(stage.store, world, Boundary(stage.store, world))
         self.kept: dict[str, int] = {}
         """The versions that tags keep: those that were readable when their tag was committed."""
         self._removed_at: dict[str, int] = {}
@@ -71,6 +86,9 @@ class History:
         number = parse_entry(change.key)
         assert number is not None
         if change.after is None:
+            if self.strays.pop(number, None) is not None:
+                self.mended_step = self._stage.scheduler.steps
+                return
             if number > self.boundary:
                 raise Violation(f"entry {number} was deleted above the boundary {self.boundary}")
             self._event("entry collected")
@@ -78,8 +96,13 @@ class History:
             raise Violation(f"entry {number} was written twice")
         elif number <= self.boundary:
             self._event("entry created at or below the boundary")
+        elif number > self.latest.state.version + 1:
+            self._stray(number, change.after)
         else:
             self._append(number, change.after)
+            while (following := self.strays.pop(self.latest.state.version + 1, None)) is not None:
+                self.mended_step = self._stage.scheduler.steps
+                self._append(self.latest.state.version + 1, following[1], following[0])
 
     def boundary_changed(self, change: Changed) -> None:
         """The boundary was written."""
@@ -111,6 +134,9 @@ class History:
         version = parse_checkpoint(change.key)
         assert version is not None
         if change.after is None:
+            if version in self.false_checkpoints:
+                self.false_checkpoints.discard(version)
+                return
             if version >= self.boundary or version in self.kept.values():
                 raise Violation(
                     f"checkpoint {version} was deleted, boundary {self.boundary}, tags {self.kept}"
@@ -119,6 +145,10 @@ class History:
             return
         self._event("checkpoint written")
         known = self.versions.get(version)
+        if self._stage.stale and not self._is_right(known, change.after, version):
+            self.false_checkpoints.add(version)
+            self._event("checkpoint of a replaced history")
+            return
         try:
             found = decode_checkpoint(change.after, version=version)
         except BlockstoreError as error:
@@ -163,18 +193,23 @@ class History:
                 return f"tag {tag!r} of version {version}"
         return None
 
-    def _append(self, number: int, data: bytes) -> None:
+    def _append(self, number: int, data: bytes, came_ms: int | None = None) -> None:
         before = self.latest
-        if number != before.state.version + 1:
-            raise Violation(f"entry {number} was created after version {before.state.version}")
+        fits = self.chain.fits(data)
+        self.chain = self.chain.after(data)
+        self._created_ms[number] = self._stage.scheduler.now_ms if came_ms is None else came_ms
         try:
-            entry = self._load(decode_entry(data, entry_id=number))
-            state = fold(before.state, entry)
+            state = self._reader.follow(before.state, data)
+            entry = self._load(self._reader.decode(data, number)) if fits else None
         except BlockstoreError as error:
             raise Violation(f"entry {number} is no history: {error}") from error
+        if entry is None:
+            self._void(before, number, state)
+            return
+        if self._stage.crossing and self._stage.replacements is not None:
+            self._stage.replacements.bring_back(block.ulid for block in entry.add)
         delta = self._delta(before, entry, state)
         self.meaning.check(before.state, before.rows, entry, delta, self.versions)
-        self._created_ms[number] = self._stage.scheduler.now_ms
         self._least_retention_s = min(
             self._least_retention_s, state.definition.properties.history_retention_s
         )
@@ -184,6 +219,37 @@ class History:
             if ulid not in state.blocks:
                 self._removed_at[ulid] = number
         self._follow_tags(before.state, entry)
+
+    def _void(self, before: Version, number: int, state: State) -> None:
+        """An entry that names another one than that below it: the product must say so too."""
+        kept = (
+            "blocks",
+            "accounted",
+            "epochs",
+            "batches",
+            "tags",
+            "horizon",
+            "floor",
+            "next_row_id",
+            "table",
+        )
+        changed = [name for name in kept if getattr(state, name) != getattr(before.state, name)]
+        if changed:
+            raise Violation(
+                f"entry {number} names another entry than the one below it, and changes {', '.join(changed)}"
+            )
+        self.latest = self.versions[number] = Version(state, before.rows)
+        self._event("entry void")
+
+    def _stray(self, number: int, data: bytes) -> None:
+        if not self._stage.stale:
+            raise Violation(f"entry {number} was created after version {self.latest.state.version}")
+        self.strays[number] = self._stage.scheduler.now_ms, data
+        self._event("entry above a gap")
+
+    def _is_right(self, known: Version | None, data: bytes, version: int) -> bool:
+        """Whether the bytes are the checkpoint of a version that there is."""
+        return known is not None and decode_checkpoint(data, version=version) == known.state
 
     def _load(self, entry: Entry) -> Entry:
         """The entry with long lists of sources read from their files."""
@@ -206,6 +272,10 @@ class History:
                 if directory is None or not directory.complete:
                     raise Violation(f"entry {entry.id} names block {ulid}, which is not complete")
             content = self._directories.content(ulid)
+            if new is not None and content.columns != state.definition.schemas[new.meta.schema_id].names:
+                raise Violation(
+                    f"entry {entry.id} names block {ulid}, whose columns {content.columns} are not those of its schema"
+                )
             if old is not None:
                 _gather(lost, content.rows(old.excepted), entry)
             if new is not None:

@@ -59,11 +59,13 @@ class Judge:
         elif parse_checkpoint(change.key) is not None:
             self.history.checkpoint_changed(change)
 
-    def acknowledge(self, write: Write, answer: AppendedBlock) -> None:
-        """The caller of a write was told that it succeeded."""
+    def acknowledge(self, write: Write, answer: AppendedBlock, since: int) -> None:
+        """The caller of a write, who asked in the era ``since``, was told that it succeeded."""
         self._stage.report.count(
             Section.EVENTS, "write acknowledged" if answer.published else "write left to its age"
         )
+        if self._went_down(write, since, published=answer.published):
+            return
         if write.fate is Fate.OPEN:
             write.fate = Fate.ACKNOWLEDGED
             write.acknowledged_ms = self._stage.scheduler.now_ms
@@ -75,14 +77,33 @@ class Judge:
             raise Violation(f"write {write.number} was answered as published, and no entry holds it")
         if not entered and not self._is_stored(write.number) and not self._may_be_gone(write):
             raise Violation(f"write {write.number} was acknowledged, and no complete block holds it")
-        if answer.published and answer.version is not None and not answer.already:
+        fresh = since == self._stage.era and not answer.already
+        if answer.published and answer.version is not None and fresh:
             self._check_version(write, answer.version)
 
-    def acknowledge_rows(self, write: Write) -> None:
-        """The caller of an overwrite was told that it succeeded."""
+    def acknowledge_rows(self, write: Write, since: int) -> None:
+        """The caller of an overwrite, who asked in the era ``since``, was told that it succeeded."""
+        if self._went_down(write, since, published=True):
+            return
         if not self._entered({write.number}):
             raise Violation(f"write {write.number} was answered, and no entry holds it")
         write.fate = Fate.ACKNOWLEDGED
+
+    def _went_down(self, write: Write, since: int, *, published: bool) -> bool:
+        """Whether the write was there when a history ended that has been replaced since, and is there no more: then the answer was
+        right when it was made."""
+        ended = self._stage.replaced[since:]
+        if not any(
+            write.number in one.entered or (not published and write.number in one.stored) for one in ended
+        ):
+            return False
+        if self._entered({write.number}) or (not published and self._is_stored(write.number)):
+            return False
+        self._event("acknowledged, and gone with its history")
+        return True
+
+    def _event(self, name: str) -> None:
+        self._stage.report.count(Section.EVENTS, name)
 
     def _may_be_gone(self, write: Write) -> bool:
         """Whether a person, or retention, may have had the write removed, where the mark itself decides."""

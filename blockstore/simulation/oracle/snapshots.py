@@ -6,10 +6,18 @@ Promises:
   none that was refused, and every acknowledged one that is old enough to be ready (R2: a copy of meta.json's PUT that
   comes late makes the block wait once more).
 - What was read is what the snapshot says; a snapshot can be read until ``delete_delay`` after it was taken (R11, R10).
+
+Where the history is replaced:
+- A snapshot is a version of one history: of that which is there, of one that was there while it was taken, or of the one that
+  the handle held before. Never of one that was replaced before the handle's last answer.
+- A handle that follows the table answers of a history that was there during the call. One that only polls may go on with the
+  version that it holds, as long as there is no next entry.
+- What a listing shows beside the versions of another history, or of two, is not judged; nor is whether it can be read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,6 +25,8 @@ import pyarrow as pa
 from blockstore.scan.view import TableSnapshot
 from blockstore.simulation.faults import STALE_MS
 from blockstore.simulation.ledger import Fate
+from blockstore.simulation.oracle.history import Version
+from blockstore.simulation.report import Section
 from blockstore.simulation.rows import WHOLE, Masks, masks_of
 from blockstore.simulation.schedule import HOUR_MS
 from blockstore.simulation.stage import Stage
@@ -35,6 +45,9 @@ class Look:
     at_ms: int
     version: int
     """The newest one then."""
+    begun: int
+    """The era in which the reader began: before it followed the table."""
+    era: int
     ripe: frozenset[int]
     """Acknowledged writes that must be ready by then, although no entry has named them."""
 
@@ -42,13 +55,18 @@ class Look:
 class Snapshots:
     """Judges the snapshots of one run's readers."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, *, since: int, follows: bool = True) -> None:
+        """``since`` is the era in which the reader's handle was opened; ``follows``: before every look it follows the table."""
         self._stage = stage
+        self._since = since
+        self.era = since
+        """That to whose history the last snapshot belongs."""
+        self._follows = follows
         self._judge = stage.judge
         self._ripe_ms = 1000 * stage.properties.sync_delay_s + STALE_MS + _SLACK_MS
 
-    def look(self) -> Look:
-        """Before a reader asks for a snapshot."""
+    def look(self, begun: int | None = None) -> Look:
+        """Before a reader, who began in the era ``begun``, asks for a snapshot."""
         now = self._stage.scheduler.now_ms
         history, writes = self._judge.history, self._stage.ledger.writes
         ripe = frozenset(
@@ -57,23 +75,24 @@ class Snapshots:
             if (at := writes[number].acknowledged_ms) is not None
             and max(at, self._judge.directories.lain_since_ms(number)) + self._ripe_ms < now
         )
-        return Look(now, 0 if history is None else history.latest.state.version, ripe)
+        version = 0 if history is None else history.latest.state.version
+        era = self._stage.era
+        return Look(now, version, era if begun is None else begun, era, ripe)
 
     def expected(
         self, snapshot: TableSnapshot, look: Look, *, by_listing: bool, latest: bool = True
-    ) -> Masks:
-        """The rows that reading the snapshot must give; raises Violation if it is not a snapshot to be had."""
-        history = self._judge.history
+    ) -> Masks | None:
+        """The rows that reading the snapshot must give; None if it is a mixture of two histories, which is not judged. Raises
+        Violation if it is not a snapshot to be had."""
         rows: Masks = {}
-        if history is not None:
+        if self._judge.history is not None:
+            era = self._era_of(snapshot, look, latest=latest)
             version = snapshot.version
             assert version is not None
-            if latest and version < look.version:
-                raise Violation(
-                    f"a reader was shown version {version}, and version {look.version} was there before"
-                )
-            rows = dict(history.versions[version].rows)
-            self._check_blocks(snapshot, version, rows)
+            if by_listing and not era == look.era == self._stage.era:
+                self._stage.report.count(Section.CHECKS, "snapshots by listing of two histories")
+                return None
+            rows = dict(self._versions(era)[version].rows)
         self._add_listed(snapshot, rows)
         if by_listing:
             self._check_ripe(snapshot, look, rows)
@@ -86,11 +105,48 @@ class Snapshots:
             wrong = sorted(write for write in {*found, *expected} if found.get(write) != expected.get(write))
             raise Violation(f"a reader read other rows than its snapshot says, of writes {wrong[:10]}")
 
-    def _check_blocks(self, snapshot: TableSnapshot, version: int, rows: Masks) -> None:
+    def _era_of(self, snapshot: TableSnapshot, look: Look, *, latest: bool) -> int:
+        """The era to whose history the snapshot belongs: the last one possible."""
+        first = look.begun if self._follows else self._since
+        problems = {
+            era: self._problem(snapshot, look, era, latest=latest)
+            for era in range(first, self._stage.era + 1)
+        }
+        fitting = [era for era, problem in problems.items() if problem is None]
+        if not fitting:
+            told = "; ".join(f"era {era}: {problem}" for era, problem in problems.items())
+            raise Violation(
+                f"a reader that began in era {look.begun} was answered what no history has: {told}"
+            )
+        if latest:
+            # Two histories may have a version that is the same, and the past is read from what is there: the handle is of one.
+            self._since = fitting[0]
+        if fitting[-1] < self._stage.era:
+            self._stage.report.count(Section.CHECKS, "snapshots of a replaced history")
+        self.era = fitting[-1]
+        return self.era
+
+    def _problem(self, snapshot: TableSnapshot, look: Look, era: int, *, latest: bool) -> str | None:
+        """Why the snapshot cannot be of the history of that era; None if it can."""
+        version = snapshot.version
+        assert version is not None
+        found = self._versions(era).get(version)
+        if found is None or snapshot.snapshot.blocks != found.state.blocks:
+            return f"a reader holds other blocks than version {version} has"
+        alone = latest and look.begun == self._stage.era
+        if alone and era == look.era and version < look.version:
+            return f"a reader was shown version {version}, and version {look.version} was there before"
+        if alone and era < look.begun and version < look.version:
+            return (
+                f"a reader was shown version {version} of a history that was replaced, and entry {version + 1} of another was "
+                "there before"
+            )
+        return None
+
+    def _versions(self, era: int) -> Mapping[int, Version]:
         history = self._judge.history
-        assert history is not None
-        if snapshot.snapshot.blocks != history.versions[version].state.blocks:
-            raise Violation(f"a reader holds other blocks than version {version} has")
+        assert history is not None, "only a table with an index has versions"
+        return history.versions if era == self._stage.era else self._stage.replaced[era].versions
 
     def _add_listed(self, snapshot: TableSnapshot, rows: Masks) -> None:
         for chosen in snapshot.snapshot.listed:

@@ -1,0 +1,134 @@
+"""What the oracle knows at one moment, kept beside a copy of the bucket, and brought back with it.
+
+Rules:
+- A bucket that is put back is judged by what was known when it was copied: its history, its directories, its marks.
+- What a caller was answered since then is answered no more. What was acknowledged since may be gone; what was refused since may
+  come: a copy of its entry that is still on its way fits the history that is back.
+- What was refused before stays refused. A table that is made anew knows nothing; only refusals outlive it.
+- What a source or a block held is a fact of its name: that is kept through everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from blockstore.simulation.ledger import Fate, Ledger
+from blockstore.simulation.oracle.directories import Directory
+from blockstore.simulation.oracle.history import Version
+
+if TYPE_CHECKING:
+    from blockstore.simulation.stage import Stage
+
+__all__ = ["Books", "Replaced", "brought_back", "remembered", "replaced"]
+
+_JUDGE = ("waiting", "_condemned")
+_DIRECTORIES = ("by_ulid", "holders", "forced")
+_HISTORY = (
+    "boundary",
+    "latest",
+    "versions",
+    "kept",
+    "strays",
+    "false_checkpoints",
+    "chain",
+    "_removed_at",
+    "_created_ms",
+    "_least_retention_s",
+)
+_MEANING = ("applied", "accounted")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Books:
+    """The oracle's memory of one moment."""
+
+    parts: tuple[Mapping[str, Any], ...]
+    writes: tuple[tuple[Fate, int | None], ...]
+    intents: Mapping[str, tuple[Fate, tuple[int, ...]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replaced:
+    """A history that a disaster ended, as it was then."""
+
+    versions: Mapping[int, Version]
+    entered: frozenset[int]
+    """The writes of which the index told."""
+    stored: frozenset[int]
+    """The writes of which a complete block lay there."""
+    intents: Mapping[str, tuple[int, ...]]
+    """The entries that intents had become."""
+
+
+def remembered(stage: Stage) -> Books:
+    """What is known now."""
+    ledger = stage.ledger
+    return Books(
+        parts=tuple({name: _copied(getattr(part, name)) for name in names} for part, names in _parts(stage)),
+        writes=tuple((write.fate, write.acknowledged_ms) for write in ledger.writes),
+        intents={name: (intent.fate, tuple(intent.versions)) for name, intent in ledger.intents.items()},
+    )
+
+
+def brought_back(stage: Stage, books: Books, *, empty: bool = False) -> None:
+    """Know again what the books say. ``empty``: they are those of a time before there was a table."""
+    for (part, names), values in zip(_parts(stage), books.parts, strict=True):
+        for name in names:
+            setattr(part, name, _copied(values[name]))
+    _answer_again(stage.ledger, books, empty=empty)
+
+
+def replaced(stage: Stage) -> Replaced:
+    """The history as it is, for those who still hold it when it is gone."""
+    judge = stage.judge
+    assert judge.history is not None, "only a table with an index has a history"
+    directories, meaning = judge.directories, judge.history.meaning
+    return Replaced(
+        versions=dict(judge.history.versions),
+        entered=frozenset((*meaning.applied, *meaning.accounted)),
+        stored=frozenset(
+            directories.write_of[source] for source, holders in directories.holders.items() if holders
+        ),
+        intents={
+            name: tuple(intent.versions) for name, intent in stage.ledger.intents.items() if intent.versions
+        },
+    )
+
+
+def _parts(stage: Stage) -> Iterable[tuple[object, tuple[str, ...]]]:
+    judge = stage.judge
+    assert judge.history is not None, "only a table with an index has a history"
+    return (
+        (judge, _JUDGE),
+        (judge.directories, _DIRECTORIES),
+        (judge.history, _HISTORY),
+        (judge.history.meaning, _MEANING),
+    )
+
+
+def _answer_again(ledger: Ledger, books: Books, *, empty: bool) -> None:
+    for number, write in enumerate(ledger.writes):
+        fate, at_ms = books.writes[number] if number < len(books.writes) else (Fate.OPEN, None)
+        write.fate = _fate(write.fate, fate, empty)
+        write.acknowledged_ms = at_ms
+    for name, intent in ledger.intents.items():
+        fate, versions = books.intents.get(name, (Fate.OPEN, ()))
+        intent.fate = _fate(intent.fate, fate, empty)
+        intent.versions[:] = versions
+
+
+def _fate(now: Fate, then: Fate, empty: bool) -> Fate:
+    return now if empty and now is Fate.REFUSED else then
+
+
+def _copied(value: Any) -> Any:
+    """A copy of what changes; values that never change are themselves."""
+    if isinstance(value, dict):
+        return {key: _copied(one) for key, one in value.items()}
+    if isinstance(value, set):
+        return set(value)
+    if isinstance(value, Directory):
+        return replace(value, objects=dict(value.objects))
+    return value
