@@ -376,7 +376,7 @@ class Table:
         Without an index this handle's next block carries the change, and nothing is written before.
         """
         if self._unindexed is not None and not message:
-            return self._unindexed.alter(add=add, widen=widen, properties=properties)
+            return self._unindexed.alter(self.catalog, add=add, widen=widen, properties=properties)
         return alter(self.log, self.world, add=add, widen=widen, properties=properties, message=message)
 
 

@@ -19,9 +19,8 @@ from dataclasses import dataclass, field
 
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.definition import Definition
-from blockstore.lifecycle.cover import cover
 from blockstore.lifecycle.discover import Found, Listing, list_snapshot
-from blockstore.lifecycle.schemas import derived, is_mergeable
+from blockstore.lifecycle.schemas import fitting_cover, is_mergeable
 from blockstore.names import DELETION_MARK
 from blockstore.table import Table
 from compactor.merge import MergeInput
@@ -97,13 +96,14 @@ def _by_index(table: Table, listing: Listing, skip: Labels, left_out: Collection
 def _by_listing(table: Table, skip: Labels, left_out: Collection[str]) -> Observation:
     synced = table.catalog.sync()
     listing, properties = synced.listing, table.definition.properties
-    chosen = list_snapshot(synced.found, None, properties, listing.now_ms).cover.chosen
+    listed = list_snapshot(synced.found, None, properties, listing.now_ms)
+    chosen = listed.cover.chosen
     inputs = {
         block.meta.ulid: MergeInput(meta=block.meta, only=block.only_sources)
         for block in chosen
         if not is_skipped(block.meta, skip)
     }
-    definition = derived((block.meta for block in chosen), properties) or table.definition
+    definition = listed.definition or table.definition
     ahead = _once_aged(synced.found)
     return Observation(
         definition=definition,
@@ -126,7 +126,8 @@ def _by_listing(table: Table, skip: Labels, left_out: Collection[str]) -> Observ
 def _once_aged(found: Mapping[str, Found]) -> dict[str, MergeInput]:
     """What the cover will choose once every block that is complete now is ready."""
     metas = (one.meta for one in found.values() if one.meta is not None and one.damage is None)
-    chosen = cover(meta for meta in metas if meta.visible_by is VisibleBy.AGE).chosen
+    marks = {ulid: one.mark for ulid, one in found.items() if one.mark is not None}
+    chosen = fitting_cover((meta for meta in metas if meta.visible_by is VisibleBy.AGE), marks)[0].chosen
     return {block.meta.ulid: MergeInput(meta=block.meta, only=block.only_sources) for block in chosen}
 
 

@@ -25,7 +25,7 @@ from blockstore.freshness import Freshness
 from blockstore.index.epochs import Held, check_held
 from blockstore.index.rows import LiveBlock
 from blockstore.index.state import State
-from blockstore.lifecycle.by_cover import cover_of
+from blockstore.lifecycle.by_cover import listed_of
 from blockstore.lifecycle.cleaning import Action, Decision
 from blockstore.lifecycle.rate import Rate
 from blockstore.lifecycle.sight import Sight
@@ -132,7 +132,7 @@ def _old_by_cover(table: Table) -> tuple[Sight, list[BlockMeta]]:
     before_ms = _before_ms(table)
     if before_ms is None:
         return sight, []
-    chosen = (block.meta for block in cover_of(sight).chosen)
+    chosen = (block.meta for block in listed_of(sight).cover.chosen)
     return sight, [
         meta
         for meta in chosen

@@ -18,7 +18,7 @@ from pyspark.sql import types as st
 from blockstore.bucket import open_bucket
 from blockstore.errors import Conflict, Invalid, NotFound
 from blockstore.format import Definition, Job
-from blockstore.format.labels import check_labels
+from blockstore.format.labels import check_new_labels
 from blockstore.format.schema import cast_batch
 from blockstore.index.change import Append, Done
 from blockstore.index.rules import decide
@@ -46,12 +46,12 @@ def plan_write(schema: st.StructType, options: WriteOptions, world: World) -> Wr
         table: Table | None = open_any(options.url, world=world)
     except NotFound:
         table = None
-    check_labels(options.labels)
     if table is None:
         definition = _new_definition(rows, options)
     else:
         definition = table.definition
         _check_agreement(definition, options)
+        check_new_labels(options.labels, definition.schema.names)
     _check_fit(rows, definition)
     done = None if table is None else _done(table, options)
     begun = None

@@ -25,6 +25,7 @@ from blockstore.format.chunks import BlockWriter
 from blockstore.format.definition import Definition
 from blockstore.format.document import parse, sealed
 from blockstore.format.features import FORMAT_VERSION, refuse_newer
+from blockstore.format.labels import check_new_labels
 from blockstore.format.meta import encode
 from blockstore.format.properties import Properties
 from blockstore.format.schema import serialize
@@ -90,6 +91,8 @@ def build_block(
 ) -> BlockMeta | None:
     """Write a finished block; None, and nothing is there, where there are no rows. Raises Invalid for rows that do not
     fit."""
+    if labels is not None:
+        check_new_labels(labels, definition.schema.names)
     with BlockWriter(folder, world, world.ids.ulid(), definition, labels=labels, producer=producer) as writer:
         for batch in batches_of(data):
             writer.write(batch)

@@ -17,8 +17,9 @@ from blockstore.bucket.api import Bucket
 from blockstore.care.quarantine import take_over
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.properties import Properties
-from blockstore.lifecycle.cover import HIDING, cover
+from blockstore.lifecycle.cover import HIDING
 from blockstore.lifecycle.listing import Directory, Found
+from blockstore.lifecycle.schemas import fitting_cover
 from blockstore.lifecycle.second_look import merges_settle_s
 from blockstore.names import NO_COMPACT_MARK, no_compact_mark_key
 from blockstore.world import World
@@ -61,7 +62,8 @@ def shown_by(found: Mapping[str, Found], meta: BlockMeta) -> str | None:
     """A block that is not hidden and out of which some of a block's rows are read, once what is fresh has aged; None if
     there is none. Pure."""
     metas = (one.meta for one in found.values() if one.meta is not None and can_be_merged(one))
-    chosen = cover(metas).chosen
+    marks = {ulid: one.mark for ulid, one in found.items() if one.mark is not None}
+    chosen = fitting_cover(metas, marks)[0].chosen
     own = next((block.sources for block in chosen if block.meta.ulid == meta.ulid), frozenset())
     elsewhere = frozenset(meta.sources) - own
     return next(

@@ -22,7 +22,7 @@ from blockstore.errors import Corrupt, Invalid
 from blockstore.format.document import Document
 from blockstore.format.features import refuse_unknown
 from blockstore.format.fields import field_id, number
-from blockstore.format.labels import check_labels
+from blockstore.format.labels import check_labels, check_new_labels
 from blockstore.format.properties import Properties
 from blockstore.format.schema import canonical, deserialize, serialize
 from blockstore.format.types import is_sortable, is_time
@@ -74,6 +74,7 @@ class Definition:
         plain = canonical(schema)
         if len(plain) == 0:
             raise Invalid("the schema has no columns, expected at least one")
+        check_new_labels(labels or {}, plain.names)
         fields, last = number(plain, 0)
         own = pa.schema(fields, plain.metadata)
         return cls(

@@ -4,7 +4,8 @@ Rules:
 - Every field, nested ones too, has an id that no other field of the table ever had; it stands in the Arrow
   metadata as ``PARQUET:field_id``, from where Parquet writers put it into the file.
 - Reserved names are exactly ``_source``, ``_row_id``, ``_version``, ``_deleted`` and the prefix
-  ``_blockstore_``; they are refused for a user's column.
+  ``_blockstore_``; they are refused for a user's column. In other letters (``_SOURCE``) they are refused for a new column, since SQL
+  could not tell it apart; a table that has one already is read.
 - Two columns whose names differ only in case are refused: DuckDB and Spark could not tell them apart.
 - Other metadata, ``blockstore.*`` above all, is the user's and is kept.
 """
@@ -25,6 +26,7 @@ __all__ = [
     "RESERVED",
     "canonical_field",
     "check_names",
+    "check_new_names",
     "field_id",
     "is_reserved",
     "number",
@@ -58,6 +60,14 @@ def is_reserved(name: str) -> bool:
     return name in RESERVED or name.startswith(_RESERVED_PREFIX)
 
 
+def check_new_names(names: Iterable[str]) -> None:
+    """Raise Invalid for a name that no new column may have: a reserved one, whatever its case, or an empty one."""
+    for name in names:
+        if is_reserved(name.lower()):
+            raise _is_taken(name)
+        check_names((name,))
+
+
 def check_names(names: Iterable[str]) -> None:
     """Raise Invalid for a reserved, empty or repeated column name."""
     seen: dict[str, str] = {}
@@ -65,9 +75,7 @@ def check_names(names: Iterable[str]) -> None:
         if not name:
             raise Invalid("a column has an empty name, expected one that SQL can ask for: rename it")
         if is_reserved(name):
-            raise Invalid(
-                f"column name {name!r} is reserved ({', '.join(RESERVED)} and {_RESERVED_PREFIX}*): rename the column"
-            )
+            raise _is_taken(name)
         twin = seen.get(name.lower())
         if twin == name:
             raise Invalid(f"two columns have the same name, {name!r}, expected each name once: rename one")
@@ -77,6 +85,12 @@ def check_names(names: Iterable[str]) -> None:
                 "rename one"
             )
         seen[name.lower()] = name
+
+
+def _is_taken(name: str) -> Invalid:
+    return Invalid(
+        f"column name {name!r} is reserved ({', '.join(RESERVED)} and {_RESERVED_PREFIX}*): rename the column"
+    )
 
 
 def canonical_field(field: pa.Field) -> pa.Field:

@@ -27,6 +27,7 @@ from blockstore.format.fields import (
     RESERVED,
     canonical_field,
     check_names,
+    check_new_names,
     field_id,
     number,
     required,
@@ -58,8 +59,9 @@ _SHOWN_BYTES = 40
 
 
 def canonical(schema: pa.Schema) -> pa.Schema:
-    """The schema as a table would hold it: canonical types, checked names, the user's metadata; no ids yet."""
+    """The schema as a new table would hold it: canonical types, checked names, the user's metadata; no ids yet."""
     check_names(schema.names)
+    check_new_names(schema.names)
     metadata = {key: value for key, value in (schema.metadata or {}).items() if key not in _FOREIGN}
     return pa.schema([canonical_field(field) for field in schema], metadata or None)
 
@@ -152,6 +154,7 @@ def evolve(
         raise Invalid(
             f"cannot widen {_names(wider)}: no such column; the columns are {_names(definition.schema.names)}"
         )
+    check_new_names(field.name for field in added)
     check_names([field.name for field in (*fields, *added)])
     fresh, last = number(added, definition.last_field_id)
     schema = pa.schema([*fields, *fresh], definition.schema.metadata)

@@ -21,7 +21,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from blockstore.format.block import BlockMeta
-from blockstore.lifecycle.cover import Cover, cover, hide_marked, preference, restrict
+from blockstore.lifecycle.cover import cover, hide_marked, preference, restrict
+from blockstore.lifecycle.discover import Listed
 from blockstore.lifecycle.sight import Sight
 from blockstore.lifecycle.standing import wanted_from_listing
 
@@ -40,10 +41,11 @@ class Arranged:
 class Order:
     """The order among the blocks of one sight."""
 
-    def __init__(self, sight: Sight, found: Cover) -> None:
+    def __init__(self, sight: Sight, listed: Listed) -> None:
         self._marks = {ulid: one.mark for ulid, one in sight.found.items() if one.mark is not None}
         self._wanted = wanted_from_listing(sight.state)
-        self._hidden = {block.meta.ulid for block in found.hidden}
+        self._hidden = {block.meta.ulid for block in listed.cover.hidden}
+        self._misfits = listed.misfits.keys()
         indexed = sight.named is not None
         self._listed: dict[str, BlockMeta] = {
             ulid: one.meta
@@ -103,6 +105,8 @@ class Order:
         near = self._neighborhood(ulid) - gone
         if near == {ulid}:
             return True
+        if not near.isdisjoint(self._misfits):
+            return False  # what would be read of a block that contradicts the table's schema, no cover says
         return self._read(near) == self._read(near - {ulid})
 
     def _neighborhood(self, ulid: str) -> set[str]:

@@ -9,6 +9,8 @@ Rules:
 - Who does not count, though ready: a block marked partial (an older decision may still be removing it) or malformed, and
   one that a person marked and that hides nothing, for its mark alone decides. A hidden one counts for what it hides.
 - A block that the cover chooses is not superseded, whatever its mark says.
+- A block that contradicts the table's schema is quarantined: it counts for nobody, and goes by a person's mark alone. What shares a
+  source with it stays, superseded or not: it may be what says that the other one contradicts, and not the table.
 - Retention, revert and manual: the mark itself decides. A malformed block goes by a person's mark alone.
 - A directory without a meta.json goes by R4's age, whatever mark lies on it: it is an aborted upload, or a removal that
   was cut short.
@@ -22,18 +24,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from blockstore.format.block import BlockMeta, StreamKey
 from blockstore.format.marks import MarkReason
 from blockstore.lifecycle.cover import HIDING, ChosenBlock, Cover
-from blockstore.lifecycle.discover import list_snapshot
+from blockstore.lifecycle.discover import Listed, list_snapshot
 from blockstore.lifecycle.fate import READABLE, Fate, goes, quarantined, stays
 from blockstore.lifecycle.listing import Found
 from blockstore.lifecycle.sight import OWN_MARKS, Sight
 
-__all__ = ["ByCover", "cover_of"]
+__all__ = ["ByCover", "listed_of"]
 
 
-def cover_of(sight: Sight) -> Cover:
-    """The cover that every reader of this listing computes."""
-    return list_snapshot(sight.found, sight.state, sight.properties, sight.now_ms).cover
+def listed_of(sight: Sight) -> Listed:
+    """What every reader of this listing computes."""
+    return list_snapshot(sight.found, sight.state, sight.properties, sight.now_ms)
 
+
+_CLAIMED = "a block that contradicts the table's schema has sources of it: a person decides which is right"
 
 Holders = Mapping[tuple[StreamKey, str], set[str]]
 """By stream and source: who may be relied on to hold it."""
@@ -42,8 +46,16 @@ Holders = Mapping[tuple[StreamKey, str], set[str]]
 class ByCover:
     """The fates in one sight."""
 
-    def __init__(self, sight: Sight, cover: Cover) -> None:
+    def __init__(self, sight: Sight, listed: Listed) -> None:
+        cover = listed.cover
         self._sight = sight
+        self._misfits = listed.misfits
+        self._claimed = {
+            (meta.stream, source)
+            for ulid in listed.misfits
+            if (meta := sight.found[ulid].meta) is not None
+            for source in meta.sources
+        }
         self._superseded = {meta.ulid for meta in cover.superseded}
         self._settled = _holders(self._settled_blocks(cover))
         self._ready = _holders(self._ready_blocks(cover))
@@ -54,9 +66,13 @@ class ByCover:
             return self._damaged(one)
         if one.meta is None:
             return self._without_meta(one)
+        if one.meta.ulid in self._misfits:
+            return quarantined(self._misfits[one.meta.ulid])
         if one.meta.ulid not in self._superseded:
             malformed = self._sight.quarantined(one)
             return stays("the cover reads it, or will") if malformed is None else quarantined(malformed)
+        if self._is_claimed(one.meta):
+            return stays(_CLAIMED)
         return _accounted_by(one.meta, self._settled, "chosen blocks that have been ready for sync_delay")
 
     def to_remove(self, one: Found) -> Fate:
@@ -67,13 +83,20 @@ class ByCover:
             return self._without_meta(one)
         if one.mark in HIDING:
             return goes(f"marked {one.mark}")
+        if one.mark is MarkReason.MALFORMED and one.meta.ulid in self._misfits:
+            return goes("a person marked it malformed, and it contradicts the table's schema")
         if one.mark is MarkReason.SUPERSEDED:
             if one.meta.ulid not in self._superseded:
                 return stays("the cover does not leave it out")
+            if self._is_claimed(one.meta):
+                return stays(_CLAIMED)
             return _accounted_by(one.meta, self._ready, "ready blocks that are not marked superseded")
         if one.mark is MarkReason.PARTIAL:
             return stays("complete since it was marked partial")
         return stays(READABLE)
+
+    def _is_claimed(self, meta: BlockMeta) -> bool:
+        return any((meta.stream, source) in self._claimed for source in meta.sources)
 
     def _without_meta(self, one: Found) -> Fate:
         if self._sight.is_old_upload(one):
@@ -98,7 +121,8 @@ class ByCover:
         """Ready blocks that may be relied on when others are removed."""
         yield from cover.hidden
         for one in self._sight.found.values():
-            if one.mark is None and one.meta is not None and self._sight.is_ready(one):
+            fits = one.directory.ulid not in self._misfits
+            if fits and one.mark is None and one.meta is not None and self._sight.is_ready(one):
                 yield ChosenBlock(meta=one.meta)
 
 

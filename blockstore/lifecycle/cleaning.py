@@ -21,9 +21,9 @@ from enum import StrEnum
 
 from blockstore.format.marks import MarkReason
 from blockstore.lifecycle.between import Order
-from blockstore.lifecycle.by_cover import ByCover, cover_of
+from blockstore.lifecycle.by_cover import ByCover, listed_of
 from blockstore.lifecycle.by_index import ByIndex
-from blockstore.lifecycle.cover import Cover
+from blockstore.lifecycle.discover import Listed
 from blockstore.lifecycle.fate import Rule, Ruling
 from blockstore.lifecycle.listing import Found
 from blockstore.lifecycle.sight import Sight, whole
@@ -67,11 +67,11 @@ class Removals:
     """Due, and staying for now: ULID to why."""
 
 
-def rule_of(sight: Sight, cover: Cover | None = None) -> Rule:
+def rule_of(sight: Sight, listed: Listed | None = None) -> Rule:
     """How the directories of a sight are judged."""
     if sight.state is not None:
         return ByIndex(sight, sight.state)
-    return ByCover(sight, cover_of(sight) if cover is None else cover)
+    return ByCover(sight, listed_of(sight) if listed is None else listed)
 
 
 def decide_marks(sight: Sight, left_alone: Collection[str] = ()) -> tuple[Decision, ...]:
@@ -108,8 +108,8 @@ def decide_marks(sight: Sight, left_alone: Collection[str] = ()) -> tuple[Decisi
 def decide_removals(sight: Sight, left_alone: Mapping[str, str] = _NONE) -> Removals:
     """What becomes of the blocks whose marks are due. One that is ``left_alone`` waits for the reason given, and whoever must
     go after it waits for it."""
-    cover = cover_of(sight)
-    rule = rule_of(sight, cover)
+    listed = listed_of(sight)
+    rule = rule_of(sight, listed)
     going: dict[str, Decision] = {}
     withdrawn: list[Decision] = []
     waiting: dict[str, str] = {}
@@ -136,16 +136,18 @@ def decide_removals(sight: Sight, left_alone: Mapping[str, str] = _NONE) -> Remo
             )
         else:
             waiting[ulid] = fate.why
-    order = Order(sight, cover).arrange(going.keys())
+    order = Order(sight, listed).arrange(going.keys())
     ordered = [replace(going[ulid], after=order.after[ulid]) for ulid in order.going]
     return Removals(decisions=(*withdrawn, *ordered), waiting={**waiting, **order.waiting})
 
 
 def quarantined(sight: Sight) -> dict[str, str]:
-    """The malformed blocks that no version names: ULID to what is wrong."""
+    """The malformed blocks that no version names, and those that contradict the schema of a table without an index: ULID to what is
+    wrong."""
+    misfits = listed_of(sight).misfits if sight.state is None else {}
     named: dict[str, str] = {}
     for ulid, one in sorted(sight.found.items()):
-        damage = None if sight.named_by(ulid) is not None else sight.quarantined(one)
+        damage = None if sight.named_by(ulid) is not None else sight.quarantined(one) or misfits.get(ulid)
         if damage is not None:
             named[ulid] = damage
     return named

@@ -4,7 +4,8 @@ Rules:
 - LIST first, *then* the index's state (3.2): a block that moves from the listing into the index in between is then
   known to the state and counted there, never missed and never twice.
 - A snapshot is the live blocks of the state, and the exact cover of listed, complete, aged ``visible_by: age`` blocks,
-  read for the sources that lie above the floor and that the state does not account for.
+  read for the sources that lie above the floor and that the state does not account for. Blocks that cannot be read under the
+  table's schema are left out before (``schemas.py``).
 - A malformed block is left out and, where nothing that is read accounts for its sources, named (R4). On a table without
   an index so is a block that only an index could show: a table that lost its index is not read as a smaller one.
 - The index answers for what it knows: the meta.json of such a block is not fetched.
@@ -14,15 +15,17 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from blockstore.bucket.api import ReadBucket
 from blockstore.format.block import VisibleBy
+from blockstore.format.definition import Definition
 from blockstore.format.properties import Properties
 from blockstore.index.state import State
 from blockstore.lifecycle.catalog import Catalog
-from blockstore.lifecycle.cover import Cover, cover, hide_marked, restrict
+from blockstore.lifecycle.cover import Cover, hide_marked, restrict
 from blockstore.lifecycle.listing import Directory, Found, Listing, list_directories, look
+from blockstore.lifecycle.schemas import Agreement, derived, fitting_cover
 from blockstore.lifecycle.standing import is_known, wanted_from_listing
 from blockstore.lifecycle.states import Evidence, aged
 from blockstore.names import META
@@ -51,6 +54,12 @@ class Listed:
     """Blocks left out whose sources nothing that is read accounts for: ULID to the damage."""
     now_ms: int = 0
     """The store's clock at the listing."""
+    misfits: Mapping[str, str] = field(default_factory=dict)
+    """Blocks that cannot be read under the table's schema: ULID to why."""
+    definition: Definition | None = None
+    """What the blocks of a table without an index say that it is; None where they say nothing, or there is an index."""
+    labels: frozenset[str] = frozenset()
+    """The labels of the blocks that say so."""
 
 
 def list_snapshot(
@@ -62,12 +71,22 @@ def list_snapshot(
     ready = [one for one in old.values() if one.damage is None and one.meta is not None]
     metas = [one.meta for one in ready if one.meta is not None and one.meta.visible_by is VisibleBy.AGE]
     below = (lambda ulid: False) if state is None else state.below_floor
-    chosen = cover(meta for meta in metas if not below(meta.ulid))
     marks = {ulid: one.mark for ulid, one in standing.items() if one.mark is not None}
+    chosen, agreed = fitting_cover(
+        (meta for meta in metas if not below(meta.ulid)), marks, None if state is None else state.definition
+    )
     shown = hide_marked(chosen, marks)
     kept = shown if state is None else restrict(shown, wanted_from_listing(state))
     damaged = {ulid: damage for ulid, one in old.items() if (damage := _damage(one, state)) is not None}
-    return Listed(cover=kept, malformed=_unaccounted(damaged, found, kept, state), now_ms=now_ms)
+    definition, labels = (None, frozenset()) if state is not None else _told(found, kept, agreed, properties)
+    return Listed(
+        cover=kept,
+        malformed=_unaccounted({**damaged, **agreed.misfits}, found, kept, state),
+        now_ms=now_ms,
+        misfits=agreed.misfits,
+        definition=definition,
+        labels=labels,
+    )
 
 
 def discover_snapshot(
@@ -93,6 +112,19 @@ def discover_snapshot(
         return (state, list_snapshot(synced.found, state, delays, listing.now_ms)), delays
 
     return known.in_time(read)
+
+
+def _told(
+    found: Mapping[str, Found], kept: Cover, agreed: Agreement, properties: Properties
+) -> tuple[Definition | None, frozenset[str]]:
+    """What a table without an index is, and its labels: by the blocks that are read, and where none is, by all that are whole."""
+    read = [block.meta for block in kept.chosen]
+    definition = agreed.definition(read, properties)
+    if definition is None:
+        whole = (one.meta for one in found.values() if one.meta is not None and one.damage is None)
+        read = [meta for meta in whole if meta.visible_by is VisibleBy.AGE]
+        definition = derived(read, properties)
+    return definition, frozenset(name for meta in read for name in meta.labels)
 
 
 def _is_aged(one: Found, now_ms: int, properties: Properties) -> bool:

@@ -1,13 +1,16 @@
 """Under which schema the blocks of a listing are read, and what a table without an index is, as its blocks tell it.
 
 Rules:
+- What cannot be read is no part of the cover: else it could push out blocks that can be, and their rows.
 - Beside an index a listed block must be readable under the definition at N, by field ids: what append and discover ask
   of it too (3.3 step 3).
 - Without an index the blocks' own schemas are the definition, merged as a table evolves: columns are added at the end
   and may be null, numbers widen. A column is its name there: writers who never met number theirs as they like.
-- Where schemas contradict each other the older rows decide (by the least source, which a merge keeps), so that no block
-  that comes later can push out those before it. Who contradicts is left out and named, like a malformed block.
-- The time column and the sort key are those of the newest block whose own fit the merged schema.
+- All blocks that count have a say, those that others supersede too, in the order of (least source, ULID); none that a mark hides.
+  A block that contradicts what came before it is left out and named, like a malformed one: so no block that comes later can
+  push out those before it, and a merge is as old as its oldest source.
+- A snapshot has the columns of the blocks that are read, and no others. Its time column and sort key are those of the newest of
+  them whose own fit.
 
 All pure; the same for everyone who sees the same blocks.
 """
@@ -15,7 +18,7 @@ All pure; the same for everyone who sees the same blocks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import pyarrow as pa
@@ -24,66 +27,102 @@ from blockstore.errors import Invalid
 from blockstore.format.block import BlockMeta
 from blockstore.format.definition import Definition
 from blockstore.format.fields import FIELD_ID, NOT_NULL, check_names, field_id, number
+from blockstore.format.marks import MarkReason
 from blockstore.format.properties import Properties
 from blockstore.format.schema import deserialize, readable_under, serialize
 from blockstore.format.types import can_widen, canonical_type, is_sortable, is_time
-from blockstore.lifecycle.cover import ChosenBlock
+from blockstore.lifecycle.cover import HIDING, ChosenBlock, Cover, cover
 
-__all__ = ["derived", "fitting", "is_mergeable", "why_not_joined"]
+__all__ = [
+    "Agreement",
+    "agreement",
+    "derived",
+    "fitting_cover",
+    "is_mergeable",
+    "renumbered",
+    "why_not_joined",
+]
 
 
-def derived(
-    metas: Iterable[BlockMeta], properties: Properties, *, given: Definition | None = None
-) -> Definition | None:
-    """The definition of a table without an index, from its blocks; None where there is none to tell.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """What the schemas of blocks come to."""
 
-    ``given`` is what a handle was created with: it comes after all blocks, and serves alone where there are none.
-    """
-    blocks = list(metas)
-    first: dict[bytes, str] = {}
-    for meta in blocks:
-        first[meta.schema] = min(first.get(meta.schema, meta.sources[0]), meta.sources[0])
-    schemas = [deserialize(data) for data in sorted(first, key=lambda data: (first[data], data))]
-    schemas += [] if given is None else [given.schema]
+    fields: tuple[pa.Field, ...] = ()
+    """The merged columns, with the ids that their first writers gave them."""
+    misfits: Mapping[str, str]
+    """The blocks that cannot be read under them: ULID to why."""
+
+    def definition(self, metas: Iterable[BlockMeta], properties: Properties) -> Definition | None:
+        """The definition of a table of these blocks, of which some are in the agreement; None where none of them is."""
+        blocks = sorted((meta for meta in metas if meta.ulid not in self.misfits), key=_rank)
+        schemas = [deserialize(data) for data in dict.fromkeys(meta.schema for meta in blocks) if data]
+        borne = {name for schema in schemas for name in schema.names}
+        fields, last = _numbered([one for one in self.fields if one.name in borne])
+        if not fields:
+            return None
+        schema = pa.schema(fields, schemas[0].metadata)
+        time_column, sort_by = _order(blocks, schema)
+        return Definition(
+            schema=schema,
+            schema_id=1,
+            schemas={1: schema},
+            last_field_id=last,
+            time_column=time_column,
+            sort_by=sort_by,
+            properties=properties,
+        )
+
+
+def agreement(metas: Iterable[BlockMeta]) -> Agreement:
+    """What these blocks' schemas come to."""
+    blocks = sorted(metas, key=_rank)
     merged: dict[str, pa.Field] = {}
-    for one in schemas:
-        _merge(merged, one, empty=not merged)
-    if not merged:
-        return None
-    fields, last = _numbered(list(merged.values()))
-    schema = pa.schema(fields, schemas[0].metadata)
-    time_column, sort_by = _order(blocks, schema, given)
-    return Definition(
-        schema=schema,
-        schema_id=1,
-        schemas={1: schema},
-        last_field_id=last,
-        time_column=time_column,
-        sort_by=sort_by,
-        labels={} if given is None else given.labels,
-        properties=properties,
+    tried: set[tuple[object, ...]] = set()
+    for data in dict.fromkeys(meta.schema for meta in blocks):
+        schema = deserialize(data) if data else pa.schema([])
+        # However it is encoded, a schema is tried once: what it says is its columns.
+        said = tuple((one.name, one.type, _is_required(one)) for one in schema)
+        if said not in tried:
+            tried.add(said)
+            _merge(merged, schema, empty=not merged)
+    fields = tuple(merged.values())
+    table = serialize(pa.schema(fields))
+    problems = {data: _contradiction(data, table) for data in {meta.schema for meta in blocks} if data}
+    misfits = {meta.ulid: why for meta in blocks if (why := problems.get(meta.schema)) is not None}
+    return Agreement(fields=fields, misfits=misfits)
+
+
+def derived(metas: Iterable[BlockMeta], properties: Properties) -> Definition | None:
+    """The definition of a table without an index, from its blocks; None where there is none to tell."""
+    blocks = list(metas)
+    return agreement(blocks).definition(blocks, properties)
+
+
+def fitting_cover(
+    metas: Iterable[BlockMeta], marks: Mapping[str, MarkReason], definition: Definition | None = None
+) -> tuple[Cover, Agreement]:
+    """The exact cover of the blocks that can be read, before marks are looked at, and what the others lack: under the ``definition``
+    of an index, or where there is none, under what the blocks agree on. One that a mark hides is read by nobody, so it stays and
+    keeps its sources."""
+    blocks = list(metas)
+    shown = [meta for meta in blocks if marks.get(meta.ulid) not in HIDING]
+    if definition is None:
+        agreed = agreement(shown)
+    else:
+        table = definition.schema_bytes
+        problems = {meta.ulid: _unreadable(meta.schema, table) for meta in shown if meta.schema}
+        agreed = Agreement(misfits={ulid: why for ulid, why in problems.items() if why is not None})
+    return cover(meta for meta in blocks if meta.ulid not in agreed.misfits), agreed
+
+
+def renumbered(chosen: Iterable[ChosenBlock], definition: Definition) -> tuple[ChosenBlock, ...]:
+    """The blocks of a table without an index, the columns of their schemas numbered as the definition's."""
+    table = definition.schema_bytes
+    return tuple(
+        replace(block, meta=replace(block.meta, schema=_renumbered(block.meta.schema, table)))
+        for block in chosen
     )
-
-
-def fitting(
-    chosen: Iterable[ChosenBlock], definition: Definition, *, indexed: bool
-) -> tuple[tuple[ChosenBlock, ...], dict[str, str]]:
-    """The blocks that can be read under the definition, their schemas numbered as its own, and why others cannot."""
-    kept: list[ChosenBlock] = []
-    misfits: dict[str, str] = {}
-    for block in chosen:
-        meta = block.meta
-        if indexed:
-            problem = _unreadable(meta.schema, definition.schema_bytes)
-            schema = meta.schema
-        else:
-            problem = _contradiction(meta.schema, definition.schema_bytes)
-            schema = meta.schema if problem else _renumbered(meta.schema, definition.schema_bytes)
-        if problem is not None:
-            misfits[meta.ulid] = problem
-        else:
-            kept.append(block if schema == meta.schema else replace(block, meta=replace(meta, schema=schema)))
-    return tuple(kept), misfits
 
 
 def why_not_joined(schema: bytes, definition: Definition) -> str | None:
@@ -175,14 +214,15 @@ def _ids(field: pa.Field) -> list[int]:
     return ([] if own is None else [own]) + [one for child in inside for one in _ids(child)]
 
 
-def _order(
-    blocks: list[BlockMeta], schema: pa.Schema, given: Definition | None
-) -> tuple[str | None, tuple[str, ...]]:
+def _rank(meta: BlockMeta) -> tuple[str, str]:
+    """The order in which blocks say what the table is: the least source, which a merge keeps, then the ULID."""
+    return meta.sources[0], meta.ulid
+
+
+def _order(blocks: Iterable[BlockMeta], schema: pa.Schema) -> tuple[str | None, tuple[str, ...]]:
     """Time column and sort key: of the newest block whose own serve the schema."""
-    asked = [(meta.time_column, meta.sort_by) for meta in sorted(blocks, key=lambda meta: meta.ulid)]
-    if given is not None and not asked:
-        asked = [(given.time_column, given.sort_by)]
-    for time_column, sort_by in reversed(asked):
+    for meta in sorted(blocks, key=lambda meta: meta.ulid, reverse=True):
+        time_column, sort_by = meta.time_column, meta.sort_by
         timed = time_column is None or (
             time_column in schema.names and is_time(schema.field(time_column).type)
         )

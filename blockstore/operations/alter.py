@@ -3,6 +3,8 @@
 Invariant: the definition that the caller looked at is the one that is replaced. If another one stands in the index by
 then, the operation conflicts and says in which version it changed. Old blocks are read under the newer schema: added
 columns as nulls, widened ones as the wider type.
+
+A column that would hide a label, having its name, is refused: by the labels of the state that the entry follows.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import pyarrow as pa
 
 from blockstore.errors import Conflict, Invalid
 from blockstore.format.definition import Definition
+from blockstore.format.labels import labels_like
 from blockstore.format.schema import evolve
 from blockstore.format.texts import check_text
 from blockstore.index.change import Change, Draft
@@ -21,6 +24,7 @@ from blockstore.index.entry import Operation
 from blockstore.index.log import Log
 from blockstore.index.state import State
 from blockstore.operations.writer import MAX_MESSAGE
+from blockstore.scan.snapshot import Snapshot
 from blockstore.world import World
 
 __all__ = ["Alter", "alter", "altered"]
@@ -43,6 +47,7 @@ class Alter(Change):
                 f"the table's definition was changed after version {self.read_version}, which this alter has read, and "
                 f"the table is at version {state.version} now: look at it again and alter again"
             )
+        _check_no_label_is_hidden(self.read, self.wanted, Snapshot.of(state).label_names)
         return Draft(table=self.wanted, read_version=self.read_version, message=self.message)
 
 
@@ -59,7 +64,7 @@ def alter(
     check_text("the message", message, limit=MAX_MESSAGE)
     state = log.poll()
     read = state.definition
-    wanted = altered(read, add=add, widen=widen, properties=properties)
+    wanted = altered(read, Snapshot.of(state).label_names, add=add, widen=widen, properties=properties)
     log.commit(
         Alter(commit=world.ids.ulid(), read=read, wanted=wanted, read_version=state.version, message=message)
     )
@@ -68,12 +73,14 @@ def alter(
 
 def altered(
     read: Definition,
+    labels: Iterable[str] = (),
     *,
     add: Iterable[pa.Field] = (),
     widen: Mapping[str, pa.DataType] | None = None,
     properties: Mapping[str, object] | None = None,
 ) -> Definition:
-    """The definition with these changes. Pure; raises Invalid if values could be lost, or nothing changes."""
+    """The definition with these changes; ``labels`` are those of the table's blocks. Pure; raises Invalid if values could be lost,
+    or nothing changes."""
     added = list(add)
     wanted = evolve(read, add=added, widen=dict(widen or {})) if added or widen else read
     if properties:
@@ -82,4 +89,15 @@ def altered(
         raise Invalid(
             "alter changes nothing: name columns to add or to widen, or properties with other values"
         )
+    _check_no_label_is_hidden(read, wanted, labels)
     return wanted
+
+
+def _check_no_label_is_hidden(read: Definition, wanted: Definition, labels: Iterable[str]) -> None:
+    added = [name for name in wanted.schema.names if name not in read.schema.names]
+    hiding = labels_like(added, {*labels, *read.labels})
+    if hiding:
+        raise Invalid(
+            f"column {hiding[0]!r} has the name of a label of the table, upper and lower case aside, and would hide it: choose another "
+            "name"
+        )

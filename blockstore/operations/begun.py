@@ -23,7 +23,7 @@ import pyarrow as pa
 from blockstore.errors import Conflict, NotFound, VersionExpired
 from blockstore.format.block import Job
 from blockstore.format.definition import Definition
-from blockstore.format.labels import check_labels
+from blockstore.format.labels import check_labels, check_new_labels
 from blockstore.format.written import WrittenChunks
 from blockstore.ids import ulid_time_ms
 from blockstore.index.entry import Operation
@@ -88,9 +88,12 @@ def begin(
     """Begin to replace the rows for which ``where`` is true, or all. Raises Invalid for a condition that new rows cannot
     be judged by. Whether the job was committed before is the caller's to ask; ``ordered=False`` lets its batches come in
     any order."""
+    definition = access.log.state.definition
+    if labels is not None:
+        check_new_labels(labels, definition.schema.names)
     begun = Begun(
         source=access.world.ids.ulid(),
-        definition=access.log.state.definition,
+        definition=definition,
         labels=labels,
         where=where,
         isolation=isolation,

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from blockstore.format.block import Job
-from blockstore.format.labels import check_labels
+from blockstore.format.labels import check_labels, check_new_labels
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
@@ -54,6 +54,8 @@ def overwrite(
     if done is not None:
         return done
     definition = view.state.definition
+    if labels is not None:
+        check_new_labels(labels, definition.schema.names)
     own_labels = dict(definition.labels if labels is None else labels)
     scope = scope_of(view, "overwrite", where, isolation, own_labels)
     judge = Judge(definition, own_labels, scope.predicate, told(where) or "true")

@@ -23,7 +23,7 @@ from blockstore.format.properties import Properties
 from blockstore.format.written import WrittenChunks, block_meta
 from blockstore.index import log as index_log
 from blockstore.lifecycle.catalog import Catalog, Synced
-from blockstore.lifecycle.discover import list_snapshot
+from blockstore.lifecycle.discover import Listed, list_snapshot
 from blockstore.lifecycle.schemas import derived
 from blockstore.lifecycle.upload import finish_upload
 from blockstore.names import BOUNDARY, INDEX, JOBS, is_ulid, meta_key
@@ -70,25 +70,30 @@ class Unindexed:
 
     def alter(
         self,
+        catalog: Catalog,
         *,
         add: Iterable[pa.Field],
         widen: Mapping[str, pa.DataType] | None,
         properties: Mapping[str, object] | None,
     ) -> Definition:
         """Change what this handle writes under from now on; its next block carries it to everyone else."""
-        self.definition = altered(self.definition, add=add, widen=widen, properties=properties)
+        listed = self._listed(catalog)
+        labels = Snapshot.of_listing(listed.definition or self.definition, listed).label_names
+        self.definition = altered(self.definition, labels, add=add, widen=widen, properties=properties)
         self._given = True
         return self.definition
 
     def snapshot(self, catalog: Catalog) -> Snapshot:
-        """What is visible now."""
-        synced = catalog.in_time(lambda: (catalog.sync(), self.properties))
-        listed = list_snapshot(synced.found, None, self.properties, synced.listing.now_ms)
-        metas = [block.meta for block in listed.cover.chosen]
-        definition = derived(metas, self.properties, given=self.definition) or self.definition
+        """What is visible now, under the columns that the blocks say, whatever this handle writes under."""
+        listed = self._listed(catalog)
+        definition = listed.definition or self.definition
         if not self._given:
             self.definition = definition
         return Snapshot.of_listing(definition, listed)
+
+    def _listed(self, catalog: Catalog) -> Listed:
+        synced = catalog.in_time(lambda: (catalog.sync(), self.properties))
+        return list_snapshot(synced.found, None, self.properties, synced.listing.now_ms)
 
 
 def declare(bucket: Bucket, world: World, definition: Definition) -> BlockMeta:
@@ -101,6 +106,7 @@ def declare(bucket: Bucket, world: World, definition: Definition) -> BlockMeta:
         definition=definition,
         visible_by=VisibleBy.AGE,
         producer=_PRODUCER,
+        labels=definition.labels,
         uploaded_time=now_ms,
     )
     return finish_upload(bucket, world, meta)

@@ -20,6 +20,7 @@ from blockstore.errors import BlockCondemned, Indeterminate, Invalid
 from blockstore.format.block import BlockMeta, Job, VisibleBy
 from blockstore.format.chunks import BlockWriter
 from blockstore.format.definition import Definition
+from blockstore.format.labels import check_new_labels
 from blockstore.format.texts import check_text
 from blockstore.index.log import Log
 from blockstore.lifecycle.upload import finish_upload, in_time, resume
@@ -85,6 +86,8 @@ class Writer:
                 f"a write with a job happens once by its index entry, and the table at {bucket.url} has no index: drop the "
                 "job, or write to a table with an index"
             )
+        if options.labels is not None:
+            check_new_labels(options.labels, definition.schema.names)
         self._failed = False
         self._finished = False
         self._begun_ms = world.clock.now_ms()

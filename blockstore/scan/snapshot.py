@@ -18,7 +18,7 @@ from blockstore.index.rows import KEPT, LiveBlock
 from blockstore.index.state import State
 from blockstore.lifecycle.cover import ChosenBlock
 from blockstore.lifecycle.discover import Listed
-from blockstore.lifecycle.schemas import fitting
+from blockstore.lifecycle.schemas import renumbered
 from blockstore.scan.columns import Columns
 from blockstore.scan.streams import labels_of
 
@@ -37,31 +37,31 @@ class Snapshot:
     listed: tuple[ChosenBlock, ...] = ()
     malformed: Mapping[str, str] = field(default_factory=dict)
     """Blocks that were left out and may hold rows that no other block holds: ULID to the damage."""
+    labels: frozenset[str] = frozenset()
+    """Labels that the table has, whatever its blocks bear."""
 
     @classmethod
     def of(cls, state: State, listed: Listed | None = None) -> Snapshot:
         """The snapshot of a state, with what the list path adds to it."""
-        chosen, misfits = (
-            ((), {}) if listed is None else fitting(listed.cover.chosen, state.definition, indexed=True)
-        )
         return cls(
             definition=state.definition,
             version=state.version,
             time_ms=state.time_ms,
             blocks=state.blocks,
-            listed=chosen,
-            malformed={} if listed is None else {**listed.malformed, **misfits},
+            listed=() if listed is None else listed.cover.chosen,
+            malformed={} if listed is None else listed.malformed,
+            labels=frozenset(state.definition.labels),
         )
 
     @classmethod
     def of_listing(cls, definition: Definition, listed: Listed) -> Snapshot:
         """The snapshot of a table without an index."""
-        chosen, misfits = fitting(listed.cover.chosen, definition, indexed=False)
         return cls(
             definition=definition,
             time_ms=listed.now_ms,
-            listed=chosen,
-            malformed={**listed.malformed, **misfits},
+            listed=renumbered(listed.cover.chosen, definition),
+            malformed=listed.malformed,
+            labels=listed.labels.union(definition.labels),
         )
 
     def __len__(self) -> int:
@@ -69,10 +69,10 @@ class Snapshot:
 
     @cached_property
     def label_names(self) -> frozenset[str]:
-        """Every label that some stream bears."""
+        """Every label that the table was made with or that some stream bears."""
         streams = pc.unique(self.blocks.table()["stream"]).to_pylist()
         borne = {name for stream in streams for name in labels_of(stream)}
-        return frozenset(borne.union(*(block.meta.labels for block in self.listed)))
+        return self.labels.union(borne, *(block.meta.labels for block in self.listed))
 
     @cached_property
     def columns(self) -> Columns:

@@ -45,6 +45,7 @@ class Dir:
     visible_by: VisibleBy = VisibleBy.AGE
     ignore_delay: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
+    schema: bytes = b""
 
     @property
     def born_ms(self) -> int:
@@ -64,7 +65,7 @@ class Dir:
             labels=dict(self.labels),
             files=(CHUNK,),
         )
-        return replace(made, uploaded_time=min(self.born_ms, NOW_MS))
+        return replace(made, uploaded_time=min(self.born_ms, NOW_MS), schema=self.schema)
 
     def found(self) -> Found:
         objects: dict[str, int] = {}

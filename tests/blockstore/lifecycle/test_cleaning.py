@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from blockstore.format.block import VisibleBy
+from blockstore.format.definition import Definition
 from blockstore.format.marks import MarkReason
 from blockstore.index.kept import Named
 from blockstore.lifecycle.cleaning import Action, decide_marks, decide_removals, quarantined
@@ -62,6 +64,34 @@ def test_what_waives_its_wait_is_relied_on_after_sync_delay() -> None:
 def test_a_marked_merge_is_not_relied_on(mark: MarkReason) -> None:
     found = marks(Dir(number=1), Dir(number=2), merged(mark=mark, mark_age=1, meta_age=0.5))
     assert not {1, 2} & found.keys()
+
+
+INTS, TEXTS = (Definition.create(pa.schema([("n", kind)])).schema_bytes for kind in (pa.int64(), pa.string()))
+
+
+def test_a_block_that_contradicts_the_schema_supersedes_nothing_and_is_quarantined() -> None:
+    old = [Dir(number=1, schema=INTS), Dir(number=2, schema=INTS)]
+    assert marks(*old, merged(schema=TEXTS)) == {}
+    assert set(quarantined(sight([*old, merged(schema=TEXTS)]))) == {ulid(9)}
+    marked = [replace(one, mark=MarkReason.SUPERSEDED) for one in old]
+    assert Action.REMOVE not in due(*marked, merged(schema=TEXTS)).values()
+
+
+def test_what_says_that_another_block_contradicts_stays_while_that_one_is_there() -> None:
+    """Were it gone, the other one would be older than the merge, and push it and all that fits it out."""
+    claims = Dir(number=5, sources=frozenset({1, 7}), schema=TEXTS)
+    marked = Dir(number=1, schema=INTS, mark=MarkReason.SUPERSEDED)
+    merge = merged(schema=INTS)
+    assert marks(replace(marked, mark=None), claims, merge) == {}
+    assert Action.REMOVE not in due(marked, claims, merge).values()
+    assert marks(replace(marked, mark=None), merge) == {1: (Action.MARK, "superseded")}
+    assert due(marked, merge) == {1: Action.REMOVE}
+
+
+def test_a_block_that_contradicts_the_schema_goes_by_a_persons_mark() -> None:
+    strange = Dir(number=5, schema=TEXTS, mark=MarkReason.MALFORMED)
+    assert due(Dir(number=1, schema=INTS), strange) == {5: Action.REMOVE}
+    assert 5 not in due(Dir(number=1, schema=INTS), replace(strange, schema=INTS))
 
 
 @pytest.mark.parametrize("mark", PERSONS)

@@ -26,6 +26,7 @@ from blockstore.lifecycle.listing import Directory, Found
 from blockstore.lifecycle.standing import wanted_from_listing
 from blockstore.names import META
 from tests.blockstore.lifecycle.blocks import START_MS, block, ulid
+from tests.blockstore.lifecycle.sights import DEFINITION
 from tests.support.tally import tally
 
 DAY_MS = 86_400_000
@@ -44,7 +45,7 @@ class Family:
     @property
     def state(self) -> State:
         held = {source for one in self.live for source in one.meta.sources}
-        return State(version=1, blocks=Blocks.of(self.live), accounted=Sources.of(held))
+        return State(version=1, blocks=Blocks.of(self.live), accounted=Sources.of(held), table=DEFINITION)
 
 
 class Making:

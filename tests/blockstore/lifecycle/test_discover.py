@@ -27,8 +27,8 @@ from blockstore.names import deletion_mark_key, meta_key, object_key
 from blockstore.world import World
 from tests.blockstore.lifecycle.blocks import START_MS, block, ulid
 
-SCHEMA = bytes(pa.schema([("n", pa.int64())]).serialize())
 DEFINITION = Definition.create(pa.schema([("n", pa.int64())]))
+SCHEMA = DEFINITION.schema_bytes
 CHUNK = ChunkFile(path="chunks/000001.parquet", bytes=4, rows=1, sha256="0" * 64)
 OLD_S = 3600.0
 
@@ -77,6 +77,7 @@ def state_of(
         accounted=Sources.of(held),
         floor=None if floor is None else ulid(floor),
         horizon=None if horizon is None else ulid(horizon),
+        table=DEFINITION,
     )
 
 

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from blockstore.format.block import BlockMeta
 from blockstore.format.definition import Definition
 from blockstore.format.fields import field_id, required
+from blockstore.format.marks import MarkReason
 from blockstore.format.properties import Properties
 from blockstore.format.schema import deserialize, evolve
-from blockstore.lifecycle.cover import ChosenBlock
-from blockstore.lifecycle.schemas import derived, fitting, is_mergeable
+from blockstore.lifecycle.cover import ChosenBlock, cover
+from blockstore.lifecycle.schemas import agreement, derived, fitting_cover, is_mergeable, renumbered
 from tests.blockstore.lifecycle.blocks import block
 
 INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
@@ -35,10 +36,14 @@ def written(number: int, definition: Definition, sources: set[int] | None = None
     )
 
 
-def told(*metas: BlockMeta, given: Definition | None = None) -> Definition:
-    found = derived(metas, Properties(), given=given)
+def told(*metas: BlockMeta) -> Definition:
+    found = derived(metas, Properties())
     assert found is not None
     return found
+
+
+def chosen(*metas: BlockMeta) -> list[ChosenBlock]:
+    return [ChosenBlock(meta=meta) for meta in metas]
 
 
 def columns(definition: Definition) -> list[tuple[str, pa.DataType]]:
@@ -54,10 +59,8 @@ class TestDerived:
         )
         assert told(written(1, mine), written(2, mine)) == mine
 
-    def test_no_block_tells_nothing_and_what_a_handle_was_given_serves_alone(self) -> None:
+    def test_no_block_tells_nothing(self) -> None:
         assert derived((), Properties()) is None
-        mine = define(("a", INT), sort_by=["a"], labels={"cluster": "eu"})
-        assert told(given=mine) == mine
 
     def test_columns_are_added_at_the_end_and_may_be_null_and_numbers_widen(self) -> None:
         first = Definition.create(pa.schema([pa.field("a", INT, nullable=False), ("b", TEXT)]))
@@ -83,10 +86,9 @@ class TestDerived:
         assert columns(merged) == [("a", INT), ("b", TEXT), ("c", TEXT)]
         ids = {field.name: field_id(field) for field in merged.schema}
         assert len(set(ids.values())) == 3
-        kept, misfits = fitting([ChosenBlock(meta=first), ChosenBlock(meta=second)], merged, indexed=False)
-        assert misfits == {}
-        for chosen in kept:
-            assert {f.name: field_id(f) for f in deserialize(chosen.meta.schema)}.items() <= ids.items()
+        assert agreement([first, second]).misfits == {}
+        for one in renumbered(chosen(first, second), merged):
+            assert {f.name: field_id(f) for f in deserialize(one.meta.schema)}.items() <= ids.items()
         assert [is_mergeable(meta, merged) for meta in (first, second)] == [True, False]
 
     def test_the_time_column_and_the_sort_key_are_the_newest_blocks(self) -> None:
@@ -132,9 +134,9 @@ class TestContradictions:
         strange = replace(block(2), schema=bytes(schema.serialize()))
         merged = told(strange, old)
         assert columns(merged) == columns(self.OLD)
-        kept, misfits = fitting([ChosenBlock(meta=old), ChosenBlock(meta=strange)], merged, indexed=False)
-        assert [chosen.meta for chosen in kept] == [old]
-        assert told_of in misfits[strange.ulid]
+        found, agreed = fitting_cover([old, strange], {})
+        assert [one.meta for one in found.chosen] == [old]
+        assert told_of in agreed.misfits[strange.ulid]
         assert not is_mergeable(strange, merged)
 
     def test_a_merge_is_as_old_as_its_oldest_source(self) -> None:
@@ -145,10 +147,54 @@ class TestContradictions:
 
     def test_beside_an_index_a_block_must_be_readable_under_its_definition(self) -> None:
         old, new = self.OLD, evolve(self.OLD, add=[pa.field("c", INT)])
-        fits, newer = ChosenBlock(meta=written(1, old)), ChosenBlock(meta=written(2, new))
-        kept, misfits = fitting([fits, newer], old, indexed=True)
-        assert (kept, set(misfits)) == ((fits,), {newer.meta.ulid})
-        assert fitting([fits, newer], new, indexed=True) == ((fits, newer), {})
+        fits, newer = written(1, old), written(2, new)
+        found, agreed = fitting_cover([fits, newer], {}, old)
+        assert (found.chosen, set(agreed.misfits)) == (tuple(chosen(fits)), {newer.ulid})
+        assert fitting_cover([fits, newer], {}, new)[0].chosen == tuple(chosen(fits, newer))
+
+    def test_a_later_block_that_contradicts_pushes_no_block_out_of_the_cover(self) -> None:
+        """It says that it holds the older blocks' rows, but nobody can read them out of it."""
+        first, second, third = (written(number, self.OLD) for number in (1, 2, 3))
+        strange = written(9, define(("a", TEXT)), {1, 2, 8})
+        found, agreed = fitting_cover([strange, third, second, first], {})
+        assert found.chosen == tuple(chosen(first, second, third))
+        assert set(agreed.misfits) == {strange.ulid}
+        assert agreed.definition([first], Properties()) == told(first)
+
+    def test_beside_an_index_it_pushes_none_out_either(self) -> None:
+        first, strange = written(1, self.OLD), written(9, define(("a", TEXT)), {1, 2})
+        found, agreed = fitting_cover([strange, first], {}, self.OLD)
+        assert (found.chosen, set(agreed.misfits)) == (tuple(chosen(first)), {strange.ulid})
+
+    def test_of_blocks_with_the_same_oldest_source_the_one_of_the_least_ulid_decides(self) -> None:
+        """Whatever the bytes of their schemas are: another language may write the same schema in others."""
+        texts, numbers = define(("a", TEXT)), define(("a", INT))
+        for first, second in ((texts, numbers), (numbers, texts)):
+            found = agreement([written(9, second, {1, 2}), written(8, first, {1, 3})])
+            assert [one.type for one in found.fields] == [first.schema.field("a").type]
+            assert set(found.misfits) == {written(9, second).ulid}
+
+    def test_a_schema_that_is_written_in_other_bytes_is_the_same(self) -> None:
+        noted = Definition.create(self.OLD.schema.with_metadata({"by": "another"}))
+        assert noted.schema_bytes != self.OLD.schema_bytes
+        assert agreement([written(1, noted), written(2, self.OLD)]).misfits == {}
+
+    def test_a_block_that_a_mark_hides_says_nothing_and_keeps_its_sources(self) -> None:
+        bad, good = written(1, define(("a", TEXT)), {1, 2}), written(3, self.OLD)
+        lost = written(2, self.OLD)
+        found, agreed = fitting_cover([bad, good, lost], {bad.ulid: MarkReason.MANUAL})
+        assert agreed.misfits == {}
+        assert {one.meta.ulid for one in found.chosen} == {bad.ulid, good.ulid}
+        assert columns(told(good)) == columns(agreed.definition([good], Properties()) or self.OLD)
+
+    def test_a_snapshot_has_no_column_of_blocks_that_are_not_read(self) -> None:
+        wide, narrow = written(1, define(("a", INT), ("gone", TEXT))), written(2, define(("a", LONG)), {1, 2})
+        found, agreed = fitting_cover([wide, narrow], {})
+        read = [one.meta for one in found.chosen]
+        assert read == [narrow]
+        definition = agreed.definition(read, Properties())
+        assert definition is not None
+        assert columns(definition) == [("a", LONG)]
 
 
 FIELDS = st.lists(
@@ -169,12 +215,18 @@ def test_everyone_derives_the_same_and_every_block_fits_or_is_named(
     ]
     merged = told(*metas)
     assert told(*reversed(metas)) == merged
-    chosen = [ChosenBlock(meta=meta) for meta in metas]
-    kept, misfits = fitting(chosen, merged, indexed=False)
-    assert {one.meta.ulid for one in kept} | set(misfits) == {meta.ulid for meta in metas}
-    eldest = min(metas, key=lambda meta: (meta.sources[0], meta.schema))
-    assert eldest.ulid not in misfits
-    for one in kept:
+    found, agreed = fitting_cover(metas, {})
+    assert fitting_cover(list(reversed(metas)), {}) == (found, agreed)
+    accounted = [*found.chosen, *chosen(*found.superseded)]
+    assert {one.meta.ulid for one in accounted} | set(agreed.misfits) == {meta.ulid for meta in metas}
+    eldest = min(metas, key=lambda meta: (meta.sources[0], meta.ulid))
+    assert eldest.ulid not in agreed.misfits
+    fit = [meta for meta in metas if meta.ulid not in agreed.misfits]
+    assert found.sources == {source for meta in fit for source in meta.sources}
+    assert found == cover(fit)
+    assert columns(told(*fit)) == columns(merged)
+    definition = agreed.definition([one.meta for one in found.chosen], Properties())
+    assert definition is not None
+    for one in renumbered(found.chosen, definition):
         for field in deserialize(one.meta.schema):
-            assert field_id(field) == field_id(merged.schema.field(field.name))
-    assert columns(told(*(meta for meta in metas if meta.ulid not in misfits))) == columns(merged)
+            assert field_id(field) == field_id(definition.schema.field(field.name))

@@ -125,7 +125,11 @@ def test_any_alter_is_planned_on_where_there_is_no_condition() -> None:
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.int64()])
-def test_a_new_column_in_the_place_of_a_label_conflicts(kind: pa.DataType) -> None:
+def test_a_new_column_in_the_place_of_a_label_conflicts(
+    kind: pa.DataType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer of an earlier release may add one: this release refuses to."""
+    monkeypatch.setattr("blockstore.operations.alter._check_no_label_is_hidden", lambda *_: None)
     made = Altered(INT, [1, 2], site="north")
 
     def meanwhile() -> None:

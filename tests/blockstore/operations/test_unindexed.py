@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,8 +13,12 @@ import blockstore as bs
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.metered import Metered
 from blockstore.bucket.wrapper import Wrapper
+from blockstore.format.loading import load_meta
 from blockstore.format.marks import MarkReason
+from blockstore.format.meta import encode
+from blockstore.format.properties import Properties
 from blockstore.index import log as index_log
+from blockstore.lifecycle.catalog import Catalog
 from blockstore.lifecycle.mark import place_deletion, withdraw_deletion
 from blockstore.names import BOUNDARY, INDEX, entry_key, meta_key, object_key
 from blockstore.operations.unindexed import Unindexed, check_place, declare
@@ -295,6 +300,81 @@ class TestOpening:
         world.clock.sleep(WAIT_S)
         assert numbers(table) == [1]
         assert set(table.snapshot().left_out) == {strange.ulid}
+
+
+class TestColumnsOfASnapshot:
+    """The same blocks have the same columns, whoever opened the table, and when."""
+
+    def test_they_do_not_depend_on_what_a_handle_saw_when_it_was_opened(
+        self, table: bs.Table, url: str, world: World
+    ) -> None:
+        table.append(rows(1))
+        world.clock.sleep(WAIT_S)
+        wide = bs.open(url, discovery="list", world=world)
+        wide.alter(add=[pa.field("extra", pa.int32())])
+        bad = wide.append(rows(2).append_column("extra", pa.array([7], pa.int32())))
+        world.clock.sleep(WAIT_S)
+        early = bs.open(url, discovery="list", world=world)
+        assert early.snapshot().scan().to_table().schema.names == ["k", "n", "extra"]
+        assert bad.ulid is not None
+        place_deletion(table.bucket, world, bad.ulid, MarkReason.MANUAL, "wrong")
+        late = bs.open(url, discovery="list", world=world)
+        for handle in (early, late, wide, table):
+            assert handle.snapshot().scan().to_table().schema.names == ["k", "n"]
+            assert handle.snapshot().definition == late.snapshot().definition
+            assert numbers(handle) == [1]
+
+    def test_what_a_handle_means_to_write_is_no_column_before_a_block_has_it(
+        self, table: bs.Table, url: str, world: World
+    ) -> None:
+        table.append(rows(1))
+        world.clock.sleep(WAIT_S)
+        table.alter(add=[pa.field("extra", pa.int32())])
+        other = bs.open(url, discovery="list", world=world)
+        assert table.snapshot().definition == other.snapshot().definition
+        assert table.definition.schema.names == ["k", "n", "extra"]
+        table.append(rows(2).append_column("extra", pa.array([7], pa.int32())))
+        world.clock.sleep(WAIT_S)
+        for handle in (table, other):
+            assert handle.snapshot().scan().to_table().schema.names == ["k", "n", "extra"]
+
+    def test_a_later_block_that_contradicts_pushes_out_no_rows_that_can_be_read(
+        self, table: bs.Table, url: str, world: World
+    ) -> None:
+        first = table.append(rows(*range(20)))
+        table.append(rows(20))
+        world.clock.sleep(1)
+        texts = bs.create("memory://another", schema=pa.schema([("n", pa.string())]), index=False)
+        strange = Table(table.bucket, world, None, unindexed=Unindexed(texts.definition, given=True)).append(
+            pa.table({"n": ["text"] * 23})
+        )
+        assert first.ulid is not None
+        assert strange.ulid is not None
+        claims(table.bucket, strange.ulid, first.ulid)
+        world.clock.sleep(WAIT_S)
+        for handle in (table, bs.open(url, discovery="list", world=world)):
+            assert numbers(handle) == list(range(21))
+            assert set(handle.snapshot().left_out) == {strange.ulid}
+
+    @pytest.mark.parametrize("aged", [False, True])
+    def test_a_table_that_was_made_with_labels_has_them_as_columns(self, world: World, aged: bool) -> None:
+        bucket = MemoryBucket(world.clock, "memory://labeled")
+        made = bs.create("memory://x", schema=SCHEMA, index=False, labels={"site": "eu"}, world=world)
+        declare(bucket, world, made.definition)
+        if aged:
+            world.clock.sleep(WAIT_S)
+        for handle in (made, bs.Table(bucket, world, None, unindexed=opened(bucket, world))):
+            assert handle.snapshot().scan().to_table().schema.names == ["k", "n", "site"]
+
+
+def opened(bucket: MemoryBucket, world: World) -> Unindexed:
+    return Unindexed.open(Catalog(bucket, world), Properties(), trusting=False)
+
+
+def claims(bucket: bs.Bucket, ulid: str, source: str) -> None:
+    """Have a block say that it holds the rows of another one too, as a merge does."""
+    meta = load_meta(bucket, ulid)
+    bucket.put(meta_key(ulid), encode(replace(meta, level=2, sources=(source, ulid), own=True)))
 
 
 class TestCreating:
