@@ -22,8 +22,12 @@ from blockstore.cli.output import Column, show_table
 from blockstore.client.whole_file import whole_file
 from blockstore.errors import Invalid
 from blockstore.world import World
+from reader.readable import is_told, readable
 
-__all__ = ["FORMS", "deliver", "flat", "flat_type", "json_value", "readable", "unwritable", "write_json"]
+__all__ = ["CANNOT_WRITE", "FORMS", "deliver", "flat", "flat_type", "json_value", "unwritable", "write_json"]
+
+CANNOT_WRITE = (pa.ArrowException, orjson.JSONEncodeError, OverflowError)
+"""What is raised where a form has no way to write a value or a type; the last one for a date in a union that Python has not."""
 
 _SHOWN_ROWS = 1_000
 _SHOWN_TEXT = 120
@@ -31,22 +35,21 @@ _SHOWN_TEXT = 120
 
 def deliver(answer: pa.RecordBatchReader, form: str, to: str | None) -> None:
     """Write the answer to standard output, or to the file ``to``."""
-    if form == "table" and to is None:
-        _show(answer)
-        return
-    if form == "table":
+    if form == "table" and to is not None:
         raise Invalid("a table for people is not written to a file: say -o csv, tsv, json, parquet or arrow")
-    write = FORMS[form]
     if to is None and form in ("parquet", "arrow") and sys.stdout.isatty():
         raise Invalid(f"{form} is not text: send standard output to a file or a pipe, or say --to FILE")
     try:
+        if form == "table":
+            _show(answer)
+            return
         if to is not None:
-            _write_file(answer, write, to)
+            _write_file(answer, FORMS[form], to)
             return
         sys.stdout.flush()
-        write(answer, sys.stdout.buffer)
+        FORMS[form](answer, sys.stdout.buffer)
         sys.stdout.buffer.flush()
-    except (pa.ArrowException, orjson.JSONEncodeError) as error:
+    except CANNOT_WRITE as error:
         raise unwritable(form, error) from error
 
 
@@ -160,18 +163,6 @@ def _is_text(kind: pa.DataType) -> bool:
     )
 
 
-def _is_interval(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_interval(kind))
-
-
-def _interval(value: pa.MonthDayNano) -> str:
-    """An interval as ISO 8601, with its three parts as they are: P1M2DT3.5S."""
-    seconds = Decimal(value.nanoseconds) / 1_000_000_000
-    texts = [f"{value.months}M" * bool(value.months), f"{value.days}D" * bool(value.days)]
-    clock = f"T{seconds.normalize():f}S" if seconds else ""
-    return "P" + ("".join(texts) + clock or "T0S")
-
-
 def _cell(value: object) -> str:
     if value is None:
         return ""
@@ -181,61 +172,6 @@ def _cell(value: object) -> str:
         value = orjson.dumps(value, default=json_value, option=orjson.OPT_UTC_Z).decode()
     text = str(value) if not isinstance(value, bytes) else value.hex()
     return text if len(text) <= _SHOWN_TEXT else text[:_SHOWN_TEXT] + "…"
-
-
-def readable(column: pa.Array) -> pa.Array:
-    """Moments, intervals and times of day in nanoseconds as ISO texts, exact to their unit, and those in nanoseconds
-    also within nested values; everything else as it is."""
-    if _is_interval(column.type):
-        return pa.array(
-            [None if value is None else _interval(value) for value in column.to_pylist()], pa.string()
-        )
-    if _is_nanosecond(column.type) or pa.types.is_timestamp(column.type):
-        texts = column.cast(pa.string())
-        texts = pa.compute.replace_substring(texts, " ", "T", max_replacements=1)
-        return pa.compute.replace_substring_regex(texts, r"\.0+(Z?)$", r"\1")
-    return _told_within(column) if _has_nanoseconds(column.type) else column
-
-
-def _is_nanosecond(kind: pa.DataType) -> bool:
-    """Whether Python's own times, which end at microseconds, cannot hold its values."""
-    return bool((pa.types.is_timestamp(kind) or pa.types.is_time64(kind)) and kind.unit == "ns")
-
-
-def _has_nanoseconds(kind: pa.DataType) -> bool:
-    """Whether a value holds nanoseconds that can be told; in a union they cannot, and a list of size 0 holds none."""
-    if pa.types.is_union(kind) or (pa.types.is_fixed_size_list(kind) and kind.list_size == 0):
-        return False
-    return _is_nanosecond(kind) or any(_has_nanoseconds(part.type) for part in _parts(kind))
-
-
-def _parts(kind: pa.DataType) -> list[pa.Field]:
-    return [kind.field(place) for place in range(kind.num_fields)] if pa.types.is_nested(kind) else []
-
-
-def _told_within(column: pa.Array) -> pa.Array:
-    """A nested column with its nanoseconds as texts. Its other times stay what they are: how one is written does not
-    hang on what stands beside it."""
-    kind, types = column.type, pa.types
-    if not _has_nanoseconds(kind):
-        return column
-    if _is_nanosecond(kind):
-        return readable(column)
-    # Copied, so that it begins where the arrays that hold its values begin: a slice does not.
-    column = pa.concat_arrays([column])
-    nulls = column.is_null()
-    if types.is_struct(kind):
-        parts = [_told_within(column.field(place)) for place in range(kind.num_fields)]
-        return pa.StructArray.from_arrays(parts, names=[part.name for part in _parts(kind)], mask=nulls)
-    if types.is_map(kind):
-        keys, items = _told_within(column.keys), _told_within(column.items)
-        return pa.MapArray.from_arrays(column.offsets, keys, items, mask=nulls)
-    values = _told_within(column.values)
-    if types.is_fixed_size_list(kind):
-        return pa.FixedSizeListArray.from_arrays(values, kind.list_size, mask=nulls)
-    if types.is_list_view(kind) or types.is_large_list_view(kind):
-        return type(column).from_arrays(column.offsets, column.sizes, values, mask=nulls)
-    return type(column).from_arrays(column.offsets, values, mask=nulls)
 
 
 def json_value(value: object) -> object:
@@ -261,8 +197,8 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 
 def flat_type(kind: pa.DataType) -> pa.DataType:
-    as_text = pa.types.is_nested(kind) or pa.types.is_timestamp(kind) or _is_interval(kind) or _is_bytes(kind)
-    return pa.string() if as_text else kind
+    """The type of such a column in CSV."""
+    return pa.string() if pa.types.is_nested(kind) or is_told(kind) or _is_bytes(kind) else kind
 
 
 def flat(column: pa.Array) -> pa.Array:
@@ -271,9 +207,6 @@ def flat(column: pa.Array) -> pa.Array:
         return pa.array(
             [None if value is None else _base64(value) for value in column.to_pylist()], pa.string()
         )
-    if pa.types.is_time(column.type):
-        # Arrow writes all its digits.
-        return column
     if pa.types.is_nested(column.type):
         texts = [
             None

@@ -17,7 +17,8 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from blockstore.errors import Invalid
-from reader.answer import flat, flat_type, json_value, readable, unwritable
+from reader.answer import CANNOT_WRITE, flat, flat_type, json_value, unwritable
+from reader.readable import readable
 
 __all__ = ["Form", "pieces"]
 
@@ -63,7 +64,7 @@ def pieces(form: Form, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> 
                 if piece:
                     yield piece
         yield encoder.end()
-    except (pa.ArrowException, orjson.JSONEncodeError) as error:
+    except CANNOT_WRITE as error:
         raise unwritable(form, error) from error
 
 

@@ -1,0 +1,140 @@
+"""Dates, times and intervals as texts, for every form of an answer that is text.
+
+Rules:
+- One text a value, wherever it stands: alone in a column or inside a nested value, in JSON, CSV, TSV or a table for people.
+- ISO 8601, exact to the column's unit, a moment with a zone in UTC. The calendar goes on in both directions: the year 12345 is
+  ``12345``, the year before 1 is ``0000``, the one before that ``-0001``. DuckDB reads these texts back.
+- DuckDB's infinite dates and moments are ``infinity`` and ``-infinity``; the end of a day is ``24:00:00``.
+"""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+__all__ = ["is_told", "readable"]
+
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_DAY_SECONDS = 86_400
+_EPOCH = datetime.date(1970, 1, 1).toordinal()
+_FIRST = datetime.date.min.toordinal() - _EPOCH
+_LAST = datetime.date.max.toordinal() - _EPOCH
+_CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
+"""After so many the calendar begins again."""
+
+
+def is_told(kind: pa.DataType) -> bool:
+    """Whether a column of plain values of this type becomes texts."""
+    return bool(pt.is_date(kind) or pt.is_timestamp(kind) or pt.is_time(kind) or pt.is_interval(kind))
+
+
+def readable(column: pa.Array) -> pa.Array:
+    """The column with each such value as its text, also within nested values; everything else as it is."""
+    kind = column.type
+    if pt.is_interval(kind):
+        return pa.array(
+            [None if value is None else _interval(value) for value in column.to_pylist()], pa.string()
+        )
+    if is_told(kind):
+        return _moments(column)
+    return _within(column) if _holds_told(kind) else column
+
+
+def _holds_told(kind: pa.DataType) -> bool:
+    """Whether a value holds what can be told; in a union it cannot, and a list of size 0 holds nothing."""
+    if pt.is_union(kind) or (pt.is_fixed_size_list(kind) and kind.list_size == 0):
+        return False
+    return is_told(kind) or any(_holds_told(part.type) for part in _parts(kind))
+
+
+def _parts(kind: pa.DataType) -> list[pa.Field]:
+    return [kind.field(place) for place in range(kind.num_fields)] if pt.is_nested(kind) else []
+
+
+def _within(column: pa.Array) -> pa.Array:
+    """A nested column with the values that it holds as texts."""
+    kind = column.type
+    # Copied, so that it begins where the arrays that hold its values begin: a slice does not.
+    column = pa.concat_arrays([column])
+    nulls = column.is_null()
+    if pt.is_struct(kind):
+        parts = [readable(column.field(place)) for place in range(kind.num_fields)]
+        return pa.StructArray.from_arrays(parts, names=[part.name for part in _parts(kind)], mask=nulls)
+    if pt.is_map(kind):
+        keys, items = readable(column.keys), readable(column.items)
+        return pa.MapArray.from_arrays(column.offsets, keys, items, mask=nulls)
+    values = readable(column.values)
+    if pt.is_fixed_size_list(kind):
+        return pa.FixedSizeListArray.from_arrays(values, kind.list_size, mask=nulls)
+    if pt.is_list_view(kind) or pt.is_large_list_view(kind):
+        return type(column).from_arrays(column.offsets, column.sizes, values, mask=nulls)
+    return type(column).from_arrays(column.offsets, values, mask=nulls)
+
+
+def _moments(column: pa.Array) -> pa.Array:
+    """Dates, moments or times of day: Arrow knows those between the years 1 and 9999, and others one by one."""
+    kind = column.type
+    if pt.is_date64(kind):
+        column, kind = column.cast(pa.date32()), pa.date32()
+    counts = column.view(pa.int64() if kind.bit_width == 64 else pa.int32()).cast(pa.int64())
+    least, greatest = _usual(kind)
+    ends = pc.min_max(counts).as_py()
+    if ends["min"] is None or (least <= ends["min"] and ends["max"] <= greatest):
+        return _by_arrow(column)
+    odd = pc.fill_null(pc.or_(pc.less(counts, least), pc.greater(counts, greatest)), False)
+    texts = [_text(count, kind) for count in counts.filter(odd).to_pylist()]
+    usual = _by_arrow(pc.if_else(odd, pa.scalar(None, kind), column))
+    return pc.replace_with_mask(usual, odd, pa.array(texts, pa.string()))
+
+
+def _by_arrow(column: pa.Array) -> pa.Array:
+    texts = pc.replace_substring(column.cast(pa.string()), " ", "T", max_replacements=1)
+    return pc.replace_substring_regex(texts, r"\.0+(Z?)$", r"\1")
+
+
+def _usual(kind: pa.DataType) -> tuple[int, int]:
+    """The least and the greatest count that Arrow makes a text of, as DuckDB means it."""
+    if pt.is_date(kind):
+        return _FIRST, _LAST
+    a_day = _DAY_SECONDS * _PER_SECOND[kind.unit]
+    if pt.is_time(kind):
+        return 0, a_day - 1
+    return max(_FIRST * a_day, 2 - 2**63), min((_LAST + 1) * a_day - 1, 2**63 - 2)
+
+
+def _text(count: int, kind: pa.DataType) -> str:
+    """A count of the type's units since the epoch, or since midnight, as DuckDB means it."""
+    if not pt.is_time(kind) and abs(count) == (2**31 if pt.is_date32(kind) else 2**63) - 1:
+        return "infinity" if count > 0 else "-infinity"
+    if pt.is_date(kind):
+        return _date(count)
+    per_second = _PER_SECOND[kind.unit]
+    if pt.is_time(kind):
+        return _clock(count, per_second)
+    days, rest = divmod(count, _DAY_SECONDS * per_second)
+    return f"{_date(days)}T{_clock(rest, per_second)}{'Z' if kind.tz else ''}"
+
+
+def _date(days: int) -> str:
+    cycles, within = divmod(days + _EPOCH - 1, _CYCLE_DAYS)
+    date = datetime.date.fromordinal(within + 1)
+    year = date.year + cycles * _CYCLE_YEARS
+    return f"{'-' * (year < 0)}{abs(year):04}-{date.month:02}-{date.day:02}"
+
+
+def _clock(count: int, per_second: int) -> str:
+    seconds, rest = divmod(count, per_second)
+    fraction = f".{rest:0{len(str(per_second)) - 1}}" if rest else ""
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}"
+
+
+def _interval(value: pa.MonthDayNano) -> str:
+    """An interval as ISO 8601, with its three parts as they are: P1M2DT3.5S."""
+    seconds = Decimal(value.nanoseconds) / 1_000_000_000
+    texts = [f"{value.months}M" * bool(value.months), f"{value.days}D" * bool(value.days)]
+    clock = f"T{seconds.normalize():f}S" if seconds else ""
+    return "P" + ("".join(texts) + clock or "T0S")
