@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+import platform
 from dataclasses import replace
+from importlib import metadata
 
 from blockstore.errors import Corrupt, Invalid
+from blockstore.format.document import sealed
 from blockstore.index.added import AddedBlock, SourcesFile
-from blockstore.index.chain import REQUIRED
+from blockstore.index.chain import REQUIRED, link_after
 from blockstore.index.change import Change, Draft
-from blockstore.index.entry import Entry, decode_entry
+from blockstore.index.entry import Entry, decode_entry, encode_entry
 from blockstore.index.fold import derived_sources, fold
 from blockstore.index.named import NamedCheckpoint
 from blockstore.index.state import State
 
-__all__ = ["assemble", "followed"]
+__all__ = ["assemble", "followed", "relinked", "resent", "signature"]
 
 
 def assemble(
@@ -77,3 +81,24 @@ def followed(state: State, entry: Entry, payload: bytes) -> State:
         raise Invalid(
             f"the {entry.operation} was not sent, because no reader could follow it: {error}"
         ) from error
+
+
+def resent(payload: bytes, entry: int) -> bytes:
+    """The payload for another try: the same entry in other bytes."""
+    found = decode_entry(payload, entry_id=entry)
+    return sealed(encode_entry(replace(found, sent=found.sent + 1)))
+
+
+def relinked(before: State, after: State, payload: bytes) -> State:
+    """The state ``after``, ending with the bytes that were created at last."""
+    return replace(after, last=link_after(before.last, decode_entry(payload, entry_id=after.version)))
+
+
+@functools.cache
+def signature(program: str) -> str:
+    """``host, program, version``: who wrote an entry."""
+    try:
+        version = metadata.version("blocklake")
+    except metadata.PackageNotFoundError:
+        version = "unreleased"
+    return f"{platform.node()}, {program}, {version}"

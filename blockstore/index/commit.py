@@ -6,7 +6,8 @@ Invariants:
 - Before every attempt the operation asks whether it is done already. A refusal at step 5 does not mean "not applied":
   a later entry may have inherited it.
 - An operation remembers every id at which it sent a payload, from before the PUT until the fate of that PUT is certain.
-- An unanswered payload is sent again, the same bytes to the same id, and never moved to another id.
+- An unanswered payload is sent again to the same id, and never moved to another id. It says how often it was sent: were the same
+  bytes sent twice, the entry could be of two histories, and a look at it would not tell which.
 - What cannot be known is ``Indeterminate``, and names the id and the commit; it is never answered "failed".
 - An entry is folded before it is sent: nothing is written that a reader would refuse.
 - Before every PUT, and again side by side with step 5, the committer looks whether the entry below is still the one that its
@@ -16,12 +17,9 @@ Invariants:
 
 from __future__ import annotations
 
-import functools
 import logging
-import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib import metadata
 from typing import TypeVar
 
 from blockstore.bucket.api import Bucket, Object
@@ -40,7 +38,7 @@ from blockstore.errors import (
 )
 from blockstore.format.document import sealed
 from blockstore.index.answers import already, blocks_of
-from blockstore.index.assemble import assemble, followed
+from blockstore.index.assemble import assemble, followed, relinked, resent, signature
 from blockstore.index.blame import who_changed
 from blockstore.index.boundary import Boundary
 from blockstore.index.chain import follows
@@ -91,7 +89,7 @@ class Committer:
         self._time = StoreTime(bucket, world)
         self._pace = Pace(world)
         self._patience_s = patience_s
-        self._by = _signature(program)
+        self._by = signature(program)
         self.state: State | None = None
         """The last checked state; None makes the next look cold."""
         self._known: State | None = None
@@ -223,7 +221,7 @@ class Committer:
             )
         found = self._reader.decode(data, entry)
         del attempt.sent[entry]
-        if found.commit == attempt.change.commit:
+        if found.commit == attempt.change.commit and entry not in self._checked().void:
             attempt.fate = already(self._checked(), blocks_of(attempt.change), Done(version=entry))
 
     def _send(
@@ -241,9 +239,9 @@ class Committer:
         if etag is not None:
             above, stands = self._ask(attempt, entry, lambda: self._checked_after(entry, before))
             if above and stands and after is not None:
-                del attempt.sent[entry]
-                self.state = after
-                self._reader.looks.remember(after.last, etag)
+                payload = attempt.sent.pop(entry)
+                self.state = relinked(before, after, payload)
+                self._reader.looks.remember(self.state.last, etag)
                 return True
             if above:
                 if not stands:
@@ -299,6 +297,7 @@ class Committer:
             try:
                 if tries or not fresh:
                     self._reader.looks.check(before, self._reader.looks.look(before))
+                    attempt.sent[entry] = resent(attempt.sent[entry], entry)
                 etag = self._bucket.put_if_absent(entry_key(entry), attempt.sent[entry])
                 self._pace.answered()
                 return etag
@@ -388,13 +387,3 @@ class Committer:
             commit=commit,
             entry=entry,
         )
-
-
-@functools.cache
-def _signature(program: str) -> str:
-    """``host, program, version``: who wrote an entry."""
-    try:
-        version = metadata.version("blocklake")
-    except metadata.PackageNotFoundError:
-        version = "unreleased"
-    return f"{platform.node()}, {program}, {version}"

@@ -53,7 +53,7 @@ Epoch = tuple[int, str]
 """A role's number and the commit id of whoever claimed it."""
 
 _APPENDED = frozenset(
-    {"format", "id", "prev", "commit", "time", "operation", "add", "first_row_id", "checkpoint", "by"}
+    {"format", "id", "prev", "commit", "time", "operation", "add", "first_row_id", "checkpoint", "by", "sent"}
 )
 """The fields of an entry that adds blocks and does nothing else."""
 
@@ -109,6 +109,8 @@ class Entry:
     by: str = ""
     prev: Link | None = None
     """The entry below, as this one's writer knew it; None in entry 1 and in entries of releases before 0.2."""
+    sent: int = 0
+    """How often it was sent before, without an answer: no bytes are ever sent twice, so an entry is of one history."""
     sha256: str = field(default="", compare=False)
     """Of the bytes from which this was decoded."""
 
@@ -147,6 +149,7 @@ def encode_entry(entry: Entry) -> bytes:
         "floor": entry.floor,
         "requires": list(entry.requires),
         "by": entry.by,
+        "sent": entry.sent or None,
     }
     return orjson.dumps({name: item for name, item in value.items() if item not in (None, "", [], {})})
 
@@ -168,6 +171,7 @@ def decode_entry(data: bytes, *, entry_id: int, url: str = "") -> Entry:
         checkpoint=read_name(fields, "checkpoint"),
         by=fields.text("by", ""),
         prev=link_of(fields, "prev"),
+        sent=fields.integer("sent", 0),
         sha256=hashlib.sha256(data).hexdigest(),
     )
     # Most entries are appends, and every reader decodes them all: what they lack is not looked for field by field.

@@ -163,6 +163,8 @@ def _advance(log: Log, bucket: Bucket, seen: _Seen) -> tuple[int, int | None]:
     Answers the boundary, and the version whose checkpoint was written. Another collector may overtake at any step: then
     the boundary is where that one left it.
     """
+    # A table that was put back may have the very boundary that was read: its entries are not these.
+    log.reader.looks.check(log.state, log.reader.looks.look(log.state))
     state = _own_fold(log.reader, seen)
     if state is None:
         return log.boundary.read(), None

@@ -16,7 +16,7 @@ from enum import Enum
 
 import orjson
 
-from blockstore.bucket.api import NotModified, ReadBucket
+from blockstore.bucket.api import NotModified, Object, ReadBucket
 from blockstore.clock import Clock
 from blockstore.errors import BlockstoreError, BoundaryLost, HistoryReplaced, ObjectMissing
 from blockstore.index.boundary import Boundary, parse_boundary
@@ -63,10 +63,14 @@ class Looks:
             return Standing.STANDS
         except ObjectMissing:
             return Standing.MISSING
-        if not _is_entry(state.last, found.data):
-            return Standing.OTHER
+        return Standing.STANDS if self.holds(state, found) else Standing.OTHER
+
+    def holds(self, state: State, found: Object) -> bool:
+        """Whether what was got under the name of the state's last entry is that entry."""
+        if not state.last.commit or not _is_entry(state.last, found.data):
+            return not state.last.commit
         self.remember(state.last, found.etag)
-        return Standing.STANDS
+        return True
 
     def ahead(self, state: State) -> None:
         """Look for a commit that is about to come; what goes wrong is left to it."""
@@ -102,8 +106,6 @@ class Looks:
         only a cold read tells. Raises HistoryReplaced. ``boundary`` is a value of it that was read lately, if there is one."""
         if standing is Standing.STANDS:
             return True
-        if standing is Standing.OTHER:
-            raise self.replaced(state, f"{entry_key(state.version)} is another entry now")
         if boundary is None or boundary < state.version:
             # Read again: it may have been read before the look, and the entry collected in between.
             try:
@@ -112,9 +114,10 @@ class Looks:
                 if not self._fell_or_dropped():
                     raise
                 boundary = 0
-        if boundary < state.version:
-            raise self.replaced(state, f"{entry_key(state.version)} is gone, and was not collected")
-        return False
+        if boundary >= state.version:
+            return False  # what is under its name now was left by a writer that stalled
+        why = "is another entry now" if standing is Standing.OTHER else "is gone, and was not collected"
+        raise self.replaced(state, f"{entry_key(state.version)} {why}")
 
     def check_within(self, known: State, state: State) -> None:
         """Raise HistoryReplaced where a state is no part of a later, or equally late, one that was read from nothing."""

@@ -37,10 +37,11 @@ from blockstore.errors import (
 from blockstore.format.sources import decode_sources, hash_sources
 from blockstore.index.added import AddedBlock, SourcesFile
 from blockstore.index.boundary import Boundary, how_to_mend
+from blockstore.index.chain import follows
 from blockstore.index.checkpoint import decode_checkpoint, read_hint
 from blockstore.index.entry import Entry, decode_entry
 from blockstore.index.fold import fold
-from blockstore.index.looks import Looks
+from blockstore.index.looks import Looks, Standing
 from blockstore.index.named import NamedCheckpoint, mend_checkpoint, name_of, names_of
 from blockstore.index.requests import Requests
 from blockstore.index.state import State
@@ -74,6 +75,11 @@ class Loaded:
 
     state: State
     checkpoint: NamedCheckpoint | None = None
+
+    @property
+    def found_void(self) -> bool:
+        """Whether an entry after the checkpoint is void."""
+        return self.state.void[-1:] > ((self.checkpoint.id if self.checkpoint else 0),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,10 +117,15 @@ class IndexReader:
 
     def cold(self) -> Loaded:
         """The latest state, from nothing. Raises NotFound where there is no index."""
+        earlier: State | None = None
         for _ in range(_RESTARTS):
             loaded = self._try_cold()
-            if loaded is not None:
+            if loaded is None:
+                continue
+            # What looks void may be of a history that replaced another while it was read: it is believed once it was seen twice.
+            if not loaded.found_void or (earlier is not None and _same_void(earlier, loaded.state)):
                 return loaded
+            earlier = loaded.state
         self._check_no_hole()
         raise Unavailable(
             f"the index of {self.bucket.url} could not be read: its boundary moved, or an object vanished, during each of "
@@ -209,13 +220,18 @@ class IndexReader:
         damaged: list[Corrupt] = []
         for base in bases:
             keys = [*([checkpoint_key(base)] if base else []), *map(entry_key, range(base + 1, last + 1))]
-            found = self.requests.get_all(keys)
+            # With no entry after it to name it, the checkpoint's own entry tells whether it is of this history.
+            beside = [entry_key(base)] if base == last and base else []
+            found = self.requests.get_all([*keys, *beside])
+            own = found.pop() if beside else None
             if self.boundary.read() > base or any(one is None for one in found):
                 return None
             parts = [one for one in found if one is not None]
             stored = parts.pop(0).data if base else b""
             entries = [one.data for one in parts]
-            loaded = self._base(stored, base, hint, entries, damaged) if base else Loaded(state=State.EMPTY)
+            loaded = (
+                self._base(stored, base, hint, entries, own, damaged) if base else Loaded(state=State.EMPTY)
+            )
             if loaded is None:
                 continue
             state = loaded.state
@@ -241,13 +257,19 @@ class IndexReader:
         version: int,
         hint: NamedCheckpoint | None,
         entries: Sequence[bytes],
+        own: Object | None,
         damaged: list[Corrupt],
     ) -> Loaded | None:
-        """The state of a checkpoint, named by the hint or by an entry after it; None, and why, if it is damaged."""
+        """The state of a checkpoint, named by the hint or by an entry after it; None, and why, if it is damaged, or of a history
+        that was replaced: a writer that stalled may have left it."""
         mine = name_of(version, data)
         names = names_of(mine, hint, entries)
         try:
             state = decode_checkpoint(data, version=version, url=self.bucket.url, names=names)
+            if self.boundary.seen < version and not self._is_named(state, entries, own):
+                raise Corrupt(
+                    f"{checkpoint_key(version)} of {self.bucket.url} is of another history than {entry_key(version)}"
+                )
         except NewerFormat:
             raise
         except Corrupt as error:
@@ -255,6 +277,17 @@ class IndexReader:
             damaged.append(error)
             return None
         return Loaded(state=state, checkpoint=mine)
+
+    def _is_named(self, state: State, entries: Sequence[bytes], own: Object | None) -> bool:
+        """Whether a checkpoint's state ends with the entry that is stored under its version."""
+        if own is not None:
+            return self.looks.holds(state, own)
+        try:
+            if not entries or follows(state.last, decode_entry(entries[0], entry_id=state.version + 1)):
+                return True
+        except BlockstoreError:
+            return True  # whoever folds it says so
+        return self.looks.look(state) is not Standing.OTHER
 
     def _try_cold(self) -> Loaded | None:
         boundary, named = self._first_looks()
@@ -376,6 +409,11 @@ class IndexReader:
 
 def _call(request: Callable[[], A]) -> A:
     return request()
+
+
+def _same_void(earlier: State, later: State) -> bool:
+    """Whether of two states the later holds the same void entries, as far as the earlier goes."""
+    return earlier.void == tuple(entry for entry in later.void if entry <= earlier.version)
 
 
 def _until_gap(found: Sequence[Object | None]) -> list[Object]:
