@@ -201,7 +201,7 @@ class IndexCopier:
         """The checkpoint that a tag stands for, and its blocks; nothing where the source has dropped the tag since."""
         try:
             data = self._source.bucket.get(checkpoint_key(version)).data
-            state = decode_checkpoint(data, version=version)
+            state = self._reader.checkpoint(data, version)
             blocks.complete(block.ulid for block in state.blocks)
         except (ObjectMissing, Gone) as error:
             if version in self._look().tags.values():
@@ -219,9 +219,9 @@ class IndexCopier:
             return newest
         try:
             data = self._source.bucket.get(checkpoint_key(listed[-1])).data
-        except ObjectMissing:
-            return newest  # collected since: the next one will do
-        decode_checkpoint(data, version=listed[-1])
+            self._reader.checkpoint(data, listed[-1])
+        except (ObjectMissing, Corrupt):
+            return newest  # collected since, or damaged: the next one will do
         name = name_of(listed[-1], data)  # the bytes themselves: the entries name them
         self._again(lambda: put_checkpoint(self._target, name.id, data))
         self._again(lambda: raise_hint(self._target, name))

@@ -41,6 +41,7 @@ from tests.blockstore.care.replicas import (
 )
 from tests.blockstore.care.scene import Care, worn
 from tests.support.faulty import FaultyBucket, Killed
+from tests.support.lying import lie
 from tests.support.sealing import forged
 from tests.support.tally import tally
 
@@ -215,7 +216,18 @@ def test_cold_readers_of_a_long_history_begin_at_a_checkpoint() -> None:
     write_checkpoint(pair.source.bucket, pair.source.open().log.state)
     newest = pair.source.open().poll()
     pair.replicate()
-    assert checkpoint_key(newest) in pair.replica().objects(CHECKPOINTS)
+    copied = pair.replica().bucket.get(checkpoint_key(newest)).data
+    assert copied == pair.source.bucket.get(checkpoint_key(newest)).data, "the bytes that entries name"
+
+
+def test_a_damaged_checkpoint_of_the_source_is_not_copied_and_stops_nothing() -> None:
+    pair = fresh()
+    write_checkpoint(pair.source.bucket, pair.source.open().log.state)
+    newest = pair.source.open().poll()
+    lie(pair.source.bucket, newest)
+    pair.replicate()
+    pair.check_equal("the rest")
+    assert checkpoint_key(newest) not in pair.replica().objects(CHECKPOINTS)
 
 
 def test_marks_are_placed_as_the_source_has_them_and_withdrawn_with_it() -> None:

@@ -11,7 +11,7 @@ from blockstore.errors import BoundaryLost, Corrupt, Invalid, NewerFormat, NotFo
 from blockstore.format.sources import encode_sources
 from blockstore.index.added import AddedBlock
 from blockstore.index.change import Append, Draft
-from blockstore.index.checkpoint import write_checkpoint
+from blockstore.index.checkpoint import _StoredBulk, write_checkpoint
 from blockstore.index.entry import Operation
 from blockstore.index.log import Log, create, exists
 from blockstore.index.tags import tag
@@ -205,6 +205,25 @@ def cut(bucket: MemoryBucket, *keys: str) -> None:
     for key in keys:
         data = bucket.get(key).data
         bucket.put(key, data[: len(data) // 2])
+
+
+@pytest.mark.parametrize("named_by", ["the hint", "a later entry", "nobody"])
+def test_bytes_that_the_hint_or_a_later_entry_names_are_not_decoded_whole(
+    bucket: MemoryBucket, world: World, log: Log, monkeypatch: pytest.MonkeyPatch, named_by: str
+) -> None:
+    """A table of 100,000 blocks opens by its small columns."""
+    grow(log, 64 if named_by == "the hint" else 70)
+    if named_by != "the hint":
+        bucket.delete([HINT])
+    if named_by == "nobody":
+        bucket.delete(entry_key(entry) for entry in range(65, 72))
+    decoded: list[int] = []
+    read = _StoredBulk._read
+    monkeypatch.setattr(
+        _StoredBulk, "_read", lambda self, number: decoded.append(number) or read(self, number)
+    )
+    Log(bucket, world).poll()
+    assert decoded == ([0] if named_by == "nobody" else [])
 
 
 @pytest.mark.parametrize("damaged", [(128,), (64, 128)])
