@@ -35,6 +35,7 @@ from blockstore.format.fields import (
 from blockstore.format.storable import is_limited, not_storable
 from blockstore.format.types import can_widen, canonical_type, fits
 from blockstore.format.utf8 import first_not_text, holds_text
+from blockstore.format.views import without_views
 
 if TYPE_CHECKING:
     from blockstore.format.definition import Definition
@@ -239,7 +240,7 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     if not fits(column.type, field.type):
         return _refuse(column, field)
     try:
-        return _decoded(column).cast(field.type, safe=True)
+        return without_views(_decoded(column)).cast(field.type, safe=True)
     except pa.ArrowException as error:
         raise Invalid(
             f"column {field.name!r} of type {column.type} cannot be written as {field.type} without loss: {error}"

@@ -3,6 +3,7 @@
 Rules:
 - One canonical Arrow type a meaning: encodings (dictionary, view, large, run-end) and extension wrappers are
   taken off; half floats become floats; date64 becomes date32; every decimal is a decimal128.
+- A list or binary of size 0 is no type of a table: Parquet cannot hold its values, or not give them back.
 - A widening loses nothing, ever: integers into larger ones (an unsigned one also into a larger signed one),
   float into double, a decimal into more digits at the same scale; inside lists, maps and structs likewise.
 - A value fits a column if its type is the column's, widens into it, or is null; timestamps also in another
@@ -44,6 +45,8 @@ def canonical_type(kind: pa.DataType, name: str) -> pa.DataType:
         return _canonical_nested(kind, name)
     if pt.is_null(kind):
         raise Invalid(f"column {name!r} has the type null, expected a type that can hold values: name one")
+    if pt.is_fixed_size_binary(kind) and kind.byte_width == 0:
+        raise _without_size(kind, name)
     if not _is_stored(kind):
         raise Invalid(f"column {name!r} has the type {kind}, which Parquet cannot hold: cast it first")
     return kind
@@ -131,10 +134,18 @@ def _canonical_nested(kind: pa.DataType, name: str) -> pa.DataType:
         key = _child(kind.key_field, f"{name}.key", "key").with_nullable(False)
         return pa.map_(key, _child(kind.item_field, f"{name}.value", "value"))
     if pt.is_fixed_size_list(kind):
+        if kind.list_size == 0:
+            raise _without_size(kind, name)
         return pa.list_(_child(kind.value_field, f"{name}.{_ELEMENT}", _ELEMENT), kind.list_size)
     if _is_list(kind):
         return pa.list_(_child(kind.value_field, f"{name}.{_ELEMENT}", _ELEMENT))
     raise Invalid(f"column {name!r} has the type {kind}, which Parquet cannot hold: cast it first")
+
+
+def _without_size(kind: pa.DataType, name: str) -> Invalid:
+    return Invalid(
+        f"column {name!r} has the type {kind}, expected a size of at least 1: give it a size, or none at all"
+    )
 
 
 def _child(field: pa.Field, path: str, name: str) -> pa.Field:

@@ -18,7 +18,7 @@ from blockstore.bucket import Bucket, ObjectWriter
 from blockstore.errors import BlockstoreError
 from blockstore.names import job_result_key
 from blockstore.world import World
-from reader.answer import FORMS
+from reader.answer import CANNOT_WRITE, FORMS, unwritable
 from reader.jobs.meter import Meter
 from reader.jobs.record import Failure, Request, Result
 from reader.jobs.work import Ended, Failed, Work
@@ -81,12 +81,9 @@ class Extracts(Work):
         except BaseException as error:
             out.abort()
             meter.check()
-            if isinstance(error, pa.ArrowException):
+            if isinstance(error, CANNOT_WRITE):
                 raise Failed(
-                    Failure(
-                        error="invalid",
-                        message=f"the answer cannot be written as {request.form}: {' '.join(str(error).split())}",
-                    )
+                    Failure(error="invalid", message=str(unwritable(request.form, error)))
                 ) from error
             raise
         finally:

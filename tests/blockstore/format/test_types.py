@@ -6,6 +6,9 @@ import pyarrow as pa
 import pytest
 
 from blockstore.errors import Invalid
+from blockstore.format.definition import Definition
+from blockstore.format.fields import FIELD_ID
+from blockstore.format.schema import evolve
 from blockstore.format.types import can_widen, canonical_type, fits, is_primitive, is_sortable, is_time
 
 STRING = pa.string()
@@ -55,6 +58,40 @@ def test_each_meaning_has_one_type(given: pa.DataType, canonical: pa.DataType) -
 def test_what_parquet_cannot_hold_is_refused_by_column(given: pa.DataType) -> None:
     with pytest.raises(Invalid, match="column 'speed"):
         canonical_type(given, "speed")
+
+
+NO_LISTS, NO_BYTES = pa.list_(pa.int64(), 0), pa.binary(0)
+WITHOUT_SIZE = [
+    NO_LISTS,
+    NO_BYTES,
+    pa.struct([("a", NO_BYTES)]),
+    pa.list_(NO_LISTS),
+    pa.list_(NO_BYTES, 2),
+    pa.large_list_view(NO_BYTES),
+    pa.map_(NO_BYTES, pa.int8()),
+    pa.map_(pa.int8(), NO_LISTS),
+    pa.dictionary(pa.int8(), NO_BYTES),
+    pa.run_end_encoded(pa.int32(), NO_BYTES),
+    pa.opaque(NO_BYTES, "type", "vendor"),
+    pa.fixed_shape_tensor(pa.int8(), [2, 0]),
+]
+
+
+@pytest.mark.parametrize("kind", WITHOUT_SIZE, ids=str)
+def test_a_type_of_size_0_is_refused_at_create_and_alter_at_any_depth(kind: pa.DataType) -> None:
+    field = pa.field("speed", kind)
+    refused = pytest.raises(Invalid, match=r"column 'speed.* has the type .*, expected a size of at least 1")
+    with refused:
+        Definition.create(pa.schema([field]))
+    with refused:
+        evolve(Definition.create(pa.schema([("n", pa.int8())])), add=[field])
+
+
+def test_a_table_that_has_a_type_of_size_0_still_opens_and_is_altered() -> None:
+    schema = pa.schema([pa.field("c", NO_LISTS, metadata={FIELD_ID: b"1"})])
+    old = Definition(schema=schema, schema_id=1, schemas={1: schema}, last_field_id=2)
+    assert Definition.from_json(old.to_json()) == old
+    assert evolve(old, add=[pa.field("n", pa.int8())]).schema.names == ["c", "n"]
 
 
 @pytest.mark.parametrize(

@@ -202,6 +202,15 @@ def test_a_query_that_cannot_be_answered_fails_its_job_with_the_reason(jobs: Ser
     assert (answer.status_code, answer.json()["error"]) == (409, "conflict")
 
 
+def test_an_answer_that_its_form_cannot_write_fails_its_job_with_the_reason(jobs: Served) -> None:
+    sql = "select union_value(day := 'infinity'::date) as c"
+    job = jobs.http.post("/v1/jobs", json={"kind": "query", "sql": sql, "format": "json"}).json()["id"]
+    ended = until_ended(jobs.http, job)
+    assert (ended["state"], ended["error"]["error"]) == ("failed", "invalid")
+    assert "the answer cannot be written as json" in ended["error"]["message"]
+    assert "ask for arrow, or cast the columns" in ended["error"]["message"]
+
+
 def test_a_running_query_can_be_cancelled(jobs: Served) -> None:
     sql = "select count(*) from flights a, flights b, flights c, flights d where a.n + b.n + c.n + d.n < 0"
     job = jobs.http.post("/v1/jobs", json={"kind": "query", "sql": sql}).json()["id"]

@@ -1,0 +1,48 @@
+"""List views as lists, at any depth.
+
+Arrow's own cast makes other values of them: it takes their offsets over without the end of the last list, so that lists are
+empty or have no end. Here the values are laid out one list after the other first.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+__all__ = ["without_views"]
+
+
+def without_views(column: pa.Array) -> pa.Array:
+    """The column with the same values, each list view a list; the column itself where there is none."""
+    kind = column.type
+    if not _has_views(kind):
+        return column
+    if _is_view(kind):
+        lengths = pc.fill_null(pc.list_value_length(column), 0)
+        offsets = pa.concat_arrays([pa.array([0], lengths.type), pc.cumulative_sum_checked(lengths)])
+        lists = pa.LargeListArray if pt.is_large_list_view(kind) else pa.ListArray
+        return lists.from_arrays(offsets, without_views(column.flatten()), mask=column.is_null())
+    # Copied, so that it begins where the arrays that hold its values begin: a slice does not.
+    column = pa.concat_arrays([column])
+    nulls = column.is_null()
+    if pt.is_struct(kind):
+        parts = [without_views(column.field(place)) for place in range(kind.num_fields)]
+        return pa.StructArray.from_arrays(parts, names=[part.name for part in kind.fields], mask=nulls)
+    if pt.is_map(kind):
+        keys, items = without_views(column.keys), without_views(column.items)
+        return pa.MapArray.from_arrays(column.offsets, keys, items, mask=nulls)
+    values = without_views(column.values)
+    if pt.is_fixed_size_list(kind):
+        return pa.FixedSizeListArray.from_arrays(values, kind.list_size, mask=nulls)
+    return type(column).from_arrays(column.offsets, values, mask=nulls)
+
+
+def _is_view(kind: pa.DataType) -> bool:
+    return bool(pt.is_list_view(kind) or pt.is_large_list_view(kind))
+
+
+def _has_views(kind: pa.DataType) -> bool:
+    if _is_view(kind):
+        return True
+    return pt.is_nested(kind) and any(_has_views(kind.field(place).type) for place in range(kind.num_fields))

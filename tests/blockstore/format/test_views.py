@@ -1,0 +1,50 @@
+"""List views are written as the lists that they mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from blockstore.format.definition import Definition
+from blockstore.format.schema import cast_batch
+
+VIEW, LARGE = pa.list_view(pa.int8()), pa.large_list_view(pa.int8())
+LISTS = [[1], None, [], [2, 3], None]
+CASES: list[tuple[pa.DataType, list[Any]]] = [
+    (VIEW, LISTS),
+    (LARGE, LISTS),
+    (VIEW, [None]),
+    (VIEW, []),
+    (pa.list_view(LARGE), [[[1, 2], None], None, [[], [3]]]),
+    (pa.struct([("view", LARGE), ("n", pa.int8())]), [{"view": [1], "n": 1}, None, {"view": None, "n": 2}]),
+    (pa.list_(LARGE), [[[1], None], None, [[2, 3]]]),
+    (pa.large_list(LARGE), [[[1], None], None, [[2, 3]]]),
+    (pa.list_(LARGE, 2), [[[1], None], None, [[2], [3, 4]]]),
+    (pa.map_(pa.string(), LARGE), [[("a", [1]), ("b", None)], None, [("c", [2, 3])]]),
+    (pa.list_view(pa.struct([("s", pa.large_string())])), [[{"s": "a"}, None], None, [{"s": None}]]),
+]
+
+
+def written(column: pa.Array) -> pa.Array:
+    definition = Definition.create(pa.schema([("c", column.type)]))
+    batch = cast_batch(pa.record_batch([column], ["c"]), definition)
+    batch.validate(full=True)
+    assert batch.schema.equals(definition.schema)
+    return batch.column("c")
+
+
+@pytest.mark.parametrize(("kind", "values"), CASES, ids=[str(kind) for kind, _ in CASES])
+def test_each_value_of_a_list_view_is_written_also_nested_and_of_a_slice(
+    kind: pa.DataType, values: list[Any]
+) -> None:
+    column = pa.array(values, kind)
+    assert written(column).to_pylist() == values
+    assert written(column.slice(1)).to_pylist() == values[1:]
+
+
+@pytest.mark.parametrize("views", [pa.ListViewArray, pa.LargeListViewArray])
+def test_views_that_overlap_and_run_backwards_are_written_one_after_the_other(views: Any) -> None:
+    column = views.from_arrays([2, 0, 1], [1, 3, 2], pa.array([1, 2, 3], pa.int8()))
+    assert written(column).to_pylist() == [[3], [1, 2, 3], [2, 3]]
