@@ -56,8 +56,10 @@ def open_table(process: Process, *, discovery: str = "index") -> Table:
                 del process.shared[discovery]
             held = process.shared.get(discovery)
     if held is None:
-        held = until_answered(process, lambda: _open(process, discovery), disturbed=True)
-        held = process.shared.setdefault(discovery, held)
+        opened, since = until_answered(process, lambda: _open(process, discovery), disturbed=True)
+        held = process.shared.setdefault(discovery, opened)
+        if held is opened:
+            process.shared["told"] = since
     assert isinstance(held, Table)
     return held
 
@@ -80,15 +82,16 @@ class _CountedLog(Log):
         return committed
 
 
-def _open(process: Process, discovery: str) -> Table:
+def _open(process: Process, discovery: str) -> tuple[Table, tuple[int, int]]:
+    """A handle, and the era and the step in which its opening began."""
+    since = process.stage.era, process.stage.scheduler.steps
     if process.stage.kind is Kind.INDEXED:
-        process.shared["told"] = (process.stage.era, process.stage.scheduler.steps)
         log = _CountedLog(process)
         log.poll()
-        return Table(process.bucket, process.world, log, discovery=discovery)
+        return Table(process.bucket, process.world, log, discovery=discovery), since
     definition = process.stage.definition
     assert definition is not None
-    return Table(process.bucket, process.world, None, unindexed=Unindexed(definition, given=True))
+    return Table(process.bucket, process.world, None, unindexed=Unindexed(definition, given=True)), since
 
 
 def until_answered(process: Process, ask: Callable[[], A], *, disturbed: bool = False) -> A:
