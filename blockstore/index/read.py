@@ -21,8 +21,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 from blockstore.bucket.api import Object, ReadBucket
 from blockstore.errors import (
@@ -36,9 +35,10 @@ from blockstore.errors import (
 )
 from blockstore.format.sources import decode_sources, hash_sources
 from blockstore.index.added import AddedBlock, SourcesFile
-from blockstore.index.boundary import Boundary, how_to_mend
+from blockstore.index.boundary import Boundary
 from blockstore.index.chain import follows
 from blockstore.index.checkpoint import decode_checkpoint, read_hint
+from blockstore.index.contradictions import hole_above, no_checkpoint, no_entry
 from blockstore.index.entry import Entry, decode_entry
 from blockstore.index.fold import fold
 from blockstore.index.looks import Looks, Standing
@@ -126,7 +126,10 @@ class IndexReader:
             if not loaded.found_void or (earlier is not None and _same_void(earlier, loaded.state)):
                 return loaded
             earlier = loaded.state
-        self._check_no_hole()
+        listed = self.entries(0)
+        hole = hole_above(self.bucket.url, self.boundary.read(), listed)
+        if hole is not None:
+            raise hole
         raise Unavailable(
             f"the index of {self.bucket.url} could not be read: its boundary moved, or an object vanished, during each of "
             f"{_RESTARTS} attempts; try again"
@@ -301,9 +304,11 @@ class IndexReader:
         base = listed.checkpoints[-1] if listed.checkpoints else 0
         last = max([base, *listed.entries])
         if last == 0:
-            self._nothing_yet(boundary)
+            raise no_entry(self.bucket.url, boundary)
         if base < boundary:
-            self._check_not_lost(boundary)
+            # Not if one was only missed in a race.
+            if self.boundary.read() == boundary and not self.checkpoints(boundary):
+                raise no_checkpoint(self.bucket.url, boundary)
             return None
         return self.replay(self._bases(listed, boundary), last, named)
 
@@ -340,37 +345,6 @@ class IndexReader:
                 f"there is no table with an index at {self.bucket.url}: create it, or check the URL"
             )
         self.boundary.read()
-
-    def _nothing_yet(self, boundary: int) -> NoReturn:
-        if boundary:
-            raise Corrupt(
-                f"the index of {self.bucket.url} is empty although its boundary is {boundary}, expected entry "
-                f"{boundary + 1}: {how_to_mend(self.bucket.url)}"
-            )
-        raise NotFound(
-            f"the table at {self.bucket.url} was never finished: there is a boundary and no entry; create it again"
-        )
-
-    def _check_not_lost(self, boundary: int) -> None:
-        """Raise Corrupt if there is no checkpoint to start from; not if one was only missed in a race."""
-        if self.boundary.read() == boundary and not self.checkpoints(boundary):
-            raise Corrupt(
-                f"no checkpoint at or above the boundary {boundary} is left in {self.bucket.url}, expected "
-                f"{checkpoint_key(boundary)}: restore it from a copy"
-            )
-
-    def _check_no_hole(self) -> None:
-        """Raise Corrupt if an entry is missing that nobody may have deleted."""
-        listed = self.entries(0)
-        boundary = self.boundary.read()
-        for before, entry in pairwise(listed):
-            if before >= boundary and entry != before + 1:
-                raise Corrupt(
-                    f"index entry {before + 1} ({entry_key(before + 1)}) of {self.bucket.url} is missing above the boundary "
-                    f"{boundary}, and entry {entry} is there: restore it from a copy; if the table was put back from a copy while "
-                    f"writers ran, 'blockstore repair {self.bucket.url} --stale-entry {entry}' shows who wrote entry {entry}, and "
-                    "removes it with --yes"
-                )
 
     def _following(self, version: int) -> list[Object]:
         """The entries after ``version``, up to the first gap."""

@@ -1,0 +1,43 @@
+"""What an index that contradicts itself means, as an error that says what to do. Pure: what was listed and read is handed in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from blockstore.errors import BlockstoreError, Corrupt, NotFound
+from blockstore.index.boundary import how_to_mend
+from blockstore.names import checkpoint_key, entry_key
+
+__all__ = ["hole_above", "no_checkpoint", "no_entry"]
+
+
+def no_entry(url: str, boundary: int) -> BlockstoreError:
+    """There is a boundary, and no entry above it."""
+    if boundary:
+        return Corrupt(
+            f"the index of {url} is empty although its boundary is {boundary}, expected entry {boundary + 1}: {how_to_mend(url)}"
+        )
+    return NotFound(
+        f"the table at {url} was never finished: there is a boundary and no entry; create it again"
+    )
+
+
+def no_checkpoint(url: str, boundary: int) -> Corrupt:
+    """There is no checkpoint to start from."""
+    return Corrupt(
+        f"no checkpoint at or above the boundary {boundary} is left in {url}, expected {checkpoint_key(boundary)}: restore it from "
+        "a copy"
+    )
+
+
+def hole_above(url: str, boundary: int, entries: Sequence[int]) -> Corrupt | None:
+    """An entry is missing that nobody may have deleted; None where none is. ``entries`` are sorted."""
+    for before, entry in pairwise(entries):
+        if before >= boundary and entry != before + 1:
+            return Corrupt(
+                f"index entry {before + 1} ({entry_key(before + 1)}) of {url} is missing above the boundary {boundary}, and entry "
+                f"{entry} is there: restore it from a copy; if the table was put back from a copy while writers ran, "
+                f"'blockstore repair {url} --stale-entry {entry}' shows who wrote entry {entry}, and removes it with --yes"
+            )
+    return None
