@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from blockstore.clock import Clock
-from blockstore.errors import Conflict, NotFound, VersionExpired
+from blockstore.errors import Conflict, HistoryReplaced, NotFound, VersionExpired
 from blockstore.index.blocks import LiveBlock
 from blockstore.index.entry import Operation
 from blockstore.index.fold import void_commit
@@ -63,6 +63,16 @@ class Follower:
         self._known: Position | None = None
         """The position that was found to be of this table's history last. Good for as long as nothing is new: what comes
         next may be of a table that was made anew meanwhile."""
+
+    def newest(self) -> int:
+        """The newest version. Raises Conflict where the table's history was replaced since it was asked for last."""
+        try:
+            return self._log.poll().version
+        except HistoryReplaced as error:
+            raise Conflict(
+                f"the stream has read another table at {self._log.bucket.url}, which was made anew or brought back from a copy: start "
+                f"the stream with a new checkpoint location ({error})"
+            ) from error
 
     def begin(self, start: StreamStart, latest: int) -> Position:
         """Where a new stream begins, ``latest`` being the newest version. Raises NotFound, and VersionExpired for what was collected."""

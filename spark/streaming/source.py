@@ -126,7 +126,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Position(version=self._here.table.log.state.version).to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._here.target = self._here.table.log.poll().version
+        self._here.target = self._here.follower.newest()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         here = self._here
@@ -138,7 +138,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first, last = replace(first, begun=None), replace(last, begun=None)
         window = here.last
         if window is None or (window.start, window.end) != (first, last):
-            here.table.log.poll()
+            here.follower.newest()
             window = here.follower.between(first, last)
         plan = self._plan(here.table.definition, here.labels, window)
         runs = shares(plan.chunks, self._options.partition_bytes) if plan.chunks else []
@@ -178,7 +178,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _latest(self) -> int:
         """The newest version, as far as the query may go."""
         here = self._here
-        newest = here.table.log.poll().version
+        newest = here.follower.newest()
         return newest if here.target is None else min(newest, here.target)
 
     @property

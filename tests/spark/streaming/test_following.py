@@ -244,7 +244,7 @@ def test_a_table_that_is_made_anew_under_a_stream_that_waits_is_not_followed_on(
     for _ in range(appends):
         at.append()
     with pytest.raises(Conflict, match=r"made anew or brought back.*new checkpoint location"):
-        waits.window(place, table.log.poll().version)
+        waits.window(place, waits.newest())
 
 
 def test_a_batch_from_before_the_first_version_is_not_planned_again_from_a_table_made_anew(
