@@ -35,6 +35,15 @@ PROTOCOL_FAULTS = frozenset(
         "floor tested on the block's ULID only",
         "a list reader that ignores the floor",
         "a create that PUTs the boundary without if-absent",
+        "entries that do not name what they were written on",
+        "no look at the entry below before the PUT",
+        "a look at the entry below before the PUT only",
+        "a payload sent again in the same bytes, so that one entry may stand on two histories",
+        "an unanswered payload sent again without comparing its prev",
+        "the fate of a payload taken for certain after a cold read",
+        "a void entry that is not counted as an id",
+        "a checkpoint that is not compared with the entry at its version",
+        "a boundary advanced without a look at the latest entry",
     }
 )
 """The ways to get the protocol wrong that the models must be able to see."""
