@@ -60,7 +60,7 @@ byte puts[7];                          /* how many tokens of an operation there 
 /* What a reader takes for history: an entry whose `prev` is the digest of all that is below it. */
 #if defined(BROKEN_NO_PREV)
 #define VALID(raw, id) (AT(raw, id) != 0)
-#elif defined(BROKEN_NEIGHBOUR_ONLY) || defined(NEIGHBOUR_ONLY)
+#elif defined(NEIGHBOUR_ONLY)
 #define VALID(raw, id) (AT(raw, id) && ((id) == 1 || AT(under[AT(raw, id)], (id) - 1) == AT(raw, (id) - 1)))
 #else
 #define VALID(raw, id) (AT(raw, id) && under[AT(raw, id)] == UP_TO(raw, (id) - 1))

@@ -16,7 +16,7 @@ from blockstore.index.change import Change
 from blockstore.index.checkpoint import ensure_checkpoint, write_checkpoint
 from blockstore.index.gc import collect
 from blockstore.index.log import Log, create
-from blockstore.names import BOUNDARY, entry_key
+from blockstore.names import BOUNDARY, CHECKPOINTS, entry_key
 from blockstore.world import World
 from tests.support.faulty import Call, FaultyBucket
 from tests.support.index_data import DEFINITION, append, ulid
@@ -359,3 +359,61 @@ def test_a_collected_last_entry_is_no_replaced_history(bucket: MemoryBucket, wor
     assert collect(log, world).entries
     assert sleeper.commit(append(4)).version == log.poll().version
     assert ulid(4) in blocks_of(bucket, world)
+
+
+def test_a_checkpoint_that_a_stalled_writer_leaves_in_another_history_is_passed_over(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    writer, copy = grown(bucket, world, log)
+    old = writer.state
+    put_back(bucket, copy)
+    other = Log(bucket, world)
+    for number in (10, 11):
+        other.commit(append(number))
+    write_checkpoint(bucket, old)
+    assert Log(bucket, world).state == other.state
+    other.commit(append(12))
+    assert Log(bucket, world).state == other.state
+
+
+def test_a_stray_file_where_an_entry_was_collected_is_no_replaced_history(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    sleeper, _ = grown(bucket, world, log)
+    for number in range(10, 20):
+        log.commit(append(number))
+    write_checkpoint(bucket, log.state)
+    world.clock.sleep(49 * 3600)
+    log.commit(append(20))
+    world.clock.sleep(49 * 3600)
+    log.commit(append(21))
+    assert collect(log, world).entries
+    bucket.put_if_absent(entry_key(4), b"left by a writer that stalled")
+    assert sleeper.commit(append(4)).version == log.poll().version
+    assert ulid(4) in blocks_of(bucket, world)
+
+
+def test_a_collector_does_not_advance_the_boundary_of_a_table_that_was_put_back(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    for number in range(1, 6):
+        log.commit(append(number))
+    copy = copy_of(bucket)
+    for number in range(6, 12):
+        log.commit(append(number))
+    world.clock.sleep(49 * 3600)
+    log.commit(append(12))
+    faulty = FaultyBucket(bucket)
+    collector = Log(faulty, world)
+    collector.poll()
+
+    def strike(call: Call) -> None:
+        if call.method == "list" and call.key == CHECKPOINTS:
+            faulty.before.remove(strike)
+            put_back(bucket, copy)
+
+    faulty.before.append(strike)
+    with pytest.raises(HistoryReplaced):
+        collect(collector, world)
+    assert int(bucket.get(BOUNDARY).data) == 0
+    assert blocks_of(bucket, world) == [ulid(number) for number in range(1, 6)]
