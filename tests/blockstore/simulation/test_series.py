@@ -20,7 +20,7 @@ from tests.blockstore.simulation.plants import PLANTS
 from tests.support.tally import tally
 
 STEPS = 2_000
-SEEDS = 80
+SEEDS = 104
 LEAST = 100
 """How often each fault, answer and error happens in all runs together, or the series proves too little."""
 RARELY = 25
