@@ -283,7 +283,7 @@ class Committer:
         except (Unavailable, AccessDenied):
             raise
         except BlockstoreError:
-            self._reader.looks.check(before, self._reader.looks.look(before))
+            self._reader.looks.check_now(before)
             raise
         return above, above and self._reader.looks.check(before, standing)
 
@@ -296,7 +296,7 @@ class Committer:
         while True:
             try:
                 if tries or not fresh:
-                    self._reader.looks.check(before, self._reader.looks.look(before))
+                    self._reader.looks.check_now(before)
                     attempt.sent[entry] = resent(attempt.sent[entry], entry)
                 etag = self._bucket.put_if_absent(entry_key(entry), attempt.sent[entry])
                 self._pace.answered()

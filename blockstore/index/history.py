@@ -55,6 +55,7 @@ class History:
             found = self._reader.replay(bases, version) if bases else None
             if found is not None:
                 return found.state
+        self._reader.looks.check_now(self._latest)
         raise self._moving(f"version {version}")
 
     def as_of(self, time_ms: int) -> State:
@@ -100,6 +101,7 @@ class History:
             first = start
             for entry, data in zip(page, found, strict=True):
                 if data is None:
+                    self._reader.looks.check_now(self._latest)
                     raise Corrupt(
                         f"index entry {entry} of {self._url} is missing above the boundary {boundary}, expected all from "
                         f"{boundary + 1} to {self._latest.version}: restore it from a copy"
@@ -117,6 +119,7 @@ class History:
             found = self._pinned(latest, version)
             tags = [name for name, pinned in sorted(latest.tags.items()) if pinned == version]
             if found is None and tags:
+                self._reader.looks.check_now(latest)
                 raise Corrupt(
                     f"{checkpoint_key(version)} of {self._url} is missing although tag {tags[0]!r} pins version {version}: "
                     "restore it from a copy, or untag"

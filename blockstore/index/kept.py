@@ -121,6 +121,7 @@ class Kept:
                 tags = [tag for tag, pinned in sorted(latest.tags.items()) if pinned == version]
                 if not tags:
                     return False
+                reader.looks.check_now(latest)
                 raise Corrupt(
                     f"{checkpoint_key(version)} of {self._log.bucket.url} is missing although tag {tags[0]!r} pins version "
                     f"{version}, so nobody knows which blocks it names: restore it from a copy, or untag"

@@ -119,6 +119,10 @@ class Looks:
         why = "is another entry now" if standing is Standing.OTHER else "is gone, and was not collected"
         raise self.replaced(state, f"{entry_key(state.version)} {why}")
 
+    def check_now(self, state: State) -> bool:
+        """``check`` by a look of its own: before a contradiction is called damage, for it may be another history's."""
+        return self.check(state, self.look(state))
+
     def check_within(self, known: State, state: State) -> None:
         """Raise HistoryReplaced where a state is no part of a later, or equally late, one that was read from nothing."""
         if not known.last.commit:

@@ -110,7 +110,7 @@ class IndexReader:
             return loaded
         if loaded.state.version < known.version:
             # A listing that lags, or an older history.
-            self.looks.check(known, self.looks.look(known))
+            self.looks.check_now(known)
             return Loaded(state=known)
         self.looks.check_within(known, loaded.state)
         return loaded
@@ -146,7 +146,7 @@ class IndexReader:
             raise
         except BlockstoreError:
             # Perhaps what does not fit is of another history: then that is what is wrong.
-            self.looks.check(state, self.looks.look(state))
+            self.looks.check_now(state)
             raise
 
     def _advance(self, state: State, before_create: bool) -> Loaded:

@@ -417,3 +417,14 @@ def test_a_collector_does_not_advance_the_boundary_of_a_table_that_was_put_back(
         collect(collector, world)
     assert int(bucket.get(BOUNDARY).data) == 0
     assert blocks_of(bucket, world) == [ulid(number) for number in range(1, 6)]
+
+
+def test_history_that_is_read_by_a_handle_of_another_one_is_replaced_and_not_damaged(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    reader, copy = grown(bucket, world, log)
+    put_back(bucket, copy)
+    with pytest.raises(HistoryReplaced):
+        list(reader.entries())
+    with pytest.raises(HistoryReplaced):
+        reader.at(3)
