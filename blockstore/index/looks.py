@@ -62,8 +62,12 @@ class Looks:
         except NotModified:
             return Standing.STANDS
         except ObjectMissing:
-            return Standing.MISSING
-        return Standing.STANDS if self.holds(state, found) else Standing.OTHER
+            standing = Standing.MISSING
+        else:
+            standing = Standing.STANDS if self.holds(state, found) else Standing.OTHER
+        if standing is not Standing.STANDS:
+            self._ahead = None  # no earlier look, perhaps another thread's, counts any more
+        return standing
 
     def holds(self, state: State, found: Object) -> bool:
         """Whether what was got under the name of the state's last entry is that entry."""

@@ -428,3 +428,17 @@ def test_history_that_is_read_by_a_handle_of_another_one_is_replaced_and_not_dam
         list(reader.entries())
     with pytest.raises(HistoryReplaced):
         reader.at(3)
+
+
+def test_a_look_that_finds_another_history_takes_away_what_an_earlier_look_was_good_for(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    """Threads share a handle: one has looked before the disaster, another after it, and a third commits."""
+    writer, copy = grown(bucket, world, log)
+    looks = writer.reader.looks
+    looks.ahead(writer.state)
+    put_back(bucket, copy)
+    looks.ahead(writer.state)
+    with pytest.raises(HistoryReplaced):
+        writer.commit(append(4))
+    assert copy_of(bucket) == copy
