@@ -5,9 +5,8 @@ before. Rules (protocol 3.3):
 - An entry names its predecessor in ``prev``: its commit id, the SHA-256 of its bytes, and the digest of the whole chain up to
   it. The chain's digest covers every entry's bytes, void ones too: two stale entries on top of each other fit each other, and
   still not this history.
-- An entry whose ``prev`` is not the entry below is void for every reader, but where it names the same commit with other bytes:
-  no writer of another history does that, so somebody has edited the entry below, and that is Corrupt. A void entry keeps its id: the next writer names it
-  and goes on above it.
+- An entry whose ``prev`` is not the entry below is void for every reader. It keeps its id: the next writer names it and goes on
+  above it.
 - Entries of releases before 0.2 name nothing. They count until the first one that does, and never after it. That first
   one requires the feature ``chain``, so that an older release refuses the table instead of writing what would be void; and it
   names only the commit of the entry below, since older checkpoints hold no hash of it.
@@ -18,8 +17,6 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from blockstore.errors import Corrupt
 
 if TYPE_CHECKING:
     from blockstore.index.entry import Entry
@@ -48,17 +45,8 @@ NO_LINK = Link("")
 
 
 def follows(last: Link, entry: Entry) -> bool:
-    """Whether the entry was written on top of ``last``; else it is void. Raises Corrupt where what is below was edited."""
-    prev = entry.prev
-    if prev is None:
-        return not last.chain
-    if prev.commit == last.commit and prev.sha256 != last.sha256:
-        raise Corrupt(
-            f"index entry {entry.id} names entry {entry.id - 1} by its commit {prev.commit} and another SHA-256 "
-            f"({prev.sha256 or 'none'}) than it has ({last.sha256 or 'none'}): entry {entry.id - 1} was edited after it was written; "
-            "restore it from a copy"
-        )
-    return prev == last
+    """Whether the entry was written on top of ``last``; else it is void."""
+    return not last.chain if entry.prev is None else entry.prev == last
 
 
 def link_after(last: Link, entry: Entry) -> Link:

@@ -349,6 +349,8 @@ class Committer:
             else self._reader.advance(state, before_create=before_create)
         )
         self.state = loaded.state
+        if loaded.asked_s is not None:
+            self._reader.looks.noted(loaded.state, loaded.asked_s)
         self.checkpoint = newer(self.checkpoint, loaded.checkpoint)
         return self.state
 
@@ -367,7 +369,8 @@ class Committer:
         if entry == before.version + 1:
             after = self._reader.follow(before, taken.data)
             if after.void == before.void:
-                self.state = self._reader.looks.noted(after, taken.etag, asked_s)
+                self._reader.looks.remember(after.last, taken.etag)
+                self.state = self._reader.looks.noted(after, asked_s)
                 return
         self._drop()
         self.catch_up()

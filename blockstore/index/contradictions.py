@@ -12,11 +12,16 @@ from blockstore.names import checkpoint_key, entry_key
 __all__ = ["hole_above", "no_checkpoint", "no_entry"]
 
 
-def no_entry(url: str, boundary: int) -> BlockstoreError:
-    """There is a boundary, and no entry above it."""
+def no_entry(url: str, boundary: int, checkpoints: Sequence[int]) -> BlockstoreError:
+    """There is a boundary, and no entry above it, nor a checkpoint that needs none."""
     if boundary:
         return Corrupt(
             f"the index of {url} is empty although its boundary is {boundary}, expected entry {boundary + 1}: {how_to_mend(url)}"
+        )
+    if checkpoints:
+        return NotFound(
+            f"the index of {url} has checkpoint {checkpoints[-1]} and no entry: if it is a replica, let 'blockstore replicate' come "
+            f"to its end; if its entries were lost, {how_to_mend(url)}"
         )
     return NotFound(
         f"the table at {url} was never finished: there is a boundary and no entry; create it again"

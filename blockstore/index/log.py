@@ -112,7 +112,7 @@ class Log:
         cheaper made in turn."""
         state = self._state
         return (
-            partial(self.reader.looks.ahead, state)
+            partial(self.reader.looks.ahead, state, threading.get_ident())
             if state is not None and self.reader.requests.is_slow
             else None
         )

@@ -5,7 +5,8 @@ Rules:
   release before 0.2 is known by its commit.
 - Another entry under its name, or none although the boundary is below it: the history was replaced. None, and the boundary has
   reached it: it was collected, and a cold read goes on.
-- To read an entry, or to create it, is to look at it. A look serves one commit, and not for long.
+- A look serves one commit of the thread that asked for it, and not for long. What a poll reads is no look: its entry may have been
+  answered long before the commit begins.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class Looks:
         self._clock = clock
         self._etags: dict[Link, str] = {}
         self._lock = threading.Lock()
-        self._ahead: tuple[Link, float] | None = None
+        self._ahead: dict[int, tuple[Link, float]] = {}
+        """What each thread has looked at last, and when."""
 
     def look(self, state: State) -> Standing:
         """Whether the entry with which a state ends is still there: one small request, answered without bytes (304) where
@@ -66,7 +68,7 @@ class Looks:
         else:
             standing = Standing.STANDS if self.holds(state, found) else Standing.OTHER
         if standing is not Standing.STANDS:
-            self._ahead = None  # no earlier look, perhaps another thread's, counts any more
+            self._ahead = {}  # no earlier look, of whichever thread, counts any more
         return standing
 
     def holds(self, state: State, found: Object) -> bool:
@@ -76,27 +78,26 @@ class Looks:
         self.remember(state.last, found.etag)
         return True
 
-    def ahead(self, state: State) -> None:
-        """Look for a commit that is about to come; what goes wrong is left to it."""
+    def ahead(self, state: State, thread: int) -> None:
+        """Look for a commit of a thread that is about to come; what goes wrong is left to it."""
         started = self._clock.monotonic_s()
         try:
             standing = self.look(state)
         except BlockstoreError:
             return
         if standing is Standing.STANDS:
-            self._ahead = (state.last, started)
+            self._ahead[thread] = (state.last, started)
 
     def were_lately(self, state: State) -> bool:
-        """Whether a look ahead has found the state's last entry a moment ago; each serves one commit."""
-        ahead, self._ahead = self._ahead, None
+        """Whether a look ahead of this thread has found the state's last entry a moment ago; each serves one commit."""
+        ahead = self._ahead.pop(threading.get_ident(), None)
         return (
             ahead is not None and ahead[0] == state.last and self._clock.monotonic_s() - ahead[1] <= _AHEAD_S
         )
 
-    def noted(self, state: State, etag: str, asked_s: float) -> State:
-        """The same state, whose last entry was got by a request of that time: to get it is to look at it."""
-        self.remember(state.last, etag)
-        self._ahead = (state.last, asked_s)
+    def noted(self, state: State, asked_s: float) -> State:
+        """The same state, whose last entry was got for this thread's commit by a request of that time: to get it was to look at it."""
+        self._ahead[threading.get_ident()] = (state.last, asked_s)
         return state
 
     def remember(self, link: Link, etag: str) -> None:

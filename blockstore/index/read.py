@@ -2,8 +2,9 @@
 
 Rules:
 - Cold: the boundary and the hint; the listings of entries and checkpoints from the greater of the two (a hint at which
-  no checkpoint is listed is dropped, and both are listed again from the boundary); the newest checkpoint and the
-  entries after it; **then the boundary again**. If it passed the checkpoint, or a GET answered 404, start again.
+  no checkpoint is listed is dropped, and both are listed again from the boundary); the newest checkpoint whose own entry is
+  there, or collected, and the entries after it; **then the boundary again**. If it passed the checkpoint, or a GET answered 404,
+  start again. A checkpoint above the newest entry was left by a writer of a history that was replaced.
 - Poll at N: GET N+1, and if it is there, on until a 404; then the boundary. An entry is applied only if its id is above
   the boundary read after it; if the boundary passed N, the state is dropped and the read is cold.
 - A checkpoint that is damaged is passed over: the newest intact one below it, at or above the boundary, does, or the
@@ -28,19 +29,18 @@ from blockstore.errors import (
     BlockstoreError,
     Corrupt,
     HistoryReplaced,
-    Invalid,
     NewerFormat,
     NotFound,
     Unavailable,
 )
-from blockstore.format.sources import decode_sources, hash_sources
-from blockstore.index.added import AddedBlock, SourcesFile
+from blockstore.index.added import SourcesFile
 from blockstore.index.boundary import Boundary
 from blockstore.index.chain import follows
 from blockstore.index.checkpoint import decode_checkpoint, read_hint
 from blockstore.index.contradictions import hole_above, no_checkpoint, no_entry
 from blockstore.index.entry import Entry, decode_entry
 from blockstore.index.fold import fold
+from blockstore.index.long_sources import with_sources
 from blockstore.index.looks import Looks, Standing
 from blockstore.index.named import NamedCheckpoint, mend_checkpoint, name_of, names_of
 from blockstore.index.requests import Requests
@@ -50,10 +50,8 @@ from blockstore.names import (
     INDEX,
     checkpoint_key,
     entry_key,
-    object_key,
     parse_checkpoint,
     parse_entry,
-    sources_path,
 )
 from blockstore.world import World
 
@@ -75,6 +73,8 @@ class Loaded:
 
     state: State
     checkpoint: NamedCheckpoint | None = None
+    asked_s: float | None = None
+    """When the state's last entry was asked for, if this poll has read it: for a commit, that was the look at it."""
 
     @property
     def found_void(self) -> bool:
@@ -166,9 +166,9 @@ class IndexReader:
         after = state
         for one in found:
             after = self.follow(after, one.data)
-        self.looks.noted(after, found[-1].etag, started)
+        self.looks.remember(after.last, found[-1].etag)
         # Each of two histories is void on top of the other: only one read from nothing tells which one is here.
-        return Loaded(state=after) if after.void == state.void else self.cold_after(state)
+        return Loaded(state=after, asked_s=started) if after.void == state.void else self.cold_after(state)
 
     def object(self, entry: int) -> Object | None:
         """What is under an entry's name, with its ETag."""
@@ -194,7 +194,8 @@ class IndexReader:
         decoded = decode_entry(data, entry_id=entry, url=self.bucket.url)
         if not any(isinstance(block.sources, SourcesFile) for block in decoded.add):
             return decoded
-        return replace(decoded, add=tuple(self._with_sources(block, entry) for block in decoded.add))
+        added = tuple(with_sources(self.requests, self.bucket.url, block, entry) for block in decoded.add)
+        return replace(decoded, add=added)
 
     def follow(self, state: State, data: bytes) -> State:
         """The state after the entry in ``data``, which is the next one. Raises Corrupt, naming it and the table."""
@@ -227,7 +228,8 @@ class IndexReader:
             beside = [entry_key(base)] if base == last and base else []
             found = self.requests.get_all([*keys, *beside])
             own = found.pop() if beside else None
-            if self.boundary.read() > base or any(one is None for one in found):
+            boundary = self.boundary.read()
+            if boundary > base or None in found or (beside and own is None and boundary < base):
                 return None
             parts = [one for one in found if one is not None]
             stored = parts.pop(0).data if base else b""
@@ -298,13 +300,13 @@ class IndexReader:
             self._check_no_index()
             return None
         hint = named.id if named is not None else 0
-        listed = self._list(max(boundary, hint))
+        listed = self._list(max(boundary, hint), boundary)
         if hint > boundary and hint not in listed.checkpoints:
-            listed = self._list(boundary)
+            listed = self._list(boundary, boundary)
+        if not listed.entries and not listed.checkpoints:
+            raise no_entry(self.bucket.url, boundary, self.checkpoints(0))
         base = listed.checkpoints[-1] if listed.checkpoints else 0
-        last = max([base, *listed.entries])
-        if last == 0:
-            raise no_entry(self.bucket.url, boundary)
+        last = max([boundary, *listed.entries])
         if base < boundary:
             # Not if one was only missed in a race.
             if self.boundary.read() == boundary and not self.checkpoints(boundary):
@@ -330,13 +332,19 @@ class IndexReader:
         if boundary == 0:
             yield 0
 
-    def _list(self, start: int) -> _Listed:
+    def _list(self, start: int, boundary: int) -> _Listed:
+        """What is listed from ``start`` on. A checkpoint above the newest entry is left out: its own entry would be there."""
         lists: tuple[Callable[[], list[int]], ...] = (
-            lambda: self.entries(start),
+            lambda: self.entries(max(start - 1, 0)),
             lambda: self.checkpoints(start),
         )
         entries, checkpoints = self._pool.map(_call, lists)
-        return _Listed(start=start, entries=tuple(entries), checkpoints=tuple(checkpoints))
+        newest = max([boundary, *entries])
+        return _Listed(
+            start=start,
+            entries=tuple(entries),
+            checkpoints=tuple(version for version in checkpoints if version <= newest),
+        )
 
     def _check_no_index(self) -> None:
         """Raise what a missing boundary means; not if the table was created just now, boundary first."""
@@ -360,25 +368,6 @@ class IndexReader:
                 break
             width = min(2 * width, _WIDEST)
         return found
-
-    def _with_sources(self, block: AddedBlock, entry: int) -> AddedBlock:
-        file = block.sources
-        if not isinstance(file, SourcesFile):
-            return block
-        subject = f"index entry {entry}: block {block.ulid} of {self.bucket.url}"
-        data = self.requests.data(object_key(block.ulid, sources_path()))
-        if data is None:
-            raise Corrupt(f"{subject}: {sources_path()} is missing: restore it from a copy")
-        sources = decode_sources(data, subject)
-        if len(sources) != file.count or hash_sources(sources) != file.sha256:
-            raise Corrupt(
-                f"{subject}: {sources_path()} holds {len(sources)} sources, or others, than the {file.count} that the entry "
-                "hashed: restore it from a copy"
-            )
-        try:
-            return block.with_sources(sources)
-        except Invalid as error:
-            raise Corrupt(f"{subject} contradicts itself: {error}") from None
 
 
 def _call(request: Callable[[], A]) -> A:

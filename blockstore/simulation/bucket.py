@@ -187,12 +187,12 @@ class SimulatedBucket(Bucket):
     def _decided(self, ask: Ask, key: str, apply: Callable[[], A]) -> Callable[[], A]:
         """The request as it is applied, whenever that is: as one that was decided, or sent, in an era that may be over by then."""
         process, stage = self._process, self._stage
-        looks = process.looks_at(key) if ask in (Ask.READ, Ask.LIST) else None
+        looked = process.look(key) if ask in (Ask.READ, Ask.LIST) else None
         decided, begun = process.decided_in(ask, key), min(process.oldest, process.sent.get(key, stage.era))
 
         def applied() -> A:
-            if looks is not None:
-                process.looked[looks] = process.looked[""] = stage.era
+            if looked is not None:
+                looked()
                 return apply()
             stage.stale, stage.crossing = decided < stage.era, begun < stage.era
             try:

@@ -67,8 +67,8 @@ class Process:
         self.name = f"{role.name}-{number}"
         self.number = number
         self.draw = Draw(stage.seed, self.name)
-        self.looked: dict[str, int] = {}
-        """The era of its last look at an entry, by its key, and at anything of the index, by the empty name."""
+        self._looked: dict[tuple[str, str], int] = {}
+        """The era of each thread's last look at an entry, by its key, and at anything of the index, by the empty name."""
         self.sent: dict[str, int] = {}
         """The era in which what it sent last to a name was sent there first."""
         self._payloads: dict[str, bytes] = {}
@@ -137,11 +137,19 @@ class Process:
             return self.stage.era
         entry = parse_entry(key) if ask is Ask.CREATE else None
         look = "" if entry is None else entry_key(entry - 1)
-        return max(self.begun[0], self.looked.get(look, 0))
+        return max(self.begun[0], self._looked.get((self._task().name, look), 0))
 
-    def looks_at(self, key: str) -> str | None:
-        """What a reading request looks at, as ``looked`` names it."""
-        return key if parse_entry(key) is not None or key == INDEX else None
+    def look(self, key: str) -> Callable[[], None]:
+        """What takes note, once a reading request is applied, that the running thread has looked there."""
+        if parse_entry(key) is None and key != INDEX:
+            return lambda: None
+        current = self.stage.scheduler.current
+        thread = "" if current is None else current.name
+
+        def noted() -> None:
+            self._looked[thread, key] = self._looked[thread, ""] = self.stage.era
+
+        return noted
 
     def _task(self) -> Task:
         task = self.stage.scheduler.current
@@ -217,7 +225,7 @@ class Process:
     def _begin(self) -> None:
         self.life += 1
         self.shared = {}
-        self.looked, self.sent, self._payloads = {}, {}, {}
+        self._looked, self.sent, self._payloads = {}, {}, {}
         clock = _Clock(self)
         ids = Ids.seeded(clock, subseed(self.stage.seed, self.name, self.life))
         self.world = World(clock=clock, ids=ids, pool=_Turns(self))

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Replacements", "Strike", "definition_of", "is_replaced"]
 
-_SHARE = 0.0
+_SHARE = 0.5
 """In how many runs on a table with an index the history is replaced."""
 _STEPS = (60, 100, 200, 350)
 """So many steps lie between two disasters, on average; a run draws one of these."""

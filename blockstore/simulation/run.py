@@ -17,7 +17,7 @@ from blockstore.index import log as index_log
 from blockstore.index.tags import TEMPORARY
 from blockstore.simulation.disasters import strike
 from blockstore.simulation.draw import Draw
-from blockstore.simulation.oracle.end import check_end, leftovers, outsider, quarantined
+from blockstore.simulation.oracle.end import check_end, is_foreign, leftovers, outsider, quarantined
 from blockstore.simulation.process import Process, Role
 from blockstore.simulation.replacing import Replacements, definition_of, is_replaced
 from blockstore.simulation.report import Report
@@ -201,6 +201,9 @@ def _do_a_persons_part(stage: Stage) -> None:
     )
     for ulid in quarantined(stage):
         stage.ledger.condemned.add(ulid)
+        found = stage.judge.directories.by_ulid[ulid]
+        if found.complete and is_foreign(stage, found):
+            stage.judge.give_up(ulid)
         marker.withdraw(ulid, MarkKind.DELETION)
         marker.delete(ulid, "what is left of an upload")
 

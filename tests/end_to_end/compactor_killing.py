@@ -82,14 +82,21 @@ class Killed:
     problems: list[str] = field(default_factory=list)
 
 
-class Shifted(SystemClock):
-    """The machine's clock, some days ahead."""
+class Shifted:
+    """The machine's clock, some days ahead. No SystemClock, so that a folder's time is this one, and not its file system's."""
 
     def __init__(self, days: float) -> None:
         self._ms = round(days * 86_400_000)
+        self._machine = SystemClock()
 
     def now_ms(self) -> int:
-        return super().now_ms() + self._ms
+        return self._machine.now_ms() + self._ms
+
+    def monotonic_s(self) -> float:
+        return self._machine.monotonic_s()
+
+    def sleep(self, seconds: float) -> None:
+        self._machine.sleep(seconds)
 
 
 def shifted(days: float) -> World:

@@ -10,7 +10,15 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TypeVar
 
-from blockstore.errors import BlockstoreError, Conflict, Corrupt, HistoryReplaced, Invalid, Unavailable
+from blockstore.errors import (
+    BlockstoreError,
+    BoundaryLost,
+    Conflict,
+    Corrupt,
+    HistoryReplaced,
+    Invalid,
+    Unavailable,
+)
 from blockstore.index.change import Change, Committed
 from blockstore.index.log import Log
 from blockstore.operations.unindexed import Unindexed
@@ -114,10 +122,17 @@ def met(process: Process, error: BlockstoreError) -> None:
     stage.note(process.name, f"is told {type(error).__name__}: {str(error)[:300]}")
     if isinstance(error, HistoryReplaced):
         _check_told(process, error)
-        process.shared.pop("index", None)
-        process.shared.pop("list", None)
+        _drop(process)
+    elif isinstance(error, BoundaryLost) and process.shared.get("told", (stage.era, 0))[0] < stage.era:
+        _drop(process)  # its boundary was further than that of the history that is there now
     elif isinstance(error, Corrupt) and not (process.struck or process.saw_strays):
         raise Violation(f"{process.name} was told {error!r}, and the table is whole") from error
+
+
+def _drop(process: Process) -> None:
+    """The process gives its handles up."""
+    process.shared.pop("index", None)
+    process.shared.pop("list", None)
 
 
 def _check_told(process: Process, error: HistoryReplaced) -> None:

@@ -121,9 +121,13 @@ class Judge:
         """A person is about to mark a block for deletion."""
         self._stage.ledger.condemned.add(ulid)
         if self.history is None:
-            sources = self.directories.content(ulid).meta.sources
-            self._condemned |= {self.directories.write_of[source] for source in sources}
-            self.waiting -= self._condemned
+            self.give_up(ulid)
+
+    def give_up(self, ulid: str) -> None:
+        """Nobody waits any more for the writes of a block: by its mark, or since it can never enter the table."""
+        sources = self.directories.content(ulid).meta.sources
+        self._condemned |= {self.directories.write_of[source] for source in sources}
+        self.waiting -= self._condemned
 
     def _check_version(self, write: Write, version: int) -> None:
         assert self.history is not None

@@ -16,6 +16,7 @@ from blockstore.index.change import Change
 from blockstore.index.checkpoint import ensure_checkpoint, write_checkpoint
 from blockstore.index.gc import collect
 from blockstore.index.log import Log, create
+from blockstore.index.tags import tag
 from blockstore.names import BOUNDARY, CHECKPOINTS, entry_key
 from blockstore.world import World
 from tests.support.faulty import Call, FaultyBucket
@@ -376,6 +377,47 @@ def test_a_checkpoint_that_a_stalled_writer_leaves_in_another_history_is_passed_
     assert Log(bucket, world).state == other.state
 
 
+@pytest.mark.parametrize("hinted", [False, True])
+def test_a_checkpoint_above_the_newest_entry_is_passed_over_hint_or_not(
+    bucket: MemoryBucket, world: World, log: Log, *, hinted: bool
+) -> None:
+    """The history that is there now has not come so far yet: there is no entry that would tell otherwise."""
+    writer, copy = grown(bucket, world, log)
+    put_back(bucket, copy)
+    if hinted:
+        write_checkpoint(bucket, writer.state)
+    else:
+        ensure_checkpoint(bucket, writer.state)
+    assert blocks_of(bucket, world) == [ulid(1)]
+    Log(bucket, world).commit(append(10))
+    assert blocks_of(bucket, world) == [ulid(1), ulid(10)]
+
+
+def test_a_tag_of_a_handle_that_outlived_its_history_leaves_no_checkpoint(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    writer, copy = grown(bucket, world, log)
+    put_back(bucket, copy)
+    with pytest.raises(HistoryReplaced):
+        tag(writer, world, "before", writer.state.version)
+    assert copy_of(bucket) == copy
+
+
+def test_what_a_poll_has_read_long_ago_is_no_look_before_a_commit(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    """The poll's request was answered before the disaster; the commit that begins after it looks by itself."""
+    writer, copy = grown(bucket, world, log)
+    reader = Log(bucket, world)
+    reader.poll()
+    writer.commit(append(5))
+    reader.poll()
+    put_back(bucket, copy)
+    with pytest.raises(HistoryReplaced):
+        reader.commit(append(6))
+    assert copy_of(bucket) == copy
+
+
 def test_a_stray_file_where_an_entry_was_collected_is_no_replaced_history(
     bucket: MemoryBucket, world: World, log: Log
 ) -> None:
@@ -436,9 +478,9 @@ def test_a_look_that_finds_another_history_takes_away_what_an_earlier_look_was_g
     """Threads share a handle: one has looked before the disaster, another after it, and a third commits."""
     writer, copy = grown(bucket, world, log)
     looks = writer.reader.looks
-    looks.ahead(writer.state)
+    looks.ahead(writer.state, threading.get_ident())
     put_back(bucket, copy)
-    looks.ahead(writer.state)
+    looks.ahead(writer.state, threading.get_ident() + 1)
     with pytest.raises(HistoryReplaced):
         writer.commit(append(4))
     assert copy_of(bucket) == copy
