@@ -29,6 +29,8 @@ class Check(StrEnum):
 
     BOUNDARY = "boundary"
     ENTRY = "entry"
+    CHAIN = "chain"
+    """The history does not lead through a version that somebody has noted."""
     CHECKPOINT = "checkpoint"
     TAG = "tag"
     """A tag's checkpoint, or a block that the tag names, is missing or damaged."""
@@ -95,6 +97,8 @@ class Report:
     url: str
     version: int | None
     """The version that was looked at; None without an index, or where none could be read."""
+    chain: str | None
+    """The digest of all entries up to that version; None where they are of a release before 0.2."""
     deep: bool
     blocks: int
     files: int
@@ -120,6 +124,7 @@ class Report:
         return {
             "url": self.url,
             "version": self.version,
+            "chain": self.chain,
             "deep": self.deep,
             "blocks": self.blocks,
             "files": self.files,

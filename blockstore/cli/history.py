@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -66,6 +67,7 @@ def _json(entry: Entry) -> dict[str, Cell]:
         "message": entry.message,
         "schema_id": None if entry.table is None else entry.table.schema_id,
         "commit": entry.commit,
+        "prev": None if entry.prev is None else asdict(entry.prev),
         "by": entry.by,
     }
 

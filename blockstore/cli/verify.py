@@ -9,12 +9,14 @@ from cyclopts import Parameter
 
 from blockstore.bucket import open_bucket
 from blockstore.care.finding import Finding, Report, Severity
+from blockstore.care.verify import Noted
 from blockstore.care.verify import verify as look
-from blockstore.cli.failure import complain
+from blockstore.cli.failure import Usage, complain
 from blockstore.cli.opening import Property, delays
 from blockstore.cli.options import Json
 from blockstore.cli.output import Column, counted, say, show_json, show_table, size
 from blockstore.cli.progress import progress
+from blockstore.errors import Invalid
 from blockstore.world import World
 
 __all__ = ["verify"]
@@ -33,6 +35,7 @@ def verify(
     /,
     *,
     deep: Annotated[bool, Parameter(negative="")] = False,
+    chain: str | None = None,
     property_: Property = (),
     json: Json = False,
 ) -> int:
@@ -46,11 +49,14 @@ def verify(
         The table.
     deep
         Read every file as well: its hash, its rows and their order, its statistics and sources.
+    chain
+        `VERSION:DIGEST`, noted from an earlier verify: tell whether the history still leads through that version.
     property_
         For a table without an index, `name=value`: its delays, such as sync_delay=15m.
     json
         Print JSON.
     """
+    noted = None if chain is None else _noted(chain)
     world = World.real()
     bucket = open_bucket(url, world)
     with ExitStack() as stack:
@@ -64,6 +70,7 @@ def verify(
             bucket,
             world,
             deep=deep,
+            noted=noted,
             properties=delays(property_),
             start=start,
             advance=lambda step: steps[0](step),
@@ -76,6 +83,13 @@ def verify(
     return complain(f"{counted(errors, 'error')} in {report.url}") if errors else 0
 
 
+def _noted(text: str) -> Noted:
+    try:
+        return Noted.parse(text)
+    except Invalid as error:
+        raise Usage(f"--chain: {error}") from None
+
+
 def _show(report: Report) -> None:
     if report.findings:
         show_table(_COLUMNS, [_row(finding) for finding in report])
@@ -83,6 +97,8 @@ def _show(report: Report) -> None:
     where = "no index" if report.version is None else f"version {report.version}"
     looked = f"{counted(report.blocks, 'complete block')}, {counted(report.files, 'file')}, {size(report.bytes)}, {where}"
     say(f"{looked}: {', '.join(found) if report.findings else 'everything is as it should be'}")
+    if report.chain is not None:
+        say(f"chain {report.version}:{report.chain}")
 
 
 def _row(finding: Finding) -> dict[str, str]:

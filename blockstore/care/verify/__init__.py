@@ -8,6 +8,7 @@ Rules:
 
 from __future__ import annotations
 
+from blockstore.care.verify.noted import Noted
 from blockstore.care.verify.table import verify
 
-__all__ = ["verify"]
+__all__ = ["Noted", "verify"]

@@ -78,7 +78,9 @@ def _entries(found: Survey, url: str) -> Iterator[Finding]:
     if found.entries and found.checkpoints and found.checkpoints[-1] > found.entries[-1]:
         lost = found.checkpoints[-1]
         what = f"{entry_key(lost)} is missing although its checkpoint is there, and the latest entry is never deleted"
-        yield _index_error(Check.ENTRY, entry_key(lost), what, _entry_fix(lost, newest, url))
+        fix = _entry_fix(lost, newest, url)
+        fix += f"; if the table was put back from a copy while writers ran, {checkpoint_key(lost)} is of before: delete it"
+        yield _index_error(Check.ENTRY, entry_key(lost), what, fix)
     for entry, problem in sorted(found.damaged.items()):
         yield _index_error(Check.ENTRY, entry_key(entry), problem, _entry_fix(entry, newest, url))
 

@@ -27,6 +27,7 @@ from blockstore.care.verify.index import check_index, check_tags
 from blockstore.care.verify.inventory import Inventory, check_names, take_inventory
 from blockstore.care.verify.kept import check_kept, kept_hash
 from blockstore.care.verify.live import check_live
+from blockstore.care.verify.noted import Noted, check_noted
 from blockstore.care.verify.others import Surroundings, check_any, check_other
 from blockstore.care.verify.quarantined import check_quarantined
 from blockstore.errors import Corrupt, NotFound, ObjectMissing
@@ -56,13 +57,14 @@ def verify(
     world: World,
     *,
     deep: bool = False,
+    noted: Noted | None = None,
     properties: Properties | None = None,
     advance: Advance = lambda _: None,
     start: Callable[[float], None] = lambda _: None,
 ) -> Report:
     """Look at the table that fills ``bucket``. Raises NotFound where there is none.
 
-    ``properties`` are those of a table without an index. ``start`` is told once how much there is to look at, then
+    ``noted`` is a version through which the history must lead. ``properties`` are those of a table without an index. ``start`` is told once how much there is to look at, then
     ``advance`` of each step: directories, and in a deep look bytes.
     """
     inventory = take_inventory(bucket)
@@ -97,11 +99,14 @@ def verify(
         for finding in check_deep(bucket, world, look.readable(), bucket.url, advance):
             block = kept.get(finding.block or "") if finding.check is Check.HASH else None
             findings.append(finding if block is None else kept_hash(block, finding, bucket.url))
+    if noted is not None:
+        findings += check_noted(bucket, world, noted)
     findings += check_quarantined(look.quarantined, tuple(findings), bucket.url, deep=deep)
     return Report.of(
         findings,
         url=bucket.url,
         version=None if state is None else state.version,
+        chain=None if state is None else state.last.chain or None,
         deep=deep,
         blocks=look.complete,
         files=look.files,

@@ -91,6 +91,20 @@ def test_verify_names_what_is_damaged_and_the_command_that_mends_it_and_answers_
     ]
 
 
+def test_the_chain_that_verify_prints_is_the_one_that_it_takes(blockstore: Command, flights: str) -> None:
+    said = blockstore("verify", flights).out
+    noted = said.split("chain ")[1].split()[0]
+    assert noted == "{version}:{chain}".format(**blockstore("verify", flights, "--json").json)
+    assert "everything" in blockstore("verify", flights, "--chain", noted).out
+    other = noted[:-1] + ("0" if noted[-1] != "0" else "1")
+    assert "not the one that was there" in " ".join(
+        blockstore("verify", flights, "--chain", other, code=1).out.split()
+    )
+    assert "VERSION:DIGEST" in blockstore("verify", flights, "--chain", "seven", code=2).err
+    *_, before, newest = blockstore("history", flights, "--json").json
+    assert newest["prev"]["commit"] == before["commit"]
+
+
 def test_verify_goes_on_where_the_index_cannot_be_read(blockstore: Command, flights: str) -> None:
     Path(flights, "gc/index.boundary").unlink()
     found = blockstore("verify", flights, "--json", code=1).json

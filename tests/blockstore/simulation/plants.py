@@ -10,12 +10,13 @@ import pytest
 import compactor.clean
 from blockstore.errors import AlreadyExists, BlockstoreError, Unanswered, Unavailable
 from blockstore.format.block import VisibleBy
-from blockstore.index import fold, gc, rules
+from blockstore.index import commit, fold, gc, rules
 from blockstore.index.boundary import Boundary
 from blockstore.index.checkpoint import write_checkpoint
 from blockstore.index.commit import Attempt, Committer
 from blockstore.index.commits import Commits
 from blockstore.index.entry import Entry, Operation
+from blockstore.index.looks import Looks
 from blockstore.index.state import State
 from blockstore.lifecycle import upload
 from blockstore.lifecycle.by_index import ByIndex
@@ -136,6 +137,27 @@ def collector_in_a_hurry(patch: Patch) -> None:
     )
 
 
+def entries_of_every_history_count(patch: Patch) -> None:
+    """An entry counts whatever it names as the one below it."""
+    patch.setattr(fold, "follows", lambda last, entry: True)
+
+
+def no_look_after_the_create(patch: Patch) -> None:
+    """After the PUT only the boundary is asked, and not whether the history is still the same."""
+
+    def boundary_alone(self: Committer, entry: int, before: State) -> tuple[bool, bool]:
+        above = self._boundary.check(entry)
+        return above, above
+
+    patch.setattr(Committer, "_checked_after", boundary_alone)
+
+
+def no_look_before_an_entry_is_sent_again(patch: Patch) -> None:
+    """An unanswered payload is sent again, in the same bytes, into whatever history is there by then."""
+    patch.setattr(commit, "resent", lambda payload, entry: payload)
+    patch.setattr(Looks, "check_now", lambda self, state: True)
+
+
 PLANTS: Mapping[str, Callable[[Patch], None]] = {
     plant.__name__: plant
     for plant in (
@@ -148,5 +170,8 @@ PLANTS: Mapping[str, Callable[[Patch], None]] = {
         discovery_of_accounted_sources,
         upload_without_the_look_afterwards,
         collector_in_a_hurry,
+        entries_of_every_history_count,
+        no_look_after_the_create,
+        no_look_before_an_entry_is_sent_again,
     )
 }

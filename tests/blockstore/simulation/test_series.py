@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import pytest
 
 from blockstore.simulation.actors.cast import cast
-from blockstore.simulation.replacing import is_replaced
+from blockstore.simulation.replacing import Strike, is_replaced
 from blockstore.simulation.report import Section
 from blockstore.simulation.run import kind_of, run
 from blockstore.simulation.series import run_series
@@ -20,7 +20,7 @@ from tests.blockstore.simulation.plants import PLANTS
 from tests.support.tally import tally
 
 STEPS = 2_000
-SEEDS = 104
+SEEDS = 128
 LEAST = 100
 """How often each fault, answer and error happens in all runs together, or the series proves too little."""
 RARELY = 25
@@ -29,6 +29,12 @@ REFUSALS = ("BlockCondemned", "Conflict", "Fenced", "Invalid", "Moved", "block l
 
 PLANTED_SEEDS = 50
 LONG_STEPS = 5_000
+REPLACED = (
+    "entries_of_every_history_count",
+    "no_look_after_the_create",
+    "no_look_before_an_entry_is_sent_again",
+)
+"""Faults that only a replaced history shows."""
 LONG_AND_LISTED = ("removal_without_a_fresh_look",)
 """Faults that need two compactors which did not see each other's merge, on a table without an index."""
 
@@ -66,15 +72,21 @@ def test_no_seed_breaks_a_promise_and_everything_happens_often_enough() -> None:
     assert series.report.missing(LEAST) == []
     refused = series.report.of(Section.REFUSALS)
     assert {name: refused.get(name, 0) for name in REFUSALS if refused.get(name, 0) < RARELY} == {}
+    events = series.report.of(Section.EVENTS)
+    assert {strike: events.get(strike, 0) for strike in Strike if events.get(strike, 0) < LEAST} == {}
     tally("simulated steps", series.steps)
+    for strike in Strike:
+        tally(f"simulated disasters: {strike}", events[strike])
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("plant", PLANTS)
 def test_a_planted_fault_is_seen(plant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     PLANTS[plant](monkeypatch)
-    seeds: Iterable[int] = (seed for seed in itertools.count() if not is_replaced(seed))
+    seeds: Iterable[int] = (seed for seed in itertools.count() if is_replaced(seed) is (plant in REPLACED))
     steps = STEPS
+    if plant in REPLACED:
+        seeds = (seed for seed in seeds if kind_of(seed) is Kind.INDEXED)
     if plant in LONG_AND_LISTED:
         seeds, steps = (seed for seed in seeds if kind_of(seed) is Kind.LISTED), LONG_STEPS
     tried = itertools.islice(seeds, PLANTED_SEEDS)
