@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
-from blockstore.service.metrics import Source, gauge, total
+from blockstore.service.metrics import Source, boundary_totals, gauge, total
 from compactor.status import JobState, Status, TableHealth, TableStatus
 
 __all__ = ["Instruments"]
@@ -45,6 +45,7 @@ class Instruments:
         yield from _loops(status)
         yield from _gauges(tables)
         yield from _totals(tables)
+        yield from boundary_totals(_P, ("table",), [((one.name,), one.asked_of_boundary) for one in tables])
         yield from _staleness(status)
 
 

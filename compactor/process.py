@@ -282,10 +282,14 @@ class Process:
         return max((one.idle_s() for one in watched if not (here and one.elsewhere)), default=None)
 
     def _with_progress(self, table: TableStatus) -> TableStatus:
-        """The table, with how far its running jobs are."""
+        """The table, with what it has asked of its boundary, and how far its running jobs are."""
         with self._lock:
             keeper = self._keepers.get(table.name)
-        if keeper is None or not table.running:
+        if keeper is None:
+            return table
+        if keeper.table.indexed:
+            table = replace(table, asked_of_boundary=keeper.table.log.boundary.counts)
+        if not table.running:
             return table
         now_ms = self.world.clock.now_ms()
         watched = keeper.watched

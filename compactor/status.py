@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from blockstore.index.boundary import BoundaryCounts
+
 __all__ = [
     "Backlog",
     "JobState",
@@ -212,6 +214,8 @@ class TableStatus:
     kept_bytes: int = 0
     """Blocks that are not live, and that a version or a tag names."""
     totals: Totals = field(default_factory=Totals)
+    asked_of_boundary: BoundaryCounts = field(default_factory=BoundaryCounts, compare=False)
+    """What the table's handle has asked of its boundary."""
 
     @property
     def backlog_jobs(self) -> int:

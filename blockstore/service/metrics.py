@@ -21,10 +21,20 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from blockstore.clock import Clock
+from blockstore.index.boundary import BoundaryCounts
 from blockstore.service.prices import CLASS_OF, MonthlyCost, Prices
 from blockstore.service.requests import Billed
 
-__all__ = ["BucketRequests", "Source", "counter", "gauge", "histogram", "metrics_route", "total"]
+__all__ = [
+    "BucketRequests",
+    "Source",
+    "boundary_totals",
+    "counter",
+    "gauge",
+    "histogram",
+    "metrics_route",
+    "total",
+]
 
 Labels = Mapping[str, Sequence[str]]
 """The values that each label may take, as far as they are known beforehand."""
@@ -70,6 +80,21 @@ def total(name: str, text: str, labels: Sequence[str], values: Values) -> Metric
     return family
 
 
+def boundary_totals(
+    prefix: str, labels: Sequence[str], counts: Sequence[tuple[Sequence[str], BoundaryCounts]]
+) -> Iterator[Metric]:
+    """What was asked of boundaries: entries checked (step 5 of a commit), those refused, advances, and the time they took."""
+
+    def each(name: str, text: str, value: Callable[[BoundaryCounts], float]) -> Metric:
+        return total(f"{prefix}boundary_{name}", text, labels, [(of, value(one)) for of, one in counts])
+
+    yield each("checks", "Entries written that were checked against the boundary.", lambda one: one.checks)
+    yield each("refusals", "Checks that refused: stale writes.", lambda one: one.refusals)
+    yield each("advances", "Times that the boundary was moved.", lambda one: one.advances)
+    yield each("failures", "Advances of the boundary that ended in an error.", lambda one: one.failed)
+    yield each("seconds", "Seconds spent in checks and advances.", lambda one: one.seconds)
+
+
 class Source(Collector):
     """Metrics made when they are scraped."""
 
@@ -101,20 +126,16 @@ class BucketRequests:
         Source(registry, self._metrics)
 
     def estimate(self) -> dict[str, float]:
-        """What a month like the last day costs, by price class."""
-        return self._cost.estimate(_classes(self._counted()[0]))
+        """What a month like the last day costs, by price class; empty where nothing is billed: in folders."""
+        billed = [meter for meter in self._meters() if meter.costs]
+        return self._estimate(billed) if billed else {}
 
-    def _counted(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Requests and bytes by verb."""
-        requests, sizes = dict.fromkeys(CLASS_OF, 0), dict.fromkeys(CLASS_OF, 0)
-        for meter in self._meters():
-            for method, (count, size) in meter.totals().items():
-                requests[method] += count
-                sizes[method] += size
-        return requests, sizes
+    def _estimate(self, billed: Iterable[Billed]) -> dict[str, float]:
+        return self._cost.estimate(_classes(_counted(billed)[0]))
 
     def _metrics(self) -> Iterator[Metric]:
-        requests, sizes = self._counted()
+        meters = list(self._meters())
+        requests, sizes = _counted(meters)
         classes = _classes(requests)
         yield total(
             "blockstore_bucket_requests",
@@ -136,10 +157,21 @@ class BucketRequests:
         )
         yield gauge(
             "blockstore_bucket_month_cost_estimate",
-            "What a month of requests costs at the pace of the last day, by price class, at the configured prices.",
+            "What a month of requests costs at the pace of the last day, by price class, at the configured prices; those to a "
+            "folder cost nothing.",
             ("price_class",),
-            (((name,), value) for name, value in self._cost.estimate(classes).items()),
+            (((name,), value) for name, value in self._estimate(one for one in meters if one.costs).items()),
         )
+
+
+def _counted(meters: Iterable[Billed]) -> tuple[dict[str, int], dict[str, int]]:
+    """Requests and bytes by verb."""
+    requests, sizes = dict.fromkeys(CLASS_OF, 0), dict.fromkeys(CLASS_OF, 0)
+    for meter in meters:
+        for method, (count, size) in meter.totals().items():
+            requests[method] += count
+            sizes[method] += size
+    return requests, sizes
 
 
 def _classes(requests: Mapping[str, int]) -> dict[str, int]:

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from blockstore.bucket.api import ObjectInfo, ObjectWriter
 from blockstore.bucket.metered import Metered
+from blockstore.names import META
 
 __all__ = ["Billed"]
 
@@ -40,6 +41,11 @@ class Billed(Metered):
             if number and number % _PAGE == 0:
                 self.add(method, 1)
             yield one
+
+    @property
+    def costs(self) -> bool:
+        """Whether somebody bills its requests: nobody bills those to a folder."""
+        return self.path_of(META) is None
 
     def totals(self) -> dict[str, tuple[int, int]]:
         """Requests and bytes of each method until now."""

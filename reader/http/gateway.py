@@ -38,6 +38,7 @@ class Jobs:
 
     store: JobStore
     runner: Runner
+    uploads: Uploads
 
 
 class Gateway:
@@ -162,7 +163,7 @@ class Gateway:
         )
         works = {Kind.UPLOAD: uploads, Kind.QUERY: extracts, Kind.DOWNLOAD: extracts}
         runner = Runner(store, self.world, works, terms, tell=told.of_job)
-        return Jobs(store=store, runner=runner)
+        return Jobs(store=store, runner=runner, uploads=uploads)
 
     def _rows(self, request: Request, limit_s: float, began: Began) -> Rows:
         """The rows of a job, as whoever asked for it may read them."""

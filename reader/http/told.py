@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.core import Metric
 
-from blockstore.service.metrics import BucketRequests, Source, counter, gauge, histogram, total
+from blockstore.index.boundary import BoundaryCounts
+from blockstore.service.metrics import (
+    BucketRequests,
+    Source,
+    boundary_totals,
+    counter,
+    gauge,
+    histogram,
+    total,
+)
 from blockstore.service.requests import Billed
 from reader.jobs.record import Kind
 from reader.tables import TableState
@@ -102,6 +111,8 @@ class Told:
             (),
             [((), 0 if jobs is None else jobs.runner.running)],
         )
+        asked_of_boundary = BoundaryCounts() if jobs is None else jobs.uploads.asked_of_boundary
+        yield from boundary_totals("blockstore_", (), [((), asked_of_boundary)])
         yield from self._of_cache()
 
     def _of_cache(self) -> Iterable[Metric]:

@@ -31,6 +31,7 @@ from blockstore.cli.files.numbered import line_of_row
 from blockstore.errors import Corrupt, Invalid, NotFound
 from blockstore.format.block import Job
 from blockstore.format.fields import required
+from blockstore.index.boundary import BoundaryCounts
 from blockstore.index.change import Append
 from blockstore.index.state import State
 from blockstore.names import JOBS
@@ -78,6 +79,8 @@ class Uploads(Work):
         self._open = open_table
         self._folder = folder
         self._wrote = wrote
+        self.asked_of_boundary = BoundaryCounts()
+        """What all attempts here have asked of boundaries."""
 
     @property
     def repeats(self) -> bool:
@@ -153,6 +156,8 @@ class Uploads(Work):
         """The table as it is now. Raises Failed if it is gone, or is another."""
         try:
             table = Table.open_bucket(bucket, self._world)
+            if table.indexed:
+                table.log.boundary.counts = self.asked_of_boundary
         except NotFound as error:
             raise Failed(Failure(error="unknown_table", message=f"{error}; nothing was written")) from error
         _check_same(table.log.state, request)

@@ -42,8 +42,20 @@ def test_every_series_is_there_with_zero_before_anything_has_happened(lake: Tend
         'blockstore_compactor_running_progress_ratio{table="a"} 0.0',
         'blockstore_compactor_table_health{health="degraded",table="a"} 0.0',
         "blockstore_compactor_ready 0.0",
+        'blockstore_compactor_boundary_refusals_total{table="a"} 0.0',
     ):
         assert line in found, line
+
+
+def test_the_checks_of_a_tables_boundary_are_counted(lake: Tended) -> None:
+    lake.fill("a", 8)
+    process = lake.process()
+    process.round()
+    counts = process.open("a").log.boundary.counts
+    assert counts.checks >= 1, "a merge was committed"
+    found = scraped(process)
+    assert f'blockstore_compactor_boundary_checks_total{{table="a"}} {float(counts.checks)}' in found
+    assert f'blockstore_compactor_boundary_seconds_total{{table="a"}} {counts.seconds}' in found
 
 
 def test_what_has_happened_is_counted(lake: Tended) -> None:

@@ -24,6 +24,12 @@ export class Chosen {
     showHint();
   }
 
+  /** The table chosen as its blocks were seen, so that the page shows one version of it, and one count of its blocks, everywhere. */
+  asSeen(table) {
+    if (this.failed || this.answer?.table !== table.name || !isTended(table)) return table;
+    return { ...table, ...this.seen, boundary: this.answer.boundary ?? table.boundary };
+  }
+
   /** What the status says of the table. */
   showTable(table) {
     const before = this.table;
@@ -46,8 +52,7 @@ export class Chosen {
     const { table } = this;
     const answer = this.answer?.table === table?.name ? this.answer : null;
     const fact = (name, ...value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
-    const version = answer?.version ?? table?.version;
-    const boundary = answer?.boundary ?? table?.boundary;
+    const { version, boundary } = table ?? {};
     const tags = Object.entries(answer?.tags ?? {});
     const versions = table?.indexed === false
       ? [fact("Versions", "none: the table has no index")]
@@ -62,8 +67,8 @@ export class Chosen {
       ...versions,
       table.horizon ? fact("Horizon", h("span", { class: "mono small" }, table.horizon)) : null,
       table.floor ? fact("Floor", h("span", { class: "mono small" }, table.floor)) : null,
-      fact("Kept for old versions", table.kept ? `${counted(table.kept, "block")}, ${bytes(table.kept_bytes)}` : "none"),
-      fact("Held back from removal", count(table.waiting)),
+      fact("Kept for old versions, at the last cleaning", table.kept ? `${counted(table.kept, "block")}, ${bytes(table.kept_bytes)}` : "none"),
+      fact("Held back from removal then", count(table.waiting)),
       where,
     ] : fact("Table", "none yet"));
   }
@@ -71,6 +76,9 @@ export class Chosen {
   showBlocks(answer, ulid) {
     const other = this.answer?.table !== answer.table;
     this.answer = answer;
+    this.failed = false;
+    this.seen = read(answer);
+    if (this.table) this.table = this.asSeen(this.table);
     find("timeline").hidden = false;
     find("table-note").textContent = `as of ${time(answer.now)} UTC`;
     this.timeline.show(answer);
@@ -82,9 +90,11 @@ export class Chosen {
   }
 
   showFailure(message) {
+    this.failed = true;
     // The blocks of another table must not stand under this one's name.
     if (this.answer?.table !== this.table?.name) find("timeline").hidden = true;
-    find("table-note").textContent = `the blocks could not be read: ${message}`;
+    const drawn = this.answer?.table === this.table?.name ? `; those drawn are as of ${time(this.answer.now)} UTC` : "";
+    find("table-note").textContent = `the blocks could not be read: ${message}${drawn}`;
   }
 
   zoomTo(range) {
@@ -157,4 +167,18 @@ export class Chosen {
     if (!block) return showHint();
     return showBlock(this.table, block);
   }
+}
+
+/** What readers read of the table, as its timeline says it: live blocks, and those of an entry that were found damaged. */
+function read({ version, states, blocks }) {
+  const live = states.indexOf("live");
+  const damaged = states.indexOf("quarantined");
+  const found = { version, blocks: 0, rows: 0, bytes: 0 };
+  blocks.state.forEach((state, place) => {
+    if (state !== live && !(state === damaged && blocks.version[place])) return;
+    found.blocks += 1;
+    found.rows += blocks.rows[place];
+    found.bytes += blocks.bytes[place];
+  });
+  return found;
 }

@@ -36,10 +36,11 @@ export function showHead(status, failed) {
   find("program").textContent = `${status.program}, ${status.role}${shard}, up for ${duration(status.now - status.started)}`;
 }
 
-export function showAlerts(status, failed, choose) {
+export function showAlerts(status, { failed, unknown }, choose) {
   const alerts = [];
   const alert = (kind, title, ...rest) => alerts.push(h("div", { class: `alert ${kind}` }, h("strong", {}, title), rest));
   if (failed) alert("bad", "The process does not answer; what is shown is what it said last.", h("span", {}, failed));
+  if (unknown) alert("warn", `There is no table ${unknown} here.`, h("span", {}, "The link names one that is gone, or of another lake; another table is shown."));
   for (const reason of status.unhealthy) alert("bad", "The process must be restarted.", h("span", {}, reason));
   for (const one of status.tables.filter((one) => one.health === "degraded")) {
     alert("bad", h("button", { class: "link", type: "button", "data-key": `alert ${one.name}`, onclick: () => choose(one.name) }, `${one.name} is degraded`), h("span", {}, one.problem), one.fix ? h("span", {}, `→ ${one.fix}`) : null);
@@ -61,7 +62,7 @@ export function showFigures(status) {
   const ill = tables.filter((one) => one.health === "degraded" || one.health === "failing").length;
   const left = tables.filter((one) => !isTended(one)).length;
   const well = [ill ? `${count(ill)} not well` : left ? `${count(tables.length - left)} well` : "all well", left ? `${count(left)} not tended` : ""].filter(Boolean).join(", ");
-  const cost = sum(Object.values(status.month_cost), (one) => one);
+  const billed = Object.values(status.month_cost);
   const speed = sum(running, (one) => one.rows_per_s);
   const figure = (name, value, note, kind = "") => h("div", { class: `card figure ${kind}` }, h("h3", {}, name), h("p", {}, value), h("p", { class: "small muted", title: note }, note));
   fill(find("figures"),
@@ -71,7 +72,9 @@ export function showFigures(status) {
     figure("Blocks", count(sum(tables, (one) => one.blocks)), `${compact(sum(tables, (one) => one.rows))} rows, ${bytes(sum(tables, (one) => one.bytes))}`),
     figure("Quarantined", count(bad), bad ? "a person must decide" : "no block is damaged", bad ? "bad" : ""),
     figure("Tables", count(tables.length), well, ill ? "bad" : ""),
-    cost ? figure("Requests", `$${cost.toFixed(2)}`, "a month at this rate") : null,
+    billed.length
+      ? figure("Requests", sum(billed, (one) => one).toFixed(2), "a month at this rate, at your prices")
+      : figure("Size", bytes(sum(tables, (one) => one.bytes)), "in a folder, where requests cost nothing"),
   );
 }
 

@@ -9,7 +9,7 @@ import { showQuarantine } from "./quarantine.js";
 const STATUS_MS = 2_000;
 const TIMELINE_MS = 12_000;
 
-const state = { status: null, table: null, failed: null };
+const state = { status: null, table: null, failed: null, unknown: null };
 const address = new URLSearchParams(location.hash.slice(1));
 const chosen = new Chosen({ onblock: (ulid) => remember({ block: ulid }) });
 const jobs = new Jobs({ onshow: (table, range) => choose(table, { range }) });
@@ -33,6 +33,7 @@ async function ask(path, patience) {
 async function choose(name, { range = null, block = null } = {}) {
   const other = name !== state.table;
   state.table = name;
+  state.unknown = null;
   remember({ table: name, ...(other ? { block } : {}) });
   render();
   if (other) await timeline({ block });
@@ -44,10 +45,10 @@ async function choose(name, { range = null, block = null } = {}) {
 
 function render() {
   if (!state.status) return;
-  const { status } = state;
+  const status = { ...state.status, tables: state.status.tables.map((one) => chosen.asSeen(one)) };
   const table = status.tables.find((one) => one.name === state.table) ?? null;
   showHead(status, state.failed);
-  showAlerts(status, state.failed, choose);
+  showAlerts(status, state, choose);
   showFigures(status);
   showTables(status, state.table, choose);
   chosen.showTable(table);
@@ -69,6 +70,7 @@ async function refresh() {
     state.failed = null;
     const names = state.status.tables.map((table) => table.name);
     if (!names.includes(state.table)) {
+      state.unknown = address.get("table") && !names.includes(address.get("table")) ? address.get("table") : null;
       const wanted = names.includes(address.get("table")) ? address.get("table") : (state.status.tables.find(isTended)?.name ?? names[0] ?? null);
       state.table = wanted;
       if (wanted) timeline({ block: wanted === address.get("table") ? address.get("block") : null });
@@ -90,6 +92,7 @@ async function timeline({ block = null } = {}) {
   } catch (error) {
     if (name === state.table) chosen.showFailure(String(error.message ?? error));
   }
+  render();
 }
 
 /** Again and again, but not while nobody looks. */

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from starlette.applications import Starlette
 
+from blockstore.bucket import open_bucket
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.clock import ManualClock
-from blockstore.service.metrics import BucketRequests, Source, counter, gauge, histogram, metrics_route
+from blockstore.index.boundary import BoundaryCounts
+from blockstore.service.metrics import (
+    BucketRequests,
+    Source,
+    boundary_totals,
+    counter,
+    gauge,
+    histogram,
+    metrics_route,
+)
 from blockstore.service.prices import MonthlyCost, Prices
 from blockstore.service.requests import Billed
+from blockstore.world import World
 from tests.support.asking import asking
 
 PRICES = Prices(write_per_1000=5.0, read_per_1000=1.0, delete_per_1000=0.5)
@@ -71,6 +85,35 @@ def test_requests_and_bytes_are_those_of_all_buckets() -> None:
         'blockstore_bucket_month_cost_estimate{price_class="write"} 7.2',
     ):
         assert line in found, line
+
+
+def test_nobody_bills_the_requests_to_a_folder(tmp_path: Path) -> None:
+    registry, clock = CollectorRegistry(), ManualClock()
+    folder, store = Billed(open_bucket(f"{tmp_path}/lake", World.manual())), Billed(MemoryBucket(clock))
+    requests = BucketRequests(registry, lambda: [folder], prices=PRICES, clock=clock)
+    folder.put("a", b"12345")
+    assert requests.estimate() == {}, "there is nothing to show"
+    found = text(registry)
+    assert 'blockstore_bucket_requests_total{verb="put"} 1.0' in found
+    assert 'blockstore_bucket_month_cost_estimate{price_class="write"} 0.0' in found
+    both = BucketRequests(CollectorRegistry(), lambda: [folder, store], prices=PRICES, clock=clock)
+    store.put("a", b"12345")
+    assert both.estimate()["write"] == pytest.approx(3.6)
+
+
+def test_what_was_asked_of_boundaries_is_told() -> None:
+    registry, counts = CollectorRegistry(), BoundaryCounts()
+    Source(registry, lambda: boundary_totals("x_", ("table",), [(("t",), counts)]))
+    assert 'x_boundary_refusals_total{table="t"} 0.0' in text(registry)
+    counts.add(checks=3, refusals=1, advances=2, failed=1, seconds=0.5)
+    for line in (
+        'x_boundary_checks_total{table="t"} 3.0',
+        'x_boundary_refusals_total{table="t"} 1.0',
+        'x_boundary_advances_total{table="t"} 2.0',
+        'x_boundary_failures_total{table="t"} 1.0',
+        'x_boundary_seconds_total{table="t"} 0.5',
+    ):
+        assert line in text(registry), line
 
 
 def test_a_listing_is_billed_by_the_page_and_a_large_object_by_the_part() -> None:

@@ -212,6 +212,7 @@ def busy(names: tuple[str, ...] = ("readings", "events", "trips")) -> Status:
             loops=(loop("sync", 60), loop("clean", 900, failures=12, last_failure_ms=NOW_MS - 9_000, last_success_ms=NOW_MS - 3 * HOUR_MS, problem="BoundaryLost: gc/index.boundary is missing")),
         ),
         table_status(third, indexed=False, version=None, boundary=None, blocks=31, rows=901_000, bytes=44 << 20),
+        month_cost={"write": 3.1, "read": 0.42, "delete": 0.0},
     )  # fmt: skip
 
 

@@ -81,6 +81,59 @@ def test_versions_and_boundary_stand_with_the_blocks(shown: Shown, visit: Visiti
     expect(page.locator("#facts")).to_contain_text("q3-close = 290")
 
 
+def test_one_version_of_a_table_is_shown_everywhere(shown: Shown, visit: Visiting) -> None:
+    timeline = lived_in(300, version=1_207, boundary=311)
+    shown.draw(timeline)
+    read = [
+        block
+        for block in timeline.blocks
+        if block.shade is Shade.LIVE or (block.shade is Shade.QUARANTINED and block.version)
+    ]
+    page = opened(visit, shown).page
+    row = page.locator("#tables-body tbody tr").first
+    expect(row.locator("td[data-label=Version]")).to_have_text("1,207")
+    expect(row.locator("td[data-label=Blocks]")).to_have_text(str(len(read)))
+    expect(row.locator("td[data-label=Rows]")).to_have_text(f"{sum(block.rows for block in read):,}")
+    expect(page.locator("#facts")).to_contain_text("312 to 1,207")
+    shown.process.change("readings", version=1_206, blocks=1, rows=2)
+    page.wait_for_timeout(2_500)
+    expect(row.locator("td[data-label=Version]")).to_have_text("1,207")
+    expect(page.locator("#facts")).to_contain_text("1,207")
+    others = page.locator("#tables-body tbody tr").nth(1)
+    expect(others.locator("td[data-label=Version]")).to_have_text("88")
+    expect(page.locator("#facts")).to_contain_text("at the last cleaning")
+
+
+def test_blocks_that_can_be_read_no_more_do_not_hold_the_figures_back(shown: Shown, visit: Visiting) -> None:
+    page = opened(visit, shown, errors=True).page
+    page.route("**/api/timeline?*", lambda route: route.abort())
+    shown.process.change("readings", version=1_300)
+    expect(page.locator("#table-note")).to_contain_text("those drawn are as of")
+    expect(page.locator("#tables-body tbody tr").first.locator("td[data-label=Version]")).to_have_text(
+        "1,300"
+    )
+    expect(page.locator("#facts")).to_contain_text("1,300")
+
+
+def test_requests_are_priced_where_somebody_bills_them(shown: Shown, visit: Visiting) -> None:
+    page = opened(visit, shown).page
+    figures = page.locator("#figures")
+    expect(figures).to_contain_text("3.52")
+    expect(figures).to_contain_text("a month at this rate, at your prices")
+    shown.process.shown = replace(shown.process.shown, month_cost={})
+    expect(figures).to_contain_text("in a folder, where requests cost nothing")
+    assert "$" not in figures.inner_text()
+    assert "month" not in figures.inner_text()
+
+
+def test_a_link_to_a_table_that_is_not_here_says_so(shown: Shown, visit: Visiting) -> None:
+    page = visit(f"{shown.url}#table=nowhere").page
+    expect(page.locator("#alerts")).to_contain_text("There is no table nowhere here")
+    expect(page.locator("#table-title")).to_have_text("Blocks of readings")
+    page.get_by_role("button", name="trips", exact=True).click()
+    expect(page.locator("#alerts")).not_to_contain_text("nowhere")
+
+
 def test_ten_thousand_blocks_are_drawn_and_can_be_walked_found_and_zoomed(
     shown: Shown, visit: Visiting
 ) -> None:

@@ -149,6 +149,7 @@ def test_the_metrics_tell_every_series_from_the_start(served: Served) -> None:
         "blockstore_job_events_total",
         "blockstore_bucket_requests_total",
         "blockstore_cache_used_bytes",
+        "blockstore_boundary_refusals_total",
     ):
         assert name in text, name
     assert 'status="5xx"' in text

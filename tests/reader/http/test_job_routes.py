@@ -59,6 +59,20 @@ def test_an_upload_appends_its_rows_and_tells_its_progress(jobs: Served) -> None
     assert (newest["message"], newest["rows_added"]) == ("by hand", 100)
 
 
+def test_an_uploads_checks_of_the_boundary_are_in_the_metrics(jobs: Served) -> None:
+    def told(name: str) -> float:
+        text = jobs.http.get("/metrics").text
+        (line,) = [one for one in text.splitlines() if one.startswith(f"blockstore_boundary_{name}_total ")]
+        return float(line.split()[1])
+
+    before = told("checks")
+    job = jobs.http.post("/v1/jobs?table=salaries", content=csv_of(range(3)), headers=CSV).json()["id"]
+    assert until_ended(jobs.http, job)["state"] == "done"
+    assert told("checks") == before + 1
+    assert (told("refusals"), told("failures"), told("advances")) == (0, 0, 0)
+    assert told("seconds") > 0
+
+
 def test_tsv_with_other_nulls_is_read(jobs: Served) -> None:
     data = "n\ts\ttime\n5\tNA\t2026-01-01T00:00:00Z\n"
     headers = {"Content-Type": "text/tab-separated-values; charset=utf-8"}
