@@ -20,6 +20,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from blockstore.bucket.api import Bucket, Object
@@ -72,6 +73,7 @@ class Attempt:
 
     change: Change
     sent: dict[int, bytes] = field(default_factory=dict)
+    created: dict[int, bytes] = field(default_factory=dict)  # as the store has answered
     fate: Committed | Indeterminate | None = None
     """What became of it, once that is certain: it is in the index, or nobody will ever know."""
 
@@ -178,6 +180,8 @@ class Committer:
             if done is not None:
                 attempt.fate = already(state, blocks_of(attempt.change), Done(version=done))
             elif entry > state.version:
+                made = attempt.created.get(entry)
+                self._ask(attempt, entry, partial(self._reader.looks.check_created, state, entry, made))
                 self._send(attempt, entry, until, fresh=False, before=state)
                 unclear += 1
                 if unclear > 1:
@@ -237,6 +241,7 @@ class Committer:
         """Steps 4 and 5 for the payload of one id, after the state ``before``: whether it is in the index now. ``state`` moves on."""
         etag = self._put(attempt, entry, deadline, fresh=fresh, before=before)
         if etag is not None:
+            attempt.created[entry] = attempt.sent[entry]
             above, stands = self._ask(attempt, entry, lambda: self._checked_after(entry, before))
             if above and stands and after is not None:
                 payload = attempt.sent.pop(entry)
