@@ -41,7 +41,6 @@ from blockstore.format.document import sealed
 from blockstore.index.answers import already, blocks_of
 from blockstore.index.assemble import assemble, followed, relinked, resent, signature
 from blockstore.index.blame import who_changed
-from blockstore.index.boundary import Boundary
 from blockstore.index.chain import follows
 from blockstore.index.change import Change, Committed, Done
 from blockstore.index.entry import Operation, encode_entry
@@ -87,7 +86,7 @@ class Committer:
         self._bucket = bucket
         self._clock = world.clock
         self._reader = reader
-        self._boundary: Boundary = reader.boundary
+        self._boundary, self._looks = reader.boundary, reader.looks
         self._time = StoreTime(bucket, world)
         self._pace = Pace(world)
         self._patience_s = patience_s
@@ -161,9 +160,7 @@ class Committer:
 
     def _look(self, state: State) -> bool:
         """The look before a PUT; False where the entry was collected, and the next look is cold. An append may have made it."""
-        if self._reader.looks.were_lately(state) or self._reader.looks.check(
-            state, self._reader.looks.look(state)
-        ):
+        if self._looks.were_lately(state) or self._looks.check(state, self._looks.look(state)):
             return True
         self._drop()
         return False
@@ -184,8 +181,7 @@ class Committer:
                     continue
                 attempt.fate = already(state, blocks_of(attempt.change), Done(version=done))
             elif entry > state.version:
-                made = attempt.created.get(entry)
-                self._ask(attempt, entry, partial(self._reader.looks.check_created, state, entry, made))
+                self._ask(attempt, entry, partial(self._looks.check_created, state, entry, attempt.created))
                 self._send(attempt, entry, until, fresh=False, before=state)
                 unclear += 1
                 if unclear > 1:
@@ -250,7 +246,7 @@ class Committer:
             if above and stands and after is not None:
                 payload = attempt.sent.pop(entry)
                 self.state = relinked(before, after, payload)
-                self._reader.looks.remember(self.state.last, etag)
+                self._looks.remember(self.state.last, etag)
                 return True
             if above:
                 if not stands:
@@ -287,14 +283,14 @@ class Committer:
         state ends with (False: it was collected). Raises HistoryReplaced."""
         try:
             standing, above = self._reader.requests.beside(
-                lambda: self._reader.looks.look(before), lambda: self._boundary.check(entry)
+                lambda: self._looks.look(before), lambda: self._boundary.check(entry)
             )
         except (Unavailable, AccessDenied):
             raise
         except BlockstoreError:
-            self._reader.looks.check_now(before)
+            self._looks.check_now(before)
             raise
-        return above, above and self._reader.looks.check(before, standing)
+        return above, above and self._looks.check(before, standing)
 
     def _put(
         self, attempt: Attempt, entry: int, deadline: float, *, fresh: bool, before: State
@@ -305,7 +301,7 @@ class Committer:
         while True:
             try:
                 if tries or not fresh:
-                    self._reader.looks.check_now(before)
+                    self._looks.check_now(before)
                     attempt.sent[entry] = resent(attempt.sent[entry], entry)
                 etag = self._bucket.put_if_absent(entry_key(entry), attempt.sent[entry])
                 self._pace.answered()
@@ -359,7 +355,7 @@ class Committer:
         )
         self.state = loaded.state
         if loaded.asked_s is not None:
-            self._reader.looks.noted(loaded.state, loaded.asked_s)
+            self._looks.noted(loaded.state, loaded.asked_s)
         self.checkpoint = newer(self.checkpoint, loaded.checkpoint)
         return self.state
 
@@ -378,8 +374,8 @@ class Committer:
         if entry == before.version + 1:
             after = self._reader.follow(before, taken.data)
             if after.void == before.void:
-                self._reader.looks.remember(after.last, taken.etag)
-                self.state = self._reader.looks.noted(after, asked_s)
+                self._looks.remember(after.last, taken.etag)
+                self.state = self._looks.noted(after, asked_s)
                 return
         self._drop()
         self.catch_up()
