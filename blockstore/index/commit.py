@@ -20,7 +20,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TypeVar
 
 from blockstore.bucket.api import Bucket, Object
@@ -41,9 +40,10 @@ from blockstore.format.document import sealed
 from blockstore.index.answers import already, blocks_of
 from blockstore.index.assemble import assemble, followed, relinked, resent, signature
 from blockstore.index.blame import who_changed
+from blockstore.index.boundary import Boundary
 from blockstore.index.chain import follows
 from blockstore.index.change import Change, Committed, Done
-from blockstore.index.entry import Operation, encode_entry
+from blockstore.index.entry import Operation, decode_entry, encode_entry
 from blockstore.index.named import NamedCheckpoint, newer
 from blockstore.index.read import IndexReader
 from blockstore.index.rules import changed, decide
@@ -72,7 +72,6 @@ class Attempt:
 
     change: Change
     sent: dict[int, bytes] = field(default_factory=dict)
-    created: dict[int, bytes] = field(default_factory=dict)  # as the store has answered
     fate: Committed | Indeterminate | None = None
     """What became of it, once that is certain: it is in the index, or nobody will ever know."""
 
@@ -86,7 +85,7 @@ class Committer:
         self._bucket = bucket
         self._clock = world.clock
         self._reader = reader
-        self._boundary, self._looks = reader.boundary, reader.looks
+        self._boundary: Boundary = reader.boundary
         self._time = StoreTime(bucket, world)
         self._pace = Pace(world)
         self._patience_s = patience_s
@@ -160,7 +159,9 @@ class Committer:
 
     def _look(self, state: State) -> bool:
         """The look before a PUT; False where the entry was collected, and the next look is cold. An append may have made it."""
-        if self._looks.were_lately(state) or self._looks.check(state, self._looks.look(state)):
+        if self._reader.looks.were_lately(state) or self._reader.looks.check(
+            state, self._reader.looks.look(state)
+        ):
             return True
         self._drop()
         return False
@@ -181,7 +182,6 @@ class Committer:
                     continue
                 attempt.fate = already(state, blocks_of(attempt.change), Done(version=done))
             elif entry > state.version:
-                self._ask(attempt, entry, partial(self._looks.check_created, state, entry, attempt.created))
                 self._send(attempt, entry, until, fresh=False, before=state)
                 unclear += 1
                 if unclear > 1:
@@ -223,7 +223,7 @@ class Committer:
             raise Corrupt(
                 f"index entry {entry} ({entry_key(entry)}) is missing above the boundary {boundary}: restore it from a copy"
             )
-        found = self._reader.decode(data, entry)
+        found = decode_entry(data, entry_id=entry, url=self._reader.bucket.url)
         del attempt.sent[entry]
         if found.commit == attempt.change.commit and entry not in self._checked().void:
             attempt.fate = already(self._checked(), blocks_of(attempt.change), Done(version=entry))
@@ -241,12 +241,11 @@ class Committer:
         """Steps 4 and 5 for the payload of one id, after the state ``before``: whether it is in the index now. ``state`` moves on."""
         etag = self._put(attempt, entry, deadline, fresh=fresh, before=before)
         if etag is not None:
-            attempt.created[entry] = attempt.sent[entry]
             above, stands = self._ask(attempt, entry, lambda: self._checked_after(entry, before))
             if above and stands and after is not None:
                 payload = attempt.sent.pop(entry)
                 self.state = relinked(before, after, payload)
-                self._looks.remember(self.state.last, etag)
+                self._reader.looks.remember(self.state.last, etag)
                 return True
             if above:
                 if not stands:
@@ -270,7 +269,7 @@ class Committer:
         if taken is None or not above or not stands:
             self._drop()
             return False
-        found = self._reader.decode(taken.data, entry)
+        found = self._reader.decode(taken.data, entry, before.last)
         mine = found.commit == attempt.change.commit and follows(before.last, found)
         if not mine or after is not None:
             # Above the boundary: this entry is the history, and ours, if it is another's, is not.
@@ -283,14 +282,14 @@ class Committer:
         state ends with (False: it was collected). Raises HistoryReplaced."""
         try:
             standing, above = self._reader.requests.beside(
-                lambda: self._looks.look(before), lambda: self._boundary.check(entry)
+                lambda: self._reader.looks.look(before), lambda: self._boundary.check(entry)
             )
         except (Unavailable, AccessDenied):
             raise
         except BlockstoreError:
-            self._looks.check_now(before)
+            self._reader.looks.check_now(before)
             raise
-        return above, above and self._looks.check(before, standing)
+        return above, above and self._reader.looks.check(before, standing)
 
     def _put(
         self, attempt: Attempt, entry: int, deadline: float, *, fresh: bool, before: State
@@ -301,7 +300,7 @@ class Committer:
         while True:
             try:
                 if tries or not fresh:
-                    self._looks.check_now(before)
+                    self._reader.looks.check_now(before)
                     attempt.sent[entry] = resent(attempt.sent[entry], entry)
                 etag = self._bucket.put_if_absent(entry_key(entry), attempt.sent[entry])
                 self._pace.answered()
@@ -355,7 +354,7 @@ class Committer:
         )
         self.state = loaded.state
         if loaded.asked_s is not None:
-            self._looks.noted(loaded.state, loaded.asked_s)
+            self._reader.looks.noted(loaded.state, loaded.asked_s)
         self.checkpoint = newer(self.checkpoint, loaded.checkpoint)
         return self.state
 
@@ -374,8 +373,8 @@ class Committer:
         if entry == before.version + 1:
             after = self._reader.follow(before, taken.data)
             if after.void == before.void:
-                self._looks.remember(after.last, taken.etag)
-                self.state = self._looks.noted(after, asked_s)
+                self._reader.looks.remember(after.last, taken.etag)
+                self.state = self._reader.looks.noted(after, asked_s)
                 return
         self._drop()
         self.catch_up()

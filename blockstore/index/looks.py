@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Mapping
 from enum import Enum
 
 import orjson
@@ -128,18 +127,6 @@ class Looks:
     def check_now(self, state: State) -> bool:
         """``check`` by a look of its own: before a contradiction is called damage, for it may be another history's."""
         return self.check(state, self.look(state))
-
-    def check_created(self, state: State, entry: int, created: Mapping[int, bytes]) -> None:
-        """Raise HistoryReplaced where an entry that was created on top of a state is gone, and was not collected. Sent again, it
-        could publish a block that went with it: the state's own last entry may be in the copy that was put back."""
-        if entry not in created:
-            return
-        try:
-            found: bytes | None = self._bucket.get(entry_key(entry)).data
-        except ObjectMissing:
-            found = None
-        if found != created[entry] and self._boundary.read() < entry:
-            raise self.replaced(state, f"{entry_key(entry)} is not what was created there")
 
     def check_within(self, known: State, state: State) -> None:
         """Raise HistoryReplaced where a state is no part of a later, or equally late, one that was read from nothing."""
