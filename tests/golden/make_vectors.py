@@ -14,7 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from blockstore.bucket.api import ReadBucket
 from tests.golden import vectors_damaged as damaged
+from tests.golden import vectors_history as history
 from tests.golden import vectors_indexed as indexed
 from tests.golden import vectors_listed as listed
 from tests.golden.oracle import Oracle
@@ -28,22 +30,24 @@ VECTORS: dict[str, Callable[[], Oracle]] = {
     "altered": indexed.altered,
     "replaced-rows": indexed.replaced,
     "reverted": indexed.reverted,
-    "collected": indexed.collected,
-    "tag-at-the-boundary": indexed.pinned,
-    "watermarks": indexed.watermarks,
+    "collected": history.collected,
+    "tag-at-the-boundary": history.pinned,
+    "watermarks": history.watermarks,
     "long-lists": indexed.long_lists,
-    "history-replaced": indexed.history_replaced,
-    "entry-edited": indexed.entry_edited,
-    "earlier-release": indexed.earlier_release,
+    "history-replaced": history.history_replaced,
+    "entry-edited": history.entry_edited,
+    "earlier-release": history.earlier_release,
     "list-marks": listed.marks,
     "list-ages": listed.ages,
     "list-nothing-yet": listed.nothing_yet,
     "list-cover": listed.cover,
     "list-schemas": listed.devices,
     "list-beside-an-index": listed.beside,
+    "list-below-the-floor": listed.below_the_floor,
     "list-index-lost": listed.index_lost,
     "list-nothing-readable": listed.nothing_readable,
     "list-long-lists": listed.old_lists,
+    "checkpoint-of-everything": history.everything_in_a_checkpoint,
     "checkpoint-passed-over": damaged.checkpoint_passed_over,
     "checkpoint-whole": damaged.checkpoint_whole,
     "checkpoint-damaged": damaged.checkpoint_alone,
@@ -71,6 +75,14 @@ def expected(name: str, made: Oracle) -> dict[str, Any]:
     return {"about": " ".join((VECTORS[name].__doc__ or "").split()), "asks": made.asks}
 
 
+def write(bucket: ReadBucket, folder: Path) -> None:
+    """The objects of a bucket as files."""
+    for info in bucket.list():
+        path = folder / info.key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bucket.get(info.key).data)
+
+
 def main() -> None:
     """Write those that are not there."""
     platform.node = lambda: "vectors"
@@ -79,10 +91,7 @@ def main() -> None:
         if folder.exists():
             continue
         made = make()
-        for info in made.bucket.list():
-            path = folder / "table" / info.key
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(made.bucket.get(info.key).data)
+        write(made.bucket, folder / "table")
         told = expected(name, made)
         asks = ",\n".join(json.dumps(ask, ensure_ascii=False) for ask in told["asks"])
         (folder / "expected.json").write_text(

@@ -158,7 +158,7 @@ class Oracle:
         listed = sorted(sources or [ulid])
         meta = block_meta(
             written, ulid=ulid, definition=self.definition, producer="vector", level=level, sources=tuple(listed),
-            visible_by=VisibleBy(visible), labels=own, uploaded_time=self.world.clock.now_ms(),
+            visible_by=VisibleBy(visible), labels=own, uploaded_time=said.pop("uploaded_time", self.world.clock.now_ms()),
             sources_file=write_sources(self.bucket, ulid, listed), **said,
         )  # fmt: skip
         self.bucket.put(meta_key(ulid), sealed(encode(meta)))

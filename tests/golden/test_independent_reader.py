@@ -15,7 +15,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.golden.make_vectors import HERE
+from blockstore.care.rebuild import plan_rebuild, rebuild
+from blockstore.names import BOUNDARY
+from tests.golden.make_vectors import HERE, write
+from tests.golden.our_reader import answer
+from tests.golden.vectors_indexed import rows, simple
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 FILES = ("independent_reader.py", "independent_index.py")
@@ -76,6 +80,49 @@ def test_it_answers_every_question_of_every_vector(place: Path) -> None:
         why = found.pop("why", None)
         expected = {key: value for key, value in ask.items() if key != "ask"}
         assert found == expected, (name, ask["ask"], why)
+
+
+def test_it_agrees_with_ours_on_tables_of_earlier_releases_and_on_a_rebuilt_index(
+    place: Path, tmp_path: Path
+) -> None:
+    """No list beside them says what they hold, so here two readers are compared."""
+    golden = HERE.parent
+    folders = {
+        "v1": golden / "v1",
+        "release": golden / "release_0_1" / "table",
+        "rebuilt": rebuilt(tmp_path / "rebuilt"),
+    }
+    questions: list[tuple[str, dict[str, Any]]] = []
+    for name, folder in folders.items():
+        (tmp_path / "all" / name).mkdir(parents=True)
+        (tmp_path / "all" / name / "table").symlink_to(folder)
+        questions += [
+            (name, {}),
+            (name, {"list": True, "now": 1_900_000_000_000, "modified": 1_800_000_000_000}),
+        ]
+        questions += [(name, {"version": version}) for version in range(1, 13)]
+    given = "".join(json.dumps(question) + "\n" for question in questions)
+    done = run(place, "-c", DRIVER, str(place), str(tmp_path / "all"), given=given)
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    for (name, ask), found in zip(questions, answers, strict=True):
+        why = found.pop("why", None)
+        assert found == json.loads(json.dumps(answer(folders[name], ask))), (name, ask, why)
+    assert sum("state" in found for found in answers) > 15
+
+
+def rebuilt(folder: Path) -> Path:
+    """A table whose index was lost, all of it, and brought back, and that was written to since."""
+    made = simple(61)
+    for number in range(3):
+        made.append(rows(number, number + 1))
+    made.bucket.delete([BOUNDARY, *(info.key for info in made.bucket.list("index/"))])
+    made.world.clock.sleep(10)
+    found = rebuild(made.bucket, made.world, plan_rebuild(made.bucket, made.world))
+    assert found.version > 1_000_000
+    made.table.append(pa.table({"id": [9], "name": ["after"]}))
+    write(made.bucket, folder)
+    return folder
 
 
 def test_a_person_may_ask_it(place: Path) -> None:

@@ -155,9 +155,10 @@ def entry_requires() -> Oracle:
 
 
 def entry_unknown_operation() -> Oracle:
-    """An operation that nobody knows folds like the others."""
+    """An operation that nobody knows folds like the others; its writer's clock is behind, and time does not fall."""
     made = base(53)
     gone = next(iter(made.blocks))
+    made.world.clock.advance(-60)
     _entry(made, {"operation": "evaporate", "remove": [gone], "wind": "west"})
     made.note(remove=[gone])
     made.every()

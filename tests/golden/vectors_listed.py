@@ -49,13 +49,17 @@ def ages() -> Oracle:
     made = simple(22, indexed=False)
     old = _age(made, rows(0, 2))
     made.world.clock.sleep(3600)
-    young = _age(made, rows(2, 4))
+    young = _age(made, rows(2, 4), uploaded_time=0)
     now = made.world.clock.now_ms()
+    shipped = _age(made, rows(8, 10), uploaded_time=now + 5_000)
     waived = _age(made, rows(4, 6), ignore_delay=True)
     unfinished = _age(made, rows(6, 8))
     made.bucket.delete([meta_key(unfinished.ulid)])
     _listed(made, [(old, None), (waived, None)], now=now + 900_000 - 1, modified=now - 3_600_000)
     _listed(made, [(old, None), (waived, None), (young, None)], now=now + 900_000, modified=now - 3_600_000)
+    every = [(old, None), (waived, None), (young, None), (shipped, None)]
+    _listed(made, every[:3], now=now + 904_999, modified=now - 3_600_000)
+    _listed(made, every, now=now + 905_000, modified=now - 3_600_000)
     _listed(made, [(waived, None)], now=now + 900_000, modified=now + 1)
     return made
 
@@ -158,6 +162,24 @@ def beside() -> Oracle:
     chosen = [(listed, None), (merge, input_.sources), (other_name, None)]
     _listed(made, chosen, [missing.ulid, flipped.ulid, strange.ulid])
     made.ask(made.version)
+    return made
+
+
+def below_the_floor() -> Oracle:
+    """What lies at or below the floor came too late: no block of that time, and no such source of a younger merge."""
+    made = simple(30)
+    late, other, missing = (_age(made, rows(10 * n, 10 * n + 2)) for n in range(3))
+    made.bucket.delete([object_key(missing.ulid, "chunks/000001.parquet")])
+    floor = made.world.ids.ulid()
+    made.world.clock.sleep(1)
+    young = _age(made, rows(50, 52))
+    merge = made.merged(other, young, visible="age")
+    made.world.clock.sleep(1)
+    made.commit(Operation.HORIZON, horizon=floor, floor=floor)
+    made.told |= {"horizon": floor, "floor": floor}
+    made.note()
+    assert late.ulid < floor < young.ulid
+    _listed(made, [(merge, young.sources)])
     return made
 
 
