@@ -35,7 +35,7 @@ from blockstore.errors import (
 )
 from blockstore.index.added import SourcesFile
 from blockstore.index.boundary import Boundary
-from blockstore.index.chain import follows
+from blockstore.index.chain import Link, follows
 from blockstore.index.checkpoint import decode_checkpoint, read_hint
 from blockstore.index.contradictions import hole_above, no_checkpoint, no_entry
 from blockstore.index.entry import Entry, decode_entry
@@ -186,17 +186,19 @@ class IndexReader:
             for one in self.requests.get_all([entry_key(entry) for entry in entries])
         ]
 
-    def decode(self, data: bytes, entry: int) -> Entry:
-        """The entry, its long lists of sources loaded. Raises Corrupt or NewerFormat."""
+    def decode(self, data: bytes, entry: int, last: Link | None = None) -> Entry:
+        """The entry, its long lists of sources loaded, but not on top of ``last`` if it is void there: its lists may have gone
+        with its history. Raises Corrupt or NewerFormat."""
         decoded = decode_entry(data, entry_id=entry, url=self.bucket.url)
-        if not any(isinstance(block.sources, SourcesFile) for block in decoded.add):
+        lists = any(isinstance(block.sources, SourcesFile) for block in decoded.add)
+        if not lists or (last is not None and not follows(last, decoded)):
             return decoded
         added = tuple(with_sources(self.requests, self.bucket.url, block, entry) for block in decoded.add)
         return replace(decoded, add=added)
 
     def follow(self, state: State, data: bytes) -> State:
         """The state after the entry in ``data``, which is the next one. Raises Corrupt, naming it and the table."""
-        entry = self.decode(data, state.version + 1)
+        entry = self.decode(data, state.version + 1, state.last)
         try:
             return fold(state, entry)
         except Corrupt as error:

@@ -12,12 +12,15 @@ import pytest
 from blockstore.bucket.api import Bucket, ObjectInfo
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.wrapper import Wrapper
+from blockstore.care.survey import survey
 from blockstore.errors import BoundaryLost, Corrupt, HistoryReplaced, Indeterminate, NotFound, Unanswered
 from blockstore.format import Definition, Job
 from blockstore.format.document import sealed
+from blockstore.index.added import AddedBlock
+from blockstore.index.chain import Link
 from blockstore.index.change import Change
 from blockstore.index.checkpoint import ensure_checkpoint, write_checkpoint
-from blockstore.index.entry import encode_entry
+from blockstore.index.entry import Entry, encode_entry
 from blockstore.index.gc import collect
 from blockstore.index.log import Log, create
 from blockstore.index.read import Loaded
@@ -25,7 +28,7 @@ from blockstore.index.tags import tag
 from blockstore.names import BOUNDARY, CHECKPOINTS, entry_key
 from blockstore.world import World
 from tests.support.faulty import Call, FaultyBucket
-from tests.support.index_data import DEFINITION, append, entry_of, ulid
+from tests.support.index_data import DEFINITION, NOW, append, block, entry_of, ulid
 from tests.support.put_back import copy_of, put_back, wipe
 
 Strike = Callable[[Bucket, World], None]
@@ -198,6 +201,30 @@ def test_a_stale_entry_is_void_and_the_next_writer_goes_on_above_it(
     assert here.commit(append(12)).version == 6
     assert here.state == reader.poll() == Log(bucket, world).state
     assert blocks_of(bucket, world) == [ulid(1), ulid(10), ulid(11), ulid(12)]
+
+
+def test_a_stale_entry_whose_list_of_sources_went_with_its_history_stops_nobody(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    """A restore names the sources of a large merge by the block's own file, and the backup does not have that block."""
+    log.commit(append(1))
+    held = Log(bucket, world)
+    held.poll()
+    many = block(50, sources=tuple(ulid(number) for number in range(1_000, 2_001)))
+    stale = Entry(
+        id=3,
+        commit=ulid(900),
+        time=NOW,
+        operation="restore",
+        add=(AddedBlock(meta=many, sources=many.sources),),
+        first_row_id=10,
+        prev=Link(ulid(901), "ab" * 32, "cd" * 32),
+    )
+    bucket.put(entry_key(3), sealed(encode_entry(stale)))
+    assert held.commit(append(2)).version == 4
+    assert log.poll().void == (3,)
+    assert blocks_of(bucket, world) == [ulid(1), ulid(2)]
+    assert not survey(bucket, world).damaged
 
 
 def test_a_stale_entry_above_a_gap_is_corrupt_until_the_history_has_grown_to_it(
