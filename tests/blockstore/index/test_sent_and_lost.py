@@ -27,7 +27,7 @@ def left_unchecked(bucket: MemoryBucket, world: World, number: int, *, others: i
     for other in range(others):
         Log(bucket, world).commit(append(20 + other))
     created = entry_key(writer.state.version + 1)
-    faulty.after.append(
+    faulty.before.append(
         lambda call: (
             bucket.delete([BOUNDARY]) if (call.method, call.key) == ("put_if_absent", created) else None
         )
