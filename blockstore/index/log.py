@@ -207,6 +207,7 @@ class Log:
                 else:
                     self._together(committer, group)
         except BlockstoreError as error:
+            self.reader.looks.forget()
             if isinstance(error, _ANOTHER_TABLE):
                 self._open.clear()
             for waiting in group:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from blockstore.bucket.memory import MemoryBucket
+from blockstore.errors import Corrupt
 from blockstore.index.checkpoint import ensure_checkpoint
 from blockstore.index.log import Log, create
 from blockstore.names import entry_key
@@ -52,3 +53,17 @@ def test_follow_of_an_index_without_its_newest_entry_stays_with_the_handle(
     assert reader.follow() is reader
     log.commit(append(2))
     assert reader.follow().state.version == 3
+
+
+def test_an_entry_that_is_missing_right_above_the_boundary_is_named(
+    bucket: MemoryBucket, world: World
+) -> None:
+    """It is no matter of trying again, and there is a way on."""
+    log = create(bucket, world, DEFINITION)
+    for number in (1, 2, 3):
+        log.commit(append(number))
+    ensure_checkpoint(bucket, log.at(2))
+    log.boundary.advance(2)
+    bucket.delete([entry_key(1), entry_key(2), entry_key(3)])
+    with pytest.raises(Corrupt, match=r"index entry 3 .* is missing above the boundary 2.*--stale-entry 4"):
+        Log(bucket, world).poll()

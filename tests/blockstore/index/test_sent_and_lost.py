@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from blockstore.bucket.memory import MemoryBucket
-from blockstore.errors import BoundaryLost
+from blockstore.errors import BoundaryLost, Conflict, HistoryReplaced
+from blockstore.index.change import Tag
 from blockstore.index.log import Log, create
 from blockstore.names import BOUNDARY, entry_key
 from blockstore.world import World
@@ -60,3 +61,20 @@ def test_an_entry_that_was_created_is_found_once_the_boundary_is_back(
     bucket.put(BOUNDARY, boundary)
     assert writer.commit(append(3)).version == 4
     assert Log(bucket, world).state.blocks.ulids() == [ulid(1), ulid(2), ulid(3)]
+
+
+def test_what_a_commit_saw_that_ended_in_an_error_is_no_look_of_the_next_one(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    """It read another's entry, met a conflict, and the table was put back right then."""
+    copy = copy_of(bucket)
+    log.commit(append(1))
+    writer = Log(bucket, world)
+    writer.poll()
+    log.commit(Tag(commit=ulid(90), name="t", version=1))
+    with pytest.raises(Conflict):
+        writer.commit(Tag(commit=ulid(91), name="t", version=2))
+    put_back(bucket, copy)
+    with pytest.raises(HistoryReplaced):
+        writer.commit(append(2))
+    assert copy_of(bucket) == copy, "no stale entry is left"
