@@ -107,7 +107,7 @@ def _run(words: list[str]) -> int:
 
 
 def _app() -> App:
-    from cyclopts import App
+    from cyclopts import App, Parameter
 
     return App(
         name="blockstore",
@@ -115,8 +115,14 @@ def _app() -> App:
         help_epilogue=EPILOGUE,
         help_format="plaintext",
         version_flags=[],
+        default_parameter=Parameter(show_default=_shown_default),
         suppress_keyboard_interrupt=False,
     )
+
+
+def _shown_default(value: object) -> str | None:
+    """A default as the help shows it; what says no more than that nothing was given is not shown."""
+    return None if value is None or value is False or value in ("", ()) else str(value)
 
 
 def _call(app: App, words: list[str]) -> Any:

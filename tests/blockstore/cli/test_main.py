@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib import metadata
@@ -31,6 +32,15 @@ def test_every_verb_is_shown_with_its_sentence_and_loads(capsys: pytest.CaptureF
         assert "Usage: blockstore" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("verb", sorted({*VERBS, *rooms.names()}))
+def test_the_help_shows_no_default_that_is_none(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([verb, "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert re.findall(r"\[default: (?:\(\)|None|False|\"\"|)\]", shown) == []
+    if verb == "simulate":
+        assert "[default: 0]" in shown
+
+
 def test_the_version_is_the_distributions(blockstore: Command) -> None:
     assert blockstore("--version").out.startswith("blockstore 0.")
 
@@ -40,6 +50,8 @@ def test_the_version_is_the_distributions(blockstore: Command) -> None:
     [
         (["lss"], "there is no verb 'lss': did you mean ls?"),
         (["xyz"], "there is no verb 'xyz': the verbs are"),
+        (["frobnicate"], "there is no verb 'frobnicate': the verbs are"),
+        (["histroy"], "did you mean history?"),
         (["append", "lake/t", "a.csv"], "there is no verb 'append': did you mean write?"),
         (["select"], "there is no verb 'select': did you mean query?"),
         (["ls"], "URL requires an argument; see blockstore ls --help"),
