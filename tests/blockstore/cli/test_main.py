@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import subprocess
 import sys
@@ -95,6 +97,16 @@ def test_a_bug_of_ours_is_called_one(blockstore: Command, monkeypatch: pytest.Mo
     monkeypatch.setattr(main, "_run", broken)
     assert blockstore("ls", "x", code=1).err == (
         "error: internal error, TypeError: x is no y; run again with --debug and report the traceback\n"
+    )
+
+
+def test_a_full_disk_is_no_bug_of_ours(blockstore: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(words: list[str]) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(main, "_run", full)
+    assert blockstore("ls", "x", code=1).err == (
+        "error: a disk is full (no space left on device): make room, or set TMPDIR to a folder that has more\n"
     )
 
 
