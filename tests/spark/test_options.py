@@ -68,7 +68,10 @@ def test_a_misspelt_option_is_refused_with_the_nearest_known_one() -> None:
         ({**URL, "labels": "cluster=eu1, cluster =us1"}, "label 'cluster' is given twice"),
         ({**URL, "labels": "cluster=eu1,cluster=eu1"}, "label 'cluster' is given twice"),
         ({**URL, "buffer_size": "much"}, "expected a size"),
-        ({**URL, "chunk_size": "4GiB"}, r"chunk_size .* 4,294,967,296 bytes, expected 1 to 536,870,912 \(512 MiB\)"),
+        (
+            {**URL, "chunk_size": "4GiB"},
+            r"chunk_size .* 4,294,967,296 bytes, expected 1 to 536,870,912 \(512 MiB\)",
+        ),
         ({**URL, "buffer_size": "0MiB"}, "expected a size"),
         ({"path": "memory://lake"}, "memory of one process"),
         ({**URL, "cluster": "true"}, r"repartitionByRange.*by the sort key"),
