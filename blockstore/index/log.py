@@ -6,7 +6,7 @@ Rules:
 - A handle is of one history. Where a copy of the table was put back, or the table was made again, it raises HistoryReplaced, then
   and ever after; an idle ``poll`` does not notice it. Whoever keeps a handle for long goes on with what ``follow`` answers.
 - Operations whose fate is not certain are settled before the handle commits anything else; what can never be known is
-  Indeterminate for good, and the handle goes on.
+  Indeterminate for good, and the handle goes on. Once the boundary was lost they are forgotten, as by a process that starts anew.
 - A committer writes a checkpoint after every 64th entry, once its commit has succeeded and been answered; that it fails
   is no error of the commit.
 - ``create`` writes the boundary as 0 with create-if-absent, then entry 1 as any commit. Entries without a boundary are
@@ -26,6 +26,7 @@ from functools import partial
 from blockstore.bucket.api import Bucket, ReadBucket, writable
 from blockstore.errors import (
     BlockstoreError,
+    BoundaryLost,
     Conflict,
     HistoryReplaced,
     Indeterminate,
@@ -59,6 +60,8 @@ PATIENCE_S = 60.0
 """How long a commit keeps asking a store that does not answer, or racing others, before it gives up."""
 
 _REMEMBERED = 1_024
+_ANOTHER_TABLE = (HistoryReplaced, BoundaryLost)
+"""After these nothing that was sent is sent again: a copy may be put back in which its blocks are gone, and the entry below is not."""
 
 
 class Log:
@@ -203,6 +206,8 @@ class Log:
                 else:
                     self._together(committer, group)
         except BlockstoreError as error:
+            if isinstance(error, _ANOTHER_TABLE):
+                self._open.clear()
             for waiting in group:
                 if waiting.answer is None:
                     waiting.answer = self._still_open(waiting.change, error)
@@ -253,6 +258,8 @@ class Log:
             for waiting in group:
                 try:
                     waiting.answer = self._one(self._ready(), waiting.change)
+                except _ANOTHER_TABLE:
+                    raise
                 except BlockstoreError as error:
                     waiting.answer = error
             return
@@ -323,7 +330,6 @@ class Log:
         except HistoryReplaced as error:
             with self._lock:
                 self._replaced, self._state = error, None
-            self._open.clear()
             raise
 
     def _take(self, loaded: Loaded) -> State:
