@@ -131,6 +131,8 @@ class Committer:
                 by = who_changed(self._reader, state, error.block, since)
                 raise changed(state, error.block, by) from None
             if isinstance(decided, Done):
+                if not self._look(state):
+                    continue
                 return already(state, blocks_of(attempt.change), decided)
             draft, left = decided
             entry = assemble(
@@ -176,6 +178,8 @@ class Committer:
             done = state.commits.find(attempt.change.commit)
             entry = min(attempt.sent)
             if done is not None:
+                if not self._look(state):
+                    continue
                 attempt.fate = already(state, blocks_of(attempt.change), Done(version=done))
             elif entry > state.version:
                 self._send(attempt, entry, until, fresh=False, before=state)

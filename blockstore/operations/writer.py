@@ -213,9 +213,11 @@ class Writer:
             return None
         job, ulid = self._options.job, self._options.resume
         if job is not None and (earlier := earlier_block(self._log.state, job)) is not None:
+            self._log.confirm()
             return earlier
         if ulid is None or not self._log.poll().accounted.held([ulid]):
             return None
+        self._log.confirm()
         return known_block(self._log.state, ulid, None)
 
     def _durable_before(self) -> BlockMeta | None:
