@@ -150,7 +150,9 @@ class Gateway:
         told, jobs = self.told, self.settings.jobs
         bucket = self._metered(open_bucket(self.settings.tables.urls[0], self.world))
         store = JobStore(bucket)
-        uploads = Uploads(bucket, self.world, lambda name: self.tables.table(name), jobs.work_dir)
+        uploads = Uploads(
+            bucket, self.world, lambda name: self.tables.table(name), jobs.work_dir, self.tables.catch_up
+        )
         extracts = Extracts(
             bucket,
             self.world,
