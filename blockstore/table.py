@@ -40,7 +40,7 @@ from blockstore.operations.instants import to_ms
 from blockstore.operations.overwrite import overwrite
 from blockstore.operations.restore import restore
 from blockstore.operations.revert import revert
-from blockstore.operations.unindexed import Unindexed, check_place, never_indexed, whole_block
+from blockstore.operations.unindexed import Unindexed, check_place, never_indexed, what_to_do
 from blockstore.operations.writer import WriteOptions, Writer
 from blockstore.predicate import Condition
 from blockstore.scan.snapshot import Snapshot
@@ -172,7 +172,7 @@ class Table:
                 delays = Properties.parse(properties or {})
                 unindexed = Unindexed.open(catalog, delays, trusting=discovery is not None)
                 return cls(bucket, world, None, strict=strict, catalog=catalog, unindexed=unindexed)
-            raise NotFound(f"no table at {bucket.url}: found no index there{_hint(bucket)}") from error
+            raise NotFound(f"no table at {bucket.url}: found no index there{what_to_do(bucket)}") from error
         if properties is not None:
             raise Invalid(
                 f"{bucket.url} has an index, in which its properties stand: open it without, and change them with alter"
@@ -295,14 +295,16 @@ class Table:
         job: Job | None = None,
         labels: Mapping[str, str] | None = None,
         isolation: str | None = None,
+        read_version: int | None = None,
         dry_run: bool = False,
         message: str = "",
     ) -> Changed:
         """Replace all rows, or those for which ``where`` is true, by ``data``, in one version.
 
         Every new row must meet ``where``. With a ``job`` it happens once. What others append meanwhile stays, unless
-        ``isolation="serializable"`` (default: the table's property): then it conflicts. ``dry_run`` answers what would
-        happen. Raises Conflict where others replaced rows that it is about.
+        ``isolation="serializable"`` (default: the table's property): then it conflicts. ``read_version`` is the version
+        from which ``data`` was computed: "meanwhile" begins there, and rows that others took away since conflict too.
+        ``dry_run`` answers what would happen. Raises Conflict where others replaced rows that it is about.
         """
         return overwrite(
             self._access,
@@ -311,15 +313,32 @@ class Table:
             job=job,
             labels=labels,
             isolation=isolation,
+            read_version=read_version,
             dry_run=dry_run,
             message=message,
         )
 
     def delete(
-        self, where: Condition, *, isolation: str | None = None, dry_run: bool = False, message: str = ""
+        self,
+        where: Condition,
+        *,
+        isolation: str | None = None,
+        read_version: int | None = None,
+        dry_run: bool = False,
+        message: str = "",
     ) -> Changed:
-        """Delete the rows for which ``where`` is true, in one version; where it is unknown (null) they stay."""
-        return delete(self._access, where, isolation=isolation, dry_run=dry_run, message=message)
+        """Delete the rows for which ``where`` is true, in one version; where it is unknown (null) they stay.
+
+        ``isolation`` and ``read_version`` are those of ``overwrite``.
+        """
+        return delete(
+            self._access,
+            where,
+            isolation=isolation,
+            read_version=read_version,
+            dry_run=dry_run,
+            message=message,
+        )
 
     def revert(self, *sources: str, dry_run: bool = False, message: str = "") -> Reverted:
         """Hide the rows of whole writes, wherever merges have carried them; no rows move.
@@ -378,11 +397,3 @@ class Table:
         if self._unindexed is not None and not message:
             return self._unindexed.alter(self.catalog, add=add, widen=widen, properties=properties)
         return alter(self.log, self.world, add=add, widen=widen, properties=properties, message=message)
-
-
-def _hint(bucket: Bucket) -> str:
-    """What to do about a place without an index."""
-    whole = whole_block(bucket)
-    if whole is not None:
-        return f", and blocks ({whole} is one): open it with discovery='list', or bring its index back"
-    return "; create one with blockstore.create(…) or 'blockstore create URL --schema …', or check the URL"
