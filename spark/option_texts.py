@@ -46,7 +46,7 @@ def known(options: Mapping[str, str], every: tuple[str, ...], verb: str) -> dict
 
 def checked_url(url: str) -> str:
     """The URL of a table that several processes can reach; raises Invalid for one that lives in one process."""
-    if url.startswith("memory://"):
+    if url.lower().startswith("memory://"):
         raise Invalid(
             f"{url} lives in the memory of one process and Spark's tasks run in others: use a folder or an s3:// URL."
         )
