@@ -15,6 +15,7 @@ from enum import StrEnum
 
 from blockstore.errors import Invalid
 from blockstore.format.block import Job
+from blockstore.format.chunk_size import check_chunk_size
 from spark.option_texts import checked_url, flag, known, labels, names, size, size_if_given, table_url, whole
 
 __all__ = [
@@ -73,6 +74,7 @@ class WriteOptions:
     message: str = ""
 
     def __post_init__(self) -> None:
+        check_chunk_size(self.chunk_bytes, "chunk_size (chunk_bytes)")
         if self.any_order and self.job is None:
             raise Invalid("any_order is about a job's batches, and no job is named: give app and batch too")
         if self.overwrite and self.if_exists is not IfExists.APPEND:

@@ -105,6 +105,7 @@ def _done(table: Table, options: WriteOptions) -> Written | None:
         # Invalid without an index, where no write happens once
         earlier = _committed_before(table.log.state, table, options.job, options.any_order)
         if earlier is not None:
+            table.log.confirm()
             return earlier
     if options.if_exists is IfExists.APPEND or not holds_a_write(table.log.state):
         return None

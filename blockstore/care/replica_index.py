@@ -38,7 +38,7 @@ from blockstore.errors import (
 )
 from blockstore.index.boundary import write_first
 from blockstore.index.checkpoint import decode_checkpoint, ensure_checkpoint, put_checkpoint, raise_hint
-from blockstore.index.entry import Entry
+from blockstore.index.entry import Entry, decode_entry
 from blockstore.index.log import Log
 from blockstore.index.named import name_of
 from blockstore.index.state import State
@@ -175,7 +175,7 @@ class IndexCopier:
                 raise Corrupt(
                     f"index entry {number} of {self._source.bucket.url} is missing above the boundary: restore it from a copy"
                 )
-            entries.append((data, self._reader.decode(data, number)))
+            entries.append((data, decode_entry(data, entry_id=number, url=self._source.bucket.url)))
         void = frozenset(self._source.state.void)
         added = (block.ulid for _, entry in entries if entry.id not in void for block in entry.add)
         self._complete(blocks, added, f"one of the versions {page[0]} to {page[-1]}")

@@ -107,6 +107,14 @@ class Log:
         back since, and where that entry was collected; a cold read is safe for both."""
         return self.reader.looks.look(state) is Standing.STANDS
 
+    def confirm(self) -> None:
+        """Raise HistoryReplaced unless the table is still the one whose state this handle has: for whoever answers from that state
+        that something was done before, and commits nothing."""
+        state = self.state
+        with self._noticing():
+            if not self.reader.looks.check_now(state):
+                self._take(self.reader.cold_after(state))
+
     def look_ahead(self) -> Callable[[], object] | None:
         """A request that a commit would have to make first, for whoever has others to make at the same time; None where it is
         cheaper made in turn."""

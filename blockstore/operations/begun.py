@@ -155,7 +155,8 @@ def end(access: Access, begun: Begun, written: WrittenChunks | None) -> Changed:
     about, or the table is another; then nothing of it is visible.
     """
     assert begun.version, "an overwrite is begun on its table before it ends"
-    done = done_before(access.log.poll(), begun.job)
+    access.log.poll()
+    done = done_before(access.log, begun.job)
     if done is not None:
         return done
     since = Since(state=_read_at(access, begun), waiting=begun.waiting, seen=begun.seen, read=begun.read)

@@ -17,7 +17,7 @@ from typing import Any
 from blockstore.format.block import Job
 from blockstore.format.labels import check_labels, check_new_labels
 from blockstore.index.entry import Operation
-from blockstore.index.state import State
+from blockstore.index.log import Log
 from blockstore.operations.access import Access
 from blockstore.operations.answer import Changed
 from blockstore.operations.conditions import check_said, scope_of, told
@@ -53,7 +53,7 @@ def overwrite(
     check_labels(labels or {})
     batches = batches_of(data)
     view = look_first(access)
-    done = done_before(view.state, job)
+    done = done_before(access.log, job)
     if done is not None:
         return done
     definition = view.state.definition
@@ -82,11 +82,12 @@ def overwrite(
     return replacing.run()
 
 
-def done_before(state: State, job: Job | None) -> Changed | None:
-    """The answer to a job that is committed already."""
-    app = None if job is None else state.batches.get(job.app)
+def done_before(log: Log, job: Job | None) -> Changed | None:
+    """The answer to a job that is committed already, by the state that the handle has. Raises HistoryReplaced."""
+    app = None if job is None else log.state.batches.get(job.app)
     if job is None or app is None or job.batch not in app:
         return None
+    log.confirm()
     written = app.written(job.batch)
     return Changed(
         operation=str(Operation.OVERWRITE), version=None if written is None else written.version, already=True

@@ -27,7 +27,6 @@ from blockstore.lifecycle.discover import Listed, list_snapshot
 from blockstore.lifecycle.schemas import derived
 from blockstore.lifecycle.upload import finish_upload
 from blockstore.names import BOUNDARY, INDEX, JOBS, is_ulid, meta_key
-from blockstore.operations.alter import altered
 from blockstore.scan.snapshot import Snapshot
 from blockstore.world import World
 
@@ -77,6 +76,8 @@ class Unindexed:
         properties: Mapping[str, object] | None,
     ) -> Definition:
         """Change what this handle writes under from now on; its next block carries it to everyone else."""
+        from blockstore.operations.alter import altered
+
         listed = self._listed(catalog)
         labels = Snapshot.of_listing(listed.definition or self.definition, listed).label_names
         self.definition = altered(self.definition, labels, add=add, widen=widen, properties=properties)

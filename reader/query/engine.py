@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -41,10 +42,12 @@ from reader.query.syntax import Syntax
 from reader.query.task import Parameters, Runner, Step, Task
 from reader.query.views import guard, view
 from reader.query.windows import Windows
-from reader.query.workers import Workers
 from reader.refusals import UnknownTable
 from reader.tables.at import NEWEST, At
 from reader.tables.names import Names
+
+if TYPE_CHECKING:
+    from reader.query.workers import Workers
 
 __all__ = ["Engine"]
 
@@ -268,6 +271,8 @@ def _limits(capacity: Capacity, shares: int) -> Limits:
 
 
 def _workers(folders: list[str], capacity: Capacity) -> Workers:
+    from reader.query.workers import Workers
+
     limits = _limits(capacity, capacity.queries)
     most = None if limits.memory_bytes is None else limits.memory_bytes + _ROOM_BYTES
     workers = Workers(folders, limits, most_data_bytes=most)

@@ -28,13 +28,13 @@ def test_every_write_option_is_read_whatever_its_case() -> None:
             "sort_by": "a, b",
             "labels": "cluster=eu1, zone = a",
             "buffer_size": "64MiB",
-            "chunk_size": "1 GB",
+            "chunk_size": "500 MB",
         }
     )
     assert options.job == Job(app="nightly", batch=17)
     assert (options.time_column, options.sort_by) == ("t", ("a", "b"))
     assert options.labels == {"cluster": "eu1", "zone": "a"}
-    assert (options.buffer_bytes, options.chunk_bytes) == (64 * 2**20, 10**9)
+    assert (options.buffer_bytes, options.chunk_bytes) == (64 * 2**20, 500 * 10**6)
 
 
 def test_the_options_of_an_overwrite_are_read() -> None:
@@ -68,6 +68,10 @@ def test_a_misspelt_option_is_refused_with_the_nearest_known_one() -> None:
         ({**URL, "labels": "cluster=eu1, cluster =us1"}, "label 'cluster' is given twice"),
         ({**URL, "labels": "cluster=eu1,cluster=eu1"}, "label 'cluster' is given twice"),
         ({**URL, "buffer_size": "much"}, "expected a size"),
+        (
+            {**URL, "chunk_size": "4GiB"},
+            r"chunk_size .* 4,294,967,296 bytes, expected 1 to 536,870,912 \(512 MiB\)",
+        ),
         ({**URL, "buffer_size": "0MiB"}, "expected a size"),
         ({"path": "memory://lake"}, "memory of one process"),
         ({**URL, "cluster": "true"}, r"repartitionByRange.*by the sort key"),
