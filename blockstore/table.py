@@ -322,10 +322,7 @@ class Table:
         dry_run: bool = False,
         message: str = "",
     ) -> Changed:
-        """Delete the rows for which ``where`` is true, in one version; where it is unknown (null) they stay.
-
-        ``isolation`` and ``read_version`` are those of ``overwrite``.
-        """
+        """Delete the rows for which ``where`` is true, not unknown (null), in one version; else as ``overwrite``."""
         from blockstore.operations.delete import delete
 
         return delete(
