@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +24,12 @@ from blockstore.index import log as index_log
 from blockstore.index import tags
 from blockstore.index.log import Log
 from blockstore.lifecycle.catalog import Catalog
+from blockstore.lifecycle.discovery import Discovery
 from blockstore.lifecycle.whole import Whole
 from blockstore.operations.access import Access
 from blockstore.operations.diff import Diff, diff
 from blockstore.operations.instants import to_ms
-from blockstore.operations.unindexed import Unindexed, check_place, never_indexed, whole_block
+from blockstore.operations.unindexed import Unindexed, check_place, never_indexed, what_to_do
 from blockstore.predicate import Condition
 from blockstore.scan.snapshot import Snapshot
 from blockstore.scan.view import TableSnapshot
@@ -43,15 +43,6 @@ if TYPE_CHECKING:
     from blockstore.operations.writer import Writer
 
 __all__ = ["Discovery", "Table", "create", "open", "open_any"]
-
-
-class Discovery(StrEnum):
-    """How a handle finds the blocks of its snapshots."""
-
-    INDEX = "index"
-    """By the index alone: a poll costs two small requests."""
-    LIST = "list"
-    """By the index and a listing: also blocks that no entry names yet, once they are ``sync_delay`` old."""
 
 
 def create(
@@ -167,7 +158,7 @@ class Table:
                 delays = Properties.parse(properties or {})
                 unindexed = Unindexed.open(catalog, delays, trusting=discovery is not None)
                 return cls(bucket, world, None, strict=strict, catalog=catalog, unindexed=unindexed)
-            raise NotFound(f"no table at {bucket.url}: found no index there{_hint(bucket)}") from error
+            raise NotFound(f"no table at {bucket.url}: found no index there{what_to_do(bucket)}") from error
         if properties is not None:
             raise Invalid(
                 f"{bucket.url} has an index, in which its properties stand: open it without, and change them with alter"
@@ -297,14 +288,16 @@ class Table:
         job: Job | None = None,
         labels: Mapping[str, str] | None = None,
         isolation: str | None = None,
+        read_version: int | None = None,
         dry_run: bool = False,
         message: str = "",
     ) -> Changed:
         """Replace all rows, or those for which ``where`` is true, by ``data``, in one version.
 
         Every new row must meet ``where``. With a ``job`` it happens once. What others append meanwhile stays, unless
-        ``isolation="serializable"`` (default: the table's property): then it conflicts. ``dry_run`` answers what would
-        happen. Raises Conflict where others replaced rows that it is about.
+        ``isolation="serializable"`` (default: the table's property): then it conflicts. ``read_version`` is the version
+        from which ``data`` was computed: "meanwhile" begins there, and rows that others took away since conflict too.
+        ``dry_run`` answers what would happen. Raises Conflict where others replaced rows that it is about.
         """
         from blockstore.operations.overwrite import overwrite
 
@@ -315,17 +308,31 @@ class Table:
             job=job,
             labels=labels,
             isolation=isolation,
+            read_version=read_version,
             dry_run=dry_run,
             message=message,
         )
 
     def delete(
-        self, where: Condition, *, isolation: str | None = None, dry_run: bool = False, message: str = ""
+        self,
+        where: Condition,
+        *,
+        isolation: str | None = None,
+        read_version: int | None = None,
+        dry_run: bool = False,
+        message: str = "",
     ) -> Changed:
-        """Delete the rows for which ``where`` is true, in one version; where it is unknown (null) they stay."""
+        """Delete the rows for which ``where`` is true, not unknown (null), in one version; else as ``overwrite``."""
         from blockstore.operations.delete import delete
 
-        return delete(self._access, where, isolation=isolation, dry_run=dry_run, message=message)
+        return delete(
+            self._access,
+            where,
+            isolation=isolation,
+            read_version=read_version,
+            dry_run=dry_run,
+            message=message,
+        )
 
     def revert(self, *sources: str, dry_run: bool = False, message: str = "") -> Reverted:
         """Hide the rows of whole writes, wherever merges have carried them; no rows move.
@@ -390,11 +397,3 @@ class Table:
         if self._unindexed is not None and not message:
             return self._unindexed.alter(self.catalog, add=add, widen=widen, properties=properties)
         return alter(self.log, self.world, add=add, widen=widen, properties=properties, message=message)
-
-
-def _hint(bucket: Bucket) -> str:
-    """What to do about a place without an index."""
-    whole = whole_block(bucket)
-    if whole is not None:
-        return f", and blocks ({whole} is one): open it with discovery='list', or bring its index back"
-    return "; create one with blockstore.create(…) or 'blockstore create URL --schema …', or check the URL"

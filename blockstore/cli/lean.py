@@ -16,16 +16,17 @@ _OBJECTS = 500_000
 
 class _NoPandas:
     def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
-        if fullname == "pandas":
+        if fullname == "pandas" and "pyspark" not in sys.modules:
             raise ModuleNotFoundError("this command does not use pandas", name="pandas")
         return None
 
 
 def without_pandas() -> None:
-    """From now on, importing pandas fails in this process as if it were not installed.
+    """From now on, importing pandas fails in this process as if it were not installed, until pyspark is loaded.
 
     pyarrow imports pandas at the first list that it turns into an array, wherever pandas is installed; that doubles the
-    time that a short command takes. Only for verbs that use no pandas.
+    time that a short command takes. Only for verbs that use no pandas;
+    pyspark does nothing with Arrow without pandas, so a process that has loaded it finds pandas as ever.
     """
     sys.meta_path.insert(0, _NoPandas())
 

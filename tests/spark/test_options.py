@@ -143,3 +143,21 @@ def test_a_read_option_that_is_wrong_is_named(given: dict[str, str], message: st
 def test_a_table_in_the_memory_of_one_process_is_refused() -> None:
     with pytest.raises(Invalid, match="use a folder or an s3:// URL"):
         checked_url("memory://lake")
+
+
+def test_what_other_formats_call_our_options_is_understood() -> None:
+    assert write_options({**URL, "replaceWhere": "a > 1"}, overwrite=True).where == "a > 1"
+    assert read_options({**URL, "versionAsOf": "7"}).version == 7
+    with pytest.raises(Invalid, match="'replaceWhere' is another name of 'where'"):
+        write_options({**URL, "where": "a > 2", "replaceWhere": "a > 1"}, overwrite=True)
+    with pytest.raises(Invalid, match="those of an overwrite"):
+        write_options({**URL, "replaceWhere": "a > 1"})
+
+
+def test_an_option_that_means_something_elsewhere_is_never_said_to_be_dropped() -> None:
+    with pytest.raises(Invalid, match=r"no write option 'partitionoverwritemode'.*option\('where'"):
+        write_options({**URL, "partitionOverwriteMode": "dynamic"}, overwrite=True)
+    with pytest.raises(Invalid, match=r"no read option 'timestampasof'.*use 'as_of'"):
+        read_options({**URL, "timestampAsOf": "2024-01-01"})
+    with pytest.raises(Invalid, match="before you drop it"):
+        write_options({**URL, "overwriteSchema": "true"}, overwrite=True)
