@@ -152,7 +152,8 @@ class IndexCopier:
         write_first(self._target, self._world, _PATIENCE_S)
         if boundary == 0:
             return 0
-        base = self._source.at(boundary + 1)
+        latest = self._source.state  # its own newest entry may be collected
+        base = latest if latest.version <= boundary else self._source.at(boundary + 1)
         self._complete(blocks, (block.ulid for block in base.blocks), f"version {base.version}")
         for version in sorted(set(base.tags.values())):
             self._pin(version, blocks)

@@ -158,13 +158,13 @@ class Committer:
             self._give_way(attempt, losses, deadline)
 
     def _look(self, state: State) -> bool:
-        """The look before a PUT; False where the entry was collected, and the next look is cold. An append may have made it."""
-        if self._reader.looks.were_lately(state) or self._reader.looks.check(
-            state, self._reader.looks.look(state)
-        ):
+        """The look before a PUT, which an append may have made. Where the entry was collected a cold read decides; False where it
+        found another state."""
+        looks = self._reader.looks
+        if looks.were_lately(state) or looks.check(state, looks.look(state)):
             return True
         self._drop()
-        return False
+        return self.catch_up().last == state.last
 
     def settle(self, attempt: Attempt, deadline: float | None = None) -> Committed | None:
         """Make certain what became of the payloads sent: the answer if one was applied, None if none was.

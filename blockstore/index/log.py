@@ -129,8 +129,8 @@ class Log:
         )
 
     def follow(self) -> Log:
-        """This handle, polled; or another one, read cold, where the table's history was replaced (or the handle's last entry was
-        collected): then this one is to be dropped. Raises NotFound where there is no index any more."""
+        """This handle, polled; or another one, read cold, where the table's history was replaced (or is further, and the handle's
+        last entry was collected): then this one is to be dropped. Raises NotFound where there is no index any more."""
         known = self._state
         if known is None and not self.replaced:
             self.poll()
@@ -145,8 +145,9 @@ class Log:
             except HistoryReplaced:
                 pass
         again = Log(self.bucket, self._world, program=self._program, patience_s=self._patience_s)
-        again.poll()
-        return again
+        anew = again.poll()
+        same = known is not None and not self.replaced and anew.last == known.last
+        return self if same else again
 
     def at(self, version: int) -> State:
         """The state at a version. Raises NotFound if it was never written, VersionExpired if it was collected."""
