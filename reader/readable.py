@@ -1,9 +1,10 @@
-"""Dates, times and intervals as texts, for every form of an answer that is text.
+"""Dates, times and intervals as texts, for every form of an answer that is text; and where asked for, long numbers too.
 
 Rules:
 - One text a value, wherever it stands: alone in a column or inside a nested value, in JSON, CSV, TSV or a table for people.
 - ISO 8601, exact to the column's unit, a moment with a zone in UTC. The calendar goes on in both directions: the year 12345 is
   ``12345``, the year before 1 is ``0000``, the one before that ``-0001``. DuckDB reads these texts back.
+- Long numbers are those of types that a double cannot hold: whole numbers of 64 bits and decimals. Their texts have all digits.
 - DuckDB's infinite dates and moments are ``infinity`` and ``-infinity``; the end of a day is ``24:00:00``.
 """
 
@@ -32,8 +33,14 @@ def is_told(kind: pa.DataType) -> bool:
     return bool(pt.is_date(kind) or pt.is_timestamp(kind) or pt.is_time(kind) or pt.is_interval(kind))
 
 
-def readable(column: pa.Array) -> pa.Array:
-    """The column with each such value as its text, also within nested values; everything else as it is."""
+def is_long(kind: pa.DataType) -> bool:
+    """Whether a column's numbers may have more digits than a double."""
+    return bool(pt.is_int64(kind) or pt.is_uint64(kind) or pt.is_decimal(kind))
+
+
+def readable(column: pa.Array, *, long: bool = False) -> pa.Array:
+    """The column with each such value as its text, also within nested values; everything else as it is. ``long``: also
+    numbers with more digits than a double has."""
     kind = column.type
     if pt.is_interval(kind):
         return pa.array(
@@ -41,33 +48,45 @@ def readable(column: pa.Array) -> pa.Array:
         )
     if is_told(kind):
         return _moments(column)
-    return _within(column) if _holds_told(kind) else column
+    if long and is_long(kind):
+        return _digits(column)
+    return _within(column, long) if _holds_told(kind, long) else column
 
 
-def _holds_told(kind: pa.DataType) -> bool:
+def _holds_told(kind: pa.DataType, long: bool) -> bool:
     """Whether a value holds what can be told; in a union it cannot, and a list of size 0 holds nothing."""
     if pt.is_union(kind) or (pt.is_fixed_size_list(kind) and kind.list_size == 0):
         return False
-    return is_told(kind) or any(_holds_told(part.type) for part in _parts(kind))
+    if is_told(kind) or (long and is_long(kind)):
+        return True
+    return any(_holds_told(part.type, long) for part in _parts(kind))
 
 
 def _parts(kind: pa.DataType) -> list[pa.Field]:
     return [kind.field(place) for place in range(kind.num_fields)] if pt.is_nested(kind) else []
 
 
-def _within(column: pa.Array) -> pa.Array:
+def _digits(column: pa.Array) -> pa.Array:
+    if pt.is_integer(column.type):
+        return column.cast(pa.string())
+    return pa.array(
+        [None if value is None else format(value, "f") for value in column.to_pylist()], pa.string()
+    )
+
+
+def _within(column: pa.Array, long: bool) -> pa.Array:
     """A nested column with the values that it holds as texts."""
     kind = column.type
     # Copied, so that it begins where the arrays that hold its values begin: a slice does not.
     column = pa.concat_arrays([column])
     nulls = column.is_null()
     if pt.is_struct(kind):
-        parts = [readable(column.field(place)) for place in range(kind.num_fields)]
+        parts = [readable(column.field(place), long=long) for place in range(kind.num_fields)]
         return pa.StructArray.from_arrays(parts, names=[part.name for part in _parts(kind)], mask=nulls)
     if pt.is_map(kind):
-        keys, items = readable(column.keys), readable(column.items)
+        keys, items = readable(column.keys, long=long), readable(column.items, long=long)
         return pa.MapArray.from_arrays(column.offsets, keys, items, mask=nulls)
-    values = readable(column.values)
+    values = readable(column.values, long=long)
     if pt.is_fixed_size_list(kind):
         return pa.FixedSizeListArray.from_arrays(values, kind.list_size, mask=nulls)
     if pt.is_list_view(kind) or pt.is_large_list_view(kind):

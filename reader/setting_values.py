@@ -72,6 +72,7 @@ class HttpSettings:
     stall_s: float = 30.0
     answer_s: float = 900.0
     open_metrics: bool = False
+    origins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

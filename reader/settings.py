@@ -7,9 +7,11 @@ Rules:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from blockstore.errors import Invalid
 from blockstore.service import kinds
@@ -29,6 +31,7 @@ from reader.setting_values import (
 
 __all__ = ["FILE", "load_settings"]
 
+_ORIGIN = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f:]+\])(:\d+)?")
 
 TABLES = Section(
     name="tables",
@@ -181,6 +184,23 @@ def _http(
     return HttpSettings(listening=listening(listen=listen, tls_cert=tls_cert, tls_key=tls_key), **rest)
 
 
+def _origin(value: Any, name: str) -> str:
+    """An origin as browsers send it: what differs by a letter would never be met."""
+    given = kinds.text(value, name)
+    parts = urlsplit(given)
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    usual = port == {"http": 80, "https": 443}.get(parts.scheme)
+    if port == 0 or usual or given != f"{parts.scheme}://{parts.netloc}" or not _ORIGIN.fullmatch(given):
+        raise Invalid(
+            f"{name} has {value!r}, expected each an origin as browsers send it: https://, a name in small letters, and the "
+            "port where it is not the usual one; no path and no *"
+        )
+    return given
+
+
 HTTP = Section(
     name="http",
     sentence="How the gateway is reached, and how long it is patient.",
@@ -226,6 +246,12 @@ HTTP = Section(
             default=False,
             read=kinds.switch,
             sentence="Answer /metrics without a token. It names tables.",
+        ),
+        Key(
+            name="origins",
+            default=[],
+            read=kinds.items(_origin),
+            sentence='The origins whose pages may ask from a browser (CORS), such as "https://dashboards.example"; none by default.',
         ),
     ),
 )

@@ -23,6 +23,7 @@ from blockstore.errors import (
     BlockstoreError,
     Corrupt,
     Invalid,
+    NoMemory,
     NotFound,
     Unavailable,
 )
@@ -88,7 +89,7 @@ class ProgrammingError(DatabaseError):
 
 
 class NotSupportedError(DatabaseError):
-    """There are no transactions to roll back."""
+    """What writes: ``executemany``."""
 
 
 def connect(url: str, token: str | None = None, **more: Any) -> Connection:
@@ -111,8 +112,8 @@ class Connection:
         self._open()
 
     def rollback(self) -> None:
-        """There is nothing to roll back."""
-        raise NotSupportedError("a gateway is read through this door, and has no transactions")
+        """Nothing: no transaction is ever open, so all of it is undone. Pools call this on each connection that comes back."""
+        self._open()
 
     def close(self) -> None:
         """Let the connections go."""
@@ -244,7 +245,7 @@ def _of(error: Exception) -> Error:
         )
     if isinstance(error, Corrupt):
         return InternalError(message)
-    if isinstance(error, Unavailable):
+    if isinstance(error, Unavailable | NoMemory):
         return OperationalError(message)
     if isinstance(error, Invalid | NotFound | AccessDenied):
         return ProgrammingError(message)

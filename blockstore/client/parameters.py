@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 
 from blockstore.errors import Invalid
 
@@ -15,7 +16,8 @@ _DEEPEST = 4
 
 def sendable(parameters: object) -> list[object] | dict[str, object] | None:
     """A list or a dict of what JSON has; dates and times become ISO texts, which the gateway's engine casts to the type
-    of what they are compared with. Raises Invalid, which names the parameter."""
+    of what they are compared with, and decimals ``{"$decimal": digits}``, since JSON's numbers are read as floats. Raises
+    Invalid, which names the parameter."""
     if parameters is None:
         return None
     if isinstance(parameters, Mapping):
@@ -30,6 +32,8 @@ def sendable(parameters: object) -> list[object] | dict[str, object] | None:
 def _value(value: object, name: str, depth: int = 0) -> object:
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, Decimal) and value.is_finite():
+        return {"$decimal": str(value)}
     if isinstance(value, dt.date | dt.time):
         return value.isoformat()
     if isinstance(value, list | tuple) and depth < _DEEPEST:
@@ -37,6 +41,10 @@ def _value(value: object, name: str, depth: int = 0) -> object:
     if isinstance(value, Mapping) and depth < _DEEPEST:
         return {str(key): _value(one, name, depth + 1) for key, one in value.items()}
     raise Invalid(
-        f"parameter {name} is {type(value).__name__}, expected a number, a text, true or false, a date or a time, or a "
+        f"parameter {name} is {_kind(value)}, expected a number, a text, true or false, a date or a time, or a "
         "list of such: give it as text, and cast it in the SQL"
     )
+
+
+def _kind(value: object) -> str:
+    return f"Decimal({value})" if isinstance(value, Decimal) else type(value).__name__

@@ -115,6 +115,12 @@ class Writer:
         durable = self._durable or self._meta
         return None if durable is None else durable.ulid
 
+    def left_behind(self) -> tuple[str, int]:
+        """The block under which this write has uploaded, and the bytes that lie there: of a write that is over and has no
+        ``ulid``, what no reader sees. One LIST."""
+        ulid = self._chunks.ulid
+        return ulid, sum(info.size for info in self._bucket.list(f"{ulid}/"))
+
     def write(self, data: Any) -> None:
         """Take rows: whatever ``Table.append`` takes. After an error the write is over."""
         if self._finished:

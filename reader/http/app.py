@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from importlib.metadata import version
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -64,7 +66,20 @@ def application(gateway: Gateway) -> ASGIApp:
         stall_s=http.stall_s,
         observe=gateway.told.of_request,
     )
-    return SecurityHeaders(edge)
+    return SecurityHeaders(_to_other_origins(edge, http.origins))
+
+
+def _to_other_origins(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:
+    """Around everything, so that errors can be read too. Cookies play no part: a token is sent on purpose, or not."""
+    if not origins:
+        return app
+    return CORSMiddleware(
+        app,
+        allow_origins=origins,
+        allow_methods=("GET", "POST", "DELETE"),
+        allow_headers=("Authorization", "Content-Type", "Idempotency-Key", "X-Request-Id"),
+        expose_headers=("X-Blockstore-Versions", "X-Request-Id", "Retry-After", "Location"),
+    )
 
 
 def _metrics(gateway: Gateway):  # type: ignore[no-untyped-def]

@@ -72,7 +72,7 @@ class Edge:
             try:
                 await self._app(scope, self._bounded(scope, headers, receive), told)
             except Exception as error:  # noqa: BLE001 - the last layer answers every error
-                problem = of_error(error)
+                problem = of_error(_first(error) if status else error)
                 if status:
                     _logger.warning("an answer was left unfinished: %s", problem.detail)
                 else:
@@ -121,6 +121,12 @@ class Edge:
             return message
 
         return bounded
+
+
+def _first(error: Exception) -> Exception:
+    """What went wrong after the first byte: the framework wraps an error that it can answer no more into one of its own."""
+    cause = error.__cause__
+    return cause if isinstance(error, RuntimeError) and isinstance(cause, Exception) else error
 
 
 def _too_large(limit: int) -> Problem:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 
 import orjson
@@ -20,7 +21,7 @@ from blockstore.errors import Invalid
 from reader.answer import CANNOT_WRITE, flat, flat_type, json_value, unwritable
 from reader.readable import readable
 
-__all__ = ["Form", "pieces"]
+__all__ = ["Form", "Wanted", "pieces"]
 
 _ROWS = 8_192
 """Rows of a piece of text."""
@@ -50,10 +51,26 @@ _MEDIA = {
 }
 
 
-def pieces(form: Form, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A form, and how its numbers are written."""
+
+    form: Form
+    long_as_text: bool = False
+    """In JSON: numbers of types with more digits than a double has are texts."""
+
+    @property
+    def media_type(self) -> str:
+        """Its name in Content-Type."""
+        return f"{self.form.media_type};numbers=text" if self.long_as_text else self.form.media_type
+
+
+def pieces(
+    form: Form, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, long_as_text: bool = False
+) -> Iterator[bytes]:
     """The answer's bytes. Raises Invalid before the first piece where the form cannot hold the columns."""
     try:
-        encoder = _ENCODERS[form](schema)
+        encoder = _Json(schema, long=True) if long_as_text else _ENCODERS[form](schema)
         first = encoder.take()
         if first:
             yield first
@@ -90,8 +107,9 @@ class _Encoder(ABC):
 
 
 class _Json(_Encoder):
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, *, long: bool = False) -> None:
         super().__init__(schema)
+        self._long = long
         names = schema.names
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
@@ -101,7 +119,7 @@ class _Json(_Encoder):
         self._separator = b"["
 
     def write(self, batch: pa.RecordBatch) -> None:
-        columns = [readable(column) for column in batch.columns]
+        columns = [readable(column, long=self._long) for column in batch.columns]
         texts = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
         for row in texts.to_pylist():
             self._out.write(self._separator)

@@ -2,6 +2,7 @@
 
 Rules:
 - Who sees a job says ``job_sight.py``; to everybody else it does not exist.
+- Who is told here that an upload is done, reads its rows here: whatever gateway wrote them.
 - The same Idempotency-Key of the same token is the same job, on every gateway, for as long as it is kept: the key is its id.
 """
 
@@ -121,7 +122,7 @@ def listed(gateway: Here, caller: Known, limit: Annotated[int, Query(ge=1, le=_L
             wish = store.request(sketch.job)
             # Who asked is in the request: of others' jobs nothing more is read.
             if concerns(caller, wish) and sees(caller, job := store.told(sketch, wish)):
-                found.append(_shown(job))
+                found.append(_told(gateway, job))
         except NotFound:
             continue  # it expired meanwhile
         except (Corrupt, NewerFormat) as error:
@@ -132,7 +133,7 @@ def listed(gateway: Here, caller: Known, limit: Annotated[int, Query(ge=1, le=_L
 @router.get("/v1/jobs/{job}")
 def look(gateway: Here, caller: Known, job: str) -> JobShown:
     """How far a job is."""
-    return _shown(_load(gateway, caller, job))
+    return _told(gateway, _load(gateway, caller, job))
 
 
 @router.delete(
@@ -142,12 +143,12 @@ def cancel(gateway: Here, caller: Known, job: str) -> Response:
     """End a job that has not ended: 202, and its state says when it has. 200 if it had."""
     found = _load(gateway, caller, job)
     if found.state.ended:
-        return JSONResponse(_shown(found).model_dump())
+        return JSONResponse(_told(gateway, found).model_dump())
     jobs = gateway.need_jobs()
     jobs.store.cancel(found.id)
     jobs.runner.stop_here(found.id)
     jobs.runner.wake()
-    return JSONResponse(_shown(jobs.store.load(found.id)).model_dump(), status_code=202)
+    return JSONResponse(_told(gateway, jobs.store.load(found.id)).model_dump(), status_code=202)
 
 
 @router.get("/v1/jobs/{job}/result", response_class=Response)
@@ -231,7 +232,9 @@ def _answer(gateway: Gateway, jobs: Jobs, job: str, wish: Wish, made: bool) -> R
     else:
         found = jobs.store.load(job)
     return JSONResponse(
-        _shown(found).model_dump(), status_code=202 if made else 200, headers={"Location": f"/v1/jobs/{job}"}
+        _told(gateway, found).model_dump(),
+        status_code=202 if made else 200,
+        headers={"Location": f"/v1/jobs/{job}"},
     )
 
 
@@ -343,6 +346,15 @@ def _load(gateway: Gateway, caller: Caller, job: str) -> Job:
     if not sees(caller, found):
         raise unknown
     return found
+
+
+def _told(gateway: Gateway, job: Job) -> JobShown:
+    """The job as it is shown, once its rows are read here."""
+    written = {} if job.outcome is None else job.outcome.written or {}
+    version, table = written.get("version"), job.request.table
+    if table is not None and isinstance(version, int):
+        gateway.tables.catch_up(table, version)
+    return _shown(job)
 
 
 def _shown(job: Job) -> JobShown:

@@ -12,7 +12,7 @@ from reader.http.callers import Here, Reading
 from reader.http.encoding import Form, pieces
 from reader.http.gateway import Gateway
 from reader.http.negotiate import form_asked_for
-from reader.http.shapes import Error, Question, at_of
+from reader.http.shapes import Error, Question, at_of, parameters_of
 from reader.http.streaming import Patience, Stopper, Streamed, first_piece, while_waited_for
 from reader.http.tokens import Caller
 from reader.query import Answer
@@ -32,6 +32,7 @@ ERRORS: dict[int | str, dict[str, object]] = {
         (410, "The version was collected"),
         (413, "Too large"),
         (415, "A media type that is not taken"),
+        (422, "It needs more memory than it may use"),
         (429, "Too many at once; see Retry-After"),
         (503, "Not now; see Retry-After"),
         (504, "It took too long"),
@@ -52,19 +53,19 @@ _FORMS: dict[int | str, dict[str, object]] = {
 @router.post("/v1/query", response_class=Response, responses=_FORMS, tags=["query"])
 async def query(request: Request, question: Question, gateway: Here, caller: Reading) -> Response:
     """Answer SQL over the tables. Arrow where Accept says nothing."""
-    form = form_asked_for(request.headers.get("accept"))
+    wanted = form_asked_for(request.headers.get("accept"))
     http = gateway.settings.http
     stopper = Stopper()
     begin = partial(_begin, gateway, question, caller, stopper)
     answer = await while_waited_for(request.receive, stopper, begin)
-    rest = pieces(form, answer.schema, answer)
+    rest = pieces(wanted.form, answer.schema, answer, long_as_text=wanted.long_as_text)
     first = await first_piece(request.receive, rest, answer)
     return Streamed(
         first,
         rest,
         answer,
         Patience(http.stall_s, http.answer_s),
-        media_type=form.media_type,
+        media_type=wanted.media_type,
         headers=_headers(answer),
     )
 
@@ -74,7 +75,7 @@ def _begin(gateway: Gateway, question: Question, caller: Caller, stopper: Stoppe
         question.sql,
         caller=caller,
         at=at_of(question),
-        parameters=question.parameters,
+        parameters=parameters_of(question),
         limit=question.limit,
         began=stopper.began,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
@@ -19,12 +21,16 @@ __all__ = [
     "TablesShown",
     "Whoami",
     "at_of",
+    "parameters_of",
 ]
 
 Version = Annotated[StrictInt, Field(ge=1, le=2**63 - 1)]
 Moment = Annotated[StrictInt, Field(ge=0, le=2**52)] | Annotated[str, Field(max_length=64)]
 Name = Annotated[str, Field(max_length=1_000)]
 Limit = Annotated[StrictInt, Field(ge=0, le=2**62)]
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
+_DIGITS = 38
+"""Of the widest decimal that the engine holds exactly."""
 Sql = Annotated[str, Field(min_length=1, max_length=200_000)]
 
 
@@ -35,7 +41,8 @@ class _Asked(BaseModel):
 
 
 class Question(_Asked):
-    """A query. One of ``version``, ``as_of`` and ``tag``; a version and a tag may be given for each table."""
+    """A query. One of ``version``, ``as_of`` and ``tag``; a version and a tag may be given for each table. Among the
+    parameters ``{"$decimal": "12.50"}`` is a decimal with these digits; a number with a fraction is a float."""
 
     sql: Sql
     version: Version | dict[Name, Version] | None = None
@@ -142,3 +149,35 @@ def at_of(asked: Question) -> At | dict[str, At]:
     if isinstance(asked.tag, dict):
         return {name: At(tag=tag) for name, tag in asked.tag.items()}
     return At(version=asked.version, as_of=asked.as_of, tag=asked.tag)
+
+
+def parameters_of(asked: Question) -> list[object] | dict[str, object] | None:
+    """The parameters' values, decimals as such. Raises Invalid, which names the parameter."""
+    given = asked.parameters
+    if isinstance(given, dict):
+        return {name: _value(value, name) for name, value in given.items()}
+    return (
+        None if given is None else [_value(value, str(place)) for place, value in enumerate(given, start=1)]
+    )
+
+
+def _value(value: object, name: str) -> object:
+    """JSON's own depth is bounded where it is read."""
+    if isinstance(value, list):
+        return [_value(one, name) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if set(value) != {"$decimal"}:
+        return {key: _value(one, name) for key, one in value.items()}
+    text = value["$decimal"]
+    if not isinstance(text, str) or not _DECIMAL.fullmatch(text):
+        raise Invalid(
+            f'parameter {name} is no decimal: give its digits as a text, such as {{"$decimal": "12.50"}}'
+        )
+    found = Decimal(text)
+    plain = format(found, "f").lstrip("+-").replace(".", "").lstrip("0")
+    if max(len(plain), -int(found.as_tuple().exponent)) > _DIGITS:
+        raise Invalid(
+            f"parameter {name} is {text[:60]}, which has more than the {_DIGITS} digits of a decimal: give fewer"
+        )
+    return found

@@ -6,6 +6,7 @@ Rules:
 - A client that takes nothing for ``stall_s``, or is not done after ``answer_s``, is let go, and so is what it held.
 - After the first byte an error leaves the answer unfinished: chunked, without its end. HTTP/1.0 has no chunks, so there the
   whole answer is made first, on disk, and its length is said.
+- A client that goes away has asked for the end: that is no error of ours.
 - Whatever happens, the rows are closed.
 """
 
@@ -123,13 +124,16 @@ async def first_piece(receive: Receive, pieces: Iterator[bytes], held: Held) -> 
 
 
 async def _while_there(receive: Receive, held: Held, work: Callable[[], Awaitable[None]]) -> None:
-    """Do the work; stop it when the client goes away."""
+    """Do the work; stop it when the client goes away, and heed its errors no more."""
     failed: list[Exception] = []
+    gone = False
     async with anyio.create_task_group() as group:
 
         async def watch() -> None:
+            nonlocal gone
             while (await receive())["type"] != "http.disconnect":
                 pass
+            gone = True
             held.cancel()
             group.cancel_scope.cancel()
 
@@ -142,7 +146,7 @@ async def _while_there(receive: Receive, held: Held, work: Callable[[], Awaitabl
 
         group.start_soon(watch)
         group.start_soon(run)
-    if failed:
+    if failed and not gone:
         raise failed[0]
 
 

@@ -12,6 +12,7 @@ Rules:
   takes no batch of it any more: an attempt that comes later fails, and says that nobody can tell what those before it did.
 - Where an earlier attempt may still be running somewhere, failure and cancellation are told only once the batch is taken
   by an empty entry (``settle``): after that no attempt can publish its block. An attempt that finds it so fails.
+- Before it is told that the rows are there, ``wrote`` hears of their version: queries of this gateway then read them.
 """
 
 from __future__ import annotations
@@ -62,15 +63,21 @@ def identity_of(bucket: Bucket, world: World) -> tuple[int, str]:
 
 
 class Uploads(Work):
-    """Runs uploads into tables that ``open_table`` opens for writing."""
+    """Runs uploads into tables that ``open_table`` opens for writing; ``wrote`` hears of each table and version."""
 
     def __init__(
-        self, bucket: Bucket, world: World, open_table: Callable[[str], Table], folder: Path
+        self,
+        bucket: Bucket,
+        world: World,
+        open_table: Callable[[str], Table],
+        folder: Path,
+        wrote: Callable[[str, int], None],
     ) -> None:
         self._bucket = bucket
         self._world = world
         self._open = open_table
         self._folder = folder
+        self._wrote = wrote
 
     @property
     def repeats(self) -> bool:
@@ -85,7 +92,7 @@ class Uploads(Work):
         )
         writer = Writer(table.bucket, self._world, table.log, table.definition, options)
         if writer.block is not None:
-            return _ended(writer.block)
+            return self._ended(request, writer.block)
         try:
             with self._input(job, request, meter) as path:
                 self._read(path, request, table, writer, meter)
@@ -96,7 +103,7 @@ class Uploads(Work):
         except BaseException:
             writer.abort()
             raise
-        return _ended(writer.finish())
+        return self._ended(request, writer.finish())
 
     def settle(self, job: str, request: Request) -> Ended | None:
         try:
@@ -114,7 +121,13 @@ class Uploads(Work):
             )
         )
         done = earlier_block(table.log.state, _job(request))
-        return _ended(done) if done is not None and done.ulid is not None else None
+        return self._ended(request, done) if done is not None and done.ulid is not None else None
+
+    def _ended(self, request: Request, block: AppendedBlock) -> Ended:
+        ended = _ended(block)
+        if block.version and request.table is not None:
+            self._wrote(request.table, block.version)
+        return ended
 
     def _table(self, request: Request) -> Table:
         """The table that was asked for, by a handle of this attempt: one that is held for reading may know an old

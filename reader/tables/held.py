@@ -5,6 +5,7 @@ Rules:
 - One look at a time; who comes meanwhile waits for its end and takes what it found.
 - A look that fails changes nothing but the reason: the last snapshot is answered until it is ``max_staleness_s`` old, and
   then the query fails and says so.
+- A version that is known to be written is waited for by no poll: who asks next looks first, until a look has succeeded.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ class HeldTable:
         self._looks = 0
         self.seen: deque[Seen] = deque()
         """The last snapshots, the newest first; replaced as a whole by a look."""
+        self._known = 0
+        """The version that is known to be written; older snapshots are not the newest."""
         self.error: BlockstoreError | None = None
         self.failures = 0
         self.fresh_s: float | None = None
@@ -85,12 +88,23 @@ class HeldTable:
             self._looks += 1
             return self._look()
 
+    def catch_up(self, version: int) -> None:
+        """Answer ``version``, which was written, from now on. Never raises an error of the tree, as ``look``."""
+        self._known = max(self._known, version)
+        if self._is_behind():
+            self.look()
+
+    def newest(self) -> list[Seen]:
+        """The remembered snapshots that may still be the newest, the newest first."""
+        return [one for one in self.seen if _version(one.found) >= self._known]
+
     def fresh(self) -> Found:
         """What to answer from now; looks first if the loop did not lately. Raises Stale, and what the table's first
         look raised."""
         now_s = self._clock.monotonic_s()
         self.asked_s = now_s
-        if self._polling.is_due_on_demand(self.fresh_s, now_s) and not self._has_just_failed(now_s):
+        due = self._is_behind() or self._polling.is_due_on_demand(self.fresh_s, now_s)
+        if due and not self._has_just_failed(now_s):
             # A look that hangs must not hang those who can still be answered.
             if not self._look_lock.locked() or not self._is_young(now_s):
                 self.look()
@@ -152,6 +166,11 @@ class HeldTable:
             return TableState.STALE
         return TableState.READY if error is None else TableState.DEGRADED
 
+    def _is_behind(self) -> bool:
+        """Whether more was written than is held."""
+        found = self.found
+        return found is not None and _version(found) < self._known
+
     def _is_young(self, now_s: float) -> bool:
         """Whether the last snapshot may still be answered."""
         return self.fresh_s is not None and now_s - self.fresh_s <= self._polling.max_staleness_s
@@ -169,6 +188,8 @@ class HeldTable:
         except BlockstoreError as error:
             self._failed(error)
             return False
+        # What this look did not find was of another table under this name.
+        self._known = min(self._known, _version(found))
         changed = last is None or not found.same_as(last)
         if changed:
             first, others = next(self._events), list(self.seen)
@@ -206,6 +227,10 @@ class HeldTable:
         self.failures += 1
         now_s = self._clock.monotonic_s()
         self.due_s = now_s + self._polling.wait_s(self.failures, self._ids.uniform(-1, 1))
+
+
+def _version(found: Found) -> int:
+    return found.snapshot.version or 0
 
 
 def _filled(view: TableView, found: Found) -> TableView:

@@ -155,9 +155,7 @@ class Tables:
         for turn in range(_ROUNDS):
             now_s = self._clock.monotonic_s()
             oldest_s = now_s - 2 * self._polling.interval_s
-            common = common_instant(
-                {name: list(one.seen) for name, one in held.items()}, not_before_s=oldest_s
-            )
+            common = common_instant({name: one.newest() for name, one in held.items()}, not_before_s=oldest_s)
             if common is not None:
                 return {name: found.snapshot for name, found in common.items()}
             if turn == _ROUNDS - 1:
@@ -197,6 +195,13 @@ class Tables:
         for held in list(self._held.values()):
             self._look(held)
         self.ready = True
+
+    def catch_up(self, name: str, version: int) -> None:
+        """Answer a table's ``version`` from now on: it was written, and somebody is told so. Looks only where less is
+        held. Never raises an error of the tree: where the look fails, who asks next looks again."""
+        held = self._held.get(name)
+        if held is not None:
+            held.catch_up(version)
 
     def step(self) -> bool:
         """Do what is due and nobody else does: one listing of the places, or one look. Answers whether there was any."""

@@ -188,7 +188,44 @@ def test_a_time_finds_its_row(gateway: Served) -> None:
         assert found == cursor.execute(asked, [day.isoformat()]).fetchall() != [(0,)]
 
 
-@pytest.mark.parametrize("value", [Decimal("1.5"), b"x", object(), {1, 2}, [1, b"x"], dt.timedelta(1)])
+@pytest.mark.parametrize(
+    "text",
+    ["1.5", "0.1", "-12345678901234567890.12345678", "5", "1E+3", "0.000001", "9007199254740993", "-0.50"],
+)
+def test_a_decimal_is_a_parameter_with_all_its_digits(gateway: Served, text: str) -> None:
+    value = Decimal(text)
+    with dbapi.connect(gateway.url, READ) as connection, connection.cursor() as cursor:
+        assert cursor.execute(f"select ? = {value:f}, ?::decimal(38,8)", [value, value]).fetchall() == [
+            (True, value)
+        ]
+        assert cursor.execute("select $price + 0.25", {"price": value}).fetchall() == [
+            (value + Decimal("0.25"),)
+        ]
+        assert cursor.execute("select [?]::decimal(38,8)[]", [value]).fetchall() == [([value],)]
+        assert cursor.execute("select ?::decimal(38,8)[]", [[value]]).fetchall() == [([value],)]
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("1" * 39, "38 digits"),
+        ("1e-39", "38 digits"),
+        ("1e30000000", "decimal"),
+        ("0x1", "decimal"),
+        (1.5, "decimal"),
+        ("NaN", "decimal"),
+    ],
+)
+def test_what_is_no_decimal_is_refused(gateway: Served, value: object, says: str) -> None:
+    answer = gateway.query("select ?", parameters=[{"$decimal": value}])
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid")
+    assert says in answer.json()["message"]
+    assert "parameter 1" in answer.json()["message"]
+
+
+@pytest.mark.parametrize(
+    "value", [Decimal("NaN"), Decimal("Infinity"), b"x", object(), {1, 2}, [1, b"x"], dt.timedelta(1)]
+)
 def test_a_parameter_that_cannot_be_sent_is_named(gateway: Served, value: object) -> None:
     with dbapi.connect(gateway.url, READ) as connection, connection.cursor() as cursor:
         with pytest.raises(dbapi.ProgrammingError, match="parameter 2 is "):

@@ -62,6 +62,33 @@ def test_accept_says_the_form(served: Served, accept: str | None, kind: str) -> 
     assert answer.headers["content-type"].startswith(kind)
 
 
+def test_long_numbers_are_texts_where_json_is_asked_for_so(served: Served) -> None:
+    sql = (
+        "select 9007199254740993 as long, 18446744073709551615::ubigint as huge, 1234567890123456789.12::decimal(21,2) as price, "
+        "sum(n::hugeint) as sum, 7::integer as short, 0.5::double as half, [9007199254740993, null] as list, "
+        "{'a': 9007199254740993, 'b': 1::tinyint} as struct, null::bigint as none, 0.00000001::decimal(10,8) as small from salaries"
+    )
+    answer = served.query(sql, accept="application/json; numbers=text")
+    assert answer.headers["content-type"] == "application/json;numbers=text"
+    assert answer.json() == [
+        {
+            "long": "9007199254740993",
+            "huge": "18446744073709551615",
+            "price": "1234567890123456789.12",
+            "sum": "45",
+            "short": 7,
+            "half": 0.5,
+            "list": ["9007199254740993", None],
+            "struct": {"a": "9007199254740993", "b": 1},
+            "none": None,
+            "small": "0.00000001",
+        }
+    ]
+    plain = served.query(sql)
+    assert plain.headers["content-type"] == "application/json"
+    assert plain.json()[0]["long"] == 9007199254740993
+
+
 def test_no_form_that_is_asked_for_is_406(served: Served) -> None:
     answer = served.query("select 1", accept="image/png")
     assert (answer.status_code, answer.json()["error"]) == (406, "not_acceptable")

@@ -76,7 +76,7 @@ class Gateway:
         self.world = lake.world(seed)
         self.bucket = bucket
         self.store = JobStore(bucket)
-        uploads = Uploads(bucket, self.world, self._open, folder)
+        uploads = Uploads(bucket, self.world, self._open, folder, lambda table, version: None)
         extracts = Extracts(bucket, self.world, self._ask, time_limit_s=60, result_bytes=1 << 20)
         self.runner = Runner(
             self.store,
