@@ -11,7 +11,8 @@
  * With STALLS too a merge may stand still between its second look and the arrival of its meta.json, for whatever time: no wait of
  * the person's ends it. So the merger looks once more when it has arrived, and the person when the mark lies there, and again a
  * sync_delay later: a merge that shows what is hidden is taken away while nothing can have been marked because of it. What is
- * not promised is told by `stood_still`: somebody who had to look did not until it was too late for that.
+ * not promised is told by `stood_still`: somebody who had to look did not until it was too late for that. With NO_CLEANING nobody marks
+ * or removes but the person, so that two such merges are soon searched through.
  *
  * Time goes in ticks of a sync_delay; a delete_delay has four. What counts is how old something is, up to where it makes no
  * difference any more, so time has no end here.
@@ -230,6 +231,7 @@ end_idle:
        :: else -> b = 0; other = 0
        fi
      }
+#ifndef NO_CLEANING
   :: atomic {                          /* ... or about one that is left out, or was marked */
        true ->
        list();
@@ -286,6 +288,7 @@ end_idle:
        fi
 #endif
      }
+#endif
   od;
 
 #ifdef STALLS

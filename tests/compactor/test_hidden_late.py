@@ -200,6 +200,7 @@ def test_a_merge_whose_process_died_is_taken_away_by_whoever_hides(tmp_path: Pat
     arrive = on_its_way(made)
     waits = itertools.count(1)
     hide(made, victim, lambda _: arrive() if next(waits) == 2 else None)
+    assert next(waits) == 3, "it arrived in the second wait"
     assert merges_of(made, victim) == []
     stays_hidden(made)
 
