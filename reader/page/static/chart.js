@@ -69,15 +69,16 @@ export class Chart {
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue(name).trim();
     const axis = { stroke: colour("--dim"), grid: { stroke: colour("--grid-line"), width: 1 }, ticks: { stroke: colour("--grid-line"), width: 1 }, font: "12px system-ui, sans-serif" };
+    const slanted = data.labels?.length > 12;
     const across = data.labels
-      ? { ...axis, grid: { show: false }, splits: (_plot, _axis, low, high) => data.xs.filter((place) => place >= low && place <= high), values: (plot, splits) => thinned(plot, splits, data.labels), rotate: data.labels.length > 12 ? -40 : 0, size: data.labels.length > 12 ? 70 : 36 }
+      ? { ...axis, grid: { show: false }, splits: (_plot, _axis, low, high) => data.xs.filter((place) => place >= low && place <= high), values: (plot, splits) => thinned(plot, splits, data.labels), rotate: slanted ? 40 : 0, size: slanted ? 76 : 36 }
       : { ...axis, space: 76, values: data.isTime ? times : (_plot, splits) => splits.map(short) };
     this.area.setAttribute("role", "img");
     this.area.setAttribute("aria-label", described(data, this.choice.kind));
     this.#plot = new uPlot({
-      width: this.area.clientWidth, height: this.#height(), padding: [12, 16, 4, 4], tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+      width: this.area.clientWidth, height: this.#height(), padding: [12, data.isTime ? 40 : 24, 4, 4], tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
       scales: { x: data.labels ? { time: false, range: (_plot, low, high) => [low - 0.6, high + 0.6] } : { time: data.isTime }, y: { range: (_plot, low, high) => spread(low, high, this.choice.kind) } },
-      axes: [across, { ...axis, size: 64, values: (_plot, splits) => splits.map(short) }],
+      axes: [across, { ...axis, size: (_plot, values) => upright(values, slanted), values: (_plot, splits) => splits.map(short) }],
       series: [
         { label: data.labels ? "at" : data.isTime ? "time (UTC)" : "x", value: (_plot, value) => (value === null ? "–" : data.labels ? data.labels[value] : data.isTime ? new Date(value * 1000).toISOString().slice(0, 19).replace("T", " ") : value) },
         ...data.series.map(({ name }, place) => {
@@ -128,6 +129,9 @@ function times(_plot, splits, _axis, _space, step) {
     return `${text}\n${under}`;
   });
 }
+
+// As wide as the longest label of the axis at the side, and as what the first label of the axis below needs beside it.
+const upright = (values, slanted) => Math.max(slanted ? 82 : 64, 22 + 7.4 * Math.max(0, ...(values ?? []).map((text) => text.length)));
 
 const clipped = (text) => (text.length > 14 ? `${text.slice(0, 13)}…` : text);
 

@@ -32,11 +32,28 @@ const look = EditorView.theme({
   ".cm-placeholder": { color: "var(--faint)" },
   ".cm-wrong": { textDecoration: "underline wavy var(--bad)", textUnderlineOffset: "3px" },
   ".cm-tooltip": { backgroundColor: "var(--card)", color: "var(--text)", border: "1px solid var(--edge)", borderRadius: "8px", boxShadow: "var(--shadow)", overflow: "hidden" },
+  ".cm-tooltip.cm-tooltip-below": { marginTop: "calc(var(--below-text, 0px) + 3px)" },
   ".cm-tooltip-autocomplete > ul": { fontFamily: "var(--mono)", fontSize: "13px", maxWidth: "min(90vw, 30em)" },
   ".cm-tooltip-autocomplete > ul > li": { padding: "3px 10px" },
   ".cm-tooltip-autocomplete > ul > li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--on-accent)" },
   ".cm-completionDetail": { color: "inherit", opacity: "0.7", fontStyle: "normal" },
   ".cm-panels": { backgroundColor: "var(--card)", color: "var(--text)" },
+});
+
+// The list of completions stands below all that was typed, where there is room for it, and not over the lines that follow.
+const LIST_PX = 150;
+const belowText = EditorView.updateListener.of(({ state, view }) => {
+  if (completionStatus(state) === null) return;
+  view.requestMeasure({
+    key: "below text",
+    read: () => {
+      const here = view.coordsAtPos(view.state.selection.main.head);
+      const last = view.coordsAtPos(view.state.doc.length);
+      const end = Math.min(last?.bottom ?? Infinity, view.scrollDOM.getBoundingClientRect().bottom);
+      return here && end + LIST_PX < innerHeight ? Math.max(0, end - here.bottom) : 0;
+    },
+    write: (px) => view.dom.style.setProperty("--below-text", `${px}px`),
+  });
 });
 
 const setWrong = StateEffect.define();
@@ -63,7 +80,7 @@ export class Editor {
         ])),
         lineNumbers(), highlightSpecialChars(), history(), drawSelection(), bracketMatching(), closeBrackets(),
         EditorView.domEventHandlers({ beforeinput: typedOver }),
-        autocompletion({ icons: false, activateOnTyping: true }), highlightActiveLine(), EditorView.lineWrapping, wrong,
+        autocompletion({ icons: false, activateOnTyping: true }), belowText, highlightActiveLine(), EditorView.lineWrapping, wrong,
         syntaxHighlighting(colours), look, placeholder("SELECT … FROM …"),
         keymap.of([...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, ...defaultKeymap]),
         this.#language.of(sql({ dialect })),

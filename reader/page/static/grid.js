@@ -13,6 +13,7 @@ export class Grid {
   #cell = { row: 0, column: 0 };
   #drawn = new Map();
   #dispose = [];
+  #grown = new Map();
 
   constructor(result) {
     this.result = result;
@@ -64,8 +65,18 @@ export class Grid {
         this.body.append(line.element);
       }
     }
+    if (this.#grown.size) { this.#widen(); return; }
     for (const [index, line] of this.#drawn) if (!wanted.has(index)) { line.element.remove(); this.#drawn.delete(index); }
     this.#mark(false);
+  }
+
+  // A number without its last digits would be another number: a column grows with what comes into sight.
+  #widen() {
+    for (const [place, wide] of this.#grown) this.widths[place] = wide;
+    this.#grown.clear();
+    for (const { element } of this.#drawn.values()) element.remove();
+    this.#drawn.clear();
+    this.#virtual.columns.measure(); // draws again
   }
 
   #corner() {
@@ -83,6 +94,7 @@ export class Grid {
     const cells = across.map((item) => {
       const column = this.result.columns[item.index];
       const text = column.text(index);
+      if (column.kind !== "text" && text !== null && room(text) > (this.#grown.get(item.index) ?? this.widths[item.index])) this.#grown.set(item.index, room(text));
       const shown = text === null ? "null" : oneLine(text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text);
       return placed(h("div", {
         class: `cell${column.isRight ? " right" : ""}${text === null ? " none" : ""}`, role: "gridcell",
@@ -177,5 +189,9 @@ function widthOf(column) {
   const head = column.name.length * 8.2 + column.typeName.length * 6.8 + 34;
   let longest = 4;
   for (let row = 0; row < Math.min(column.length, 60); row += 1) longest = Math.max(longest, (column.text(row) ?? "null").length);
-  return Math.round(Math.min(Math.max(longest * 7.9 + 22, head, 72), 340));
+  return Math.round(Math.min(Math.max(longest * LETTER + EDGES, head, 72), 340));
 }
+
+const LETTER = 7.9;
+const EDGES = 22;
+const room = (text) => Math.round(text.length * LETTER + EDGES);

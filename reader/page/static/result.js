@@ -1,14 +1,11 @@
 // An answer in memory, column by column as Arrow holds it. Values become texts only when they are shown; whole numbers
 // of 64 bits, decimals and times are exact to their last digit.
 
+import { day, decimal, fraction, hex, readable, stamp } from "./nested.js";
+import { typeName } from "./type_names.js";
 import { tableFromIPC } from "./vendor.js";
 
 const ID = { int: 2, float: 3, binary: 4, bool: 6, decimal: 7, date: 8, time: 9, timestamp: 10, fixed: 15, largeBinary: 19, binaryView: 23 };
-const TYPE_NAMES = {
-  [-1]: "text", 1: "null", 2: "integer", 3: "float", 4: "binary", 5: "text", 6: "boolean", 7: "decimal", 8: "date", 9: "time",
-  10: "timestamp", 11: "interval", 12: "list", 13: "struct", 14: "union", 15: "binary", 16: "list", 17: "map", 18: "duration",
-  19: "binary", 20: "text", 21: "list", 23: "binary", 24: "text",
-};
 const PER_SECOND = [1n, 1_000n, 1_000_000n, 1_000_000_000n];
 
 /** An answer of at most `limit` rows; one row more was asked for, to know whether there are more. */
@@ -38,7 +35,7 @@ export class Column {
     this.kind = kindOf(type.typeId);
   }
 
-  get typeName() { return TYPE_NAMES[this.id] ?? "value"; }
+  get typeName() { return typeName(this.type); }
   get isFraction() { return this.id === ID.float || (this.id === ID.decimal && this.type.scale > 0); }
   get isRight() { return this.kind === "number"; }
 
@@ -53,8 +50,7 @@ export class Column {
     if (this.id === ID.date) return day(Number(value));
     if (this.id === ID.decimal) return decimal(value, this.type.scale);
     if (value instanceof Uint8Array) return hex(value);
-    if (typeof value === "object") return JSON.stringify(value, readable);
-    return String(value);
+    return typeof value === "object" ? readable(value, this.type) : String(value);
   }
 
   /** The value as a point of a chart: a number, seconds since the epoch for a time, or null. */
@@ -91,49 +87,8 @@ function kindOf(id) {
   return id === ID.bool ? "truth" : "text";
 }
 
-function floorDivide(value, by) {
-  const quotient = value / by;
-  return value % by < 0n ? quotient - 1n : quotient;
-}
-
-function stamp(raw, perSecond, zone) {
-  const seconds = floorDivide(raw, perSecond);
-  const date = new Date(Number(seconds) * 1000);
-  if (Number.isNaN(date.getTime())) return `${raw}/${perSecond} s`;
-  return `${date.toISOString().replace(/\.000Z$/, "")}${fraction(raw - seconds * perSecond, perSecond)}${zone ? "Z" : ""}`;
-}
-
 function clock(raw, perSecond) {
   const seconds = raw / perSecond;
   const two = (value) => String(value).padStart(2, "0");
   return `${two(seconds / 3600n)}:${two(seconds / 60n % 60n)}:${two(seconds % 60n)}${fraction(raw % perSecond, perSecond)}`;
-}
-
-function fraction(rest, perSecond) {
-  if (rest === 0n) return "";
-  return `.${String(rest).padStart(String(perSecond).length - 1, "0").replace(/0+$/, "")}`;
-}
-
-function day(ms) {
-  const date = new Date(ms);
-  return Number.isNaN(date.getTime()) ? `${ms} ms` : date.toISOString().slice(0, 10);
-}
-
-function decimal(value, scale) {
-  const digits = String(value < 0 ? -value : value).padStart(scale + 1, "0");
-  const whole = scale > 0 ? `${digits.slice(0, -scale)}.${digits.slice(-scale)}` : digits;
-  return value < 0 ? `-${whole}` : whole;
-}
-
-function hex(bytes) {
-  const shown = Array.from(bytes.subarray(0, 256), (byte) => byte.toString(16).padStart(2, "0")).join("");
-  return bytes.length > 256 ? `${shown}… (${bytes.length} bytes)` : shown;
-}
-
-function readable(_key, value) {
-  if (typeof value === "bigint") return value <= Number.MAX_SAFE_INTEGER && value >= Number.MIN_SAFE_INTEGER ? Number(value) : String(value);
-  if (value instanceof Uint8Array) return hex(value);
-  if (ArrayBuffer.isView(value)) return Array.from(value);
-  if (value instanceof Map) return Object.fromEntries(value);
-  return value;
 }

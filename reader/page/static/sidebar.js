@@ -29,7 +29,7 @@ export class Sidebar {
       h("div", { class: "side-acts" },
         h("button", { type: "button", class: "link", "data-key": `q:${table.name}`, on: { click: () => this.onQuery(`SELECT *\nFROM ${quoted(table.name)}\nLIMIT 1000`) } }, "First rows"),
         h("button", { type: "button", class: "link", "data-key": `i:${table.name}`, on: { click: () => this.onInsert(quoted(table.name)) } }, "Insert name")),
-      h("ul", {}, (columns ?? []).map((column) => h("li", {}, h("button", { type: "button", class: "column", "data-key": `c:${table.name}:${column.name}`, title: `Insert ${column.name}`, on: { click: () => this.onInsert(quoted(column.name)) } },
+      h("ul", {}, (columns ?? []).map((column) => h("li", {}, h("button", { type: "button", class: "column", "data-key": `c:${table.name}:${column.name}`, title: `Insert ${column.name} (${column.type})`, on: { click: () => this.onInsert(quoted(column.name)) } },
         h("span", { class: "side-name" }, column.name), h("span", { class: "type" }, column.type))))));
     return h("li", {}, details);
   }

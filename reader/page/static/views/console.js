@@ -74,7 +74,7 @@ export class ConsoleView {
       this.#last = { sql, travel, versions };
       this.#paint(result);
       this.#idle();
-      this.#tell(`${many(result.rows, "row")}${result.cut ? ` (the first ${count(limit)}: raise the limit, or download all)` : ""}, ${bytes(received.length)} in ${duration((performance.now() - began) / 1000)}`, said({ versions }));
+      this.#tell(`${many(result.rows, "row")}${result.cut ? ` (the first ${count(limit)}: ${limit < LIMITS.at(-1) ? "raise the limit, or " : ""}download all)` : ""}, ${bytes(received.length)} in ${duration((performance.now() - began) / 1000)}`, said({ versions }));
       this.#latest.end(run);
     } catch (error) {
       if (!run.isCurrent()) return;

@@ -21,7 +21,7 @@ export class HistoryTab {
     this.body = h("tbody", {});
     this.more = h("button", { type: "button", on: { click: () => this.#older() } }, "Older versions");
     this.element = h("div", {}, this.difference, h("div", { class: "scroll" }, h("table", { class: "plain history" },
-      h("thead", {}, h("tr", {}, ["From", "To", "Version", "Time (UTC)", "What", "Rows", "Blocks", "By", ""].map((name) => h("th", { scope: "col" }, name)))), this.body)), this.more);
+      h("thead", {}, h("tr", {}, ["From", "To", "Version", "Time (UTC)", "What", "Rows", "Blocks", "By", ""].map((name) => h("th", { scope: "col", class: ["Version", "Rows"].includes(name) ? "right" : null }, name)))), this.body)), this.more);
     this.#rows();
   }
 

@@ -141,7 +141,7 @@ export class Timeline {
     const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), size: 5 } };
     const times = { ...axis, scale: "x", side: 2, size: AXIS, space: 84, font: "12px system-ui, sans-serif", values: TICKS };
     return {
-      width, height, ms: 1, padding: [0, 12, 0, 0],
+      width, height, ms: 1, padding: [0, 40, 0, 0],
       tzDate: (ms) => uPlot.tzDate(new Date(ms), "Etc/UTC"),
       legend: { show: false },
       cursor: { points: { show: false }, y: false, drag: { x: true, y: false, setScale: false, dist: 6 } },
