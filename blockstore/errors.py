@@ -18,6 +18,7 @@
     │   └── VersionExpired         the version existed and was collected
     ├── Invalid                  fix the call
     │   ├── AccessDenied           the credentials do not allow it
+    │   ├── NoMemory               it needs more memory, or disk instead of it, than it may use
     │   └── MissingExtra           an optional package is not installed
     └── Corrupt                  stop and tell a human: stored bytes contradict the format
         ├── NewerFormat            written by a newer release: upgrade
@@ -43,6 +44,7 @@ __all__ = [
     "Invalid",
     "MissingExtra",
     "NewerFormat",
+    "NoMemory",
     "NoSpace",
     "NotFound",
     "ObjectMissing",
@@ -151,6 +153,10 @@ class Invalid(BlockstoreError):
 
 class AccessDenied(Invalid):
     """The credentials do not allow the request (401, 403, EACCES)."""
+
+
+class NoMemory(Invalid):
+    """It needs more memory, or temporary disk, than it may use: ask for less, or raise the limit that the message names."""
 
 
 class MissingExtra(Invalid):

@@ -4,59 +4,45 @@
   connection that another process could wait for.
 - A table without an index has no versions: its blocks are found by listing and become visible by their age. What needs
   an index is Invalid there and says so.
-- Nothing here decides anything: every method names the operation that does.
+- Nothing here decides anything: every method names the operation that does. Who only reads loads none that writes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.bucket.url import last_part
 from blockstore.errors import Invalid, NotFound
-from blockstore.format.block import Job
 from blockstore.format.definition import Definition
 from blockstore.format.properties import Properties
 from blockstore.index import log as index_log
 from blockstore.index import tags
-from blockstore.index.entry import Entry
 from blockstore.index.log import Log
 from blockstore.lifecycle.catalog import Catalog
-from blockstore.lifecycle.discover import discover_snapshot
+from blockstore.lifecycle.discovery import Discovery
 from blockstore.lifecycle.whole import Whole
 from blockstore.operations.access import Access
-from blockstore.operations.alter import alter
-from blockstore.operations.answer import Changed, Restored, Reverted
-from blockstore.operations.append import AppendedBlock
-from blockstore.operations.delete import delete
 from blockstore.operations.diff import Diff, diff
-from blockstore.operations.incoming import batches_of
 from blockstore.operations.instants import to_ms
-from blockstore.operations.overwrite import overwrite
-from blockstore.operations.restore import restore
-from blockstore.operations.revert import revert
-from blockstore.operations.unindexed import Unindexed, check_place, never_indexed, whole_block
-from blockstore.operations.writer import WriteOptions, Writer
+from blockstore.operations.unindexed import Unindexed, check_place, never_indexed, what_to_do
 from blockstore.predicate import Condition
 from blockstore.scan.snapshot import Snapshot
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
 
+if TYPE_CHECKING:
+    from blockstore.format.block import Job
+    from blockstore.index.entry import Entry
+    from blockstore.operations.answer import Changed, Restored, Reverted
+    from blockstore.operations.append import AppendedBlock
+    from blockstore.operations.writer import Writer
+
 __all__ = ["Discovery", "Table", "create", "open", "open_any"]
-
-
-class Discovery(StrEnum):
-    """How a handle finds the blocks of its snapshots."""
-
-    INDEX = "index"
-    """By the index alone: a poll costs two small requests."""
-    LIST = "list"
-    """By the index and a listing: also blocks that no entry names yet, once they are ``sync_delay`` old."""
 
 
 def create(
@@ -172,7 +158,7 @@ class Table:
                 delays = Properties.parse(properties or {})
                 unindexed = Unindexed.open(catalog, delays, trusting=discovery is not None)
                 return cls(bucket, world, None, strict=strict, catalog=catalog, unindexed=unindexed)
-            raise NotFound(f"no table at {bucket.url}: found no index there{_hint(bucket)}") from error
+            raise NotFound(f"no table at {bucket.url}: found no index there{what_to_do(bucket)}") from error
         if properties is not None:
             raise Invalid(
                 f"{bucket.url} has an index, in which its properties stand: open it without, and change them with alter"
@@ -234,6 +220,9 @@ class Table:
         append, whose block this call finishes. ``publish=False`` leaves the block to be discovered by its age.
         Raises Invalid for rows that do not fit, and then nothing is visible.
         """
+        from blockstore.operations.incoming import batches_of
+        from blockstore.operations.writer import WriteOptions, Writer
+
         options = WriteOptions(job=job, labels=labels, resume=resume, publish=publish, message=message)
         batches = batches_of(data)
         with Writer(self.bucket, self.world, self.log_or_none, self.definition, options) as writer:
@@ -245,6 +234,8 @@ class Table:
         self, *, job: Job | None = None, labels: Mapping[str, str] | None = None, message: str = ""
     ) -> Writer:
         """A writer for many batches in bounded memory: ``with table.writer() as w: w.write(batch)``; one block."""
+        from blockstore.operations.writer import WriteOptions, Writer
+
         options = WriteOptions(job=job, labels=labels, message=message)
         return Writer(self.bucket, self.world, self.log_or_none, self.definition, options)
 
@@ -282,6 +273,8 @@ class Table:
         return taken
 
     def _listed(self) -> Snapshot:
+        from blockstore.lifecycle.discover import discover_snapshot
+
         if self._unindexed is not None:
             return self._unindexed.snapshot(self.catalog)
         state, listed = discover_snapshot(self.bucket, self.world, self.log.poll, catalog=self.catalog)
@@ -295,15 +288,19 @@ class Table:
         job: Job | None = None,
         labels: Mapping[str, str] | None = None,
         isolation: str | None = None,
+        read_version: int | None = None,
         dry_run: bool = False,
         message: str = "",
     ) -> Changed:
         """Replace all rows, or those for which ``where`` is true, by ``data``, in one version.
 
         Every new row must meet ``where``. With a ``job`` it happens once. What others append meanwhile stays, unless
-        ``isolation="serializable"`` (default: the table's property): then it conflicts. ``dry_run`` answers what would
-        happen. Raises Conflict where others replaced rows that it is about.
+        ``isolation="serializable"`` (default: the table's property): then it conflicts. ``read_version`` is the version
+        from which ``data`` was computed: "meanwhile" begins there, and rows that others took away since conflict too.
+        ``dry_run`` answers what would happen. Raises Conflict where others replaced rows that it is about.
         """
+        from blockstore.operations.overwrite import overwrite
+
         return overwrite(
             self._access,
             data,
@@ -311,15 +308,31 @@ class Table:
             job=job,
             labels=labels,
             isolation=isolation,
+            read_version=read_version,
             dry_run=dry_run,
             message=message,
         )
 
     def delete(
-        self, where: Condition, *, isolation: str | None = None, dry_run: bool = False, message: str = ""
+        self,
+        where: Condition,
+        *,
+        isolation: str | None = None,
+        read_version: int | None = None,
+        dry_run: bool = False,
+        message: str = "",
     ) -> Changed:
-        """Delete the rows for which ``where`` is true, in one version; where it is unknown (null) they stay."""
-        return delete(self._access, where, isolation=isolation, dry_run=dry_run, message=message)
+        """Delete the rows for which ``where`` is true, not unknown (null), in one version; else as ``overwrite``."""
+        from blockstore.operations.delete import delete
+
+        return delete(
+            self._access,
+            where,
+            isolation=isolation,
+            read_version=read_version,
+            dry_run=dry_run,
+            message=message,
+        )
 
     def revert(self, *sources: str, dry_run: bool = False, message: str = "") -> Reverted:
         """Hide the rows of whole writes, wherever merges have carried them; no rows move.
@@ -327,6 +340,8 @@ class Table:
         ``sources`` are ULIDs as ``append`` answered them, or values of ``_source``. Reverting an overwrite does not bring
         back what it replaced: ``restore`` does.
         """
+        from blockstore.operations.revert import revert
+
         return revert(self._access, sources, dry_run=dry_run, message=message)
 
     def restore(
@@ -339,6 +354,8 @@ class Table:
         message: str = "",
     ) -> Restored:
         """Show again what an earlier version did, in one new version; nothing is copied. Schema and properties stay."""
+        from blockstore.operations.restore import restore
+
         return restore(self._access, version=version, tag=tag, as_of=as_of, dry_run=dry_run, message=message)
 
     def tag(self, name: str, *, version: int | None = None, message: str = "") -> int:
@@ -375,14 +392,8 @@ class Table:
 
         Without an index this handle's next block carries the change, and nothing is written before.
         """
+        from blockstore.operations.alter import alter
+
         if self._unindexed is not None and not message:
             return self._unindexed.alter(self.catalog, add=add, widen=widen, properties=properties)
         return alter(self.log, self.world, add=add, widen=widen, properties=properties, message=message)
-
-
-def _hint(bucket: Bucket) -> str:
-    """What to do about a place without an index."""
-    whole = whole_block(bucket)
-    if whole is not None:
-        return f", and blocks ({whole} is one): open it with discovery='list', or bring its index back"
-    return "; create one with blockstore.create(…) or 'blockstore create URL --schema …', or check the URL"

@@ -10,6 +10,7 @@ Without an index a fresh listing and its cover decide alone.
 Rules:
 - The pass holds the role ``compactor``: whoever claims it next fences this one at its next look or commit.
 - A listing that fails decides nothing: the error goes to the caller, and what was done stays.
+- Tags that restores left behind when they died are taken away first.
 - A pass that died anywhere is finished by the next; every step asks the bucket first, and nothing is remembered.
 - One bad block stops no other. What a person must look at is named; so are rights that are lacking (``denied``).
 - A stream that the configuration skips is left alone (``skipped.py``).
@@ -28,6 +29,7 @@ from blockstore.index.change import RaiseWatermarks
 from blockstore.index.epochs import Held, check_held
 from blockstore.index.kept import Kept
 from blockstore.index.state import State
+from blockstore.index.tags import untag_abandoned
 from blockstore.lifecycle.cleaning import (
     Action,
     Decision,
@@ -86,6 +88,7 @@ class Cleaner:
     def run(self) -> Cleaned:
         """One pass. Raises Fenced where another process holds the role; Unavailable and the like where the store does
         not answer, and Corrupt where the index cannot be read: what was done stays, and the next pass goes on."""
+        self._untag()
         look = _look(self._table, self._kept, self._held)
         published, horizon, floor = Published(), None, None
         if look.sight.state is not None:
@@ -125,6 +128,12 @@ class Cleaner:
             failed={**carried.failed, **withdrawn.failed, **removed.failed},
             denied=carried.denied or withdrawn.denied or removed.denied,
         )
+
+    def _untag(self) -> None:
+        """Free what restores that died hold; their version may have been collected, and then nobody could say what it names."""
+        table = self._table
+        for name in untag_abandoned(table.log, table.world) if table.indexed else ():
+            _logger.warning("tag %r of %s was taken away: its restore died", name, table.url)
 
     def _publish(self, sight: Sight, state: State) -> Published:
         assert self._held is not None, "a table with an index is cleaned in a role"

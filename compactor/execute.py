@@ -9,7 +9,8 @@ Rules:
 - Without one it is visible by its age, accounts for exactly the sources that were read, and replaces its inputs in the
   cover. Just before its meta.json the table is looked at again: an input that was marked, removed, or merged by another
   meanwhile drops the merge. So whoever places a no-compact mark and waits ``sync_delay`` meets every merge that took
-  the block: it was dropped, or it is listed (3.1, 3.2).
+  the block: it was dropped, or it is listed (3.1, 3.2). Once meta.json lies there the table is looked at once more: rows that were hidden
+  or removed while it was on its way have the merge taken away, before anybody counts it.
 - A damaged input is quarantined, and ends its own job only. One that is gone meanwhile is a conflict: another merged it.
 """
 
@@ -25,6 +26,7 @@ from blockstore.format.sources import write_sources
 from blockstore.freshness import Freshness
 from blockstore.index.epochs import Held
 from blockstore.lifecycle import second_look
+from blockstore.lifecycle.take_away import away, take_away
 from blockstore.lifecycle.upload import finish_upload
 from blockstore.table import Table
 from compactor.change import Compact
@@ -234,7 +236,33 @@ class Executor:
         if not merged.written.rows:
             raise Conflict("the blocks hold no row of the sources for which they are read: nothing to merge")
         block = self._upload(task, merged, VisibleBy.AGE, fresh)
+        self._look_once_more(task, block)
         return JobResult(job=job, outcome=Outcome.UPLOADED, block=block.ulid)
+
+    def _look_once_more(self, task: MergeTask, block: BlockMeta) -> None:
+        """Raise Conflict where rows were hidden or removed while meta.json was on its way; the merge is taken away then."""
+        table = self.table
+        properties = table.definition.properties
+        inputs = [one.meta for one in task.inputs]
+        found = away(table.catalog, table.bucket, table.world, properties, block, inputs)
+        sources = found.hidden | found.gone
+        if not sources:
+            return
+        # Where a mark refused the first upload, two complete blocks lie there.
+        uploads = [replace(block, ulid=ulid) for ulid in sorted({task.ulid, block.ulid})]
+        answers = [
+            take_away(table.catalog, table.bucket, table.world, properties, one, sources) for one in uploads
+        ]
+        stays = next((why for why in answers if why is not None), None)
+        what = f"rows of source {min(sources)} were hidden or removed while their merge {block.ulid} was uploaded"
+        if stays is not None:
+            if not found.hidden:
+                return  # who slept for that long finds its inputs removed because of this merge
+            raise Conflict(
+                f"{what}, which shows them and stays: {stays}; hide it, with all that it holds: "
+                f"'blockstore mark {table.bucket.url} {block.ulid} --deletion'"
+            )
+        raise Conflict(f"{what}: the merge is taken away again, and the next pass plans anew")
 
     def _upload(
         self, task: MergeTask, merged: Merged, visible_by: VisibleBy, fresh: Freshness | None = None

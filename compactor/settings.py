@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from blockstore.errors import Invalid
+from blockstore.format.chunk_size import LARGEST_CHUNK_BYTES
 from blockstore.service import kinds
 from blockstore.service.config import Key, Section
 from blockstore.service.sizes import format_size
@@ -23,7 +24,6 @@ from blockstore.service.sizes import format_size
 __all__ = ["COMPACTION", "TABLE_KEYS", "Settings", "overridden"]
 
 _MIB = 1 << 20
-_LARGEST_CHUNK = 512 * _MIB
 _LEAST_MEMORY = 64 * _MIB
 
 
@@ -139,7 +139,7 @@ def _problems(settings: Settings) -> list[str]:
         problems.append("ranges must be one duration or more, ascending, each a multiple of the one before")
     if settings.tier_blocks < 2:
         problems.append(f"tier_blocks is {settings.tier_blocks}, expected at least 2")
-    if not _MIB <= settings.chunk_bytes <= _LARGEST_CHUNK:
+    if not _MIB <= settings.chunk_bytes <= LARGEST_CHUNK_BYTES:
         problems.append(f"chunk_size is {format_size(settings.chunk_bytes)}, expected 1MiB to 512MiB")
     if settings.max_block_bytes < settings.chunk_bytes:
         problems.append(

@@ -15,11 +15,9 @@ from typing import BinaryIO
 
 import orjson
 import pyarrow as pa
-import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from blockstore.cli.output import Column, show_table
-from blockstore.client.whole_file import whole_file
 from blockstore.errors import Invalid
 from blockstore.world import World
 from reader.readable import is_told, readable
@@ -79,6 +77,8 @@ def write_json(answer: pa.RecordBatchReader, out: BinaryIO) -> None:
 
 def _csv(delimiter: str) -> Callable[[pa.RecordBatchReader, BinaryIO], None]:
     def write(answer: pa.RecordBatchReader, out: BinaryIO) -> None:
+        import pyarrow.csv as pacsv
+
         fields = [pa.field(field.name, flat_type(field.type)) for field in answer.schema]
         options = pacsv.WriteOptions(delimiter=delimiter)
         with pacsv.CSVWriter(out, pa.schema(fields), write_options=options) as writer:
@@ -114,6 +114,8 @@ FORMS: dict[str, Callable[[pa.RecordBatchReader, BinaryIO], None]] = {
 def _write_file(
     answer: pa.RecordBatchReader, write: Callable[[pa.RecordBatchReader, BinaryIO], None], to: str
 ) -> None:
+    from blockstore.client.whole_file import whole_file
+
     try:
         with whole_file(to, World.real().ids) as out:
             write(answer, out)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from blockstore.errors import Invalid, NotFound, Unavailable
 
-__all__ = ["BadSql", "Busy", "Canceled", "NoMemory", "Stale", "TimedOut", "TooMuch", "UnknownTable"]
+__all__ = ["BadSql", "Busy", "Canceled", "Stale", "TimedOut", "TooMuch", "UnknownTable"]
 
 
 class Busy(Unavailable):
@@ -33,10 +33,6 @@ class TimedOut(Unavailable):
 
 class Canceled(Unavailable):
     """Somebody stopped the query."""
-
-
-class NoMemory(Unavailable):
-    """The query needs more memory or temporary disk than it may use."""
 
 
 class TooMuch(Invalid):

@@ -33,12 +33,13 @@ def query(
     """Answer SQL over snapshots of tables.
 
     A table's name in the SQL is the last part of its URL: `blockstore query lake/flights "select count(*) from
-    flights"`. Several tables are joined by naming their URLs one after the other, the SQL last.
+    flights"`. Several tables are joined by naming their URLs one after the other, the SQL last, or by naming their lake:
+    the folder right below which they lie.
 
     Parameters
     ----------
     words
-        The tables' URLs, then the SQL.
+        URLs of tables, or of lakes (folders of tables), then the SQL.
     version
         The version to read, of one table.
     as_of

@@ -102,7 +102,7 @@ def _overwritten(plan: WritePlan, table: Table, begun: Begun, chunks: WrittenChu
     access = Access.of(table.bucket, table.world, table.log)
     if plan.creates:
         begun = begun_on(access, begun)
-        if done_before(access.log.state, begun.job) is None and (
+        if done_before(access.log, begun.job) is None and (
             begun.seen or holds_a_write(table.log.at(begun.version))
         ):
             raise Conflict(

@@ -28,16 +28,32 @@ __all__ = [
 
 _SIZES = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 _JSON_LIST = '["'
+_ALIASES = {"replacewhere": "where", "versionasof": "version"}
+_INSTEAD = {
+    "partitionoverwritemode": "a table has no partitions, and without a condition an overwrite replaces all rows: say which with "
+    "option('where', \"day = '2024-01-01'\").",
+    "timestampasof": "use 'as_of', where a time without a zone is UTC and not the session's.",
+}
+"""What other formats call it, and what to use: to drop such an option would be another write, or another read."""
 _YES_NO = {"true": True, "false": False}
 
 
 def known(options: Mapping[str, str], every: tuple[str, ...], verb: str) -> dict[str, str]:
-    """The options by their lower-case names. Raises Invalid for one that is not among ``every``."""
-    given = {name.lower(): value for name, value in options.items()}
+    """The options by their lower-case names; what other table formats call ours is understood. Raises Invalid for one that is not
+    among ``every``."""
+    given: dict[str, str] = {}
+    for said, value in options.items():
+        name = _ALIASES.get(said.lower(), said.lower())
+        if name in given and given[name] != value:
+            raise Invalid(
+                f"option {said!r} is another name of {name!r}, and both are given with different values: keep one."
+            )
+        given[name] = value
     for name in given:
         if name not in every:
             near = difflib.get_close_matches(name, every, n=1)
-            meant = f"did you mean {near[0]!r}?" if near else "drop it."
+            instead = _INSTEAD.get(name, "look up what it shall do in the Spark guide before you drop it.")
+            meant = f"did you mean {near[0]!r}?" if near else instead
             raise Invalid(
                 f"blockstore has no {verb} option {name!r}: expected one of {', '.join(every)}; {meant}"
             )
@@ -46,7 +62,7 @@ def known(options: Mapping[str, str], every: tuple[str, ...], verb: str) -> dict
 
 def checked_url(url: str) -> str:
     """The URL of a table that several processes can reach; raises Invalid for one that lives in one process."""
-    if url.startswith("memory://"):
+    if url.lower().startswith("memory://"):
         raise Invalid(
             f"{url} lives in the memory of one process and Spark's tasks run in others: use a folder or an s3:// URL."
         )

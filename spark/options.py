@@ -15,6 +15,7 @@ from enum import StrEnum
 
 from blockstore.errors import Invalid
 from blockstore.format.block import Job
+from blockstore.format.chunk_size import check_chunk_size
 from spark.option_texts import checked_url, flag, known, labels, names, size, size_if_given, table_url, whole
 
 __all__ = [
@@ -31,7 +32,7 @@ __all__ = [
 
 _WRITE = (
     "path", "app", "batch", "any_order", "time_column", "sort_by", "labels", "buffer_size", "chunk_size",
-    "if_exists", "where", "isolation", "cluster",
+    "if_exists", "where", "isolation", "read_version", "cluster",
 )  # fmt: skip
 _READ = (
     "path", "version", "as_of", "tag", "discovery", "columns", "where", "filters", "not_null", "partition_size",
@@ -68,18 +69,22 @@ class WriteOptions:
     where: str | None = None
     """The rows that an overwrite replaces; None: all."""
     isolation: str | None = None
+    read_version: int | None = None
+    """The version from which an overwrite's rows were computed."""
     message: str = ""
 
     def __post_init__(self) -> None:
+        check_chunk_size(self.chunk_bytes, "chunk_size (chunk_bytes)")
         if self.any_order and self.job is None:
             raise Invalid("any_order is about a job's batches, and no job is named: give app and batch too")
         if self.overwrite and self.if_exists is not IfExists.APPEND:
             raise Invalid(
                 f"if_exists={str(self.if_exists)!r} and an overwrite exclude each other: drop one of them"
             )
-        if not self.overwrite and (self.where is not None or self.isolation is not None):
+        about = (self.where, self.isolation, self.read_version)
+        if not self.overwrite and any(one is not None for one in about):
             raise Invalid(
-                "where and isolation are those of an overwrite, and this is an append: say mode('overwrite'), or filter the "
+                "where, isolation and read_version are those of an overwrite, and this is an append: say mode('overwrite'), or filter the "
                 "DataFrame"
             )
 
@@ -120,6 +125,7 @@ def write_options(options: Mapping[str, str], *, overwrite: bool = False) -> Wri
             "option cluster='true': a data source is handed rows as they are and cannot exchange them between tasks; use "
             "spark.append(df, url, cluster=True), or df.repartitionByRange('a', 'b') by the sort key before the write."
         )
+    read = given.get("read_version")
     return WriteOptions(
         url=table_url(given, "save"),
         job=_job(given),
@@ -133,6 +139,7 @@ def write_options(options: Mapping[str, str], *, overwrite: bool = False) -> Wri
         overwrite=overwrite,
         where=given.get("where"),
         isolation=given.get("isolation"),
+        read_version=None if read is None else whole(read, "read_version", least=1),
     )
 
 

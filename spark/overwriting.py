@@ -22,6 +22,7 @@ def overwrite(
     *,
     where: str | None = None,
     isolation: str | None = None,
+    read_version: int | None = None,
     job: Job | None = None,
     any_order: bool = False,
     time_column: str | None = None,
@@ -36,8 +37,10 @@ def overwrite(
     """Replace all rows of the table at ``url``, or those for which ``where`` is true, by the DataFrame's, in one version.
 
     Every new row must meet ``where``. What others append after this call began stays, unless ``isolation`` (default: the
-    table's property) is ``"serializable"``: then it conflicts. The other arguments are those of ``append``. Raises
-    Conflict where others replaced rows that it is about, or the table was dropped and made anew, while it ran.
+    table's property) is ``"serializable"``: then it conflicts. ``read_version`` is the version that the DataFrame was computed
+    from: what others did is judged from there on, and rows that they took away since conflict too. The other arguments are
+    those of ``append``. Raises Conflict where others replaced rows that it is about, or the table was dropped and made anew,
+    while it ran.
     """
     options = WriteOptions(
         url=checked_url(url),
@@ -51,6 +54,7 @@ def overwrite(
         overwrite=True,
         where=where,
         isolation=isolation,
+        read_version=read_version,
         message=message,
     )
     return run(df, options, tune=tune, cluster=cluster)

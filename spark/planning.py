@@ -91,8 +91,12 @@ def _begun(table: Table | None, definition: Definition, options: WriteOptions, w
         producer=PRODUCER,
     )
     if table is None:
+        if options.read_version is not None:
+            raise NotFound(
+                f"read_version is {options.read_version}, and there is no table at {options.url}: check the URL"
+            )
         return begin_anew(asked)
-    return begun_on(Access.of(table.bucket, world, table.log), asked)
+    return begun_on(Access.of(table.bucket, world, table.log), asked, options.read_version)
 
 
 def _done(table: Table, options: WriteOptions) -> Written | None:
@@ -101,6 +105,7 @@ def _done(table: Table, options: WriteOptions) -> Written | None:
         # Invalid without an index, where no write happens once
         earlier = _committed_before(table.log.state, table, options.job, options.any_order)
         if earlier is not None:
+            table.log.confirm()
             return earlier
     if options.if_exists is IfExists.APPEND or not holds_a_write(table.log.state):
         return None

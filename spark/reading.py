@@ -202,7 +202,9 @@ def _choice(session: Any, options: ReadOptions, engine: Engine) -> _Choice:
 def _by_python(session: Any, choice: _Choice, options: ReadOptions) -> DataFrame:
     """The rows by Python, pinned to what was found. The data source, where it must be, looks at a listing again by itself."""
     found = choice.target
-    frame = mapped_frame(session, SnapshotReader(choice.snapshot, options, found.spark_schema))
+    frame = mapped_frame(
+        session, SnapshotReader(choice.snapshot, options, found.spark_schema), choice.plan.rows
+    )
     if frame is not None:
         return frame
     given = {

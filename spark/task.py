@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from blockstore.bucket import Bucket, open_bucket
+from blockstore.errors import Invalid
 from blockstore.format import BlockWriter, WrittenChunks
 from blockstore.world import World
 from spark.plan import PRODUCER, WritePlan
@@ -25,6 +26,8 @@ from spark.uploads import UploadsBeside
 from spark.worker import task_world
 
 __all__ = ["ANSWER", "answering_task", "write_task"]
+
+_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 
 ANSWER = "written binary"
 """The columns, in Spark's words, of what an answering task yields."""
@@ -74,7 +77,20 @@ def _rows(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
     # Here, because an append's task has no use for what an overwrite stands on.
     from blockstore.operations.begun import rows_of
 
+    _check_dynamic(plan)
     return rows_of(plan.begun, batches)
+
+
+def _check_dynamic(plan: WritePlan) -> None:
+    """Raise Invalid where the session asks that an overwrite keep the partitions of which there are no new rows, and this one
+    would replace all. Only a task hears of the session's settings: the data source is not told."""
+    task = TaskContext.get()
+    mode = None if task is None else task.getLocalProperty(_OVERWRITE_MODE)
+    if plan.begun is not None and plan.begun.where is None and (mode or "").lower() == "dynamic":
+        raise Invalid(
+            f"{_OVERWRITE_MODE} is 'dynamic', and a table has no partitions: this overwrite would replace all rows of {plan.url}. Say "
+            "which it is about with where (\"day = '2024-01-01'\"; 'true' is all), or set it to 'static'; nothing was changed"
+        )
 
 
 def _writer(plan: WritePlan, bucket: Bucket, world: World) -> BlockWriter:

@@ -35,6 +35,9 @@
 #ifndef READERS
 #define READERS 1
 #endif
+#ifndef REBUILDS
+#define REBUILDS 0                     /* 1: the index is lost, and brought back */
+#endif
 
 hidden byte live_is_kept;              /* a live block is complete */
 hidden byte rows_are_kept;             /* a write's block is removed only once the index has taken its rows in */
@@ -139,6 +142,23 @@ end_idle:
   :: atomic { HAS(live, 3) -> live = live & ~BIT(3) }
   od
 }
+
+#if REBUILDS
+/* A lost index brought back: of the horizon that it had nothing is known but that none was ever above (now - partial_delay). */
+proctype Rebuild() {
+  atomic {
+#ifdef BROKEN_REBUILT_WITHOUT_HORIZON
+    horizon = 0;
+#else
+    do
+    :: horizon < TOP -> horizon++
+    :: break
+    od;
+#endif
+    printf("%d: the index is rebuilt, its horizon is %d\n", _pid, horizon)
+  }
+}
+#endif
 
 /* What a state lets go of what a listing shows: debris of the index at or below the horizon, and accounted writes. */
 #if defined(BROKEN_AGE_FOR_HORIZON)
@@ -297,6 +317,9 @@ init {
     run Merger();
 #endif
     run Expirer();
+#if REBUILDS
+    run Rebuild();
+#endif
     run Compactor();
 #if COMPACTORS > 1
     run Compactor();

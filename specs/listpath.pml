@@ -8,6 +8,12 @@
  * places a no-compact mark first, and waits). A mark is looked at again just before the block is removed; the two requests are one
  * step here, as are those of whoever withdraws a mark.
  *
+ * With STALLS too a merge may stand still between its second look and the arrival of its meta.json, for whatever time: no wait of
+ * the person's ends it. So the merger looks once more when it has arrived, and the person when the mark lies there, and again a
+ * sync_delay later: a merge that shows what is hidden is taken away while nothing can have been marked because of it. What is
+ * not promised is told by `stood_still`: somebody who had to look did not until it was too late for that. With NO_CLEANING nobody marks
+ * or removes but the person, so that two such merges are soon searched through.
+ *
  * Time goes in ticks of a sync_delay; a delete_delay has four. What counts is how old something is, up to where it makes no
  * difference any more, so time has no end here.
  */
@@ -24,18 +30,21 @@
 #ifndef MERGES
 #define MERGES 2                       /* merged blocks, whoever makes them */
 #endif
+#ifndef NAMED
 #define NAMED 3
+#endif
 #define BLOCKS (NAMED + MERGES)
-#define ALL 7
+#define ALL (BIT(NAMED) - 1)
 #endif
 
 #define READY 1                        /* ticks after which a block counts: sync_delay */
 #define SETTLED 2                      /* and what replaced others has counted for as long */
 #define DUE 4                          /* a mark this old lets a block be removed: delete_delay */
+#define SOON 2                         /* a look this old takes nothing away: more than a sync_delay */
 #define STALE 3                        /* a listing this old decides nothing any more: more than half a delete_delay */
 
 hidden byte no_source_is_lost;         /* a block holds each write that nobody has hidden */
-hidden byte hidden_stays_hidden;       /* what a person's mark hides is never read again */
+hidden byte hidden_stays_hidden;       /* what a person's mark hides is never read again; with STALLS: not for good */
 hidden byte each_source_counts_once;   /* the chosen blocks account for every source that is there, each once */
 
 byte sources[6];                       /* of each block, as a set of bits */
@@ -44,12 +53,29 @@ byte made = NAMED;                     /* names drawn so far: a merge draws its 
 byte there, superseded, manual;        /* sets of blocks: complete; marked superseded; marked by a person */
 byte hidden_sources;
 byte merging;
+byte unlooked, leaving;                /* merges at which their mergers have still to look; merges that are being taken away */
+bit hiding, stood_still;               /* whether the person has still to look */
+byte kept;                             /* blocks with a no-compact mark */
+
+#ifdef STALLS
+#define PARDONED(b) (stood_still || hiding || HAS(unlooked | leaving, b))
+#define PERSONS 3                      /* whose listing_age it is */
+#define LOOKS(who) ((who) < COMPACTORS || (who) == PERSONS)
+#else
+#define PARDONED(b) 0
+#define LOOKS(who) ((who) < COMPACTORS)
+#endif
+#ifdef BROKEN_TAKES_LATE
+#define IN_TIME(who) 1
+#else
+#define IN_TIME(who) (listing_age[who] < SOON)
+#endif
 
 #define ALL_BLOCKS (BIT(NAMED) - 1)
 #define SIZE(s) (HAS(s, 0) + HAS(s, 1) + HAS(s, 2) + HAS(s, 3))
 #define PART(parts, b) (((parts) >> (4 * (b))) & 15)
 
-hidden byte taken, size, one, look, chosen, held, ready, settled, due, first_gone;
+hidden byte may, taken, size, one, look, chosen, held, ready, settled, due, first_gone;
 hidden int parts;                      /* what is read from each chosen block, four bits a block */
 
 /* The cover of `ready`: `chosen`, and what is read from each. The number of sources decides, then the name. */
@@ -142,7 +168,8 @@ inline check() {
   one = 0;
   do
   :: one < BLOCKS ->
-     MUST(hidden_stays_hidden, !HAS(chosen, one) || HAS(manual, one) || !(PART(parts, one) & hidden_sources));
+     MUST(hidden_stays_hidden,
+         !HAS(chosen, one) || HAS(manual, one) || !(PART(parts, one) & hidden_sources) || PARDONED(one));
      one++
   :: else -> break
   od;
@@ -157,6 +184,33 @@ inline any_block(b) {
   od
 }
 
+/* Whether a merge may be taken away, but for the sources `free`: nobody counts it, and ready blocks that are not marked superseded,
+ * or hidden ones, hold its rows. Sets `may`. */
+inline weigh(b, free) {
+  list();
+  hold((ready & ~superseded) | (chosen & manual));
+#ifdef BROKEN_TAKES_WHAT_COUNTS
+  may = 1
+#else
+  may = (!HAS(ready, b) && !(sources[b] & ~held & ~(free)))
+#endif
+}
+
+/* DELETE of the meta.json of a merge: of `leaving`, decided by a look of `who`. */
+inline take_away(who, b) {
+  leaving = leaving & ~BIT(b);
+  if
+  :: IN_TIME(who) && HAS(there, b) ->
+     there = there & ~BIT(b); superseded = superseded & ~BIT(b); manual = manual & ~BIT(b);
+     age[b] = 0; mark_age[b] = 0;
+     printf("block %d is taken away\n", b)
+  :: HAS(there, b) && !IN_TIME(who) -> stood_still = 1
+  :: else
+  fi;
+  listing_age[who] = 0;
+  check()
+}
+
 proctype Compactor(byte me) {
   unsigned b : 3, other : 3, made_here : 3;
   byte joined;
@@ -169,7 +223,7 @@ end_idle:
        any_block(b);
        any_block(other);
        if
-       :: b < other && HAS(chosen, b) && HAS(chosen, other) && !HAS(superseded | manual, b) && !HAS(superseded | manual, other) ->
+       :: b < other && HAS(chosen, b) && HAS(chosen, other) && !((superseded | manual | kept) & (BIT(b) | BIT(other))) ->
           joined = PART(parts, b) | PART(parts, other);
           made_here = made; made++;
           merging++;
@@ -177,6 +231,7 @@ end_idle:
        :: else -> b = 0; other = 0
        fi
      }
+#ifndef NO_CLEANING
   :: atomic {                          /* ... or about one that is left out, or was marked */
        true ->
        list();
@@ -233,8 +288,61 @@ end_idle:
        fi
 #endif
      }
+#endif
   od;
 
+#ifdef STALLS
+merge:                                 /* the second look */
+  atomic {
+    merging--;
+    if
+    :: !((BIT(b) | BIT(other)) & (~there | superseded | manual | kept)) -> goto put
+    :: else -> goto forget
+    fi
+  };
+
+put:                                   /* ... and whenever meta.json arrives */
+  atomic {
+    sources[made_here] = joined; there = there | BIT(made_here);
+    printf("%d: block %d merges %d and %d\n", me, made_here, b, other);
+#ifndef BROKEN_MERGER_LOOKS_NO_MORE
+    unlooked = unlooked | BIT(made_here);
+#endif
+    check()
+  };
+
+#ifndef BROKEN_MERGER_LOOKS_NO_MORE
+  if
+  :: atomic { hiding -> unlooked = unlooked & ~BIT(made_here); goto forget }   /* it dies, but whoever hides still looks */
+  :: atomic {
+       unlooked = unlooked & ~BIT(made_here);
+#ifdef BROKEN_LOOKS_AT_INPUTS_ONLY
+       hold((BIT(b) | BIT(other)) & (manual | ~there));
+#else
+       hold(manual | ((BIT(b) | BIT(other)) & ~there));
+#endif
+       joined = held & joined;
+       if
+       :: joined && HAS(there, made_here)
+       :: else -> goto forget
+       fi;
+       weigh(made_here, joined);
+       if
+       :: may -> leaving = leaving | BIT(made_here); listing_age[me] = 0
+       :: !may ->
+          if
+          :: (sources[made_here] & hidden_sources) && !HAS(manual, made_here) -> stood_still = 1
+          :: else
+          fi;
+          goto forget
+       fi
+     }
+  fi;
+  atomic { take_away(me, made_here); goto forget };
+#else
+  goto forget;
+#endif
+#else
 merge:                                 /* both inputs were read by now, if they are still there; then the upload */
   atomic {
     if
@@ -247,6 +355,7 @@ merge:                                 /* both inputs were read by now, if they 
     merging--;
     goto forget
   };
+#endif
 
 place_mark:
   atomic {
@@ -292,6 +401,64 @@ forget:
   atomic { b = 0; other = 0; made_here = 0; joined = 0; listing_age[me] = 0; goto end_idle }
 }
 
+#ifdef STALLS
+proctype Person() {
+  unsigned b : 3, m : 3, looks : 2;
+end_idle:
+  atomic {                             /* the no-compact mark, the wait, and the look that nothing else shows the rows */
+    superseded == 0 ->
+    list();
+    any_block(b);
+    if
+    :: ready == there && HAS(chosen, b) && PART(parts, b) == sources[b] -> kept = BIT(b); hiding = 1
+    :: else -> b = 0; goto end_idle
+    fi
+  };
+  atomic {
+    if
+    :: HAS(there, b) && !HAS(superseded, b) ->
+       manual = BIT(b); mark_age[b] = 0; hidden_sources = sources[b];
+       printf("block %d is hidden\n", b)
+    :: else -> goto done               /* merged and marked, or gone: that is said */
+    fi
+  };
+#ifdef BROKEN_HIDER_LOOKS_NO_MORE
+  goto done;
+#endif
+again:                                 /* at once, and when the mark is a sync_delay old; once more where a merge was taken away */
+  atomic {
+    looks == 0 || mark_age[b] >= READY || !HAS(manual, b) ->
+#ifdef BROKEN_HIDER_LOOKS_ONCE
+    if
+    :: looks == 1 -> hiding = 0; goto done
+    :: else
+    fi;
+#endif
+    ready = there;                     /* all of it, once it has aged */
+    cover();
+    m = NAMED;
+    do
+    :: m < BLOCKS && HAS(chosen, m) && !HAS(manual, m) && (PART(parts, m) & hidden_sources) -> break
+    :: m < BLOCKS && !(HAS(chosen, m) && !HAS(manual, m) && (PART(parts, m) & hidden_sources)) -> m++
+    :: m == BLOCKS -> break
+    od;
+    if
+    :: m == BLOCKS && looks == 0 -> m = 0; looks = 1; goto again
+    :: m == BLOCKS && looks == 1 && mark_age[b] < DUE && HAS(manual, b) -> hiding = 0; goto done
+    :: m == BLOCKS && looks == 1 && !(mark_age[b] < DUE && HAS(manual, b)) ->
+       stood_still = 1; hiding = 0; goto done                         /* the removal may have begun */
+    :: m < BLOCKS -> weigh(m, hidden_sources)
+    fi;
+    if
+    :: may -> leaving = leaving | BIT(m); listing_age[PERSONS] = 0
+    :: !may -> stood_still = 1; hiding = 0; goto done      /* that is said */
+    fi
+  };
+  atomic { take_away(PERSONS, m); m = 0; goto again };
+done:
+  atomic { hiding = 0; b = 0; m = 0; looks = 0 }
+}
+#else
 proctype Person() {
   unsigned b : 3;
 end_idle:
@@ -308,6 +475,7 @@ end_idle:
     b = 0
   }
 }
+#endif
 
 proctype Clock() {
 end_idle:
@@ -326,7 +494,7 @@ end_idle:
           :: else
           fi;
           if
-          :: look < COMPACTORS && listing_age[look] < STALE -> listing_age[look]++
+          :: LOOKS(look) && listing_age[look] < STALE -> listing_age[look]++
           :: else
           fi;
           look++
@@ -353,7 +521,10 @@ init {
     merging++;
     run Upload();
 #else
-    sources[0] = 1; sources[1] = 2; sources[2] = 4;
+    sources[0] = 1; sources[1] = 2;
+#if NAMED > 2
+    sources[2] = 4;
+#endif
     there = ALL_BLOCKS;
 #endif
     run Clock();

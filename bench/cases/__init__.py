@@ -18,6 +18,7 @@ from bench.cases.query_blocks import QUERY_CASES
 from bench.cases.query_s3 import S3_CASES
 from bench.cases.spark_append import SPARK_APPEND
 from bench.cases.spark_read import SPARK_READ
+from bench.cases.start import START
 from bench.cases.sync import SYNC
 
 __all__ = ["CASES", "select"]
@@ -44,6 +45,7 @@ CASES = {
         MERGE_SPARK,
         SPARK_APPEND,
         SPARK_READ,
+        START,
     )
 }
 

@@ -103,3 +103,7 @@ class Peer(ABC):
     def open_metered(self, directory: Path) -> Handle | None:
         """``open`` with a count of the requests made; None if the peer has no such count. Never timed."""
         return None
+
+    def commands(self, directory: Path) -> Mapping[str, Sequence[str]]:
+        """Programs to start, by metric: ``query_ms`` counts the rows of the table and prints how many they are."""
+        raise Unsupported(f"{self.name} has no program to start")

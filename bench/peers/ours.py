@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -137,6 +138,11 @@ class Ours(Peer):
         world = World.real()
         table = Table.open_bucket(Metered(open_bucket(self._url(directory), world)), world)
         return OursHandle(table, directory / "table", publish=self._publish)
+
+    def commands(self, directory: Path) -> Mapping[str, Sequence[str]]:
+        program = str(Path(sys.executable).with_name("blockstore"))
+        query = [program, "query", str(directory / "table"), 'select count(*) from "table"', "-o", "csv"]
+        return {"query_ms": query, "help_ms": [program, "--help"]}
 
     def _url(self, directory: Path) -> str:
         return f"{directory / 'table'}" + ("" if self._durable else "?durable=false")

@@ -108,7 +108,10 @@ class ObjectWriter(Protocol):
         """Make the object visible. Raises what a put would raise."""
 
     def abort(self) -> None:
-        """Forget everything written; allowed at any time, also after a failed close."""
+        """Forget everything written; allowed at any time, also after a failed close.
+
+        Raises nothing: it is called where something has failed already, and that is what is told.
+        """
 
 
 class Bucket(ReadBucket):

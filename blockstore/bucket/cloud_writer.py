@@ -10,6 +10,8 @@ Rules:
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from blockstore.errors import NoSpace
@@ -36,20 +38,16 @@ class CloudWriter:
     def write(self, data: bytes | memoryview, /) -> int:
         assert not self._done, "write after close or abort"
         view = memoryview(data).cast("B")
-        try:
+        with self._gathering():
             self._file.write(view)
-        except OSError as error:
-            raise NoSpace(
-                f"{self._bucket.url}/{self._key} could not be gathered in {tempfile.gettempdir()} ({error.strerror}): free "
-                "space there, or set TMPDIR to a larger folder"
-            ) from error
         self._size += view.nbytes
         return view.nbytes
 
     def close(self) -> None:
         if self._done:
             return
-        self._file.seek(0)
+        with self._gathering():
+            self._file.seek(0)
         if self._size <= SMALL_BYTES:
             self._bucket.put(self._key, self._file.read())
         else:
@@ -59,4 +57,16 @@ class CloudWriter:
 
     def abort(self) -> None:
         self._done = True
-        self._file.close()
+        # A close writes what is still held, which a full disk refuses.
+        with suppress(OSError):
+            self._file.close()
+
+    @contextmanager
+    def _gathering(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise NoSpace(
+                f"{self._bucket.url}/{self._key} could not be gathered in {tempfile.gettempdir()} ({error.strerror}): free "
+                "space there, or set TMPDIR to a larger folder"
+            ) from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from blockstore.bucket.local_errors import classified_write
 from blockstore.bucket.local_tree import Tree
 
@@ -49,7 +51,9 @@ class LocalWriter:
     def abort(self) -> None:
         self._closed = True
         self._pieces.clear()
-        self._file.close()
+        # A file server may tell only now that its disk is full.
+        with suppress(OSError):
+            self._file.close()
 
     def _flush(self) -> None:
         with classified_write(self._path):

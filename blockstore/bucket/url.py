@@ -2,6 +2,7 @@
 
 ``lake/flights``, ``file:///data/lake`` (both take ``?durable=false``), ``memory://name/prefix``, ``s3://bucket/prefix``
 (through boto3, or obstore with ``?client=obstore``), ``gs://bucket/prefix``, ``az://container/prefix``.
+What Spark and Hadoop write for the same places is understood too (``aliases.py``).
 ``bucket.url`` is the canonical form: absolute, without a slash at the end. Opening sends no request.
 """
 
@@ -11,6 +12,7 @@ import os
 import re
 from urllib.parse import parse_qsl, unquote
 
+from blockstore.bucket.aliases import in_our_words
 from blockstore.bucket.api import Bucket
 from blockstore.bucket.keys import check_key
 from blockstore.bucket.local import LocalBucket
@@ -33,9 +35,9 @@ def open_bucket(url: str | os.PathLike[str], world: World) -> Bucket:
     url = os.fspath(url) if isinstance(url, os.PathLike) else url
     if not isinstance(url, str):
         raise Invalid(f"the URL is {url!r}, expected text: {_FORMS}")
+    url = in_our_words(url, _SCHEMES, _FORMS)
     match = _SCHEME.fullmatch(url)
     if match is None:
-        _refuse_one_slash(url)
         path, _, query = url.partition("?")
         return _local(url, path, query, world)
     scheme, rest = match[1].lower(), match[2]
@@ -65,14 +67,6 @@ def last_part(url: str) -> str:
     """The last part of a bucket's URL, as people write it: a table's name."""
     last = url.partition("?")[0].rstrip("/").rpartition("/")[2]
     return unquote(last) if url.startswith("file:") else last
-
-
-def _refuse_one_slash(url: str) -> None:
-    scheme, _, rest = url.partition(":")
-    if scheme.lower() in _SCHEMES and rest.startswith("/"):
-        raise Invalid(
-            f"{url!r} has one slash after the scheme: write {scheme}://{rest.lstrip('/')}, or, for a folder of that name, ./{url}"
-        )
 
 
 def _check_endpoint() -> None:

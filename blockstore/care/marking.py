@@ -4,7 +4,8 @@ Rules:
 - R6: with an index a deletion mark lies on a block only if no version above the boundary and no tag names it. A live block
   is taken out by an entry instead (``expire``); the compactor marks it once nobody names it any more.
 - Without an index the mark itself decides: readers hide the block at once, and it goes ``delete_delay`` later. A merge that
-  had begun would show its rows again, so it is kept from merges first, and hidden once they are known (``hiding.py``).
+  had begun would show its rows again, so it is kept from merges first, hidden once they are known, and looked after for a while
+  (``hiding.py``).
 - Who marks twice changes nothing; a mark is withdrawn at once. A ULID in whose directory there is nothing is refused.
 - Nothing here removes: that is the compactor's alone.
 """
@@ -15,7 +16,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from blockstore.bucket.api import Bucket
-from blockstore.care.hiding import can_be_merged, keep_from_merges, merges_known_ms, shown_by
+from blockstore.care.hiding import (
+    Waits,
+    can_be_merged,
+    keep_from_merges,
+    look_again,
+    merges_known_ms,
+    shown_by,
+    still_shown,
+)
 from blockstore.care.quarantine import take_over
 from blockstore.care.verify.examine import Examined, examine, list_directory
 from blockstore.errors import Conflict, Invalid, NotFound
@@ -61,8 +70,6 @@ class Marked:
     """What was done, and what follows from it, as a clause."""
     version: int | None = None
     """The entry by which a live block was taken out."""
-    again_ms: int | None = None
-    """When to ask for the same again, by the store's clock: the block is not hidden yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,13 +82,12 @@ class Marker:
     properties: Properties
     catalog: Catalog
 
-    def delete(self, ulid: str, details: str = "", *, wait: bool = False) -> Marked:
+    def delete(self, ulid: str, details: str = "", waits: Waits = lambda _: None) -> Marked:
         """Have a block deleted. Raises NotFound for an unknown one, Conflict for one that a version or a tag names, or,
         without an index, whose rows are read out of another.
 
-        Without an index this takes two calls: the first one says when to come again (``again_ms``), ``sync_delay`` later or, where
-        that is short or listings lag, some minutes more.
-        ``wait`` sleeps until then.
+        Without an index this waits twice, for ``sync_delay`` each time, and before the block is hidden some minutes more where that
+        is short or listings lag; ``waits`` hears of it. Whoever was interrupted asks for the same again, and it goes on where it was.
         """
         found = self._look(ulid, details)
         if self.log is not None:
@@ -91,8 +97,8 @@ class Marker:
             self._refuse_named(ulid, named)
         mark = found.mark
         if mark is not None:
-            if self.log is None and mark.reason not in HIDING:
-                self._refuse_shown(found)
+            if self.log is None:
+                self._look_after(found, hidden=mark.reason in HIDING, waits=waits)
             said = f"marked for deletion already, {mark.reason}" + (
                 f": {mark.details}" if mark.details else ""
             )
@@ -105,7 +111,7 @@ class Marker:
             )
         if self.log is not None:
             return self._place(ulid, details, "no version and no tag names it")
-        return self._hide(found, details, wait=wait)
+        return self._hide(found, details, waits)
 
     def keep_from_merges(self, ulid: str, details: str = "") -> Marked:
         """Keep the compactor's merges away from a block. Raises NotFound for an unknown one."""
@@ -135,6 +141,15 @@ class Marker:
         else:
             told = f"the mark is withdrawn; nothing removes the block{kept}"
         return Marked(ulid=ulid, kind=kind, changed=True, told=told)
+
+    def marks_on(self, ulid: str) -> str:
+        """Which marks lie on a block of a table without an index, and whether it is hidden, as a clause."""
+        inside = list_directory(self.bucket, ulid).objects
+        if DELETION_MARK in inside:
+            return f"block {ulid} is hidden by its mark, and whether a merge shows its rows again was not looked at to the end"
+        if NO_COMPACT_MARK in inside:
+            return f"block {ulid} is kept from merges, and is not hidden yet"
+        return f"no mark lies on block {ulid}"
 
     def hindrance(self, ulid: str) -> str | None:
         """Why a block should not be removed at once, as a clause; None if nobody would miss it (R7, R8), and nothing would
@@ -191,33 +206,38 @@ class Marker:
         )
         return Marked(ulid=ulid, kind=MarkKind.DELETION, changed=True, told=told, version=version)
 
-    def _hide(self, found: Examined, details: str, *, wait: bool) -> Marked:
-        """Hide a block of a table without an index, once no merge can show its rows again."""
+    def _hide(self, found: Examined, details: str, waits: Waits) -> Marked:
+        """Hide a block of a table without an index, once no merge can show its rows again, and look after it."""
         ulid = found.ulid
         if not can_be_merged(found.found):
             return self._place(ulid, details, "readers do not see it")
-        again_ms = keep_from_merges(
-            self.bucket, self.world, ulid, self.properties, "it is going to be hidden", wait=wait
+        keep_from_merges(
+            self.bucket,
+            self.world,
+            ulid,
+            self.properties,
+            "it is going to be hidden",
+            wait=True,
+            waits=waits,
         )
-        if again_ms is not None:
-            return Marked(
-                ulid=ulid,
-                kind=MarkKind.DELETION,
-                changed=NO_COMPACT_MARK not in found.directory.objects,
-                told="not hidden yet: it is kept from merges now, and one that had begun could still show its rows again",
-                again_ms=again_ms,
-            )
         self._refuse_shown(found)
-        return self._place(ulid, details, "readers do not see it any more")
+        done = self._place(ulid, details, "readers do not see it any more")
+        now = examine(self.bucket, list_directory(self.bucket, ulid))
+        self._look_after(found, hidden=now.mark is not None and now.mark.reason in HIDING, waits=waits)
+        return done
+
+    def _look_after(self, found: Examined, *, hidden: bool, waits: Waits) -> None:
+        """Without an index: raise Conflict where the rows of a marked block are read all the same, now or soon."""
+        if not hidden or found.meta is None or not can_be_merged(found.found):
+            self._refuse_shown(found)
+        else:
+            look_again(self.catalog, self.bucket, self.world, found.meta, self.properties, waits)
 
     def _refuse_shown(self, found: Examined) -> None:
         """Without an index: raise Conflict where another block shows the rows."""
         other = None if found.meta is None else shown_by(self.catalog.sync().found, found.meta)
         if other is not None:
-            raise Conflict(
-                f"block {found.ulid} is not hidden: block {other} was merged with some of its rows, which would be read all the "
-                f"same; hide that one, with all that it holds: 'blockstore mark {self.bucket.url} {other} --deletion'"
-            )
+            raise still_shown(self.bucket, found.ulid, other)
 
     def _refuse_named(self, ulid: str, named: Named) -> None:
         why = named.why(ulid)

@@ -38,7 +38,7 @@ from blockstore.errors import (
 )
 from blockstore.index.boundary import write_first
 from blockstore.index.checkpoint import decode_checkpoint, ensure_checkpoint, put_checkpoint, raise_hint
-from blockstore.index.entry import Entry
+from blockstore.index.entry import Entry, decode_entry
 from blockstore.index.log import Log
 from blockstore.index.named import name_of
 from blockstore.index.state import State
@@ -152,7 +152,8 @@ class IndexCopier:
         write_first(self._target, self._world, _PATIENCE_S)
         if boundary == 0:
             return 0
-        base = self._source.at(boundary + 1)
+        latest = self._source.state  # its own newest entry may be collected
+        base = latest if latest.version <= boundary else self._source.at(boundary + 1)
         self._complete(blocks, (block.ulid for block in base.blocks), f"version {base.version}")
         for version in sorted(set(base.tags.values())):
             self._pin(version, blocks)
@@ -175,7 +176,7 @@ class IndexCopier:
                 raise Corrupt(
                     f"index entry {number} of {self._source.bucket.url} is missing above the boundary: restore it from a copy"
                 )
-            entries.append((data, self._reader.decode(data, number)))
+            entries.append((data, decode_entry(data, entry_id=number, url=self._source.bucket.url)))
         void = frozenset(self._source.state.void)
         added = (block.ulid for _, entry in entries if entry.id not in void for block in entry.add)
         self._complete(blocks, added, f"one of the versions {page[0]} to {page[-1]}")

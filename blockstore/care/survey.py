@@ -159,7 +159,7 @@ def state_at(bucket: ReadBucket, world: World, found: Survey, version: int) -> S
             for entry, data in zip(page, reader.get_all(page), strict=True):
                 if data is None:
                     return None
-                state = fold(state, reader.decode(data, entry))
+                state = fold(state, reader.decode(data, entry, state.last))
     except Corrupt:
         return None
     return state
@@ -283,8 +283,9 @@ def _rebase(bucket: ReadBucket, bases: list[int], entry: int, look: _Look) -> No
 
 
 def _step(reader: IndexReader, entry: int, data: bytes, look: _Look) -> None:
+    below = look.state.last if look.state is not None and look.state.version == entry - 1 else None
     try:
-        decoded = reader.decode(data, entry)
+        decoded = reader.decode(data, entry, below)
     except Corrupt as error:
         look.damaged[entry] = str(error)
         return

@@ -20,6 +20,7 @@ def delete(
     *,
     where: str,
     isolation: Annotated[str | None, Parameter(name="--isolation")] = None,
+    read_version: int | None = None,
     dry_run: DryRun = False,
     message: str = "",
     json: Json = False,
@@ -36,6 +37,8 @@ def delete(
         The condition, in SQL; a row for which it is unknown (null) stays. `true` is every row.
     isolation
         write-serializable: what others append meanwhile stays; serializable: it conflicts. The default is the table's.
+    read_version
+        The version that the condition was made for: what others appended since then stays, or conflicts.
     dry_run
         Say what would go, and change nothing.
     message
@@ -44,7 +47,9 @@ def delete(
         Print the answer as JSON.
     """
     table = open_any(url)
-    done = table.delete(where, isolation=isolation, dry_run=dry_run, message=message)
+    done = table.delete(
+        where, isolation=isolation, read_version=read_version, dry_run=dry_run, message=message
+    )
     if json:
         show_json(changed_json(done))
     else:

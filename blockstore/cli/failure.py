@@ -6,6 +6,7 @@ else is a bug of ours, is called one, and still ends with a sentence.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -88,6 +89,9 @@ def _sentence(error: BaseException) -> str:
         return str(error)
     if isinstance(error, OutputFailed):
         return f"{error}: make room, or send it elsewhere, and run the command again"
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        where = f"{error.filename} cannot be written" if error.filename else "a disk is full"
+        return f"{where} ({(error.strerror or 'full').lower()}): make room, or set TMPDIR to a folder that has more"
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {(error.strerror or 'cannot be used').lower()}"
     if isinstance(error, FileNotFoundError) and _folder_is_gone():

@@ -6,17 +6,16 @@ traceback is shown only with ``--debug``. A verb that has changed something is d
 
 from __future__ import annotations
 
-import difflib
 import sys
-from collections.abc import Callable, Sequence
-from importlib.metadata import version
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from blockstore.cli import rooms
 from blockstore.cli.failure import Usage, report, unanswered
-from blockstore.cli.lean import without_pandas
+from blockstore.cli.lean import collects_rarely, leave, without_algebra_threads, without_pandas
+from blockstore.cli.overview import ABOUT, EPILOGUE, overview, unknown, version
 from blockstore.cli.streams import Output, prepare
-from blockstore.cli.verbs import OTHER_NAMES, READS, VERBS, load
+from blockstore.cli.verbs import READS, VERBS, load
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -25,21 +24,25 @@ __all__ = ["main", "run"]
 
 _DEBUG = "--debug"
 _HELP = ("--help", "-h")
-_ABOUT = "Tables on object storage: immutable blocks, one compactor, exact snapshots."
-_EPILOGUE = (
-    "URL is a folder, file:///folder, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or memory://name. "
-    "`blockstore VERB --help` explains a verb; --debug shows the traceback of an error."
-)
 
 
 def main() -> None:
     """The entry point of the command."""
     words = sys.argv[1:]
-    output = prepare(lasting=_changes(words))
+    changes = _changes(words)
+    if not changes:
+        collects_rarely()
+    output = prepare(lasting=changes)
     if words and (words[0] in VERBS or (words[0] in rooms.names() and rooms.is_lean(words[0]))):
         without_pandas()
+        without_algebra_threads()
     code = run(words)
-    sys.exit(code if output is None else _ended(output, code))
+    if output is None:
+        sys.exit(code)
+    code = _ended(output, code)
+    if not changes:
+        leave(code)
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -85,33 +88,41 @@ def _without_debug(arguments: Sequence[str]) -> tuple[list[str], bool]:
 
 
 def _run(words: list[str]) -> int:
-    app = _app()
-    if not words or words[0] in (*_HELP, "--version"):
-        _add_all(app)
-        _call(app, words[:1] or [_HELP[0]])
+    if not words or words[0] in _HELP:
+        sys.stdout.write(overview())
         return 0 if words else 2
+    if words[0] == "--version":
+        sys.stdout.write(version() + "\n")
+        return 0
+    app = _app()
     verb = words[0]
     if verb in VERBS:
         app.command(load(verb), name=verb)
     elif verb in rooms.names():
         app.command(rooms.load(verb), name=verb)
     else:
-        raise Usage(_unknown(verb))
+        raise Usage(unknown(verb))
     answer = _call(app, words)
     return answer if isinstance(answer, int) else 0
 
 
 def _app() -> App:
-    from cyclopts import App
+    from cyclopts import App, Parameter
 
     return App(
         name="blockstore",
-        help=_ABOUT,
-        help_epilogue=_EPILOGUE,
+        help=ABOUT,
+        help_epilogue=EPILOGUE,
         help_format="plaintext",
-        version=lambda: f"blockstore {version('blocklake')}",
+        version_flags=[],
+        default_parameter=Parameter(show_default=_shown_default),
         suppress_keyboard_interrupt=False,
     )
+
+
+def _shown_default(value: object) -> str | None:
+    """A default as the help shows it; what says no more than that nothing was given is not shown."""
+    return None if value is None or value is False or value in ("", ()) else str(value)
 
 
 def _call(app: App, words: list[str]) -> Any:
@@ -124,28 +135,3 @@ def _call(app: App, words: list[str]) -> Any:
         if text.startswith("Unused Tokens"):
             text = "more words than the verb takes: " + text.partition(":")[2].strip(" []").replace("'", "")
         raise Usage(f"{text[:1].lower()}{text[1:]}; see blockstore {words[0]} --help") from None
-
-
-def _add_all(app: App) -> None:
-    """Every verb with its sentence, for the overview; a room that cannot be loaded says so there."""
-    for verb, sentence in VERBS.items():
-        app.command(_named(verb), name=verb, help=sentence)
-    for verb in rooms.names():
-        app.command(_named(verb), name=verb, help=rooms.sentence(verb))
-
-
-def _named(verb: str) -> Callable[[], None]:
-    """A stand-in of this name: the overview shows verbs and runs none."""
-
-    def stand_in() -> None:
-        return None
-
-    stand_in.__name__ = verb
-    return stand_in
-
-
-def _unknown(verb: str) -> str:
-    known = [*VERBS, *rooms.names()]
-    near = OTHER_NAMES.get(verb) or next(iter(difflib.get_close_matches(verb, known, n=1)), None)
-    hint = f"did you mean {near}?" if near else f"the verbs are {', '.join(sorted(known))}"
-    return f"there is no verb {verb!r}: {hint}"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, TypeAlias
 
 from cyclopts import Parameter
 
+from blockstore.care.hiding import Waiting
 from blockstore.care.marking import Marked, Marker, MarkKind
-from blockstore.cli.failure import Usage, complain
+from blockstore.cli.failure import Interrupted, Usage, complain, remark
 from blockstore.cli.opening import Property, open_with
 from blockstore.cli.options import Json
 from blockstore.cli.output import counted, iso, say, show_json, size
 from blockstore.cli.removal import Remove, removal
+from blockstore.format.durations import format_duration
 from blockstore.table import Table
 
 __all__ = ["mark"]
@@ -31,14 +34,14 @@ def mark(
     now: Flag = False,
     yes: Flag = False,
     force: Flag = False,
-    wait: Flag = False,
     property_: Property = (),
     json: Json = False,
 ) -> int:
     """Have a block deleted, or keep it from merges.
 
     A live block is taken out of the table by an entry; the compactor removes it once no version names it any more. Without an
-    index the mark hides it: that takes this command twice, as it says how much later, so that no merge shows its rows again.
+    index the mark hides it: this command keeps it from merges first and waits, hides it, and looks for a while whether a merge that comes
+    late shows its rows again. It says what it waits for; interrupted, it goes on when it is run again.
 
     Parameters
     ----------
@@ -60,8 +63,6 @@ def mark(
         Really.
     force
         Remove it now although a version that can be asked for names it, or another block would show its rows again.
-    wait
-        Without an index a block is kept from merges for a while before it is hidden: wait here instead of coming back.
     property_
         For a table without an index, `name=value`: its delays, such as delete_delay=48h, and consistency=eventual where listings lag.
     json
@@ -71,8 +72,6 @@ def mark(
         raise Usage("mark takes --deletion or --no-compact, expected one of them")
     if (now or force) and (remove or no_compact):
         raise Usage("--now and --force go with --deletion alone")
-    if wait and (not deletion or remove or now):
-        raise Usage("--wait goes with --deletion alone: nothing else waits")
     if force and not now:
         raise Usage("--force goes with --now: a mark alone is never forced")
     ulid = ulid.upper()
@@ -91,11 +90,32 @@ def mark(
     if remove:
         done = marker.withdraw(ulid, kind)
     elif deletion:
-        done = marker.delete(ulid, details, wait=wait)
+        done = _delete(marker, ulid, details)
     else:
         done = marker.keep_from_merges(ulid, details)
     _show(done, json=json)
     return 0
+
+
+def _delete(marker: Marker, ulid: str, details: str) -> Marked:
+    """Have the block deleted, and tell of each wait. Raises Interrupted with what lies there by then."""
+    waited: list[Waiting] = []
+
+    def tell(waiting: Waiting) -> None:
+        waited.append(waiting)
+        whole = 60 if waiting.seconds > 60 else 1
+        lasts = format_duration(math.ceil(waiting.seconds / whole) * whole)
+        remark(f"{ulid}: {waiting.what}: waiting {lasts}, until {iso(waiting.until_ms)}")
+
+    try:
+        return marker.delete(ulid, details, tell)
+    except KeyboardInterrupt:
+        if not waited:
+            raise
+        raise Interrupted(
+            f"{marker.marks_on(ulid)}; run the command again to go on, or with --remove, and with --no-compact --remove, to take "
+            "back what lies there"
+        ) from None
 
 
 def _show(done: Marked, *, json: bool) -> None:
@@ -107,12 +127,10 @@ def _show(done: Marked, *, json: bool) -> None:
                 "changed": done.changed,
                 "version": done.version,
                 "told": done.told,
-                "again": None if done.again_ms is None else iso(done.again_ms),
             }
         )
     else:
-        later = "" if done.again_ms is None else f"; run this again at {iso(done.again_ms)} or later"
-        say(f"{done.ulid}: {done.told}{later}")
+        say(f"{done.ulid}: {done.told}")
 
 
 def _remove_now(

@@ -33,6 +33,7 @@ def overwrite(
     batch: int | None = None,
     label: Annotated[Many, Parameter(name="--label", negative="")] = (),
     isolation: str | None = None,
+    read_version: int | None = None,
     dry_run: DryRun = False,
     message: str = "",
     json: Json = False,
@@ -59,6 +60,8 @@ def overwrite(
         A constant of the new rows, `name=value`.
     isolation
         write-serializable: what others append meanwhile stays; serializable: it conflicts. The default is the table's.
+    read_version
+        The version from which the new rows were computed: what others changed since then conflicts as if it came now.
     dry_run
         Read the files, say what would go, and change nothing.
     message
@@ -87,6 +90,7 @@ def overwrite(
                     job=job,
                     labels=labels,
                     isolation=isolation,
+                    read_version=read_version,
                     dry_run=dry_run,
                     message=message,
                 )

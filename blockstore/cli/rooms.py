@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from blockstore.errors import BlockstoreError, MissingExtra
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["is_lean", "load", "names", "only_reads", "sentence"]
 
@@ -63,6 +65,9 @@ def _is_named(verb: str, group: str) -> bool:
 
 @cache
 def _points() -> dict[str, EntryPoint]:
+    # Slow to load, and a verb of the foundation needs none of it.
+    from importlib.metadata import entry_points
+
     return {point.name: point for point in entry_points(group=GROUP)}
 
 

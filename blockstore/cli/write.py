@@ -16,11 +16,12 @@ from blockstore.cli.options import Json, Many
 from blockstore.cli.output import count, say, show_json, size
 from blockstore.cli.progress import progress
 from blockstore.cli.values import pairs
-from blockstore.errors import Invalid
+from blockstore.errors import BlockstoreError, Invalid
 from blockstore.format.block import Job
+from blockstore.format.durations import format_duration
 from blockstore.operations.append import AppendedBlock
 from blockstore.operations.writer import Writer
-from blockstore.table import open_any
+from blockstore.table import Table, open_any
 
 __all__ = ["write"]
 
@@ -73,7 +74,7 @@ def write(
         total = sum(source.bytes for source in named)
         with (
             progress(f"writing {table.name}", total, quiet=json) as advance,
-            _told_if_interrupted(table.url, table.writer(job=job, labels=labels, message=message)) as writer,
+            _told_if_interrupted(table, table.writer(job=job, labels=labels, message=message)) as writer,
         ):
             rows = Given(named, table.definition.schema, null, advance)
             for batch in rows:
@@ -89,8 +90,9 @@ def write(
 
 
 @contextmanager
-def _told_if_interrupted(url: str, writer: Writer) -> Iterator[Writer]:
+def _told_if_interrupted(table: Table, writer: Writer) -> Iterator[Writer]:
     """The writer, finished or aborted at the end; an interruption says what became of the rows."""
+    url = table.url
     try:
         with writer:
             yield writer
@@ -98,13 +100,29 @@ def _told_if_interrupted(url: str, writer: Writer) -> Iterator[Writer]:
         if writer.block is not None:
             fate = f"too late, {_told(url, writer.block)}"
         elif writer.ulid is None:
-            fate = f"nothing was written to {url}"
+            fate = f"nothing was written to {url}{_debris(table, writer)}"
         else:
             fate = (
                 f"whether block {writer.ulid} is in {url} is not known: look for it with blockstore inspect {url} before "
                 "you write its rows again"
             )
         raise Interrupted(fate) from interrupt
+
+
+def _debris(table: Table, writer: Writer) -> str:
+    """What an interrupted write has uploaded, and what becomes of it: only the compactor removes (R4)."""
+    try:
+        ulid, left = writer.left_behind()
+    except BlockstoreError as error:
+        return f"; whether files of it lie there is not known ({error})"
+    if not left:
+        return ""
+    delays = table.definition.properties
+    return (
+        f"; {size(left)} of it lie there as block {ulid}, which no reader sees: the compactor, or blockstore cleanup, marks it "
+        f"for deletion once it is {format_duration(delays.partial_delay_s)} old, and removes it "
+        f"{format_duration(delays.delete_delay_s)} later"
+    )
 
 
 def _json(block: AppendedBlock) -> dict[str, object]:

@@ -23,6 +23,7 @@ from blockstore.errors import (
     BlockstoreError,
     Corrupt,
     Invalid,
+    NoMemory,
     NotFound,
     Unavailable,
 )
@@ -244,7 +245,7 @@ def _of(error: Exception) -> Error:
         )
     if isinstance(error, Corrupt):
         return InternalError(message)
-    if isinstance(error, Unavailable):
+    if isinstance(error, Unavailable | NoMemory):
         return OperationalError(message)
     if isinstance(error, Invalid | NotFound | AccessDenied):
         return ProgrammingError(message)

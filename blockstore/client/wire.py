@@ -21,6 +21,7 @@ from blockstore.errors import (
     Corrupt,
     Invalid,
     MissingExtra,
+    NoMemory,
     NotFound,
     Unavailable,
     VersionExpired,
@@ -41,6 +42,7 @@ _BY_STATUS: Mapping[int, type[BlockstoreError]] = {
     408: Unavailable,
     409: Conflict,
     410: VersionExpired,
+    422: NoMemory,
     429: Unavailable,
 }
 

@@ -25,6 +25,7 @@ from blockstore.errors import Invalid
 from blockstore.format.block import BlockMeta, ChunkFile, Job, VisibleBy
 from blockstore.format.buffering import Held
 from blockstore.format.chunk_reader import read_batches, read_chunk
+from blockstore.format.chunk_size import check_chunk_size
 from blockstore.format.chunk_statistics import ChunkStatistics, StatisticsPlan
 from blockstore.format.coded import renumbered, with_codes
 from blockstore.format.definition import Definition
@@ -77,7 +78,7 @@ class BlockWriter:
         self._labels = labels
         self._producer = producer
         self._job = job
-        self._chunk_size = chunk_size
+        self._chunk_size = check_chunk_size(chunk_size, "chunk_size")
         self._row_group_rows = row_group_rows
         self._row_group_bytes = row_group_bytes
         self._buffer_bytes = (
@@ -275,9 +276,12 @@ class _OpenChunk:
         )
 
     def abort(self) -> None:
-        """Forget the file. The Parquet writer would write its footer when it is collected, loudly if it could not."""
+        """Forget the file. The Parquet writer would write its footer when it is collected, loudly if it could not.
+
+        Raises nothing: what has failed before is told, not that a file that was broken off has no footer.
+        """
         self.sink.abort()
-        with suppress(pa.ArrowException, OSError, ValueError):
+        with suppress(Exception):
             self._parquet.close()
 
     def times(self) -> tuple[int, int] | None:

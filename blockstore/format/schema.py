@@ -47,6 +47,7 @@ __all__ = [
     "cast_batch",
     "deserialize",
     "evolve",
+    "other_case",
     "other_than_text",
     "readable_under",
     "serialize",
@@ -217,9 +218,10 @@ def _check_columns(found: list[str], expected: list[str]) -> None:
         )
     missing = [name for name in expected if name not in set(found)]
     if missing:
+        remedy = other_case(found, expected) or "add what is missing, as nulls if need be"
         raise Invalid(
-            f"the data lacks {_columns(missing)}, expected all of the table's, {_names(expected)}: add what is missing, as "
-            "nulls if need be"
+            f"the data has {_columns(found)} and lacks {_columns(missing)}, expected all of the table's, {_names(expected)}: "
+            f"{remedy}"
         )
     check_names(name for name in found if name not in RESERVED or name not in expected)
     extra = [name for name in found if name not in set(expected)]
@@ -228,6 +230,15 @@ def _check_columns(found: list[str], expected: list[str]) -> None:
             f"the data has {_columns(extra)}, expected only the table's, {_names(expected)}: drop what is too much, or add "
             "it to the table with alter"
         )
+
+
+def other_case(found: Iterable[str], expected: Collection[str]) -> str:
+    """What to do about names that are those of columns but for their case, as half a sentence; empty where there are none."""
+    found = list(found)
+    free = {name.casefold(): name for name in expected if name not in found}
+    meant = [(name, free.get(name.casefold())) for name in found if name not in expected]
+    told = [f"{name!r} as {column!r}" for name, column in meant if column is not None]
+    return f"case counts, so write {', '.join(told)}" if told else ""
 
 
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:

@@ -59,7 +59,12 @@ __all__ = [
 ]
 
 EVERY = 64
-"""A committer writes a checkpoint after every entry whose id is a multiple of this."""
+"""A committer writes a checkpoint after every entry whose id is a multiple of this.
+
+Rarer: a cold read has more entries to get and to fold, 1.3 KiB and 0.1 ms each; 63 of them, at most, are 6 ms and four rounds
+of requests. More often: each commit pays a larger share of a checkpoint, which has 120 bytes a block; of 10,000 blocks a
+64th is 19 KiB, 15 times the entry itself (decision 10).
+"""
 
 _KEY = b"blockstore"
 _DIGEST = b"blockstore.sha256"

@@ -43,7 +43,7 @@ from blockstore.index.blame import who_changed
 from blockstore.index.boundary import Boundary
 from blockstore.index.chain import follows
 from blockstore.index.change import Change, Committed, Done
-from blockstore.index.entry import Operation, encode_entry
+from blockstore.index.entry import Operation, decode_entry, encode_entry
 from blockstore.index.named import NamedCheckpoint, newer
 from blockstore.index.read import IndexReader
 from blockstore.index.rules import changed, decide
@@ -131,6 +131,8 @@ class Committer:
                 by = who_changed(self._reader, state, error.block, since)
                 raise changed(state, error.block, by) from None
             if isinstance(decided, Done):
+                if not self._look(state):
+                    continue
                 return already(state, blocks_of(attempt.change), decided)
             draft, left = decided
             entry = assemble(
@@ -156,13 +158,13 @@ class Committer:
             self._give_way(attempt, losses, deadline)
 
     def _look(self, state: State) -> bool:
-        """The look before a PUT; False where the entry was collected, and the next look is cold. An append may have made it."""
-        if self._reader.looks.were_lately(state) or self._reader.looks.check(
-            state, self._reader.looks.look(state)
-        ):
+        """The look before a PUT, which an append may have made. Where the entry was collected a cold read decides; False where it
+        found another state."""
+        looks = self._reader.looks
+        if looks.were_lately(state) or looks.check(state, looks.look(state)):
             return True
         self._drop()
-        return False
+        return self.catch_up().last == state.last
 
     def settle(self, attempt: Attempt, deadline: float | None = None) -> Committed | None:
         """Make certain what became of the payloads sent: the answer if one was applied, None if none was.
@@ -176,6 +178,8 @@ class Committer:
             done = state.commits.find(attempt.change.commit)
             entry = min(attempt.sent)
             if done is not None:
+                if not self._look(state):
+                    continue
                 attempt.fate = already(state, blocks_of(attempt.change), Done(version=done))
             elif entry > state.version:
                 self._send(attempt, entry, until, fresh=False, before=state)
@@ -219,7 +223,7 @@ class Committer:
             raise Corrupt(
                 f"index entry {entry} ({entry_key(entry)}) is missing above the boundary {boundary}: restore it from a copy"
             )
-        found = self._reader.decode(data, entry)
+        found = decode_entry(data, entry_id=entry, url=self._reader.bucket.url)
         del attempt.sent[entry]
         if found.commit == attempt.change.commit and entry not in self._checked().void:
             attempt.fate = already(self._checked(), blocks_of(attempt.change), Done(version=entry))
@@ -265,7 +269,7 @@ class Committer:
         if taken is None or not above or not stands:
             self._drop()
             return False
-        found = self._reader.decode(taken.data, entry)
+        found = self._reader.decode(taken.data, entry, before.last)
         mine = found.commit == attempt.change.commit and follows(before.last, found)
         if not mine or after is not None:
             # Above the boundary: this entry is the history, and ours, if it is another's, is not.

@@ -38,8 +38,8 @@ def no_checkpoint(url: str, boundary: int) -> Corrupt:
 
 def hole_above(url: str, boundary: int, entries: Sequence[int]) -> Corrupt | None:
     """An entry is missing that nobody may have deleted; None where none is. ``entries`` are sorted."""
-    for before, entry in pairwise(entries):
-        if before >= boundary and entry != before + 1:
+    for before, entry in pairwise([boundary, *(one for one in entries if one > boundary)]):
+        if entry != before + 1:
             return Corrupt(
                 f"index entry {before + 1} ({entry_key(before + 1)}) of {url} is missing above the boundary {boundary}, and entry "
                 f"{entry} is there: restore it from a copy; if the table was put back from a copy while writers ran, "

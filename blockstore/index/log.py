@@ -6,7 +6,7 @@ Rules:
 - A handle is of one history. Where a copy of the table was put back, or the table was made again, it raises HistoryReplaced, then
   and ever after; an idle ``poll`` does not notice it. Whoever keeps a handle for long goes on with what ``follow`` answers.
 - Operations whose fate is not certain are settled before the handle commits anything else; what can never be known is
-  Indeterminate for good, and the handle goes on.
+  Indeterminate for good, and the handle goes on. Once the boundary was lost they are forgotten, as by a process that starts anew.
 - A committer writes a checkpoint after every 64th entry, once its commit has succeeded and been answered; that it fails
   is no error of the commit.
 - ``create`` writes the boundary as 0 with create-if-absent, then entry 1 as any commit. Entries without a boundary are
@@ -26,6 +26,7 @@ from functools import partial
 from blockstore.bucket.api import Bucket, ReadBucket, writable
 from blockstore.errors import (
     BlockstoreError,
+    BoundaryLost,
     Conflict,
     HistoryReplaced,
     Indeterminate,
@@ -59,6 +60,8 @@ PATIENCE_S = 60.0
 """How long a commit keeps asking a store that does not answer, or racing others, before it gives up."""
 
 _REMEMBERED = 1_024
+_ANOTHER_TABLE = (HistoryReplaced, BoundaryLost)
+"""After these nothing that was sent is sent again: a copy may be put back in which its blocks are gone, and the entry below is not."""
 
 
 class Log:
@@ -107,6 +110,14 @@ class Log:
         back since, and where that entry was collected; a cold read is safe for both."""
         return self.reader.looks.look(state) is Standing.STANDS
 
+    def confirm(self) -> None:
+        """Raise HistoryReplaced unless the table is still the one whose state this handle has: for whoever answers from that state
+        that something was done before, and commits nothing."""
+        state = self.state
+        with self._noticing():
+            if not self.reader.looks.check_now(state):
+                self._take(self.reader.cold_after(state))
+
     def look_ahead(self) -> Callable[[], object] | None:
         """A request that a commit would have to make first, for whoever has others to make at the same time; None where it is
         cheaper made in turn."""
@@ -118,8 +129,8 @@ class Log:
         )
 
     def follow(self) -> Log:
-        """This handle, polled; or another one, read cold, where the table's history was replaced (or the handle's last entry was
-        collected): then this one is to be dropped. Raises NotFound where there is no index any more."""
+        """This handle, polled; or another one, read cold, where the table's history was replaced (or is further, and the handle's
+        last entry was collected): then this one is to be dropped. Raises NotFound where there is no index any more."""
         known = self._state
         if known is None and not self.replaced:
             self.poll()
@@ -134,8 +145,9 @@ class Log:
             except HistoryReplaced:
                 pass
         again = Log(self.bucket, self._world, program=self._program, patience_s=self._patience_s)
-        again.poll()
-        return again
+        anew = again.poll()
+        same = known is not None and not self.replaced and anew.last == known.last
+        return self if same else again
 
     def at(self, version: int) -> State:
         """The state at a version. Raises NotFound if it was never written, VersionExpired if it was collected."""
@@ -195,6 +207,9 @@ class Log:
                 else:
                     self._together(committer, group)
         except BlockstoreError as error:
+            self.reader.looks.forget()
+            if isinstance(error, _ANOTHER_TABLE):
+                self._open.clear()
             for waiting in group:
                 if waiting.answer is None:
                     waiting.answer = self._still_open(waiting.change, error)
@@ -245,6 +260,8 @@ class Log:
             for waiting in group:
                 try:
                     waiting.answer = self._one(self._ready(), waiting.change)
+                except _ANOTHER_TABLE:
+                    raise
                 except BlockstoreError as error:
                     waiting.answer = error
             return
@@ -315,7 +332,6 @@ class Log:
         except HistoryReplaced as error:
             with self._lock:
                 self._replaced, self._state = error, None
-            self._open.clear()
             raise
 
     def _take(self, loaded: Loaded) -> State:

@@ -68,7 +68,7 @@ class Looks:
         else:
             standing = Standing.STANDS if self.holds(state, found) else Standing.OTHER
         if standing is not Standing.STANDS:
-            self._ahead = {}  # no earlier look, of whichever thread, counts any more
+            self.forget()
         return standing
 
     def holds(self, state: State, found: Object) -> bool:
@@ -99,6 +99,10 @@ class Looks:
         """The same state, whose last entry was got for this thread's commit by a request of that time: to get it was to look at it."""
         self._ahead[threading.get_ident()] = (state.last, asked_s)
         return state
+
+    def forget(self) -> None:
+        """No earlier look, of whichever thread, counts any more: another history was met, or a commit has ended in an error."""
+        self._ahead = {}
 
     def remember(self, link: Link, etag: str) -> None:
         """Take note of the ETag under which an entry is stored."""

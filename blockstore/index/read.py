@@ -3,9 +3,9 @@
 Rules:
 - Cold: the boundary and the hint; the listings of entries and checkpoints from the greater of the two (a hint at which
   no checkpoint is listed is dropped, and both are listed again from the boundary); the newest checkpoint whose own entry is
-  there, or collected, and the entries after it; **then the boundary again**. If it passed the checkpoint, or a GET answered 404,
-  start again. A checkpoint above the newest entry was left by a writer of a history that was replaced.
-- Poll at N: GET N+1, and if it is there, on until a 404; then the boundary. An entry is applied only if its id is above
+  there, or collected, and the entries after it; **then the boundary again**. If it passed the checkpoint, a GET answered 404, or
+  the entries were not there together (``together.py``), start again. A checkpoint above the newest entry was left by a writer of a history that was replaced.
+- Poll at N: GET N+1, and if it is there, on until a 404; then the boundary, and whether those before the last are still there. An entry is applied only if its id is above
   the boundary read after it; if the boundary passed N, the state is dropped and the read is cold.
 - A checkpoint that is damaged is passed over: the newest intact one below it, at or above the boundary, does, or the
   first entry where the boundary is 0. Those below the boundary never do: the entries after them are gone, or void.
@@ -20,7 +20,7 @@ Rules:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -35,7 +35,7 @@ from blockstore.errors import (
 )
 from blockstore.index.added import SourcesFile
 from blockstore.index.boundary import Boundary
-from blockstore.index.chain import follows
+from blockstore.index.chain import Link, follows
 from blockstore.index.checkpoint import decode_checkpoint, read_hint
 from blockstore.index.contradictions import hole_above, no_checkpoint, no_entry
 from blockstore.index.entry import Entry, decode_entry
@@ -45,6 +45,7 @@ from blockstore.index.looks import Looks, Standing
 from blockstore.index.named import NamedCheckpoint, mend_checkpoint, name_of, names_of
 from blockstore.index.requests import Requests
 from blockstore.index.state import State
+from blockstore.index.together import Together, read_together
 from blockstore.names import (
     CHECKPOINTS,
     INDEX,
@@ -65,6 +66,7 @@ _RESTARTS = 20
 _FAR_BEHIND = 512
 """A poll that has read so many entries and is not through goes cold: a checkpoint is cheaper."""
 _WIDEST = 64
+_NO_ETAGS: Mapping[int, str | None] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,16 +78,12 @@ class Loaded:
     asked_s: float | None = None
     """When the state's last entry was asked for, if this poll has read it: for a commit, that was the look at it."""
 
-    @property
-    def found_void(self) -> bool:
-        """Whether an entry after the checkpoint is void."""
-        return self.state.void[-1:] > ((self.checkpoint.id if self.checkpoint else 0),)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Listed:
     start: int
-    entries: tuple[int, ...]
+    entries: Mapping[int, str | None]
+    """Their ETags, where a listing tells them, by id, in order."""
     checkpoints: tuple[int, ...]
 
 
@@ -117,15 +115,10 @@ class IndexReader:
 
     def cold(self) -> Loaded:
         """The latest state, from nothing. Raises NotFound where there is no index."""
-        earlier: State | None = None
         for _ in range(_RESTARTS):
             loaded = self._try_cold()
-            if loaded is None:
-                continue
-            # What looks void may be of a history that replaced another while it was read: it is believed once it was seen twice.
-            if not loaded.found_void or (earlier is not None and _same_void(earlier, loaded.state)):
+            if loaded is not None:
                 return loaded
-            earlier = loaded.state
         listed = self.entries(0)
         hole = hole_above(self.bucket.url, self.boundary.read(), listed)
         if hole is not None:
@@ -158,8 +151,12 @@ class IndexReader:
             if self.boundary.read() > state.version:
                 return self.cold_after(state)
             return Loaded(state=state)
-        standing, boundary = self.requests.beside(lambda: self.looks.look(state), self.boundary.read)
-        if not self.looks.check(state, standing, boundary):
+        # The last one names all before it: if those are there after it was read, it was there together with them.
+        before = {entry_key(state.version + at): one.etag for at, one in enumerate(found[:-1], 1)}
+        standing, boundary, together = self.requests.beside_looks(
+            lambda: self.looks.look(state), self.boundary.read, before
+        )
+        if not self.looks.check(state, standing, boundary) or not together:
             return self.cold_after(state)
         if boundary > state.version or len(found) >= _FAR_BEHIND:
             return self.cold_after(state)
@@ -189,17 +186,19 @@ class IndexReader:
             for one in self.requests.get_all([entry_key(entry) for entry in entries])
         ]
 
-    def decode(self, data: bytes, entry: int) -> Entry:
-        """The entry, its long lists of sources loaded. Raises Corrupt or NewerFormat."""
+    def decode(self, data: bytes, entry: int, last: Link | None = None) -> Entry:
+        """The entry, its long lists of sources loaded, but not on top of ``last`` if it is void there: its lists may have gone
+        with its history. Raises Corrupt or NewerFormat."""
         decoded = decode_entry(data, entry_id=entry, url=self.bucket.url)
-        if not any(isinstance(block.sources, SourcesFile) for block in decoded.add):
+        lists = any(isinstance(block.sources, SourcesFile) for block in decoded.add)
+        if not lists or (last is not None and not follows(last, decoded)):
             return decoded
         added = tuple(with_sources(self.requests, self.bucket.url, block, entry) for block in decoded.add)
         return replace(decoded, add=added)
 
     def follow(self, state: State, data: bytes) -> State:
         """The state after the entry in ``data``, which is the next one. Raises Corrupt, naming it and the table."""
-        entry = self.decode(data, state.version + 1)
+        entry = self.decode(data, state.version + 1, state.last)
         try:
             return fold(state, entry)
         except Corrupt as error:
@@ -214,36 +213,37 @@ class IndexReader:
 
     def entries(self, after: int) -> list[int]:
         """The entries listed above ``after``, sorted."""
-        listed = self.bucket.list(INDEX, start_after=entry_key(after), recursive=False)
-        found = (parse_entry(info.key) for info in listed)
-        return sorted(entry for entry in found if entry is not None and entry > after)
+        return list(self._entries(after))
 
-    def replay(self, bases: Iterable[int], last: int, hint: NamedCheckpoint | None = None) -> Loaded | None:
-        """The fold of the first of the checkpoints ``bases`` that is intact (0: nothing) and the entries up to ``last``;
-        None if an object is missing or the boundary, read afterwards, has passed it. Raises Corrupt where none is."""
+    def _entries(self, after: int) -> dict[int, str | None]:
+        listed = self.bucket.list(INDEX, start_after=entry_key(after), recursive=False)
+        found = {parse_entry(info.key): info.etag for info in listed}
+        return {
+            entry: found[entry] for entry in sorted(one for one in found if one is not None and one > after)
+        }
+
+    def replay(
+        self,
+        bases: Iterable[int],
+        last: int,
+        hint: NamedCheckpoint | None = None,
+        etags: Mapping[int, str | None] = _NO_ETAGS,
+    ) -> Loaded | None:
+        """The fold of the first of the checkpoints ``bases`` that is intact (0: nothing) and the entries up to ``last``, whose
+        ``etags`` a listing has told; None if they were not there together. Raises Corrupt where no checkpoint is intact."""
         damaged: list[Corrupt] = []
         for base in bases:
-            keys = [*([checkpoint_key(base)] if base else []), *map(entry_key, range(base + 1, last + 1))]
-            # With no entry after it to name it, the checkpoint's own entry tells whether it is of this history.
-            beside = [entry_key(base)] if base == last and base else []
-            found = self.requests.get_all([*keys, *beside])
-            own = found.pop() if beside else None
-            boundary = self.boundary.read()
-            if boundary > base or None in found or (beside and own is None and boundary < base):
+            found = read_together(self.requests, self.boundary, base, last, etags)
+            if found is None:
                 return None
-            parts = [one for one in found if one is not None]
-            stored = parts.pop(0).data if base else b""
-            entries = [one.data for one in parts]
-            loaded = (
-                self._base(stored, base, hint, entries, own, damaged) if base else Loaded(state=State.EMPTY)
-            )
+            loaded = self._base(found, base, hint, damaged) if base else Loaded(state=State.EMPTY)
             if loaded is None:
                 continue
             state = loaded.state
-            for data in entries:
-                state = self.follow(state, data)
-            if parts:
-                self.looks.remember(state.last, parts[-1].etag)
+            for entry in found.entries:
+                state = self.follow(state, entry.data)
+            if found.entries:
+                self.looks.remember(state.last, found.entries[-1].etag)
             return replace(loaded, state=state)
         raise Corrupt(f"{damaged[0]}: {mend_checkpoint(self.bucket.url)}") from damaged[0]
 
@@ -257,21 +257,16 @@ class IndexReader:
             raise Corrupt(f"{error}: {mend_checkpoint(self.bucket.url)}") from error
 
     def _base(
-        self,
-        data: bytes,
-        version: int,
-        hint: NamedCheckpoint | None,
-        entries: Sequence[bytes],
-        own: Object | None,
-        damaged: list[Corrupt],
+        self, found: Together, version: int, hint: NamedCheckpoint | None, damaged: list[Corrupt]
     ) -> Loaded | None:
         """The state of a checkpoint, named by the hint or by an entry after it; None, and why, if it is damaged, or of a history
         that was replaced: a writer that stalled may have left it."""
+        data, entries = found.checkpoint, [one.data for one in found.entries]
         mine = name_of(version, data)
         names = names_of(mine, hint, entries)
         try:
             state = decode_checkpoint(data, version=version, url=self.bucket.url, names=names)
-            if self.boundary.seen < version and not self._is_named(state, entries, own):
+            if self.boundary.seen < version and not self._is_named(state, found):
                 raise Corrupt(
                     f"{checkpoint_key(version)} of {self.bucket.url} is of another history than {entry_key(version)}"
                 )
@@ -283,12 +278,14 @@ class IndexReader:
             return None
         return Loaded(state=state, checkpoint=mine)
 
-    def _is_named(self, state: State, entries: Sequence[bytes], own: Object | None) -> bool:
+    def _is_named(self, state: State, found: Together) -> bool:
         """Whether a checkpoint's state ends with the entry that is stored under its version."""
-        if own is not None:
-            return self.looks.holds(state, own)
+        if found.own is not None:
+            return self.looks.holds(state, found.own)
         try:
-            if not entries or follows(state.last, decode_entry(entries[0], entry_id=state.version + 1)):
+            if not found.entries:
+                return True
+            if follows(state.last, decode_entry(found.entries[0].data, entry_id=state.version + 1)):
                 return True
         except BlockstoreError:
             return True  # whoever folds it says so
@@ -312,7 +309,7 @@ class IndexReader:
             if self.boundary.read() == boundary and not self.checkpoints(boundary):
                 raise no_checkpoint(self.bucket.url, boundary)
             return None
-        return self.replay(self._bases(listed, boundary), last, named)
+        return self.replay(self._bases(listed, boundary), last, named, listed.entries)
 
     def _first_looks(self) -> tuple[int | None, NamedCheckpoint | None]:
         """The boundary and the hint, side by side."""
@@ -334,15 +331,16 @@ class IndexReader:
 
     def _list(self, start: int, boundary: int) -> _Listed:
         """What is listed from ``start`` on. A checkpoint above the newest entry is left out: its own entry would be there."""
-        lists: tuple[Callable[[], list[int]], ...] = (
-            lambda: self.entries(max(start - 1, 0)),
+        lists: tuple[Callable[[], dict[int, str | None] | list[int]], ...] = (
+            lambda: self._entries(max(start - 1, 0)),
             lambda: self.checkpoints(start),
         )
         entries, checkpoints = self._pool.map(_call, lists)
+        assert isinstance(entries, dict), "entries come with their ETags"
         newest = max([boundary, *entries])
         return _Listed(
             start=start,
-            entries=tuple(entries),
+            entries=entries,
             checkpoints=tuple(version for version in checkpoints if version <= newest),
         )
 
@@ -372,11 +370,6 @@ class IndexReader:
 
 def _call(request: Callable[[], A]) -> A:
     return request()
-
-
-def _same_void(earlier: State, later: State) -> bool:
-    """Whether of two states the later holds the same void entries, as far as the earlier goes."""
-    return earlier.void == tuple(entry for entry in later.void if entry <= earlier.version)
 
 
 def _until_gap(found: Sequence[Object | None]) -> list[Object]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar, cast
 
-from blockstore.bucket.api import Object, ReadBucket
+from blockstore.bucket.api import NotModified, Object, ReadBucket
 from blockstore.errors import ObjectMissing
 from blockstore.world import World
 
@@ -51,11 +52,29 @@ class Requests:
 
     def beside(self, first: Callable[[], A], second: Callable[[], B]) -> tuple[A, B]:
         """The answers of two requests; both are sent after this call."""
-        if not self.is_slow:
-            return first(), second()
-        requests: tuple[Callable[[], object], ...] = (first, second)
-        one, other = self._pool.map(lambda request: request(), requests)
-        return cast(A, one), cast(B, other)
+        one, other, _ = self.beside_looks(first, second, {})
+        return one, other
+
+    def beside_looks(
+        self, first: Callable[[], A], second: Callable[[], B], read: Mapping[str, str]
+    ) -> tuple[A, B, bool]:
+        """The answers of two requests, and whether all that was read before, ETags by key, is still there: only then was it there
+        together. All are sent after this call; the looks are answered without bytes (304)."""
+        looks = [partial(self._is_still, key, etag) for key, etag in read.items()]
+        requests: tuple[Callable[[], object], ...] = (first, second, *looks)
+        if self.is_slow:
+            one, other, *still = self._pool.map(lambda request: request(), requests)
+        else:
+            one, other, *still = [request() for request in requests]
+        return cast(A, one), cast(B, other), all(still)
+
+    def _is_still(self, key: str, etag: str) -> bool:
+        try:
+            return self._bucket.get(key, if_none_match=etag).etag == etag
+        except NotModified:
+            return True
+        except ObjectMissing:
+            return False
 
     def timed(self, request: Callable[[], A]) -> A:
         """Make a request, and take note of how long it takes."""

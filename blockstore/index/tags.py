@@ -22,15 +22,26 @@ from blockstore.bucket.api import writable
 from blockstore.errors import BlockstoreError, Indeterminate, Invalid, NotFound, Unavailable, VersionExpired
 from blockstore.format.block import BlockMeta
 from blockstore.format.texts import check_text
+from blockstore.ids import ulid_time_ms
 from blockstore.index.change import Tag, Untag
 from blockstore.index.checkpoint import ensure_checkpoint
 from blockstore.index.history import History
 from blockstore.index.log import Log
 from blockstore.index.state import State
-from blockstore.names import entry_key
+from blockstore.names import entry_key, is_ulid
 from blockstore.world import World
 
-__all__ = ["MAX_TAG", "TEMPORARY", "Look", "check_free", "check_tag", "keeps_from", "tag", "untag"]
+__all__ = [
+    "MAX_TAG",
+    "TEMPORARY",
+    "Look",
+    "check_free",
+    "check_tag",
+    "keeps_from",
+    "tag",
+    "untag",
+    "untag_abandoned",
+]
 
 Look = Callable[[Sequence[BlockMeta]], str | None]
 """Looks at blocks in the bucket: why one of them is not whole (marked, or an object missing), or None."""
@@ -40,6 +51,7 @@ TEMPORARY = "_restore_"
 """How the names of the tags begin that hold a version while it is restored."""
 
 _MAX_MESSAGE = 10_000
+_ABANDONED_MS = 3_600_000
 
 
 def check_tag(name: object) -> None:
@@ -122,6 +134,28 @@ def untag(log: Log, world: World, name: str, message: str = "") -> None:
         names = ", ".join(map(repr, sorted(state.tags))) or "none"
         raise NotFound(f"{log.bucket.url} has no tag {name!r} at version {state.version}, its tags: {names}")
     log.commit(Untag(commit=world.ids.ulid(), name=name, message=message))
+
+
+def untag_abandoned(log: Log, world: World) -> list[str]:
+    """Take away the tags of restores that died: those whose ULID is older than ``delete_delay``, and than an hour.
+
+    A restore that only stood still for so long finds its tag gone before it changes anything, and plans again.
+    """
+    state = log.poll()
+    held = [
+        name
+        for name in sorted(state.tags)
+        if name.startswith(TEMPORARY) and is_ulid(name.removeprefix(TEMPORARY))
+    ]
+    if not held:
+        return []
+    old_ms = log.bucket.now_ms() - max(
+        round(state.definition.properties.delete_delay_s * 1000), _ABANDONED_MS
+    )
+    gone = [name for name in held if ulid_time_ms(name.removeprefix(TEMPORARY)) < old_ms]
+    for name in gone:
+        log.commit(Untag(commit=world.ids.ulid(), name=name, version=state.tags[name]))
+    return gone
 
 
 def keeps_from(log: Log, version: int) -> int:

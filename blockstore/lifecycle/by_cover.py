@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from blockstore.format.block import BlockMeta, StreamKey
 from blockstore.format.marks import MarkReason
@@ -94,6 +95,14 @@ class ByCover:
         if one.mark is MarkReason.PARTIAL:
             return stays("complete since it was marked partial")
         return stays(READABLE)
+
+    def is_held_elsewhere(self, meta: BlockMeta, *, but: frozenset[str]) -> Fate:
+        """Whether others account for each source of a block that is not ready, except those of ``but``."""
+        wanted = tuple(source for source in meta.sources if source not in but)
+        others = "ready blocks that are not marked superseded"
+        if not wanted:
+            return goes(f"{others} account for its sources")
+        return _accounted_by(replace(meta, sources=wanted), self._ready, others)
 
     def _is_claimed(self, meta: BlockMeta) -> bool:
         return any((meta.stream, source) in self._claimed for source in meta.sources)

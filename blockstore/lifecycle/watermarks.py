@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from blockstore.format.properties import Properties
 from blockstore.ids import ulid_at, ulid_time_ms
 from blockstore.index import ulids
 from blockstore.index.batches import is_forgotten
@@ -21,7 +22,14 @@ from blockstore.index.state import State
 from blockstore.lifecycle.by_index import ByIndex
 from blockstore.lifecycle.sight import Sight
 
-__all__ = ["DISCOVER_WINDOW_S", "Floor", "floor_to_raise", "highest_horizon", "horizon_to_raise"]
+__all__ = [
+    "DISCOVER_WINDOW_S",
+    "Floor",
+    "floor_to_raise",
+    "highest_horizon",
+    "horizon_at",
+    "horizon_to_raise",
+]
 
 DISCOVER_WINDOW_S = 30 * 24 * 3600
 """For so long after its writing a block may be discovered: devices ship late."""
@@ -37,9 +45,14 @@ class Floor:
     keep: tuple[str, ...]
 
 
+def horizon_at(now_ms: int, properties: Properties) -> str:
+    """As high as the horizon may be at a time of the store's clock: no horizon of before lies above it."""
+    return ulid_at(max(0, now_ms - int(properties.partial_delay_s * 1000)))
+
+
 def highest_horizon(sight: Sight) -> str:
     """As high as the horizon may be now."""
-    return ulid_at(max(0, sight.now_ms - int(sight.properties.partial_delay_s * 1000)))
+    return horizon_at(sight.now_ms, sight.properties)
 
 
 def horizon_to_raise(sight: Sight) -> str | None:

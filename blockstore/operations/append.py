@@ -97,7 +97,10 @@ def is_accounted(log: Log | None, meta: BlockMeta) -> bool:
 
     Such a write is done. Told "refused", its caller would bring back rows that others overwrote or deleted.
     """
-    return log is not None and len(log.poll().accounted.held(meta.sources)) == len(meta.sources)
+    if log is None or len(log.poll().accounted.held(meta.sources)) < len(meta.sources):
+        return False
+    log.confirm()
+    return True
 
 
 def publish(

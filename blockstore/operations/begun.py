@@ -9,6 +9,8 @@ Rules:
   or a revert did to the blocks that are replaced is planned on.
 - The table that is ended must be the one that was begun: one dropped and made anew under the same URL holds rows that this
   overwrite never saw, whatever its version. The commit id of the version that was read tells.
+- Who has read a version and computed the rows from it names it (``read_version``): it is then begun at that version, and
+  rows that went since are a Conflict as well.
 - A history that no longer reaches back to the beginning cannot be judged: Conflict.
 """
 
@@ -35,7 +37,7 @@ from blockstore.operations.fresh import FreshRows, Judge, with_source
 from blockstore.operations.overwrite import done_before
 from blockstore.operations.replacing import Replacing
 from blockstore.operations.since import Since
-from blockstore.operations.view import look_first
+from blockstore.operations.view import View, look_first, read_at
 from blockstore.predicate import parse
 from blockstore.scan.columns import Columns
 
@@ -67,6 +69,8 @@ class Begun:
     """The writes that no entry named yet."""
     seen: frozenset[str] = frozenset()
     """The blocks that held them."""
+    read: bool = False
+    """Whether the caller has read that version, and did not only begin then."""
 
     @property
     def own_labels(self) -> dict[str, str]:
@@ -112,14 +116,17 @@ def begin_anew(begun: Begun) -> Begun:
     return begun
 
 
-def begun_on(access: Access, begun: Begun) -> Begun:
-    """The overwrite, begun on the table as it is now. Raises Invalid as ``begin``."""
+def begun_on(access: Access, begun: Begun, read_version: int | None = None) -> Begun:
+    """The overwrite, begun on the table as it is now, or at the version that was read. Raises Invalid as ``begin``, and what
+    ``read_at`` raises."""
     check_said(begun.job, begun.message)
     check_labels(begun.labels or {})
     view = look_first(access)
     definition = view.state.definition
     begun = replace(begun, definition=definition)
     scope = scope_of(view, "overwrite", begun.where, begun.isolation, begun.own_labels)
+    if read_version is not None:
+        view = View(state=read_at(access, read_version, "overwrite"))
     begun = replace(
         begun,
         version=view.state.version,
@@ -128,6 +135,7 @@ def begun_on(access: Access, begun: Begun) -> Begun:
         isolation=str(scope.isolation),
         waiting=view.waiting,
         seen=frozenset(block.meta.ulid for block in view.unpublished),
+        read=read_version is not None,
     )
     _judge(begun)
     return begun
@@ -147,10 +155,11 @@ def end(access: Access, begun: Begun, written: WrittenChunks | None) -> Changed:
     about, or the table is another; then nothing of it is visible.
     """
     assert begun.version, "an overwrite is begun on its table before it ends"
-    done = done_before(access.log.poll(), begun.job)
+    access.log.poll()
+    done = done_before(access.log, begun.job)
     if done is not None:
         return done
-    since = Since(state=_read_at(access, begun), waiting=begun.waiting, seen=begun.seen)
+    since = Since(state=_read_at(access, begun), waiting=begun.waiting, seen=begun.seen, read=begun.read)
     view = look_first(access)
     scope = scope_of(view, "overwrite", begun.where, begun.isolation, begun.known_labels)
     fresh = FreshRows(

@@ -4,6 +4,7 @@ Rules:
 - SQL's three values: a row goes only where the condition is true; where it is unknown (a null) the row stays.
 - A block of which every row goes is removed without being read where its statistics say so; its sources stay accounted,
   so nothing brings the rows back. A block of which some go is rewritten. All others are not read.
+- With ``read_version`` the rows of that version are meant, as in ``overwrite``: what was appended since stays, or conflicts.
 - The rows are gone from the newest version; earlier versions, as long as they are kept, still show them.
 """
 
@@ -15,7 +16,8 @@ from blockstore.operations.access import Access
 from blockstore.operations.answer import Changed
 from blockstore.operations.conditions import check_said, scope_of, told
 from blockstore.operations.replacing import Replacing
-from blockstore.operations.view import look_first
+from blockstore.operations.since import Since
+from blockstore.operations.view import look_first, read_at
 from blockstore.predicate import Condition
 
 __all__ = ["delete"]
@@ -26,11 +28,13 @@ def delete(
     where: Condition,
     *,
     isolation: str | None = None,
+    read_version: int | None = None,
     dry_run: bool = False,
     message: str = "",
 ) -> Changed:
     """Delete the rows for which ``where`` is true. Raises Invalid for a condition that the table cannot answer, and
-    Conflict where others brought rows that it is about; then nothing is changed."""
+    Conflict where others brought rows that it is about, since ``read_version`` where it is given, else since this call; then
+    nothing is changed."""
     check_said(None, message)
     if where is None:
         raise Invalid("delete was given no condition: say which rows, or 'true' for all of them")
@@ -42,5 +46,8 @@ def delete(
         view=view,
         parameters={"where": told(where)},
         message=message,
+        since=None
+        if read_version is None
+        else Since(state=read_at(access, read_version, "delete"), read=True),
     )
     return replacing.preview(rows_added=0) if dry_run else replacing.run()

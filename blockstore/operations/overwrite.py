@@ -6,6 +6,7 @@ Rules:
 - With a job it happens once: the batch stands in the entry, also where there was nothing to do.
 - The rows are uploaded before the table is changed, and the table is looked at before they are: what is appended while
   they are uploaded stands after the overwrite.
+- With ``read_version`` it is about the rows of that version: what came since is judged from there on (``since.py``).
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from typing import Any
 from blockstore.format.block import Job
 from blockstore.format.labels import check_labels, check_new_labels
 from blockstore.index.entry import Operation
-from blockstore.index.state import State
+from blockstore.index.log import Log
 from blockstore.operations.access import Access
 from blockstore.operations.answer import Changed
 from blockstore.operations.conditions import check_said, scope_of, told
 from blockstore.operations.fresh import FreshRows, Judge
 from blockstore.operations.incoming import batches_of
 from blockstore.operations.replacing import Replacing
-from blockstore.operations.view import look_first
+from blockstore.operations.since import Since
+from blockstore.operations.view import look_first, read_at
 from blockstore.predicate import Condition
 
 __all__ = ["done_before", "overwrite"]
@@ -37,6 +39,7 @@ def overwrite(
     job: Job | None = None,
     labels: Mapping[str, str] | None = None,
     isolation: str | None = None,
+    read_version: int | None = None,
     dry_run: bool = False,
     message: str = "",
     producer: str = "python",
@@ -44,13 +47,13 @@ def overwrite(
     """Replace the rows for which ``where`` is true, or all, by ``data``.
 
     Raises Invalid for rows that do not fit or do not meet the condition, and Conflict where others changed rows that it
-    is about; then nothing is visible.
+    is about, since ``read_version`` where it is given, else since this call; then nothing is visible.
     """
     check_said(job, message)
     check_labels(labels or {})
     batches = batches_of(data)
     view = look_first(access)
-    done = done_before(view.state, job)
+    done = done_before(access.log, job)
     if done is not None:
         return done
     definition = view.state.definition
@@ -67,6 +70,9 @@ def overwrite(
         job=job,
         parameters={} if where is None else {"where": told(where)},
         message=message,
+        since=None
+        if read_version is None
+        else Since(state=read_at(access, read_version, "overwrite"), read=True),
     )
     if dry_run:
         return replacing.preview(sum(piece.num_rows for piece in judge.take(batches)))
@@ -76,11 +82,12 @@ def overwrite(
     return replacing.run()
 
 
-def done_before(state: State, job: Job | None) -> Changed | None:
-    """The answer to a job that is committed already."""
-    app = None if job is None else state.batches.get(job.app)
+def done_before(log: Log, job: Job | None) -> Changed | None:
+    """The answer to a job that is committed already, by the state that the handle has. Raises HistoryReplaced."""
+    app = None if job is None else log.state.batches.get(job.app)
     if job is None or app is None or job.batch not in app:
         return None
+    log.confirm()
     written = app.written(job.batch)
     return Changed(
         operation=str(Operation.OVERWRITE), version=None if written is None else written.version, already=True

@@ -10,7 +10,8 @@ Rules (protocol 3.3):
   was parsed over the columns of then, and new rows were judged by it.
 - A write that the index does not know: replaced whole, its sources stand in ``account``; in part, it is published first.
 - A condemned block is uploaded again under a new ULID that keeps its sources.
-- An operation that was begun earlier (``since``) is about what was there then: what came later stands after it.
+- An operation that was begun earlier (``since``) is about what was there then: what came later stands after it. Its entry
+  names the version of then as the one that it has read.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 
 from blockstore.errors import BlockCondemned, Conflict, Fenced, HistoryReplaced, VersionExpired
 from blockstore.format.block import BlockMeta, Job
+from blockstore.format.properties import Isolation
 from blockstore.index.added import AddedBlock
 from blockstore.index.change import Change, Committed, Draft
 from blockstore.index.entry import Operation
@@ -32,7 +34,7 @@ from blockstore.operations.matching import Touched, matching
 from blockstore.operations.publishing import publish_first
 from blockstore.operations.rewriting import Rewriter
 from blockstore.operations.scope import Scope
-from blockstore.operations.since import Since
+from blockstore.operations.since import Gone, Since
 from blockstore.operations.uploading import RENEWALS, renewed, uploading
 from blockstore.operations.view import View, look_first
 
@@ -59,6 +61,8 @@ class Replace(Change):
     ordered: bool = True
     parameters: Mapping[str, object] = field(default_factory=dict)
     message: str = ""
+    begun: int | None = None
+    """The version at which the operation was begun, where that was before ``read``."""
 
     def draft(self, state: State) -> Draft:
         if self.scope is not None:
@@ -68,7 +72,7 @@ class Replace(Change):
             remove=tuple(sorted(self.gone)),
             read=self.gone,
             account=self.account,
-            read_version=self.read.version,
+            read_version=self.read.version if self.begun is None else self.begun,
             parameters=self.parameters,
             message=self.message,
         )
@@ -94,9 +98,11 @@ class Replacing:
     _rewrites: dict[tuple[str, frozenset[str]], BlockMeta | None] = field(default_factory=dict)
     """What was written for a block and its exceptions; None: no row of it is left."""
     _seen: set[str] = field(default_factory=set)
+    _gone: Gone | None = None
 
     def preview(self, rows_added: int) -> Changed:
-        """What ``run`` would do now; reads what it would read, and changes nothing."""
+        """What ``run`` would do now; reads what it would read, changes nothing, and raises the Conflict of now."""
+        self._judge_begun()
         found = self._touched()
         return _answer(self.operation, found, {}, rows_added=rows_added, dry_run=True)
 
@@ -104,12 +110,7 @@ class Replacing:
         """Carry it out. Raises Conflict where others changed rows that it is about, Unavailable and Indeterminate as a
         commit; then nothing of it is visible, or, for Indeterminate, all of it may be."""
         commit = self.access.world.ids.ulid()
-        first = judged = self.view.state.version
-        if self.since is not None:
-            first = self.since.state.version
-            self._seen.update(self.since.seen)
-            self.scope.check_definition(self.since.state.definition, self.view.state.definition)
-            judged = self._judge(first, first)
+        first, judged = self._judge_begun()
         problem: Conflict | None = None
         renewals = 0
         for _ in range(_PLANS):
@@ -145,6 +146,19 @@ class Replacing:
             f"index, try again when fewer processes change the same blocks: {problem}"
         )
 
+    def _judge_begun(self) -> tuple[int, int]:
+        """The version that it was begun at, and up to which one nothing clashes."""
+        if self.since is None:
+            return self.view.state.version, self.view.state.version
+        first = self.since.state.version
+        self._seen.update(self.since.seen)
+        if self.since.read and (
+            self.operation is Operation.OVERWRITE or self.scope.isolation is Isolation.SERIALIZABLE
+        ):
+            self._gone = Gone(since=self.since, scope=self.scope)
+        self.scope.check_definition(self.since.state.definition, self.view.state.definition)
+        return first, self._judge(first, first)
+
     def _look_again(self, problem: Conflict) -> None:
         """Take a newer view; raise the problem where it is the same, for then another plan would end alike."""
         before = self.view
@@ -166,6 +180,8 @@ class Replacing:
             try:
                 for entry in self.access.log.entries(judged + 1, state.version):
                     self.scope.check_entry(entry, state.definition, first, frozenset(self._seen))
+                    if self._gone is not None:
+                        self._gone.check(entry, state.definition)
             except VersionExpired as error:
                 raise Conflict(
                     f"this {self.operation} took longer than the table keeps its history ({error}): run it again"
@@ -193,6 +209,7 @@ class Replacing:
             ordered=self.ordered,
             parameters=self.parameters,
             message=self.message,
+            begun=None if self.since is None else self.since.state.version,
         )
 
     def _rewrite(self, touched: Touched) -> BlockMeta | None:

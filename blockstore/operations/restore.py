@@ -3,7 +3,7 @@
 Rules (protocol 3.3, "restore"):
 - The version is pinned by a tag of its own first, so that nothing of it goes meanwhile: ``_restore_<commit id>``. It is
   taken away at the end. Such a tag that is still there later was left by a restore that died; every restore to that version
-  takes away all of them, and an entry is only written while its own tag stands.
+  takes away all of them, so does a cleaning pass once they are old, and an entry is only written while its own tag stands.
 - The entry removes what was not live at the version and brings back what was, with the sources, version and first row id of
   then. A block that hides other sources now is removed and brought back.
 - What was appended or discovered after the restore had read the table stays.
@@ -255,7 +255,7 @@ def _clear(access: Access, version: int) -> None:
             log.commit(Untag(commit=access.world.ids.ulid(), name=name, version=version))
     except BlockstoreError as error:
         _logger.warning(
-            "a temporary tag of version %s of %s was left behind, restore it again or untag it: %s",
+            "a temporary tag of version %s of %s was left behind, the compactor takes it away: %s",
             version, log.bucket.url, error,
         )  # fmt: skip
 

@@ -5,21 +5,28 @@ Rules:
 - A write that came later stands after it, in whatever block it lies by now.
 - A block that holds writes of both kinds, and rows that the transaction could be about, is a Conflict: part of its rows
   would go and part would stay, and the operation was begun without knowing the second part.
+- Whoever has ``read`` the version and computed new rows from it would bring back what others took away since: such rows
+  are a Conflict (``Gone``), whatever the isolation. For a delete they are one only if it is ``serializable``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from blockstore.errors import Conflict
+from blockstore.format.block import BlockMeta
+from blockstore.format.definition import Definition
+from blockstore.index.entry import Entry, Operation
 from blockstore.index.rows import LiveBlock
 from blockstore.index.state import State
 from blockstore.lifecycle.cover import ChosenBlock
 from blockstore.operations.scope import Scope
 from blockstore.operations.view import View
 
-__all__ = ["Since"]
+__all__ = ["Gone", "Since"]
+
+_TAKE_NOTHING = frozenset({Operation.APPEND, Operation.DISCOVER, Operation.COMPACT, Operation.REWRITE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +38,8 @@ class Since:
     """The writes that complete blocks held, and no entry named."""
     seen: frozenset[str] = frozenset()
     """Those blocks."""
+    read: bool = False
+    """Whether the caller read that version and decided by it, and did not only begin then."""
 
     def before(self, view: View, scope: Scope) -> View:
         """The view without what came later. Raises Conflict for a block that mixes both, where it could matter."""
@@ -41,7 +50,7 @@ class Since:
         for block in scope.may_match(view.state.definition, mixed):
             raise Conflict(
                 f"block {block.ulid} holds rows that this {scope.what} is about, together with rows that were written "
-                f"after version {self.state.version}, when it was begun: run it again on the table as it is"
+                f"after version {self.state.version}, {self._said()}"
             )
         later = [ulid for ulid, block in fresh.items() if not self._some(block)]
         return replace(
@@ -49,6 +58,11 @@ class Since:
             state=replace(view.state, blocks=now.changed(later, ())),
             unpublished=tuple(block for block in view.unpublished if self._waited(block)),
         )
+
+    def _said(self) -> str:
+        if self.read:
+            return "which it has read: read the table again and decide again"
+        return "when it was begun: run it again on the table as it is"
 
     def _some(self, block: LiveBlock) -> bool:
         return bool(self._earlier(block.meta.sources))
@@ -62,3 +76,35 @@ class Since:
     def _earlier(self, sources: Iterable[str]) -> set[str]:
         given = list(sources)
         return {*self.state.accounted.held(given), *self.waiting.intersection(given)}
+
+
+@dataclass(slots=True, kw_only=True)
+class Gone:
+    """Follows the blocks of the version that was read through the entries after it, each once and in order."""
+
+    since: Since
+    scope: Scope
+    _made: dict[str, BlockMeta] = field(default_factory=dict)
+    """Blocks that hold rows of that version and came later: merges and rewrites."""
+
+    def check(self, entry: Entry, definition: Definition) -> None:
+        """Raise Conflict if the entry took away rows that were read and that the scope could hold, as told by statistics."""
+        if entry.operation not in _TAKE_NOTHING:
+            touched = [self._read(ulid) for ulid in {*entry.remove, *entry.excepts}]
+            blocks = [
+                LiveBlock(meta=meta, version=entry.id, first_row_id=0) for meta in touched if meta is not None
+            ]
+            for block in self.scope.may_match(definition, blocks):
+                raise Conflict(
+                    f"version {entry.id} ({entry.operation}) took rows out of block {block.ulid}, which could hold rows that "
+                    f"this {self.scope.what} is about, after version {self.since.state.version}, which it has read: read the "
+                    "table again and decide again"
+                )
+        for added in entry.add:
+            if any(self._read(parent.ulid) is not None for parent in added.meta.parents):
+                self._made[added.ulid] = added.meta
+
+    def _read(self, ulid: str) -> BlockMeta | None:
+        """The block, if rows of the version that was read lie in it."""
+        live = self.since.state.blocks.get(ulid)
+        return self._made.get(ulid) if live is None else live.meta

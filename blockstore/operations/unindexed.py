@@ -27,11 +27,10 @@ from blockstore.lifecycle.discover import Listed, list_snapshot
 from blockstore.lifecycle.schemas import derived
 from blockstore.lifecycle.upload import finish_upload
 from blockstore.names import BOUNDARY, INDEX, JOBS, is_ulid, meta_key
-from blockstore.operations.alter import altered
 from blockstore.scan.snapshot import Snapshot
 from blockstore.world import World
 
-__all__ = ["Unindexed", "check_place", "declare", "never_indexed", "whole_block"]
+__all__ = ["Unindexed", "check_place", "declare", "never_indexed", "what_to_do", "whole_block"]
 
 _PRODUCER = "create"
 _SHOWN_FOLDERS = 5
@@ -77,6 +76,8 @@ class Unindexed:
         properties: Mapping[str, object] | None,
     ) -> Definition:
         """Change what this handle writes under from now on; its next block carries it to everyone else."""
+        from blockstore.operations.alter import altered
+
         listed = self._listed(catalog)
         labels = Snapshot.of_listing(listed.definition or self.definition, listed).label_names
         self.definition = altered(self.definition, labels, add=add, widen=widen, properties=properties)
@@ -204,3 +205,11 @@ def _folders(bucket: ReadBucket) -> list[str]:
     """The folders that may be tables, were this a lake."""
     names = (prefix for prefix in bucket.prefixes() if prefix not in _OF_A_TABLE)
     return sorted(name for prefix in names if not is_ulid(name := prefix.rstrip("/")))
+
+
+def what_to_do(bucket: Bucket) -> str:
+    """What to do about a place without an index."""
+    whole = whole_block(bucket)
+    if whole is not None:
+        return f", and blocks ({whole} is one): open it with discovery='list', or bring its index back"
+    return "; create one with blockstore.create(…) or 'blockstore create URL --schema …', or check the URL"

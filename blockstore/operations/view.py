@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from blockstore.errors import Conflict, Invalid, VersionExpired
 from blockstore.format.properties import Properties
 from blockstore.index.rows import LiveBlock
 from blockstore.index.state import State
@@ -23,7 +24,7 @@ from blockstore.lifecycle.standing import is_known
 from blockstore.operations.access import Access
 from blockstore.scan.snapshot import Snapshot
 
-__all__ = ["View", "look_first", "snapshot_of"]
+__all__ = ["View", "look_first", "read_at", "snapshot_of"]
 
 _EVER = 2**62
 """A time, in milliseconds, at which every wait is over."""
@@ -68,6 +69,22 @@ def look_first(access: Access) -> View:
         unpublished=unpublished,
         marked=marked.intersection(block.meta.ulid for block in unpublished),
     )
+
+
+def read_at(access: Access, version: int, what: str) -> State:
+    """The state at the version that the caller of ``what`` has read. Raises NotFound for a version that never was, and
+    Conflict for one that was collected: what came since cannot be judged any more."""
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise Invalid(
+            f"read_version is {version!r}, expected a whole number from 1: the version that was read"
+        )
+    try:
+        return access.log.at(version)
+    except VersionExpired as error:
+        raise Conflict(
+            f"this {what} has read version {version}, and what came since cannot be told any more ({error}): read the table "
+            "again and decide again"
+        ) from error
 
 
 def snapshot_of(state: State, block: LiveBlock | ChosenBlock) -> Snapshot:

@@ -115,6 +115,12 @@ class Writer:
         durable = self._durable or self._meta
         return None if durable is None else durable.ulid
 
+    def left_behind(self) -> tuple[str, int]:
+        """The block under which this write has uploaded, and the bytes that lie there: of a write that is over and has no
+        ``ulid``, what no reader sees. One LIST."""
+        ulid = self._chunks.ulid
+        return ulid, sum(info.size for info in self._bucket.list(f"{ulid}/"))
+
     def write(self, data: Any) -> None:
         """Take rows: whatever ``Table.append`` takes. After an error the write is over."""
         if self._finished:
@@ -213,9 +219,11 @@ class Writer:
             return None
         job, ulid = self._options.job, self._options.resume
         if job is not None and (earlier := earlier_block(self._log.state, job)) is not None:
+            self._log.confirm()
             return earlier
         if ulid is None or not self._log.poll().accounted.held([ulid]):
             return None
+        self._log.confirm()
         return known_block(self._log.state, ulid, None)
 
     def _durable_before(self) -> BlockMeta | None:

@@ -133,7 +133,7 @@ def _blaming(chunk: ScanChunk) -> Iterator[None]:
     except ObjectMissing as error:
         raise ObjectMissing(
             f"block {chunk.block} cannot be read: {chunk.file.path} is missing ({error}); take a newer snapshot, and "
-            "if that names the block too, run blockstore verify"
+            "if that names the block too, open the table again, for it may have been put back from a copy, and run blockstore verify"
         ) from error
     except Corrupt as error:
         raise Corrupt(f"block {chunk.block} cannot be read: {error}") from error

@@ -58,6 +58,8 @@ class Intent:
     version: int | None = None
     write: Write | None = None
     """The rows that it brings."""
+    read: int | None = None
+    """The version that its caller has read before, and named."""
     fate: Fate = Fate.OPEN
     versions: list[int] = field(default_factory=list)
     """The entries that it became."""
@@ -84,10 +86,11 @@ class Ledger:
         sources: tuple[str, ...] = (),
         version: int | None = None,
         write: Write | None = None,
+        read: int | None = None,
     ) -> Intent:
         """Open the books for a new operation; its ``message`` is what the entry must carry."""
         message = f"intent {len(self.intents)}"
-        self.intents[message] = Intent(operation, message, now_ms, key, only, sources, version, write)
+        self.intents[message] = Intent(operation, message, now_ms, key, only, sources, version, write, read)
         return self.intents[message]
 
     def write(self, at_ms: int, job: Job | None = None) -> Write:

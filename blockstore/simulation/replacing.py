@@ -7,7 +7,8 @@ Rules:
 - A disaster strikes between two requests: at any moment, just before the PUT of an entry is applied, just before the request that
   follows on one (the look after it), or at night. Writers, readers, compactors and people keep their handles.
 - What is on its way is lost, or arrives in what is there by then. A boundary on its way is lost: its ETag is a hash of its
-  digits, so it would fit into a bucket that knows nothing of it.
+  digits, so it would fit into a bucket that knows nothing of it. So is a meta.json: its chunks may be gone, and another attempt under
+  the same ULID be whole by then.
 - A copy from which a history went on once that was then replaced by another copy is put back only while everybody rests. Twice
   between the two looks of one commit would show that commit its own history, from which its entry is missing.
 - A block may be gone by the time its entry comes, where the history is as it was when the block was uploaded: the chain knows
@@ -28,6 +29,7 @@ from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
 from blockstore.names import (
     DELETION_MARK,
+    META,
     NO_COMPACT_MARK,
     checkpoint_key,
     entry_key,
@@ -212,7 +214,8 @@ class Replacements:
 
     def _is_lost(self, what: str) -> bool:
         """Whether a request on its way is lost with the history for which it was meant."""
-        return what.startswith("put_if_match ") or self._draw.chance(_LOST)
+        alone = what.startswith("put_if_match ") or (what.startswith("put ") and what.endswith(META))
+        return alone or self._draw.chance(_LOST)
 
     def _note(self, strike: Strike) -> None:
         self._event(strike)

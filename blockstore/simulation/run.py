@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from blockstore.care.marking import Marker, MarkKind
 from blockstore.format.properties import Properties
 from blockstore.index import log as index_log
-from blockstore.index.tags import TEMPORARY
 from blockstore.simulation.disasters import strike
 from blockstore.simulation.draw import Draw
-from blockstore.simulation.oracle.end import check_end, is_foreign, leftovers, outsider, quarantined
+from blockstore.simulation.oracle.end import check_end, leftovers, outsider, quarantined
 from blockstore.simulation.process import Process, Role
 from blockstore.simulation.replacing import Replacements, definition_of, is_replaced
 from blockstore.simulation.report import Report
@@ -187,11 +186,8 @@ def _tidy(stage: Stage, tenders: Sequence[Process]) -> None:
 
 
 def _do_a_persons_part(stage: Stage) -> None:
-    """What a person does: has blocks removed that contradict themselves, and takes away the tags of restores that died."""
+    """What a person does: has blocks removed that contradict themselves."""
     table = outsider(stage)
-    if table.indexed:
-        for name in [one for one in table.log.state.tags if one.startswith(TEMPORARY)]:
-            table.untag(name)
     marker = Marker(
         bucket=stage.store,
         world=table.world,
@@ -201,9 +197,6 @@ def _do_a_persons_part(stage: Stage) -> None:
     )
     for ulid in quarantined(stage):
         stage.ledger.condemned.add(ulid)
-        found = stage.judge.directories.by_ulid[ulid]
-        if found.complete and is_foreign(stage, found):
-            stage.judge.give_up(ulid)
         marker.withdraw(ulid, MarkKind.DELETION)
         marker.delete(ulid, "what is left of an upload")
 

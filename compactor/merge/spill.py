@@ -111,9 +111,10 @@ class SpilledRun:
 
     def close(self) -> None:
         self._batches = iter(())
-        if self._file is not None:
-            self._file.close()
-        self._path.unlink(missing_ok=True)
+        with suppress(OSError):  # as above: a merge that fails closes its runs
+            if self._file is not None:
+                self._file.close()
+            self._path.unlink(missing_ok=True)
 
 
 def spill(

@@ -5,6 +5,7 @@ Owns how the parts are put together and ended; it decides nothing about them.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -26,10 +27,13 @@ from reader.jobs.runner import Runner, Terms
 from reader.jobs.store import JobStore
 from reader.jobs.upload import Uploads
 from reader.query import Answer, Budget, Capacity, Engine
+from reader.query.spill import clear_abandoned
 from reader.setting_values import GatewaySettings
 from reader.tables import At, Polling, Tables
 
 __all__ = ["Gateway", "Jobs"]
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +89,10 @@ class Gateway:
         self.jobs = self._jobs() if settings.jobs.enabled else None
 
     def start(self) -> None:
-        """Keep tables fresh and run jobs, until ``close``."""
+        """Keep tables fresh and run jobs, until ``close``. What gateways that were killed had spilled goes first."""
+        cleared = clear_abandoned()
+        if cleared:
+            _logger.info("removed %d folders of spilled data that dead processes had left", cleared)
         self.tables.start()
         if self.jobs is not None:
             self.jobs.runner.start()

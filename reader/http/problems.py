@@ -25,6 +25,7 @@ from blockstore.errors import (
     Conflict,
     Indeterminate,
     Invalid,
+    NoMemory,
     NotFound,
     Unavailable,
     VersionExpired,
@@ -48,6 +49,7 @@ _KINDS = {
     409: "conflict",
     413: "too_large",
     415: "unsupported_media_type",
+    422: "no_memory",
     429: "busy",
     503: "unavailable",
     505: "http_version",
@@ -127,6 +129,8 @@ def _of_ours(error: BlockstoreError) -> Problem:
             return Problem(400, message, error="invalid_sql", position=place)
         case TooMuch():
             return Problem(413, message)
+        case NoMemory():
+            return Problem(422, message)
         case Invalid():
             return Problem(400, message)
         case VersionExpired():

@@ -32,6 +32,7 @@ ERRORS: dict[int | str, dict[str, object]] = {
         (410, "The version was collected"),
         (413, "Too large"),
         (415, "A media type that is not taken"),
+        (422, "It needs more memory than it may use"),
         (429, "Too many at once; see Retry-After"),
         (503, "Not now; see Retry-After"),
         (504, "It took too long"),

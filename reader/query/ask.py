@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from blockstore.errors import Invalid
-from blockstore.scan.view import TableSnapshot
-from blockstore.table import open_any
 from blockstore.world import World
+from reader.query.below import Below
 from reader.query.engine import Engine
+from reader.tables.at import At
 
 __all__ = ["query"]
 
@@ -25,7 +25,7 @@ def query(
     parameters: object = None,
     world: World | None = None,
 ) -> pa.RecordBatchReader:
-    """The answer to ``sql`` over the tables at ``urls``, each named by the last part of its URL.
+    """The answer to ``sql`` over the tables at ``urls``, each named by the last part of its URL; a URL may be a lake's.
 
     ``version`` and ``tag`` are of one table; ``as_of`` (datetime, ISO 8601, milliseconds) of all; ``parameters`` are values
     for ``?`` and ``$1``, or for ``$name``. Raises NotFound for a URL or a
@@ -37,13 +37,7 @@ def query(
         asked = f"version={version}" if version is not None else f"tag={tag!r}"
         raise Invalid(f"{asked} is of one table, found {len(wanted)} URLs: use as_of")
     world = world or World.real()
-    tables: dict[str, TableSnapshot] = {}
-    for url in wanted:
-        table = open_any(url, world=world)
-        if table.name in tables:
-            raise Invalid(f"two tables are named {table.name}: SQL needs tables whose last path parts differ")
-        tables[table.name] = table.snapshot(version=version, as_of=as_of, tag=tag)
-    engine = Engine(tables, world=world)
+    engine = Engine(Below(wanted, world, At(version=version, as_of=as_of, tag=tag)), world=world)
     try:
         reader = engine.query(sql, parameters)
     except BaseException:

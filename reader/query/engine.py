@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -41,10 +42,12 @@ from reader.query.syntax import Syntax
 from reader.query.task import Parameters, Runner, Step, Task
 from reader.query.views import guard, view
 from reader.query.windows import Windows
-from reader.query.workers import Workers
 from reader.refusals import UnknownTable
 from reader.tables.at import NEWEST, At
 from reader.tables.names import Names
+
+if TYPE_CHECKING:
+    from reader.query.workers import Workers
 
 __all__ = ["Engine"]
 
@@ -54,7 +57,7 @@ DuckDB takes to begin with them, so it is done meanwhile: no row is handed out b
 
 _PARSER = Limits(memory_bytes=256 << 20, threads=1, spill_bytes=0)
 _ROOM_BYTES = 768 << 20
-"""What a process needs beside DuckDB's own limit: the libraries, and the batches on their way."""
+"""What a process may hold beside what DuckDB counts: pages of files that are decoded, values on their way, what its allocator keeps."""
 
 
 @dataclass(slots=True)
@@ -91,9 +94,12 @@ class Engine:
         self._deadlines = Deadlines(self._world.clock)
         self._windows = Windows()
         folders = self._folders()
-        self._instance = Instance([], _PARSER) if isolated else Instance(folders, _limits(capacity, 1))
+        shares = capacity.queries if isolated else 1
+        limits = _limits(capacity, shares)
+        self._instance = Instance([], _PARSER) if isolated else Instance(folders, limits)
         self._syntax = Syntax(self._instance.cursor)
-        self._runner: Runner = _workers(folders, capacity) if isolated else InProcess(self._instance)
+        self._runner: Runner = _workers(folders, limits) if isolated else InProcess(self._instance)
+        self._translated = partial(translated, limits=limits, shares=shares)
         self.counts = Counts()
 
     def run(
@@ -130,7 +136,7 @@ class Engine:
             ending.finish()
             if not isinstance(error, Exception):
                 raise
-            raise (ending.reason or translated(error)) from error
+            raise (ending.reason or self._translated(error)) from error
 
     def query(self, sql: str, parameters: object = None) -> pa.RecordBatchReader:
         """The rows alone, as a stream."""
@@ -198,7 +204,7 @@ class Engine:
                 versions=versions,
                 budget=budget,
                 ending=ending,
-                explain=translated,
+                explain=self._translated,
             )
         placed: list[Placed] = []
         unchecked: list[Placed] = []
@@ -217,7 +223,7 @@ class Engine:
         task = Task(
             views=tuple(views), sql=sql, parameters=parameters, limit=budget.limit, seconds=budget.seconds
         )
-        explain = _explainer(placed, own_text=not seen.changed)
+        explain = _explainer(placed, partial(self._translated, placed=not seen.changed))
         try:
             ending.heed()
             running = self._runner.start(task, ending.began, partial(_check, unchecked, ending))
@@ -267,15 +273,18 @@ def _limits(capacity: Capacity, shares: int) -> Limits:
     )
 
 
-def _workers(folders: list[str], capacity: Capacity) -> Workers:
-    limits = _limits(capacity, capacity.queries)
+def _workers(folders: list[str], limits: Limits) -> Workers:
+    from reader.query.workers import Workers
+
     most = None if limits.memory_bytes is None else limits.memory_bytes + _ROOM_BYTES
-    workers = Workers(folders, limits, most_data_bytes=most)
+    workers = Workers(folders, limits, most_bytes=most)
     workers.warm()
     return workers
 
 
-def _explainer(placed: list[Placed], *, own_text: bool) -> Callable[[BaseException], BlockstoreError]:
+def _explainer(
+    placed: list[Placed], translate: Callable[[BaseException], BlockstoreError]
+) -> Callable[[BaseException], BlockstoreError]:
     def explain(error: BaseException) -> BlockstoreError:
         """Why the query ended, as an error of the tree: a damaged file before anything that DuckDB made of it."""
         if not isinstance(error, BlockstoreError) and may_be_damage(error):
@@ -283,6 +292,6 @@ def _explainer(placed: list[Placed], *, own_text: bool) -> Callable[[BaseExcepti
                 damage = files.damage(str(error))
                 if damage is not None:
                     return damage
-        return translated(error, placed=own_text)
+        return translate(error)
 
     return explain

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
-from blockstore.errors import BlockstoreError
-from reader.refusals import BadSql, Canceled, NoMemory
+from blockstore.errors import BlockstoreError, NoMemory
+from reader.query.instance import Limits
+from reader.refusals import BadSql, Canceled
 
-__all__ = ["is_no_memory", "may_be_damage", "translated"]
+__all__ = ["NO_MEMORY", "is_no_memory", "may_be_damage", "translated"]
 
 _LINE = re.compile(r"^LINE (\d+): ", re.MULTILINE)
-_ADVICE = re.compile(r"\s+Possible solutions:|\s+See also https?://")
+_ADVICE = re.compile(r"\s+Possible solutions:|\s+See also https?://|\s+This limit was set by the ")
 """DuckDB's advice is to change settings, which a query may not."""
 _SPEAKS_OF_THE_SQL = (
     "Binder Error",
@@ -22,7 +23,11 @@ _SPEAKS_OF_THE_SQL = (
     "Parser Error",
     "Syntax Error",
 )
-_NO_MEMORY = ("Out of Memory Error", "Memory Error")
+NO_MEMORY = "Out of Memory Error"
+"""How an engine's message begins that tells of it."""
+_NO_MEMORY = (NO_MEMORY, "Memory Error")
+_OF_DISK = "max_temp_directory_size"
+"""The setting of DuckDB's that its message names when the disk for spills was not enough."""
 _SHOWN = 600
 _STOPPED = ("INTERRUPT Error", "Interrupt Error")
 
@@ -37,22 +42,37 @@ def may_be_damage(error: BaseException) -> bool:
     return not str(error).startswith((*_SPEAKS_OF_THE_SQL, *_NO_MEMORY, *_STOPPED))
 
 
-def translated(error: BaseException, *, placed: bool = True) -> BlockstoreError:
+def translated(
+    error: BaseException, *, placed: bool = True, limits: Limits = Limits(), shares: int = 1
+) -> BlockstoreError:
     """The failure as an error of the tree; one of the tree stays what it is. ``placed``: the SQL that failed is the caller's own
-    text, so that places in it mean something."""
+    text, so that places in it mean something. ``limits`` are those of one query, so many of which share what is configured."""
     if isinstance(error, BlockstoreError):
         return error
     message = str(error)
     if message.startswith(_STOPPED):
         return Canceled("the query was canceled before it ended")
     if message.startswith(_NO_MEMORY) or isinstance(error, MemoryError):
-        return NoMemory(
-            f"the query needs more memory or temporary disk than it may use ({_sentence(message)}): "
-            "select less, or raise the limits"
-        )
+        return _no_memory(message, limits, shares)
     line, column = _place(message) if placed else (None, None)
     where = "" if line is None else f", at line {line}" + ("" if column is None else f", column {column}")
     return BadSql(f"the SQL cannot be answered: {_sentence(message)}{where}", line=line, column=column)
+
+
+def _no_memory(message: str, limits: Limits, shares: int) -> NoMemory:
+    """What it was that did not suffice, how much of it there is, and which key says so."""
+    disk = _OF_DISK in message
+    thing, key = ("temporary disk", "spill") if disk else ("memory", "memory")
+    share = limits.spill_bytes if disk else limits.memory_bytes
+    if share is None:
+        return NoMemory(
+            f"the query needs more {thing} than this machine has for it ({_sentence(message)}): select less, or ask on a "
+            "larger machine"
+        )
+    return NoMemory(
+        f"the query needs more than the {share >> 20:,} MiB of {thing} that it may use ({_sentence(message)}): select less, "
+        f"or raise {key} in [query] ({share * shares >> 20:,} MiB, of which at_once = {shares} makes {shares} shares)"
+    )
 
 
 def _sentence(message: str) -> str:

@@ -7,13 +7,12 @@ folders (``landlock.py``), DuckDB's own look at paths is left out: it asks for e
 
 Settings: the session's time zone is UTC, so that a timestamp with a time zone is the same instant everywhere. Files are
 read without DuckDB's own prefetching: all are local, and it reads a whole row group where a page of it is wanted (twice
-the time of a point query).
+the time of a point query). What a query let go of goes back to the system within seconds; else DuckDB's allocator keeps it, half a
+gigabyte a process, until somebody needs it again.
 """
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import weakref
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -21,9 +20,10 @@ from dataclasses import dataclass
 
 import duckdb
 
+from reader.query.spill import SpillFolder
 from reader.query.types import text
 
-__all__ = ["Instance", "Limits", "spill_folder"]
+__all__ = ["Instance", "Limits"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +45,9 @@ class Instance:
         ``confined`` says that the kernel keeps this process to ``folders`` and ``spill`` already."""
         self._remove_spill: Callable[[], object] = lambda: None
         if spill is None:
-            spill = spill_folder()
-            self._remove_spill = weakref.finalize(self, shutil.rmtree, spill, ignore_errors=True)
+            folder = SpillFolder()
+            spill = folder.path
+            self._remove_spill = weakref.finalize(self, folder.remove)
         self._connection = duckdb.connect(
             ":memory:",
             config={
@@ -71,17 +72,13 @@ class Instance:
             self._remove_spill()
 
 
-def spill_folder() -> str:
-    """A new folder for what outgrows memory; whoever asked removes it."""
-    return tempfile.mkdtemp(prefix="blockstore-spill-")
-
-
 def _settings(folders: Iterable[str] | None, limits: Limits, spill: str) -> list[str]:
     """``folders`` are those that DuckDB is to keep itself to; None: somebody else sees to that."""
     settings = [
         "TimeZone = 'UTC'",
         "parquet_metadata_cache = true",
         "disable_parquet_prefetching = true",
+        "allocator_background_threads = true",
         f"temp_directory = {text(spill)}",
     ]
     if limits.memory_bytes is not None:

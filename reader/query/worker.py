@@ -5,8 +5,8 @@ Rules:
   the folders that it was started with.
 - The kernel keeps it to these folders where it can, before DuckDB begins. Beside them it reads what the machine tells of
   itself, and the libraries, which Python and pyarrow load parts of as they are needed: code, nobody's data.
-- The operating system bounds its memory: a value that outgrows DuckDB's own limit ends the query, at worst this process,
-  and never the gateway.
+- Its gateway watches what it holds in memory: a value that outgrows DuckDB's own limit ends this process, and never the gateway. Where
+  the machine's memory ends before, the kernel ends it first.
 - It lives only as long as the pipe to its gateway.
 - What goes up is checked by nobody twice, so it is plain: a schema, batches, an end or an error's text.
 """
@@ -25,6 +25,7 @@ import sysconfig
 import threading
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -54,11 +55,7 @@ class Start:
     folders: tuple[str, ...]
     identities: tuple[Identity, ...] | None
     """Which folders these were; the kernel is to keep the process to them. None: DuckDB does."""
-    spill: str
-    """A folder for what outgrows memory; it is this process's until it ends, and then the gateway's to remove."""
     limits: Limits
-    most_data_bytes: int | None
-    """The operating system's limit for everything that the process may write to in memory."""
 
 
 class _Query:
@@ -74,13 +71,13 @@ class _Server:
         self._out = out
         self._queries: queue.SimpleQueue[_Query] = queue.SimpleQueue()
 
-    def serve(self, start: Start) -> None:
-        """Run what comes down the pipe until it closes."""
-        if start.most_data_bytes is not None:
-            resource.setrlimit(resource.RLIMIT_DATA, (start.most_data_bytes, start.most_data_bytes))
+    def serve(self, start: Start, spill: str) -> None:
+        """Run what comes down the pipe until it closes. ``spill`` is a folder for what outgrows memory; it is this process's until it
+        ends, and then the gateway's to remove."""
+        _go_first()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        instance = Instance(start.folders, start.limits, spill=start.spill, confined=_confined(start))
-        threading.Thread(target=self._listen, args=(instance, start.spill), daemon=True).start()
+        instance = Instance(start.folders, start.limits, spill=spill, confined=_confined(start, spill))
+        threading.Thread(target=self._listen, args=(instance, spill), daemon=True).start()
         write_frame(self._out, Up.READY)
         while True:
             self.run(self._queries.get())
@@ -129,12 +126,18 @@ class _Server:
                 write_frame(self._out, Up.BATCH, memoryview(plain.serialize()))
 
 
-def _confined(start: Start) -> bool:
+def _go_first() -> None:
+    """Have the kernel end this process before any other, should the machine's memory run out."""
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def _confined(start: Start, spill: str) -> bool:
     """Whether the kernel keeps this process to its folders from here on. Where it was thought to and refuses, DuckDB does."""
     if start.identities is None:
         return False
     try:
-        confine(read=[*start.folders, *_libraries(), *_FACTS], write=[start.spill])
+        confine(read=[*start.folders, *_libraries(), *_FACTS], write=[spill])
     except OSError as error:
         sys.stderr.write(f"the kernel does not keep this process to its folders, DuckDB does ({error})\n")
         return False
@@ -162,4 +165,4 @@ def main(argv: Sequence[str] | None = None) -> None:
     head = read_frame(source)
     if head is None:
         sys.exit(0)
-    _Server(source, out).serve(pickle.loads(head[1]))
+    _Server(source, out).serve(*pickle.loads(head[1]))

@@ -7,6 +7,7 @@ Rules:
 - A process that was asked to stop and has not within ``_GRACE_S`` is killed; so is one that is closed in mid-answer and
   does not come to its end at once. The next query gets a new one.
 - A process that dies by itself costs its own query only, which says so. One that ran out of memory is not used again.
+- While it runs a query a process may hold ``most_bytes`` of memory; one that holds more is ended.
 - A process is started before it is needed, also in the place of one that was killed.
 - Nothing of the gateway's environment goes down: no credentials, no paths of its user.
 - The kernel keeps a process to the folders that it began with, not to their names: once another folder bears one of the names, the
@@ -20,36 +21,43 @@ import json
 import logging
 import os
 import pickle
-import shutil
+import signal
 import subprocess
 import sys
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import BinaryIO, cast
 
 import pyarrow as pa
 
 from blockstore.errors import Unavailable
-from reader.query.failures import is_no_memory
+from reader.query.failures import NO_MEMORY, is_no_memory
 from reader.query.frames import Down, Up, read_frame, write_frame
-from reader.query.instance import Limits, spill_folder
+from reader.query.instance import Limits
 from reader.query.landlock import identity, knows_enough
+from reader.query.memory import MemoryWatch
+from reader.query.spill import SpillFolder
 from reader.query.task import Running, Task
 from reader.query.worker import Start
-from reader.refusals import NoMemory
 
 __all__ = ["EngineError", "Workers"]
 
 _logger = logging.getLogger(__name__)
 
 _GRACE_S = 2.0
+_TO_DIE_S = 2.0
+"""How long a process that closed its pipe has to be gone."""
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 1.0, 30.0
 """Between attempts to start a process before it is needed."""
 _WARMING = "SELECT n % 10 AS digit, sum(n * 0.5) AS half FROM range(1000000) AS numbers(n) GROUP BY digit"
 """Has the engine's threads, its memory and the code of most queries made ready."""
 _BOOT = "import sys; sys.path[:] = {path!r}; from reader.query.worker import main; main()"
+_ALLOCATOR = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+"""Arrow's own choice reserves a gigabyte of addresses, and makes a large answer take twice as long where it shares a process with
+DuckDB's."""
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZDIR", "SYSTEMROOT")
 
 
@@ -60,10 +68,11 @@ class EngineError(Exception):
 class Workers:
     """A runner over a few processes; safe to share between threads."""
 
-    def __init__(self, folders: list[str], limits: Limits, *, most_data_bytes: int | None = None) -> None:
+    def __init__(self, folders: list[str], limits: Limits, *, most_bytes: int | None = None) -> None:
+        """``most_bytes`` is what one process may hold of memory; None: all there is."""
         self._folders = tuple(folders)
         self._limits = limits
-        self._most_data_bytes = most_data_bytes
+        self._watch = None if most_bytes is None else MemoryWatch(most_bytes)
         self._lock = threading.Lock()
         self._free: list[_Worker] = []
         self._all: set[_Worker] = set()
@@ -84,6 +93,8 @@ class Workers:
         meanwhile: Callable[[], None] = lambda: None,
     ) -> Running:
         worker = self._take()
+        if self._watch is not None:
+            self._watch.begin(worker.pid, worker.outgrew)
         running = _Remote(worker, self._give_back)
         began(running.cancel)
         try:
@@ -103,9 +114,13 @@ class Workers:
             self._all, self._free = set(), []
         for worker in running:
             # Its reader meets the end of the pipe, and closes it.
-            worker.kill()
+            worker.kill(
+                Unavailable("the engine was closed while the query ran: ask again once it is started")
+            )
         for worker in free:
             worker.end()
+        if self._watch is not None:
+            self._watch.close()
 
     def warm(self) -> None:
         """Have a process start and answer once, in the background: the first answer takes twice as long as the next, here and
@@ -155,9 +170,7 @@ class Workers:
             Start(
                 folders=self._folders,
                 identities=identities,
-                spill=spill_folder(),
                 limits=self._limits,
-                most_data_bytes=self._most_data_bytes,
             )
         )
         with self._lock:
@@ -168,6 +181,8 @@ class Workers:
         return worker
 
     def _give_back(self, worker: _Worker, *, whole: bool) -> None:
+        if self._watch is not None:
+            self._watch.end(worker.pid)
         if whole and worker.alive:
             with self._lock:
                 if not self._closed.is_set():
@@ -185,8 +200,10 @@ class _Worker:
     """One process, its two pipes, and its folder for what outgrows memory."""
 
     def __init__(self, start: Start) -> None:
-        """``start`` names a folder for spills, which is removed at the end, also where there is no beginning."""
         self.start = start
+        self.spill = SpillFolder()
+        self.why: Exception | None = None
+        """Why it was killed, where it was."""
         environ = {name: os.environ[name] for name in _KEPT if name in os.environ}
         path = [entry or os.getcwd() for entry in sys.path]
         try:
@@ -194,18 +211,19 @@ class _Worker:
                 [sys.executable, "-I", "-c", _BOOT.format(path=path)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env=environ,
+                env=environ | _ALLOCATOR,
                 start_new_session=True,
+                pass_fds=(self.spill.held,),
             )
         except BaseException:
-            shutil.rmtree(start.spill, ignore_errors=True)
+            self.spill.remove()
             raise
         # Also where nobody closes the engine before this process ends.
-        self._let_go = weakref.finalize(self, _let_go, self._process, start.spill)
+        self._let_go = weakref.finalize(self, _let_go, self._process, self.spill)
         self._lock = threading.Lock()
         self._down = cast(BinaryIO, self._process.stdin)
         self._up = cast(BinaryIO, self._process.stdout)
-        self.send(0, pickle.dumps(start))
+        self.send(0, pickle.dumps((start, self.spill.path)))
         frame = self.receive()
         if frame is None or frame[0] != Up.READY:
             self.end()
@@ -213,6 +231,10 @@ class _Worker:
                 "a process for a query could not be started: look into the log for what it said, and whether the "
                 "machine has memory left"
             )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     @property
     def alive(self) -> bool:
@@ -233,10 +255,32 @@ class _Worker:
         except (OSError, ValueError):
             return None
 
-    def kill(self) -> None:
+    def kill(self, why: Exception | None = None) -> None:
         """End it at once; allowed twice, from any thread."""
+        self.why = self.why or why
         self._process.kill()
         self._process.wait()
+
+    def outgrew(self, held: int) -> None:
+        """End it, because it holds so many bytes of memory."""
+        self.kill(EngineError(f"{NO_MEMORY}: its process held {held >> 20:,} MiB"))
+
+    def failure(self) -> Exception:
+        """Why it is gone."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_TO_DIE_S)
+        if self.why is not None:
+            return self.why
+        code = self._process.returncode
+        if code == -signal.SIGKILL:
+            return EngineError(
+                f"{NO_MEMORY}: its process was killed and ended before the answer did, most likely because the machine "
+                "has no memory left"
+            )
+        return Unavailable(
+            f"the process that ran the query ended before the answer did, with code {code}: ask again, and look into the "
+            "gateway's log if it comes back"
+        )
 
     def end(self) -> None:
         """End it, and close the pipes; only by who reads them, or where nobody does."""
@@ -249,11 +293,11 @@ class _Worker:
         self._let_go()
 
 
-def _let_go(process: subprocess.Popen[bytes], spill: str) -> None:
+def _let_go(process: subprocess.Popen[bytes], spill: SpillFolder) -> None:
     """End a process for good, and remove what it spilled."""
     process.kill()
     process.wait()
-    shutil.rmtree(spill, ignore_errors=True)
+    spill.remove()
 
 
 class _Remote:
@@ -321,13 +365,10 @@ class _Remote:
             self._over = frame[0] in (Up.END, Up.ERROR)
 
     def _next(self) -> tuple[int, bytes] | None:
-        """The next schema or batch; None at the end. Raises EngineError, and NoMemory if the process is gone."""
+        """The next schema or batch; None at the end. Raises EngineError, and Unavailable if the process is gone."""
         frame = self._worker.receive()
         if frame is None:
-            raise NoMemory(
-                "the process that ran the query ended before the answer did, most likely because a value outgrew the "
-                "memory that a query may use: select less, or raise memory"
-            )
+            raise self._worker.failure()
         if frame[0] == Up.ERROR:
             self._finish()
             message = str(json.loads(frame[1])["message"])

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from blockstore.bucket.api import Bucket
-from blockstore.errors import BlockstoreError, Unavailable
+from blockstore.errors import BlockstoreError, MissingExtra, Unavailable
 from blockstore.world import World
 from spark.merging.parts import MergePieces, Task
 from spark.merging.telling import Told, telling
@@ -91,6 +91,10 @@ class SparkMergeEngine:
         """The answers of one round; returns the merges whose pieces did not make a whole."""
         try:
             answers = iter(_run(session, job, [piece for whole in wholes for piece in whole.pieces], told))
+        except ImportError as error:
+            raise MissingExtra(
+                f"merging on Spark needs a package that is not installed here: {error}"
+            ) from error
         except Exception as error:  # noqa: BLE001 - whatever Spark gave up on: a worker that dies each time, no memory, no disk
             if len(wholes) == 1:
                 yield wholes[0].place, _given_up(wholes[0].task, error)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from blockstore.errors import Conflict, Invalid, NotFound
 from blockstore.format import Job, WrittenChunks
+from blockstore.format.chunk_size import check_chunk_size
 from blockstore.index.batches import STREAM
 from blockstore.table import open_any
 from blockstore.world import World
@@ -94,6 +95,7 @@ def foreach_batch(
     away from the query, it must be given. The other arguments are those of ``append``.
     """
     target = checked_url(url)
+    check_chunk_size(chunk_bytes, "chunk_bytes")
     keys = (sort_by,) if isinstance(sort_by, str) else tuple(sort_by)
 
     def write(batch: DataFrame, number: int) -> None:

@@ -21,7 +21,7 @@ __all__ = ["Start", "StreamReadOptions", "StreamStart", "asks_for_a_stream", "si
 
 _STREAM_ONLY = ("start", "on_removal", "max_blocks", "max_bytes", "labels")
 _SOURCE = ("path", "columns", "where", "partition_size", *_STREAM_ONLY)
-_OF_JOBS = ("app", "batch", "any_order", "if_exists", "where", "isolation")
+_OF_JOBS = ("app", "batch", "any_order", "if_exists", "where", "isolation", "read_version")
 """Options of a write that is one job by itself."""
 _OF_SPARK = ("checkpointlocation", "queryname")
 """Options of the query that Spark hands on to its sink."""

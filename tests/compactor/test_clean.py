@@ -19,6 +19,7 @@ from blockstore.format.marks import MarkReason
 from blockstore.format.meta import encode
 from blockstore.index.change import Append
 from blockstore.index.epochs import COMPACTOR, claim
+from blockstore.index.tags import tag
 from blockstore.lifecycle.mark import place_deletion, withdraw_deletion
 from blockstore.lifecycle.remove import OLD_LOOK
 from blockstore.lifecycle.upload import successor
@@ -216,6 +217,35 @@ def test_a_tag_that_cannot_be_read_stops_every_removal(lake: Lake) -> None:
         lake.sleep(2.1)
         assert isinstance(quietly(lake.clean), Corrupt)
     assert lake.directories() == before
+
+
+@pytest.mark.parametrize("collected", [False, True])
+def test_the_tag_of_a_restore_that_died_is_taken_away_and_cleaning_goes_on(
+    lake: Lake, collected: bool
+) -> None:
+    """It was to keep its version for some minutes; left alone it would keep it for ever, or stop all cleaning."""
+    for writer in "ab":
+        lake.append(writer)
+    log = lake.open().log
+    version, name = log.state.version, f"_restore_{lake.world.ids.ulid()}"
+    tag(log, lake.world, name, version)
+    lake.compact()
+    lake.clean()
+    assert name in lake.open().log.state.tags, "its restore may still be at work"
+    if collected:
+        lake.bucket.delete([checkpoint_key(version)])
+    lake.settle(12)
+    assert name not in lake.open().log.state.tags
+    assert lake.directories().keys() == set(lake.live())
+    lake.check()
+
+
+def test_a_tag_that_only_looks_like_that_of_a_restore_stays(lake: Lake) -> None:
+    lake.append("a")
+    log = lake.open().log
+    tag(log, lake.world, "_restore_later", log.state.version)
+    lake.settle()
+    assert "_restore_later" in lake.open().log.state.tags
 
 
 # The horizon.

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from blockstore.bucket.api import ObjectInfo
+from blockstore.bucket.api import Bucket, ObjectInfo
 from blockstore.bucket.memory import MemoryBucket
+from blockstore.care.hiding import Waiting, Waits
 from blockstore.care.marking import Marked, Marker, MarkKind
 from blockstore.errors import Conflict
 from blockstore.format.properties import Properties
 from blockstore.lifecycle.mark import withdraw_no_compact
-from blockstore.names import META
+from blockstore.lifecycle.second_look import merges_settle_s
+from blockstore.names import META, no_compact_mark_key
 from blockstore.world import World
 from compactor.by_hand import clean_once
 from tests.compactor import plain as module
@@ -31,8 +33,8 @@ def blocks_of_two_chunks() -> Iterator[None]:
         yield
 
 
-def marker_of(made: Plain) -> Marker:
-    table = made.open(seed=9)
+def marker_of(made: Plain, bucket: Bucket | None = None) -> Marker:
+    table = made.open(bucket, seed=9)
     lagging = isinstance(made.bucket, Lagging)
     properties = (
         Properties.parse({"consistency": "eventual", "sync_delay": "5m"})
@@ -40,12 +42,22 @@ def marker_of(made: Plain) -> Marker:
         else DEFINITION.properties
     )
     return Marker(
-        bucket=made.bucket, world=table.world, log=None, properties=properties, catalog=table.catalog
+        bucket=table.bucket, world=table.world, log=None, properties=properties, catalog=table.catalog
     )
 
 
-def hide(made: Plain, ulid: str, *, wait: bool = False) -> Marked:
-    return marker_of(made).delete(ulid, "not ours", wait=wait)
+def hide(made: Plain, ulid: str, waits: Waits = lambda _: None) -> Marked:
+    return marker_of(made).delete(ulid, "not ours", waits)
+
+
+def begin_to_hide(made: Plain, ulid: str) -> None:
+    """What is done before the first wait."""
+    marker_of(made).keep_from_merges(ulid, "not ours")
+
+
+def merges_known_ms(made: Plain, ulid: str) -> int:
+    placed_ms = made.bucket.head(no_compact_mark_key(ulid)).modified_ms
+    return placed_ms + round(merges_settle_s(marker_of(made).properties) * 1000)
 
 
 def rows_of(made: Plain, writer: str) -> int:
@@ -53,13 +65,12 @@ def rows_of(made: Plain, writer: str) -> int:
 
 
 def hidden_at_last(made: Plain, ulid: str) -> bool:
-    """Come back as often as is said; whether the block was hidden, and not refused for the sake of a merge with its rows."""
-    again_ms = hide(made, ulid).again_ms
-    assert again_ms is not None
-    made.age((again_ms - made.bucket.now_ms()) / 1000)
+    """Go on; whether the block was hidden, and not refused for the sake of a merge with its rows."""
+    begin_to_hide(made, ulid)  # it may have begun already
+    made.age((merges_known_ms(made, ulid) - made.bucket.now_ms()) / 1000)
     merges = [meta.ulid for meta in made.merges() if ulid in meta.sources]
     if not merges:
-        assert hide(made, ulid).again_ms is None
+        hide(made, ulid)
         return True
     with pytest.raises(Conflict, match=f"{merges[0]} --deletion"):
         hide(made, ulid)
@@ -85,36 +96,49 @@ def merged_with(made: Plain, number: int, act: Callable[[], object]) -> FaultyBu
     return faulty
 
 
-def test_the_first_call_hides_nothing_and_says_when_to_come_back(tmp_path: Path) -> None:
+def test_one_call_waits_twice_and_says_so(tmp_path: Path) -> None:
     made = plain(tmp_path, "a", "b", "c")
     victim = sorted(made.metas())[0]
-    first = hide(made, victim)
-    assert first.again_ms == made.bucket.now_ms() + 15 * 60 * 1000
-    assert (first.changed, rows_of(made, "a")) == (True, 4)
-    made.age(60)
-    second = hide(made, victim)
-    assert (second.changed, second.again_ms) == (False, first.again_ms)
-    made.age(SYNC_S)
-    last = hide(made, victim)
-    assert (last.again_ms, rows_of(made, "a")) == (None, 0)
+    before_ms = made.bucket.now_ms()
+    waited: list[tuple[int, float, int]] = []
+    hide(made, victim, lambda one: waited.append((one.until_ms - before_ms, one.seconds, rows_of(made, "a"))))
+    assert waited == [(15 * 60_000, 15 * 60, 4), (30 * 60_000, 15 * 60, 0)]
+    assert made.bucket.now_ms() == before_ms + 30 * 60_000
     assert "marked for deletion already" in hide(made, victim).told
+    assert made.bucket.now_ms() == before_ms + 30 * 60_000
 
 
-def test_who_waits_needs_one_call(tmp_path: Path) -> None:
-    made = plain(tmp_path, "a", "b")
-    assert hide(made, sorted(made.metas())[0], wait=True).again_ms is None
+def test_who_was_interrupted_goes_on_where_it_was(tmp_path: Path) -> None:
+    made = plain(tmp_path, "a", "b", "c")
+    victim = sorted(made.metas())[0]
+
+    def interrupt(_: Waiting) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        hide(made, victim, interrupt)
+    assert "kept from merges, and is not hidden yet" in marker_of(made).marks_on(victim)
+    assert rows_of(made, "a") == 4
+    made.age(SYNC_S)
+    with pytest.raises(KeyboardInterrupt):
+        hide(made, victim, interrupt)
+    assert "is hidden by its mark" in marker_of(made).marks_on(victim)
     assert rows_of(made, "a") == 0
+    made.age(60)
+    left: list[float] = []
+    hide(made, victim, lambda one: left.append(one.seconds))
+    assert left == [14 * 60]
 
 
 def test_a_mark_that_somebody_withdraws_meanwhile_is_placed_and_waited_for_anew(tmp_path: Path) -> None:
     made = plain(tmp_path, "a", "b")
     victim = sorted(made.metas())[0]
-    first = hide(made, victim).again_ms
+    begin_to_hide(made, victim)
+    first = merges_known_ms(made, victim)
     made.age(600)
     withdraw_no_compact(made.bucket, made.world, victim)
-    again = hide(made, victim).again_ms
-    assert first is not None
-    assert again == first + 600_000
+    begin_to_hide(made, victim)
+    assert merges_known_ms(made, victim) == first + 600_000
 
 
 def test_a_block_that_was_merged_is_refused_with_the_merge_and_that_one_hides_its_rows(
@@ -124,11 +148,11 @@ def test_a_block_that_was_merged_is_refused_with_the_merge_and_that_one_hides_it
     victim = sorted(made.metas())[0]
     made.compact()
     with pytest.raises(Conflict, match="was merged with some of its rows"):
-        hide(made, victim, wait=True)
+        hide(made, victim)
     [merge] = made.merges()
-    hide(made, merge.ulid, wait=True)
+    hide(made, merge.ulid)
     assert sum(made.found().values()) == 0
-    hide(made, victim, wait=True)
+    hide(made, victim)
     assert sum(made.found().values()) == 0
 
 
@@ -140,7 +164,7 @@ def test_a_block_that_is_hidden_while_it_is_merged_stays_hidden_whenever_that_is
     for number in range(calls + 1):
         made = ready.copy()
         tally("crash points")
-        merged_with(made, number, lambda made=made: hide(made, victim))  # type: ignore[misc]
+        merged_with(made, number, lambda made=made: begin_to_hide(made, victim))  # type: ignore[misc]
         hidden = hidden_at_last(made, victim)
         outcomes.add(hidden)
         for _ in range(3):
@@ -160,7 +184,7 @@ def test_a_compactor_that_sleeps_while_a_block_is_hidden_shows_it_no_more(tmp_pa
     for number in range(sent):
         made = ready.copy()
         tally("crash points")
-        merged_with(made, number, lambda made=made: hide(made, victim, wait=True))  # type: ignore[misc]
+        merged_with(made, number, lambda made=made: hide(made, victim))  # type: ignore[misc]
         for _ in range(3):
             assert rows_of(made, "a") == 0, number
             made.age()
@@ -193,7 +217,7 @@ def test_it_stays_hidden_whatever_delays_the_compactor_brings(
     whole = merged_with(made.copy(), -1, lambda: None).calls
     sent = next(call.number for call in whole if call.method.startswith("put") and call.key.endswith(META))
     again = made.copy()
-    merged_with(again, sent - 1, lambda: hide(again, victim, wait=True))
+    merged_with(again, sent - 1, lambda: hide(again, victim))
     for _ in range(3):
         assert rows_of(again, "a") == 0
         again.age(13 * 3600)
@@ -223,8 +247,8 @@ def test_it_stays_hidden_where_listings_lag(
     made = of_delays(tmp_path, monkeypatch, bucket, sync_delay=sync_delay, consistency="eventual")
     bucket.lags = True
     victim = sorted(made.metas())[0]
-    again_ms = hide(made, victim).again_ms
-    assert again_ms is not None
+    begin_to_hide(made, victim)
+    again_ms = merges_known_ms(made, victim)
     # The latest pass that misses the mark, asleep for as long as it may be between its second look and its upload.
     made.age(290)
     faulty = FaultyBucket(made.bucket)
@@ -239,7 +263,7 @@ def test_it_stays_hidden_where_listings_lag(
         with pytest.raises(Conflict, match=f"{merges[0]} --deletion"):
             hide(made, victim)
     else:
-        assert hide(made, victim).again_ms is None
+        hide(made, victim)
     for _ in range(3):
         made.age(2 * 3600)
         assert rows_of(made, "a") == (4 if merges else 0)
@@ -254,8 +278,8 @@ def test_who_comes_back_after_a_cleaning_is_told_of_the_merge_too(tmp_path: Path
     clean_once(made.open(seed=8))
     [merge] = made.merges()
     with pytest.raises(Conflict, match=f"{merge.ulid} --deletion"):
-        hide(made, victim, wait=True)
-    hide(made, merge.ulid, wait=True)
+        hide(made, victim)
+    hide(made, merge.ulid)
     assert "marked for deletion already, superseded" in hide(made, victim).told
     assert rows_of(made, "a") == 0
 
@@ -263,9 +287,9 @@ def test_who_comes_back_after_a_cleaning_is_told_of_the_merge_too(tmp_path: Path
 def test_who_withdraws_a_hiding_is_told_of_the_other_mark(tmp_path: Path) -> None:
     made = plain(tmp_path, "a", "b")
     victim = sorted(made.metas())[0]
-    hide(made, victim)
+    begin_to_hide(made, victim)
     assert "--no-compact --remove" in marker_of(made).withdraw(victim, MarkKind.DELETION).told
-    hide(made, victim, wait=True)
+    hide(made, victim)
     assert "--no-compact --remove" in marker_of(made).withdraw(victim, MarkKind.DELETION).told
     marker_of(made).withdraw(victim, MarkKind.NO_COMPACT)
     assert rows_of(made, "a") == 4

@@ -5,17 +5,25 @@ from __future__ import annotations
 import base64
 import json
 import re
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from blockstore.bucket.memory import MemoryBucket
 from blockstore.format.definition import Definition
 from blockstore.format.document import sealed
 from blockstore.format.marks import MarkReason, NoCompactReason, decode_deletion_mark, decode_no_compact_mark
 from blockstore.format.meta import decode
+from blockstore.index.checkpoint import encode_checkpoint
 from blockstore.index.entry import Operation, decode_entry
+from blockstore.index.log import create
+from blockstore.index.rows import BULK, FRAME
+from blockstore.index.state import State
 from blockstore.names import checkpoint_key, entry_key, split_block_key
+from blockstore.world import World
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "format.md").read_text()
 SCHEMA = pa.schema(
@@ -66,12 +74,78 @@ def test_the_marks_decode() -> None:
     assert decode_no_compact_mark(json.dumps(kept).encode(), ulid=kept["id"]).details == "under examination"
 
 
-@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("number", [0, 1, 2])
 def test_the_entries_decode(number: int) -> None:
     value = examples("entry")[number]
     entry = decode_entry(unchecked(value), entry_id=value["id"])
     assert entry.operation == value["operation"]
     assert len(entry.add) == len(value.get("add", []))
+
+
+def test_no_ulid_of_the_examples_stands_for_two_things() -> None:
+    """A commit, a block and a mark of the time are other things, and a block is added, replaced or brought back."""
+    commits, blocks, times = set(), set(), set()
+    for entry in examples("entry"):
+        commits |= {entry["commit"], *(link["commit"] for link in [entry.get("prev")] if link)}
+        commits |= {commit for _, commit in entry.get("epochs", {}).values()}
+        blocks |= {*entry.get("remove", ()), *entry.get("except", ()), *entry.get("account", ())}
+        blocks |= {one["ulid"] for one in entry.get("add", ())}
+        times |= {entry.get("horizon"), entry.get("floor")} - {None}
+    blocks |= {value["ulid"] for value in examples("meta")} | {
+        mark["id"] for mark in examples("deletion-mark")
+    }
+    assert len(commits) == len({entry["commit"] for entry in examples("entry")}) + 2, "a prev, and a claim"
+    assert not commits & blocks
+    assert not times & (commits | blocks)
+    for entry in examples("entry"):
+        assert not {one["ulid"] for one in entry.get("add", ())} & set(entry.get("remove", ()))
+
+
+def rows_of(header: str) -> list[list[str]]:
+    """The cells of the table with this header."""
+    found = re.search(rf"^\| {re.escape(header)} \|.*\n\|[-| ]+\n((?:\|.*\n)+)", PAGE, flags=re.MULTILINE)
+    assert found, header
+    return [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in found[1].splitlines()]
+
+
+def names_in(cell: str) -> list[str]:
+    return re.findall(r"`([a-z_0-9]+)`", cell)
+
+
+def test_the_columns_of_a_checkpoint_are_those_on_the_page() -> None:
+    kinds = {
+        "text": pa.string(),
+        "bytes": pa.binary(),
+        "list of text": pa.list_(pa.string()),
+        "boolean": pa.bool_(),
+    }
+    told = {}
+    for names, types, _ in rows_of("column"):
+        each = [kinds.get(one) or pa.type_for_alias(one) for one in types.split(", ")]
+        listed = names_in(names)
+        told |= dict(zip(listed, each * len(listed) if len(each) == 1 else each, strict=True))
+    assert told == {field.name: field.type for field in (*FRAME, *BULK)}
+    order = re.search(r"The order of the columns is (.*?)\. `content`", PAGE, flags=re.DOTALL)
+    assert order
+    assert names_in(order[1]) == [*FRAME.names, *BULK.names]
+
+
+def test_the_json_of_a_checkpoint_has_the_keys_on_the_page() -> None:
+    world = World.manual()
+    bucket = MemoryBucket(world.clock)
+    state = create(bucket, world, Definition.create(pa.schema([("id", pa.int64())]))).state
+    file = pq.ParquetFile(pa.BufferReader(encode_checkpoint(replace(state, void=(1,)))))
+    found = json.loads(file.metadata.metadata[b"blockstore"])
+    assert {name for keys, _ in rows_of("key of the JSON") for name in names_in(keys)} == found.keys()
+
+
+def test_the_page_says_what_bounds_each_set_of_the_state() -> None:
+    called = {"blocks": "live blocks", "table": "definition", "time_ms": "time", "version": ""}
+    told = " ".join(row[0] for row in rows_of("set"))
+    lacking = [
+        one.name for one in fields(State) if called.get(one.name, one.name).replace("_", " ") not in told
+    ]
+    assert lacking == []
 
 
 def test_the_definition_decodes() -> None:

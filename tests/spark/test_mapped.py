@@ -5,9 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import blockstore as bs
 import spark as bs_spark
@@ -91,3 +92,23 @@ def test_a_chunk_that_is_gone_fails_the_job_and_is_named(spark_session: SparkSes
 
 def _plan(frame: object) -> str:
     return str(frame._jdf.queryExecution().executedPlan())  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("engine", ["python", "native", "load"])
+def test_a_large_table_is_never_sent_to_every_executor_and_a_small_one_may_be(
+    spark_session: SparkSession, tmp_path: Path, engine: str
+) -> None:
+    for name, rows in {"large": 1_500_000, "small": 100}.items():
+        # Numbers in no order: the size on disk is that in memory.
+        ids = pa.array(np.random.default_rng(1).integers(0, 2**62, rows))
+        bs.create(f"{tmp_path}/{name}", schema=pa.schema([("id", pa.int64())])).append(pa.table({"id": ids}))
+
+    def read(name: str) -> DataFrame:
+        if engine == "load":
+            return spark_session.read.format("blockstore").load(f"{tmp_path}/{name}")
+        return bs_spark.read(spark_session, f"{tmp_path}/{name}", engine=engine)
+
+    assert "BroadcastHashJoin" not in _plan(read("large").join(read("large").alias("b"), "id", "left"))
+    if engine != "load":
+        assert "BroadcastHashJoin" in _plan(read("large").join(read("small").alias("b"), "id", "left"))
+    assert read("small").count() == 100

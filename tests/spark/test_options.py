@@ -28,13 +28,13 @@ def test_every_write_option_is_read_whatever_its_case() -> None:
             "sort_by": "a, b",
             "labels": "cluster=eu1, zone = a",
             "buffer_size": "64MiB",
-            "chunk_size": "1 GB",
+            "chunk_size": "500 MB",
         }
     )
     assert options.job == Job(app="nightly", batch=17)
     assert (options.time_column, options.sort_by) == ("t", ("a", "b"))
     assert options.labels == {"cluster": "eu1", "zone": "a"}
-    assert (options.buffer_bytes, options.chunk_bytes) == (64 * 2**20, 10**9)
+    assert (options.buffer_bytes, options.chunk_bytes) == (64 * 2**20, 500 * 10**6)
 
 
 def test_the_options_of_an_overwrite_are_read() -> None:
@@ -68,6 +68,10 @@ def test_a_misspelt_option_is_refused_with_the_nearest_known_one() -> None:
         ({**URL, "labels": "cluster=eu1, cluster =us1"}, "label 'cluster' is given twice"),
         ({**URL, "labels": "cluster=eu1,cluster=eu1"}, "label 'cluster' is given twice"),
         ({**URL, "buffer_size": "much"}, "expected a size"),
+        (
+            {**URL, "chunk_size": "4GiB"},
+            r"chunk_size .* 4,294,967,296 bytes, expected 1 to 536,870,912 \(512 MiB\)",
+        ),
         ({**URL, "buffer_size": "0MiB"}, "expected a size"),
         ({"path": "memory://lake"}, "memory of one process"),
         ({**URL, "cluster": "true"}, r"repartitionByRange.*by the sort key"),
@@ -139,3 +143,21 @@ def test_a_read_option_that_is_wrong_is_named(given: dict[str, str], message: st
 def test_a_table_in_the_memory_of_one_process_is_refused() -> None:
     with pytest.raises(Invalid, match="use a folder or an s3:// URL"):
         checked_url("memory://lake")
+
+
+def test_what_other_formats_call_our_options_is_understood() -> None:
+    assert write_options({**URL, "replaceWhere": "a > 1"}, overwrite=True).where == "a > 1"
+    assert read_options({**URL, "versionAsOf": "7"}).version == 7
+    with pytest.raises(Invalid, match="'replaceWhere' is another name of 'where'"):
+        write_options({**URL, "where": "a > 2", "replaceWhere": "a > 1"}, overwrite=True)
+    with pytest.raises(Invalid, match="those of an overwrite"):
+        write_options({**URL, "replaceWhere": "a > 1"})
+
+
+def test_an_option_that_means_something_elsewhere_is_never_said_to_be_dropped() -> None:
+    with pytest.raises(Invalid, match=r"no write option 'partitionoverwritemode'.*option\('where'"):
+        write_options({**URL, "partitionOverwriteMode": "dynamic"}, overwrite=True)
+    with pytest.raises(Invalid, match=r"no read option 'timestampasof'.*use 'as_of'"):
+        read_options({**URL, "timestampAsOf": "2024-01-01"})
+    with pytest.raises(Invalid, match="before you drop it"):
+        write_options({**URL, "overwriteSchema": "true"}, overwrite=True)

@@ -295,3 +295,46 @@ def test_an_append_has_no_condition_and_an_overwrite_no_if_exists(url: str) -> N
         plan(url, overwrite=False, where="key = 'a'")
     with pytest.raises(bs.Invalid, match="exclude each other"):
         plan(url, if_exists="error")
+
+
+def test_rows_computed_from_a_version_conflict_with_what_came_since(
+    spark_session: SparkSession, write: Write, url: str
+) -> None:
+    bs_spark.append(flights(spark_session, ("EWR", 1, 1)), url)
+    read = bs.open(url).poll()
+    fixed = flights(spark_session, ("EWR", 1, 100))
+    bs_spark.append(flights(spark_session, ("JFK", 2, 2)), url)
+    with pytest.raises(Exception, match=r"appended block .* after version 2, which it has read"):
+        write(fixed, url, read_version=read, isolation="serializable")
+    assert delays(url) == [1, 2]
+    write(fixed, url, read_version=read)
+    assert delays(url) == [2, 100]
+    with pytest.raises(Exception, match=r"version 4 \(overwrite\) .* after version 3, which it has read"):
+        write(fixed, url, read_version=3)
+    assert delays(url) == [2, 100]
+
+
+def test_a_version_of_a_table_that_is_not_there_is_not_found(
+    spark_session: SparkSession, write: Write, url: str
+) -> None:
+    with pytest.raises(Exception, match="read_version is 2, and there is no table"):
+        write(flights(spark_session, ("EWR", 1, 1)), url, read_version=2)
+    with pytest.raises(bs.Invalid, match="where, isolation and read_version are those of an overwrite"):
+        WriteOptions(url=url, read_version=2)
+
+
+def test_a_session_that_overwrites_partitions_dynamically_does_not_lose_the_others(
+    spark_session: SparkSession, write: Write, url: str
+) -> None:
+    bs_spark.append(flights(spark_session, ("EWR", 1, 1), ("JFK", 2, 2)), url)
+    spark_session.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        with pytest.raises(Exception, match="this overwrite would replace all rows"):
+            write(flights(spark_session, ("EWR", 1, 9)), url)
+        assert delays(url) == [1, 2]
+        write(flights(spark_session, ("EWR", 1, 9)), url, where="origin = 'EWR'")
+        assert delays(url) == [2, 9]
+        write(flights(spark_session, ("EWR", 1, 7)), url, where="true")
+        assert delays(url) == [7]
+    finally:
+        spark_session.conf.unset("spark.sql.sources.partitionOverwriteMode")

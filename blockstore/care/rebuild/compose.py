@@ -4,6 +4,8 @@ Rules:
 - Sources of blocks that are taken are accounted, and so are those of appends that are left out: discovery must not bring
   back what was decided against. A write below the floor is not: it may be adopted.
 - Rows that an entry hid stay hidden, in whatever block holds them now.
+- The horizon is as high as one may be now: of the one that was lost nothing else is known, and a cleaner that knew it may still be
+  removing what a stalled writer would commit (``specs/horizon.pml``).
 - Roles are claimed anew by the rebuild itself: whoever held one before is fenced.
 - The window of commit ids is empty, as for a version that was collected: an operation that was on its way when the index
   was lost is decided by its blocks or its batch, or is Indeterminate for good (protocol 3.3, step 1).
@@ -60,8 +62,10 @@ def compose(
     tags: Mapping[str, int],
     version: int,
     commit: str,
+    horizon: str,
 ) -> State:
-    """The state at ``version``; ``commit`` is the rebuild's own id, which takes every role over."""
+    """The state at ``version``; ``commit`` is the rebuild's own id, which takes every role over, and ``horizon`` the highest that
+    may be now."""
     listed = list(judged)
     before = evidence.state or State.EMPTY
     following = max(
@@ -87,7 +91,7 @@ def compose(
         epochs=_epochs(before, evidence.later, commit),
         batches=forget_uploads(batches, floor) if floor is not None and UPLOADS in requires else batches,
         tags=dict(tags),
-        horizon=_highest([before.horizon, *(entry.horizon for entry in evidence.later)]),
+        horizon=_highest([horizon, before.horizon, *(entry.horizon for entry in evidence.later)]),
         floor=floor,
         next_row_id=following,
         table=definition,

@@ -28,6 +28,7 @@ from blockstore.format.properties import Properties
 from blockstore.index.checkpoint import read_hint
 from blockstore.index.log import Log
 from blockstore.index.state import State
+from blockstore.lifecycle.watermarks import horizon_at
 from blockstore.world import World
 
 __all__ = ["RebuildPlan", "Way", "plan_rebuild"]
@@ -164,7 +165,16 @@ def _renew(
     state = None
     if definition is not None and not any(one.verdict is Verdict.STOP for one in judged):
         version = _first_version(bucket, index, evidence)
-        state = compose(evidence, judged, definition=definition, tags=tags, version=version, commit=commit)
+        horizon = horizon_at(bucket.now_ms(), definition.properties)
+        state = compose(
+            evidence,
+            judged,
+            definition=definition,
+            tags=tags,
+            version=version,
+            commit=commit,
+            horizon=horizon,
+        )
     return RebuildPlan(
         url=bucket.url,
         way=Way.RENEW,

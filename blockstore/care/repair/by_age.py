@@ -5,7 +5,8 @@ Rules:
   that ran when the mark was placed is seen by then, and no later one takes the block.
 - After the wait the rows are written, and once they lie there the table is listed anew: the repair's revision is one above every
   known block that shares a source. Its meta.json is sent while that look is fresh, or not at all: who slept in between could
-  bring back rows that a person has hidden meanwhile.
+  bring back rows that a person has hidden meanwhile. Once it lies there the old block is looked at again: where that was hidden while
+  meta.json was on its way, the repair is hidden too.
 - Half a ``delete_delay`` later a repair that the cover does not choose, and that no chosen block was made of, is uploaded
   again with a higher revision.
 - Every step asks first whether it is done: the mark, and the repair itself, are what is remembered.
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from blockstore.care.hiding import keep_from_merges
+from blockstore.care.hiding import keep_from_merges, mark_too
 from blockstore.care.repair.copies import GoodFiles
 from blockstore.care.repair.target import Target
 from blockstore.care.repair.writing import PRODUCER, write_in_place_of
@@ -25,6 +26,7 @@ from blockstore.lifecycle import second_look
 from blockstore.lifecycle.catalog import Synced
 from blockstore.lifecycle.cover import HIDING, Cover
 from blockstore.lifecycle.discover import list_snapshot
+from blockstore.lifecycle.take_away import away
 from blockstore.names import META
 
 __all__ = ["Mended", "mend", "unchosen"]
@@ -82,7 +84,12 @@ def _replaced(target: Target, files: GoodFiles, *, unless_held: bool) -> Mended:
     if unless_held and _is_held(target, synced, files.meta):
         return Mended(held=True)
     made = replacement.finish(revision=1 + _highest_revision(synced, files.meta), fresh=fresh)
-    again_ms = target.bucket.now_ms() + int(target.definition.properties.delete_delay_s * 500)
+    properties = target.definition.properties
+    found = away(target.catalog, target.bucket, target.world, properties, made, [files.meta])
+    if found.hidden.issuperset(made.sources):
+        mark_too(target.bucket, target.world, made.ulid, files.meta.ulid)
+        return Mended(hidden=True)
+    again_ms = target.bucket.now_ms() + int(properties.delete_delay_s * 500)
     return Mended(ulid=made.ulid, ready_ms=again_ms)
 
 

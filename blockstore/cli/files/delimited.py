@@ -24,6 +24,7 @@ from blockstore.cli.files.text_values import converted, expected, first_bad, is_
 from blockstore.cli.schema_text import type_name
 from blockstore.errors import Invalid
 from blockstore.format.fields import required
+from blockstore.format.schema import other_case
 
 __all__ = ["BadRow", "read", "schema_of"]
 
@@ -162,7 +163,8 @@ def _check_header(header: list[str], name: str, delimiter: str, schema: pa.Schem
     if twice:
         problem, remedy = f"names {_list(twice)} twice", "rename or drop one of the two"
     elif missing:
-        problem, remedy = f"lacks {_list(missing)}", "add it to the file, with empty fields for null"
+        problem = f"lacks {_list(missing)}" + (f" and names {_list(extra)}" if extra else "")
+        remedy = other_case(extra, schema.names) or "add it to the file, with empty fields for null"
     elif extra:
         problem = f"names {_list(extra)}, which the table lacks"
         remedy = "rename or drop columns of the file, or add them to the table with alter"

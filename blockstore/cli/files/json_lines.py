@@ -21,6 +21,7 @@ from blockstore.cli.files.opening import Advance, opened
 from blockstore.cli.files.text_values import converted, decimal, expected, is_bytes, unpacked
 from blockstore.errors import Invalid
 from blockstore.format.decimals import exactly
+from blockstore.format.schema import other_case
 
 __all__ = ["line_of_row", "read", "schema_of"]
 
@@ -82,9 +83,10 @@ def _batch(lines: list[tuple[int, str]], name: str, schema: pa.Schema) -> pa.Rec
         row = _object(line, name, number)
         extra = next((key for key in row if key not in columns), None)
         if extra is not None:
+            remedy = other_case(row, schema.names) or "drop it, or add the column with alter"
             raise Invalid(
                 f"{name}, line {number}: key {extra!r} is no column of the table ({', '.join(schema.names)}): "
-                "drop it, or add the column with alter; nothing was written"
+                f"{remedy}; nothing was written"
             )
         for key, values in columns.items():
             values.append(row.get(key))

@@ -20,7 +20,7 @@ import pyarrow as pa
 from blockstore.cli.files import columnar, delimited, json_lines, numbered
 from blockstore.cli.files.forms import Form, form_of
 from blockstore.cli.files.opening import Advance, pack_of
-from blockstore.errors import Invalid
+from blockstore.errors import Invalid, NoSpace
 from blockstore.format.unreadable import UNREADABLE
 
 __all__ = ["Source", "line_of", "read", "schema_of", "sources"]
@@ -75,9 +75,15 @@ def sources(words: tuple[str, ...], form: Form | None) -> Iterator[list[Source]]
 
 def _spool(stream: BinaryIO, path: str) -> None:
     """A stream as a file: Parquet needs its end first, and an error in a line is looked for a second time."""
-    with open(path, "wb") as file:
-        while piece := _piece(stream.fileno()):
-            file.write(piece)
+    try:
+        with open(path, "wb") as file:
+            while piece := _piece(stream.fileno()):
+                file.write(piece)
+    except OSError as error:
+        raise NoSpace(
+            f"what is read but once could not be kept in {tempfile.gettempdir()} ({error.strerror}): make room there, or set "
+            "TMPDIR to a folder that has more"
+        ) from error
 
 
 def _piece(descriptor: int) -> bytes:

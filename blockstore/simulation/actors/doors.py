@@ -21,10 +21,11 @@ from blockstore.errors import (
 )
 from blockstore.index.change import Change, Committed
 from blockstore.index.log import Log
+from blockstore.names import CHECKPOINTS, checkpoint_key
 from blockstore.operations.unindexed import Unindexed
 from blockstore.simulation.process import Process
 from blockstore.simulation.report import Section
-from blockstore.simulation.stage import Kind
+from blockstore.simulation.stage import Kind, Stage
 from blockstore.simulation.violation import Violation
 from blockstore.table import Table
 
@@ -125,8 +126,18 @@ def met(process: Process, error: BlockstoreError) -> None:
         _drop(process)
     elif isinstance(error, BoundaryLost) and process.shared.get("told", (stage.era, 0))[0] < stage.era:
         _drop(process)  # its boundary was further than that of the history that is there now
-    elif isinstance(error, Corrupt) and not (process.struck or process.saw_strays):
+    elif isinstance(error, Corrupt) and not (process.struck or process.saw_strays or _has_late_tag(stage)):
         raise Violation(f"{process.name} was told {error!r}, and the table is whole") from error
+
+
+def _has_late_tag(stage: Stage) -> bool:
+    """Whether a tag pins a version that was collected before it came, and could not be taken away yet: that stops cleaning."""
+    history = stage.judge.history
+    if history is None:
+        return False
+    kept = {info.key for info in stage.store.list(CHECKPOINTS, recursive=False)}
+    pinned = history.latest.state.tags.values()
+    return any(version <= history.boundary and checkpoint_key(version) not in kept for version in pinned)
 
 
 def _drop(process: Process) -> None:

@@ -23,6 +23,7 @@ from blockstore.simulation.actors.doors import met, open_table
 from blockstore.simulation.ledger import Fate, Intent
 from blockstore.simulation.oracle.history import History
 from blockstore.simulation.process import Process, Role
+from blockstore.simulation.replacing import is_replaced
 from blockstore.simulation.rows import batches_of
 from blockstore.simulation.stage import Kind
 from blockstore.simulation.violation import Violation
@@ -45,25 +46,31 @@ def _overwrite(process: Process, table: Table) -> None:
     kind = process.draw.unit()
     key = process.draw.integer(0, 9) if kind < 0.5 else None
     only = process.draw.integer(0, new.number - 1) if 0.5 <= kind < 0.9 and new.number else None
-    intent = ledger.intend(Operation.OVERWRITE, now, write=new, key=key, only=only)
+    read = _read(process)
+    intent = ledger.intend(Operation.OVERWRITE, now, write=new, key=key, only=only, read=read)
     conditions = [f"key = {key}"] * (key is not None) + [f"write = {only}"] * (only is not None)
     where = f"{conditions[0]} or write = {new.number}" if conditions else None
     isolation = _isolation(process)
 
     def act() -> int | None:
         rows = batches_of(new, table.definition.schema)
-        return table.overwrite(rows, where=where, isolation=isolation, message=intent.message).version
+        return table.overwrite(
+            rows, where=where, isolation=isolation, read_version=read, message=intent.message
+        ).version
 
     _carry_out(process, intent, act)
 
 
 def _delete(process: Process, table: Table) -> None:
     key = process.draw.integer(0, 9)
-    intent = process.stage.ledger.intend(Operation.DELETE, process.stage.scheduler.now_ms, key=key)
+    read = _read(process)
+    intent = process.stage.ledger.intend(Operation.DELETE, process.stage.scheduler.now_ms, key=key, read=read)
     where, isolation = f"key = {key}", _isolation(process)
-    _carry_out(
-        process, intent, lambda: table.delete(where, isolation=isolation, message=intent.message).version
-    )
+
+    def act() -> int | None:
+        return table.delete(where, isolation=isolation, read_version=read, message=intent.message).version
+
+    _carry_out(process, intent, act)
 
 
 def _revert(process: Process, table: Table) -> None:
@@ -82,6 +89,16 @@ def _restore(process: Process, table: Table) -> None:
         version = process.draw.choice(sorted(history.kept.values()))
     intent = process.stage.ledger.intend(Operation.RESTORE, process.stage.scheduler.now_ms, version=version)
     _carry_out(process, intent, lambda: table.restore(version=version, message=intent.message).version)
+
+
+def _read(process: Process) -> int | None:
+    """Whether the caller names a version that was read before, and which: one of the last few. Not where histories are
+    replaced: there the number alone does not say which version was read."""
+    if is_replaced(process.stage.seed) or not process.draw.chance(0.3):
+        return None
+    history = _history(process)
+    latest = history.latest.state.version
+    return process.draw.integer(max(1, history.boundary + 1, latest - 5), latest)
 
 
 def _isolation(process: Process) -> str | None:
@@ -140,7 +157,7 @@ def _check_answer(process: Process, intent: Intent, version: int | None, waiting
         )
     judge = process.stage.judge
     meaning = _history(process).meaning
-    if intent.operation in (Operation.DELETE, Operation.OVERWRITE):
+    if intent.operation in (Operation.DELETE, Operation.OVERWRITE) and intent.read is None:
         missed = sorted(one for one in waiting & judge.waiting if meaning.matching(one, intent))
         if missed:
             raise Violation(

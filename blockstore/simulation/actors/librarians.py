@@ -128,7 +128,7 @@ def _mark(process: Process, table: Table) -> None:
     ulid = _some_block(process, table)
     if ulid is not None:
         process.stage.judge.condemn(ulid)
-        if table.indexed:
+        if table.indexed or process.draw.chance(0.5):
             _marker(table).delete(ulid, "by hand")
         else:
             _hide_at_once(table, ulid)
@@ -136,7 +136,7 @@ def _mark(process: Process, table: Table) -> None:
 
 def _hide_at_once(table: Table, ulid: str) -> None:
     """As people did with earlier releases, whatever is being merged: whoever cleans must cope with such marks. Those of today,
-    which wait, meet fewer overlaps."""
+    who wait and look again, meet fewer overlaps."""
     found = examine(table.bucket, list_directory(table.bucket, ulid))
     if found.directory.objects and DELETION_MARK not in found.directory.objects:
         place_deletion(table.bucket, table.world, ulid, MarkReason.MANUAL, "by hand")

@@ -22,7 +22,7 @@ from blockstore.table import Table
 if TYPE_CHECKING:
     from blockstore.simulation.stage import Stage
 
-__all__ = ["check_end", "is_foreign", "leftovers", "outsider", "quarantined"]
+__all__ = ["check_end", "leftovers", "outsider", "quarantined"]
 
 
 _MANUAL = str(MarkReason.MANUAL)
@@ -73,19 +73,9 @@ def quarantined(stage: Stage) -> list[str]:
         one.ulid
         for one in directories
         if one.meta is not None
-        and (not one.complete or is_foreign(stage, one))
+        and (not one.complete or stage.judge.is_foreign(one))
         and not (one.is_marked and one.reason == _MANUAL)
     ]
-
-
-def is_foreign(stage: Stage, directory: Directory) -> bool:
-    """Whether no version names the block, and the table knows no schema with its columns."""
-    history = stage.judge.history
-    if history is None or history.needed(directory.ulid) is not None:
-        return False
-    schemas = history.latest.state.definition.schemas.values()
-    columns = stage.judge.directories.content(directory.ulid).columns
-    return all(schema.names != columns for schema in schemas)
 
 
 def _is_late(stage: Stage, directory: Directory) -> bool:

@@ -19,7 +19,7 @@ from blockstore.names import (
 )
 from blockstore.operations.append import AppendedBlock
 from blockstore.simulation.ledger import Fate, Write
-from blockstore.simulation.oracle.directories import Directories
+from blockstore.simulation.oracle.directories import Directories, Directory
 from blockstore.simulation.oracle.history import History
 from blockstore.simulation.report import Section
 from blockstore.simulation.store import Changed
@@ -69,7 +69,9 @@ class Judge:
         if write.fate is Fate.OPEN:
             write.fate = Fate.ACKNOWLEDGED
             write.acknowledged_ms = self._stage.scheduler.now_ms
-            if write.number not in self._condemned:
+            if self._is_of_another_schema(write.number):
+                self._event("acknowledged with the schema of a table that was replaced")
+            elif write.number not in self._condemned:
                 self.waiting.add(write.number)
         entered = self._entered({write.number})
         self.waiting -= entered
@@ -121,13 +123,28 @@ class Judge:
         """A person is about to mark a block for deletion."""
         self._stage.ledger.condemned.add(ulid)
         if self.history is None:
-            self.give_up(ulid)
+            sources = self.directories.content(ulid).meta.sources
+            self._condemned |= {self.directories.write_of[source] for source in sources}
+            self.waiting -= self._condemned
 
-    def give_up(self, ulid: str) -> None:
-        """Nobody waits any more for the writes of a block: by its mark, or since it can never enter the table."""
-        sources = self.directories.content(ulid).meta.sources
-        self._condemned |= {self.directories.write_of[source] for source in sources}
-        self.waiting -= self._condemned
+    def is_foreign(self, directory: Directory) -> bool:
+        """Whether no version names the block, and the table knows no schema with its columns: it can never enter."""
+        if self.history is None or self.history.needed(directory.ulid) is not None:
+            return False
+        schemas = self.history.latest.state.definition.schemas.values()
+        columns = self.directories.content(directory.ulid).columns
+        return all(schema.names != columns for schema in schemas)
+
+    def _is_of_another_schema(self, write: int) -> bool:
+        """Whether a write is only in blocks that cannot enter the table: its handle was of a table that was replaced."""
+        directories = self.directories
+        holders = [
+            directories.by_ulid[holder]
+            for source, one in directories.write_of.items()
+            if one == write
+            for holder in directories.holders.get(source, ())
+        ]
+        return bool(holders) and all(one.complete and self.is_foreign(one) for one in holders)
 
     def _check_version(self, write: Write, version: int) -> None:
         assert self.history is not None

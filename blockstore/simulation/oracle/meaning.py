@@ -4,7 +4,8 @@ Promises:
 - A write enters once, whole, by append or discover; a refused one never does. A job's write carries its job.
 - compact, rewrite, alter, tags, epochs and watermarks change no row.
 - delete and overwrite take away exactly the rows that match and that stood in the version which they read; what was
-  appended since stays. overwrite brings exactly its own rows.
+  appended since stays. overwrite brings exactly its own rows. Where the caller names the version that it has read, that is
+  the one, and an overwrite brings nothing back: no row that matches has gone since.
 - revert takes away exactly the rows of its sources; restore brings back exactly those of its version, and what was
   appended since it read the table stays.
 - expire takes away the blocks that a person marked, or whose time is over.
@@ -114,6 +115,8 @@ class Meaning:
         intent = self._intent(entry)
         read = entry.read_version
         assert read is not None
+        if intent.read is not None:
+            self._check_read(entry, intent, intent.read, rows, versions)
         delta: Delta = {}
         for write, mask in rows.items():
             if self.applied[write] <= read:
@@ -125,6 +128,22 @@ class Meaning:
             self._enter(intent.write.number, entry)
             delta[intent.write.number] = WHOLE
         return delta
+
+    def _check_read(
+        self, entry: Entry, intent: Intent, read: int, rows: Rows, versions: Mapping[int, _HasRows]
+    ) -> None:
+        if entry.read_version != read:
+            raise Violation(
+                f"entry {entry.id} says that it read version {entry.read_version}, its caller {read}"
+            )
+        if entry.operation != Operation.OVERWRITE:
+            return
+        for write, mask in versions[read].rows.items():
+            gone = mask & ~rows.get(write, 0) & self.matching(write, intent)
+            if gone:
+                raise Violation(
+                    f"entry {entry.id} overwrites what was read at version {read}, and rows {gone:04b} of write {write} went since"
+                )
 
     def _revert(self, entry: Entry, before: State, rows: Rows, versions: Mapping[int, _HasRows]) -> Delta:
         intent = self._intent(entry)

@@ -16,7 +16,7 @@ export function failure(error, retry = null) {
 
 const TITLES = {
   400: "The gateway refuses this", 401: "A token is needed", 403: "This token may not do that", 404: "Not found", 408: "It took too long",
-  409: "Something changed meanwhile", 413: "Too large", 422: "The gateway refuses this", 429: "Too many at once", 503: "Not now", 504: "It took too long",
+  409: "Something changed meanwhile", 413: "Too large", 422: "It needs more memory than it may use", 429: "Too many at once", 503: "Not now", 504: "It took too long",
 };
 
 const wait = (error) => (error.retryAfter ? `Try again in ${error.retryAfter} s.` : null);

@@ -85,3 +85,23 @@ def test_a_full_temporary_folder_is_called_by_its_name(monkeypatch: pytest.Monke
     writer = CloudWriter(Receiver(), "a")  # type: ignore[arg-type]
     with pytest.raises(NoSpace, match="TMPDIR"):
         writer.write(b"x")
+
+
+def test_a_folder_that_is_full_at_the_end_is_told_and_may_be_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Late(io.BytesIO):
+        """Holds what it takes, and cannot write it."""
+
+        def seek(self, *_: int) -> int:
+            raise OSError(28, "No space left on device")
+
+        def close(self) -> None:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tempfile.SpooledTemporaryFile", lambda **_: Late())
+    receiver = Receiver()
+    writer = CloudWriter(receiver, "a")  # type: ignore[arg-type]
+    writer.write(b"x")
+    with pytest.raises(NoSpace, match="TMPDIR"):
+        writer.close()
+    writer.abort()
+    assert receiver.puts == []

@@ -21,7 +21,16 @@ WORLD = World.manual()
 
 @pytest.mark.parametrize(
     "form",
-    ["{0}/lake/t", "{0}/lake/t/", "{0}/lake//t/.", "file://{0}/lake/t", "FILE://{0}/lake/t/", "lake/t"],
+    [
+        "{0}/lake/t",
+        "{0}/lake/t/",
+        "{0}/lake//t/.",
+        "file://{0}/lake/t",
+        "FILE://{0}/lake/t/",
+        "file:{0}/lake/t",
+        "FILE:{0}/lake/t",
+        "lake/t",
+    ],
 )
 def test_a_folder_by_whatever_form_has_one_url(
     tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
@@ -60,7 +69,7 @@ def test_s3_is_canonical_and_opened_without_a_request() -> None:
     assert open_bucket("S3://bucket", WORLD).url == "s3://bucket"
 
 
-@pytest.mark.parametrize("url", ["abfs://bucket/x", "http://host/x", "s3a://bucket/x"])
+@pytest.mark.parametrize("url", ["dbfs://bucket/x", "http://host/x", "hdfs://name/x"])
 def test_an_unknown_scheme_names_the_known_ones(url: str) -> None:
     with pytest.raises(Invalid, match=r"file:///dir, memory://name, s3://bucket/prefix, gs://"):
         open_bucket(url, WORLD)
@@ -123,6 +132,53 @@ def test_a_file_or_the_root_is_no_folder(tmp_path: Path) -> None:
 def test_a_scheme_with_one_slash_is_refused_with_the_right_spelling(scheme: str) -> None:
     with pytest.raises(Invalid, match=f"{scheme}://bucket/t"):
         open_bucket(f"{scheme}:/bucket/t", WORLD)
+
+
+@pytest.mark.parametrize("url", ["dbfs:/lake/t", "hdfs:/lake/t", "abfss:/lake/t", "viewfs:/t"])
+def test_an_unknown_scheme_with_one_slash_is_no_folder(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        Invalid, match=rf"'{url}' has one slash .*: use a path, .* for a folder of that name, \./{url}"
+    ):
+        open_bucket(url, WORLD)
+    assert open_bucket(f"./{url}", WORLD).url == f"file://{tmp_path}/{url.replace(':', '%3A')}"
+
+
+@pytest.mark.parametrize(
+    "url", ["s3a://bucket/t", "s3n://bucket/t", "S3A://bucket/t", "s3a://bucket/t?client=boto3"]
+)
+def test_the_connectors_of_spark_name_the_same_bucket(url: str) -> None:
+    assert open_bucket(url, WORLD).url == "s3://bucket/t"
+
+
+AZURE = [
+    "abfss://box@account.dfs.core.windows.net/t",
+    "wasbs://box@account.blob.core.windows.net/t",
+    "abfs://box/t",
+]
+
+
+@pytest.mark.parametrize("url", AZURE)
+def test_azure_by_the_names_of_its_connectors(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("obstore")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "account")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "a2V5")
+    assert open_bucket(url, WORLD).url == "az://box/t"
+
+
+@pytest.mark.parametrize("named", ["other", None])
+def test_another_account_than_the_environments_is_refused(
+    named: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
+    if named is not None:
+        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", named)
+    with pytest.raises(
+        Invalid, match=r"names the account 'account', and AZURE_STORAGE_ACCOUNT_NAME is .* set it to account"
+    ):
+        open_bucket(AZURE[0], WORLD)
 
 
 def test_a_folder_that_looks_like_a_scheme_is_named_with_its_parent(tmp_path: Path) -> None:

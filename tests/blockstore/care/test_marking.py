@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from blockstore.care.hiding import Waiting
 from blockstore.care.marking import Marked, Marker, MarkKind
 from blockstore.errors import BlockstoreError, Conflict, Invalid, NotFound
 from blockstore.format.marks import MarkReason, decode_deletion_mark, decode_no_compact_mark
@@ -96,12 +97,10 @@ def test_without_an_index_the_mark_hides_the_block_once_merges_are_known_and_wit
 ):
     made = worn().without_index()
     before = made.listed_rows()
-    first = listed(made).delete(made.blocks["d"])
-    assert (first.changed, made.listed_rows()) == (True, before)
-    assert first.again_ms is not None
-    done = listed(made).delete(made.blocks["d"], wait=True)
-    assert made.world.clock.now_ms() >= first.again_ms
-    assert (done.changed, done.again_ms) == (True, None)
+    seen = []
+    done = listed(made).delete(made.blocks["d"], waits=lambda _: seen.append(made.listed_rows()))
+    assert seen == [before, before - rows_of("d")]
+    assert done.changed
     assert made.listed_rows() == before - rows_of("d")
     assert listed(made).withdraw(made.blocks["d"], MarkKind.DELETION).changed
     assert made.listed_rows() == before
@@ -109,7 +108,7 @@ def test_without_an_index_the_mark_hides_the_block_once_merges_are_known_and_wit
 
 def test_a_withdrawn_mark_on_a_block_whose_removal_had_begun_says_so() -> None:
     made = worn().without_index()
-    listed(made).delete(made.blocks["d"], wait=True)
+    listed(made).delete(made.blocks["d"])
     made.bucket.delete([meta_key(made.blocks["d"])])
     assert "removal had begun" in listed(made).withdraw(made.blocks["d"], MarkKind.DELETION).told
 
@@ -117,8 +116,9 @@ def test_a_withdrawn_mark_on_a_block_whose_removal_had_begun_says_so() -> None:
 def test_without_an_index_what_readers_do_not_see_is_marked_at_once() -> None:
     made = worn().without_index()
     made.bucket.put(meta_key(made.blocks["d"]), b"garbage")
-    done = listed(made).delete(made.blocks["d"])
-    assert (done.changed, done.again_ms) == (True, None)
+    waited: list[Waiting] = []
+    assert listed(made).delete(made.blocks["d"], waits=waited.append).changed
+    assert waited == []
     assert marks(made) == [deletion_mark_key(made.blocks["d"])]
 
 

@@ -13,12 +13,21 @@ import pytest
 from blockstore.care.rebuild import RebuildPlan, Rebuilt, plan_rebuild, rebuild
 from blockstore.care.rebuild.decide import Verdict
 from blockstore.care.rebuild.plan import Way
-from blockstore.errors import BlockstoreError, Conflict, Fenced, Invalid, NewerFormat, NotFound
+from blockstore.errors import (
+    BlockCondemned,
+    BlockstoreError,
+    Conflict,
+    Fenced,
+    Invalid,
+    NewerFormat,
+    NotFound,
+)
 from blockstore.format import Job
 from blockstore.format.block import VisibleBy
 from blockstore.format.loading import load_meta
 from blockstore.format.marks import MarkReason
 from blockstore.format.meta import encode
+from blockstore.ids import ulid_at
 from blockstore.index.change import Append
 from blockstore.index.checkpoint import decode_checkpoint, write_checkpoint
 from blockstore.index.epochs import COMPACTOR, claim
@@ -469,6 +478,24 @@ def test_who_held_a_role_is_fenced() -> None:
     change.role, change.epoch = COMPACTOR, held.epoch
     with pytest.raises(Fenced):
         log.commit(change)
+
+
+def test_a_writer_that_stalled_commits_nothing_that_a_cleaner_of_before_may_be_removing() -> None:
+    """The horizon is lost with the index: a cleaner that knew it goes on, and asks no index again before it removes."""
+    made = worn()
+    stalled = made.world.ids.ulid()
+    copy_block(made, made.blocks["f"], stalled, visible_by=VisibleBy.INDEX, sources=(stalled,))
+    made.world.clock.sleep(72 * 3600)
+    young = made.world.ids.ulid()
+    copy_block(made, made.blocks["f"], young, visible_by=VisibleBy.INDEX, sources=(young,))
+    lose(made)
+    bring_back(made, stalled, young)
+    log = made.open().log
+    assert log.poll().horizon == ulid_at(made.bucket.now_ms() - 48 * 3600 * 1000)
+    with pytest.raises(BlockCondemned):
+        log.commit(Append(commit=made.world.ids.ulid(), blocks=(load_meta(made.bucket, stalled),)))
+    log.commit(Append(commit=made.world.ids.ulid(), blocks=(load_meta(made.bucket, young),)))
+    assert log.poll().blocks.ulids().count(young) == 1
 
 
 def test_two_rebuilds_at_once_make_one_index() -> None:

@@ -236,9 +236,61 @@ def test_every_verb_tells_a_path_that_is_no_table(blockstore: Command, tmp_path:
 
 
 def test_a_lake_taken_for_a_table_names_what_lies_in_it(blockstore: Command, flights: str, lake: str) -> None:
-    says = blockstore("query", lake, "select 1", code=1).err
+    says = blockstore("history", lake, code=1).err
     assert "right below it lie flights: name a table among them" in " ".join(says.split())
-    assert f"blockstore ls {Path(lake).as_uri()}" in " ".join(says.split())
+
+
+class TestALakeIsQueried:
+    """As it is listed, compacted and served: its tables go by their names."""
+
+    @pytest.fixture
+    def carriers(self, blockstore: Command, flights: str, lake: str, tmp_path: Path) -> str:
+        (tmp_path / "carriers.csv").write_text("code,name\nJFK,Kennedy\n")
+        blockstore("create", f"{lake}/carriers", "--schema", "code:string, name:string")
+        blockstore("write", f"{lake}/carriers", str(tmp_path / "carriers.csv"))
+        (tmp_path / "lake" / "notes").mkdir()
+        return lake
+
+    def test_its_tables_are_joined(self, blockstore: Command, carriers: str) -> None:
+        sql = "select name, count(*) as n from flights join Carriers on code = origin group by name"
+        assert blockstore("query", carriers, sql, "-o", "json").json == [{"name": "Kennedy", "n": 9}]
+
+    def test_a_table_that_is_not_there_is_told_with_those_that_are(
+        self, blockstore: Command, carriers: str
+    ) -> None:
+        assert "the tables are carriers, flights" in blockstore("query", carriers, "from notes", code=1).err
+        assert "did you mean flights?" in blockstore("query", carriers, "from flihgts", code=1).err
+        assert "named without a schema" in blockstore("query", carriers, "from lake.flights", code=1).err
+
+    def test_a_version_is_of_the_one_table_that_the_sql_names(
+        self, blockstore: Command, carriers: str
+    ) -> None:
+        counted = "select count(*) as n from flights"
+        assert blockstore("query", carriers, counted, "--version", "2", "-o", "json").json == [{"n": 6}]
+        both = "select count(*) from flights, carriers"
+        assert (
+            "version 2 is of one table" in blockstore("query", carriers, both, "--version", "2", code=1).err
+        )
+        assert blockstore("query", carriers, counted, "--as-of", "2999-01-01", "-o", "json").json == [
+            {"n": 18}
+        ]
+
+    def test_a_damaged_table_costs_no_query_that_does_not_name_it(
+        self, blockstore: Command, carriers: str, tmp_path: Path
+    ) -> None:
+        for file in (tmp_path / "lake" / "carriers" / "index").iterdir():
+            if file.is_file():
+                file.write_bytes(b"x")
+        assert blockstore("query", carriers, "select count(*) as n from flights", "-o", "json").json == [
+            {"n": 18}
+        ]
+        assert "carriers" in blockstore("query", carriers, "from carriers", code=1).err
+
+    def test_two_tables_of_one_name_are_refused(
+        self, blockstore: Command, carriers: str, flights: str
+    ) -> None:
+        says = blockstore("query", carriers, flights, "select 1", code=1).err
+        assert "two tables are named flights" in says
 
 
 def test_what_a_lost_table_left_is_not_taken_for_tables(blockstore: Command, flights: str) -> None:

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 import blockstore as bs
+from blockstore.cli.main import run
+from blockstore.clock import SystemClock
 from blockstore.lifecycle import second_look
 from blockstore.names import meta_key
 from blockstore.world import World
@@ -132,22 +134,40 @@ def test_a_table_that_lost_its_index_is_not_looked_at_as_a_smaller_one(
         assert "the index was lost" in blockstore(*words, flights, code=1).err
 
 
-def test_a_block_is_hidden_by_the_second_call_once_its_merges_are_known(
+def test_a_block_is_hidden_by_one_call_that_says_what_it_waits_for(
     blockstore: Command, plain: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ulid = blockstore("ls", plain, "--json").json[0]["ulid"]
     count = ["query", plain, "select count(*) as c from plain", "-o", "json"]
     hide = ["mark", plain, ulid, "--deletion"]
-    told = blockstore(*hide).out
-    assert "not hidden yet" in told
-    assert "; run this again at 20" in told
-    assert blockstore(*hide, "--json").json["again"].startswith("20")
-    assert blockstore(*count).json == [{"c": 6}]
     now = blockstore(*hide, "--now", "--yes", code=1).err
     assert "could show its rows again" in now
-    assert "--wait goes with" in blockstore("mark", plain, ulid, "--no-compact", "--wait", code=2).err
-    delays = ("--property", "sync_delay=0s")
+    delays = ("--property", "sync_delay=2s")
     monkeypatch.setattr(second_look, "LASTS_S", 0.1)
     monkeypatch.setattr(second_look, "_ASKED_S", 0.1)
-    assert "readers do not see it any more" in blockstore(*hide, "--wait", *delays).out
+    told = blockstore(*hide, *delays)
+    assert "readers do not see it any more" in told.out
+    first, second = told.err.splitlines()
+    assert first.startswith(f"note: {ulid}: it is kept from merges now")
+    assert second.startswith(f"note: {ulid}: it is hidden now")
+    assert all(": waiting 2s, until 20" in line for line in (first, second))
     assert blockstore(*count).json == [{"c": 4}]
+
+
+def test_who_interrupts_the_hiding_is_told_what_lies_there(
+    blockstore: Command, plain: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ulid = blockstore("ls", plain, "--json").json[0]["ulid"]
+    hide = ["mark", plain, ulid, "--deletion"]
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SystemClock, "sleep", interrupt)
+        assert run(hide) == 130
+    told = capsys.readouterr().err
+    assert (
+        f"interrupted: block {ulid} is kept from merges, and is not hidden yet; run the command again" in told
+    )
+    assert "no-compact" in blockstore("show", plain, ulid).out

@@ -9,8 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import blockstore as bs
 from blockstore.cli.streams import Output, OutputFailed
 from blockstore.cli.write import write
 from blockstore.operations.writer import Writer
@@ -128,6 +131,36 @@ class TestInterrupted:
         assert told.startswith("interrupted: ")
         assert told.count("\n") == 1
         assert process.returncode == 130
+
+    def test_what_it_has_uploaded_by_then_is_told_with_its_block(self, tmp_path: Path) -> None:
+        """More than a writer holds: its first file lies in the table, and the rest is still being read."""
+        folder = tmp_path / "t"
+        bs.create(
+            str(folder), schema=pa.schema([("text", pa.large_string())]), properties={"partial_delay": "30h"}
+        )
+        with pq.ParquetWriter(tmp_path / "rows.parquet", pa.schema([("text", pa.large_string())])) as file:
+            for number in range(64):
+                file.write_table(
+                    pa.table({"text": pa.array([f"{number:0{1 << 20}}"] * 16, pa.large_string())})
+                )
+        process = subprocess.Popen(
+            [BINARY, "write", "t", "rows.parquet"],
+            cwd=tmp_path,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=hear,
+        )
+        while not (there := list(folder.glob("*/chunks/*.parquet"))) and process.poll() is None:
+            pass
+        process.send_signal(signal.SIGINT)
+        told = process.communicate(timeout=60)[1]
+        ulid = there[0].parts[-3]
+        assert process.returncode == 130, told
+        assert told.startswith(f"interrupted: nothing was written to file://{folder}; ")
+        assert f"of it lie there as block {ulid}, which no reader sees" in told
+        assert "once it is 30h old, and removes it 48h later" in told
+        assert told.count("\n") == 1
+        assert bs.open(str(folder)).snapshot().count() == 0
 
     @pytest.mark.parametrize(
         ("step", "says"),

@@ -99,6 +99,17 @@ def test_files_without_rows_write_nothing(blockstore: Command, flights: str, tmp
         ("x.csv", GOOD + "JFK,,1,1\n", "'time_hour'"),
         ("x.csv", "origin,time_hour,delay\n", "the header lacks 'fare'"),
         ("x.csv", "origin,time_hour,delay\n", "add it to the file"),
+        (
+            "x.csv",
+            "Origin,time_hour,DELAY,fare\n",
+            "the header lacks 'origin', 'delay' and names 'Origin', 'DELAY', expected the table's columns",
+        ),
+        (
+            "x.csv",
+            "Origin,time_hour,DELAY,fare\n",
+            "in any order: case counts, so write 'Origin' as 'origin', 'DELAY' as 'delay'",
+        ),
+        ("x.jsonl", '{"Origin": "a"}\n', "case counts, so write 'Origin' as 'origin'"),
         ("x.csv", HEADER.replace("fare", "fare,more"), "the header names 'more', which the table lacks"),
         ("x.csv", HEADER.replace("fare", "fare,fare"), "the header names 'fare' twice"),
         ("x.csv", "", "is empty"),
@@ -168,6 +179,19 @@ def test_wrong_types_of_a_parquet_file_name_file_and_column(
     found = blockstore("write", flights, str(tmp_path / "x.parquet"), code=1).err
     assert "x.parquet" in found
     assert "'origin'" in found
+
+
+def test_a_parquet_file_of_other_columns_is_told_what_it_has_and_what_it_lacks(
+    blockstore: Command, flights: str, tmp_path: Path
+) -> None:
+    pq.write_table(pa.table({"a": [1], "origin": ["x"]}), tmp_path / "x.parquet")
+    found = blockstore("write", flights, str(tmp_path / "x.parquet"), code=1).err
+    assert "has columns 'a', 'origin' and lacks columns 'time_hour', 'delay', 'fare', expected all" in found
+    pq.write_table(
+        pa.table({"ORIGIN": ["x"], "time_hour": [1], "delay": [1], "fare": [1]}), tmp_path / "x.parquet"
+    )
+    found = blockstore("write", flights, str(tmp_path / "x.parquet"), code=1).err
+    assert "case counts, so write 'ORIGIN' as 'origin'" in found
 
 
 @pytest.mark.parametrize(

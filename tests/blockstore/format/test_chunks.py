@@ -406,6 +406,14 @@ def test_two_thousand_columns() -> None:
     assert len(written.files[0].columns) == 33
 
 
+@pytest.mark.parametrize("size", [0, -1, 512 * 2**20 + 1])
+def test_a_chunk_larger_than_the_format_promises_is_refused(size: int) -> None:
+    bench = Bench()
+    with pytest.raises(Invalid, match=f"chunk_size is {size:,} bytes, expected 1 to 536,870,912"):
+        bench.writer(chunk_size=size)
+    bench.writer(chunk_size=512 * 2**20).abort()
+
+
 FLOATS = st.floats() | st.none()
 
 

@@ -149,6 +149,14 @@ def test_a_rebuilt_index_remembers_no_upload_that_a_floor_has_passed(table: Stat
     evidence = Evidence(
         state=floored, later=tuple(torn), blocks={}, accounted=nothing, hidden=nothing, removed=nothing
     )
-    rebuilt = compose(evidence, [], definition=floored.definition, tags={}, version=99, commit=ulid(850))
+    rebuilt = compose(
+        evidence,
+        [],
+        definition=floored.definition,
+        tags={},
+        version=99,
+        commit=ulid(850),
+        horizon=ulid(0),
+    )
     assert (rebuilt.committed(old), rebuilt.committed(young)) == (False, True)
     assert rebuilt.forgot(old)

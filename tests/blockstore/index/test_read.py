@@ -132,7 +132,8 @@ def test_a_cold_read_starts_again_when_the_boundary_passes_its_checkpoint(
     faulty.after.append(move)
     assert Log(faulty, world).state == log.state
     assert moved
-    assert [call.key for call in faulty.calls].count(BOUNDARY) == 4
+    # The first attempt ends at the entries that are gone.
+    assert [call.key for call in faulty.calls].count(BOUNDARY) == 3
 
 
 def test_a_cold_read_starts_again_when_an_entry_is_gone(bucket: MemoryBucket, world: World, log: Log) -> None:

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
-from blockstore.bucket.api import Bucket
+from blockstore.bucket.api import Bucket, ObjectInfo
 from blockstore.bucket.memory import MemoryBucket
+from blockstore.bucket.wrapper import Wrapper
+from blockstore.care.survey import survey
 from blockstore.errors import BoundaryLost, Corrupt, HistoryReplaced, Indeterminate, NotFound, Unanswered
-from blockstore.format import Definition
+from blockstore.format import Definition, Job
+from blockstore.format.document import sealed
+from blockstore.index.added import AddedBlock
+from blockstore.index.chain import Link
 from blockstore.index.change import Change
 from blockstore.index.checkpoint import ensure_checkpoint, write_checkpoint
+from blockstore.index.entry import Entry, encode_entry
 from blockstore.index.gc import collect
 from blockstore.index.log import Log, create
+from blockstore.index.read import Loaded
 from blockstore.index.tags import tag
 from blockstore.names import BOUNDARY, CHECKPOINTS, entry_key
 from blockstore.world import World
 from tests.support.faulty import Call, FaultyBucket
-from tests.support.index_data import DEFINITION, append, ulid
+from tests.support.index_data import DEFINITION, NOW, append, block, entry_of, ulid
 from tests.support.put_back import copy_of, put_back, wipe
 
 Strike = Callable[[Bucket, World], None]
@@ -193,6 +201,30 @@ def test_a_stale_entry_is_void_and_the_next_writer_goes_on_above_it(
     assert here.commit(append(12)).version == 6
     assert here.state == reader.poll() == Log(bucket, world).state
     assert blocks_of(bucket, world) == [ulid(1), ulid(10), ulid(11), ulid(12)]
+
+
+def test_a_stale_entry_whose_list_of_sources_went_with_its_history_stops_nobody(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    """A restore names the sources of a large merge by the block's own file, and the backup does not have that block."""
+    log.commit(append(1))
+    held = Log(bucket, world)
+    held.poll()
+    many = block(50, sources=tuple(ulid(number) for number in range(1_000, 2_001)))
+    stale = Entry(
+        id=3,
+        commit=ulid(900),
+        time=NOW,
+        operation="restore",
+        add=(AddedBlock(meta=many, sources=many.sources),),
+        first_row_id=10,
+        prev=Link(ulid(901), "ab" * 32, "cd" * 32),
+    )
+    bucket.put(entry_key(3), sealed(encode_entry(stale)))
+    assert held.commit(append(2)).version == 4
+    assert log.poll().void == (3,)
+    assert blocks_of(bucket, world) == [ulid(1), ulid(2)]
+    assert not survey(bucket, world).damaged
 
 
 def test_a_stale_entry_above_a_gap_is_corrupt_until_the_history_has_grown_to_it(
@@ -483,4 +515,88 @@ def test_a_look_that_finds_another_history_takes_away_what_an_earlier_look_was_g
     looks.ahead(writer.state, threading.get_ident() + 1)
     with pytest.raises(HistoryReplaced):
         writer.commit(append(4))
+    assert copy_of(bucket) == copy
+
+
+def test_a_poll_does_not_take_what_a_stalled_writer_left_for_the_end_of_what_it_has_read(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    """The reader's own entry is in both histories, and the entries that it reads fit each other; they were never there together."""
+    log.commit(append(1))
+    copy = copy_of(bucket)
+    writer, stalled = Log(bucket, world), FaultyBucket(bucket)
+    for number in (2, 3):
+        writer.commit(append(number))
+    late = Log(stalled, world)
+    late.poll()
+    faulty = FaultyBucket(bucket)
+    reader = Log(faulty, world)
+    reader._take(Loaded(state=writer.at(2)))
+
+    def strike(call: Call) -> None:
+        if call.writes:
+            stalled.before.remove(strike)
+            put_back(bucket, copy)
+
+    def stall(call: Call) -> None:
+        if call.method == "get" and call.key == entry_key(4):
+            faulty.after.remove(stall)
+            with pytest.raises(HistoryReplaced):
+                late.commit(append(4))
+
+    stalled.before.append(strike)
+    faulty.after.append(stall)
+    with pytest.raises((Corrupt, HistoryReplaced)):
+        reader.poll()
+    bucket.delete([entry_key(5)])
+    assert Log(bucket, world).state.version == 2
+
+
+@pytest.mark.parametrize("tells_etags", [True, False])
+def test_a_cold_read_does_not_take_one_entry_for_another_that_its_listing_showed(
+    bucket: MemoryBucket, world: World, log: Log, *, tells_etags: bool
+) -> None:
+    """Between its GETs the table is put back, and a loser's PUT of before arrives where the winner's entry was."""
+    log.commit(append(1))
+    copy = copy_of(bucket)
+    log.commit(append(2))
+    loser = sealed(encode_entry(entry_of(log.state, append(3))))
+    log.commit(append(4))
+    faulty = FaultyBucket(bucket if tells_etags else NoListedEtags(bucket))
+
+    def strike(call: Call) -> None:
+        if call.method == "get" and call.key == entry_key(3):
+            faulty.after.remove(strike)
+            put_back(bucket, copy)
+            bucket.put_if_absent(entry_key(4), loser)
+
+    faulty.after.append(strike)
+    with pytest.raises(Corrupt, match="stale-entry 4"):
+        Log(faulty, world).poll()
+    bucket.delete([entry_key(4)])
+    assert blocks_of(bucket, world) == [ulid(1)]
+
+
+class NoListedEtags(Wrapper):
+    """A store whose listings tell no ETags, as a folder's."""
+
+    def list(
+        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+    ) -> Iterator[ObjectInfo]:
+        for info in self.inner.list(prefix, start_after=start_after, recursive=recursive):
+            yield replace(info, etag=None)
+
+
+def test_what_was_done_in_another_history_is_not_called_done(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    """The answer would come from the handle's memory, without any request."""
+    job = Job(app="nightly", batch=1)
+    log.commit(append(1))
+    copy = copy_of(bucket)
+    log.commit(append(2, job=job))
+    put_back(bucket, copy)
+    for ask in (lambda: log.commit(append(3, job=job)), lambda: log.confirm()):
+        with pytest.raises(HistoryReplaced):
+            ask()
     assert copy_of(bucket) == copy

@@ -85,6 +85,9 @@ ACTS: dict[str, Act] = {
     "delete whole": lambda at, table: table.delete("number >= 4"),
     "overwrite all": lambda at, table: table.overwrite(table_of(NEW)),
     "overwrite by condition": lambda at, table: table.overwrite(table_of(NEW), where="key IN ('a', 'b')"),
+    "overwrite what was read": lambda at, table: table.overwrite(
+        table_of(NEW), where="key IN ('a', 'b')", read_version=table.log.state.version
+    ),
     "overwrite with a job": lambda at, table: table.overwrite(table_of(NEW), where="key < 'c'", job=JOB),
     "overwrite by nothing with a job": lambda at, table: table.overwrite(
         table_of([]), where="key = 'q'", job=JOB

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -15,14 +16,15 @@ import pyarrow as pa
 import pytest
 
 from blockstore.bucket.local import LocalBucket
-from blockstore.errors import BlockstoreError, Corrupt, ObjectMissing
+from blockstore.errors import BlockstoreError, Corrupt, NoMemory, ObjectMissing, Unavailable
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
 from reader.query import Budget, Capacity, Engine, Limits
 from reader.query.instance import Instance
+from reader.query.memory import held_bytes
 from reader.query.worker import Start
 from reader.query.workers import _Worker
-from reader.refusals import BadSql, Canceled, NoMemory, TimedOut, TooMuch
+from reader.refusals import BadSql, Canceled, TimedOut, TooMuch
 from tests.reader.query.lakes import everything, lake, snapshot_of
 from tests.reader.query.test_engine import bag
 
@@ -96,6 +98,44 @@ def test_what_outgrows_memory_ends_the_query_and_nothing_else(engine: Engine, sq
     with pytest.raises((NoMemory, TimedOut)):
         rows(engine, sql, seconds=20)
     assert rows(engine, "SELECT 1 AS one")["one"].to_pylist() == [1]
+
+
+def test_what_a_process_reserves_is_not_limited_only_what_it_holds(engine: Engine) -> None:
+    """Allocators reserve gigabytes of addresses that they never touch: a limit on those failed queries that use little."""
+    rows(engine, "SELECT 1 AS one")
+    for worker in engine._runner._all:  # type: ignore[attr-defined]
+        bounds = Path(f"/proc/{worker.pid}/limits").read_text().splitlines()
+        bounded = {line[:26].strip(): line[26:].split()[0] for line in bounds}
+        assert {bounded["Max data size"], bounded["Max address space"]} == {"unlimited"}
+        assert Path(f"/proc/{worker.pid}/oom_score_adj").read_text().strip() == "1000"
+
+
+def test_what_holds_too_much_is_told_with_the_limit_and_its_key(engine: Engine) -> None:
+    says = r"more than the 256 MiB of memory that it may use .*its process held [\d,]+ MiB.*raise memory in \[query\]"
+    with pytest.raises(NoMemory, match=says):
+        rows(engine, "SELECT length(repeat('a', 2000000000))")
+
+
+def test_a_large_answer_leaves_no_memory_held(engine: Engine) -> None:
+    """A process waits for its next query with what it began with, not with all that the last one took."""
+    found = rows(
+        engine, "SELECT count(*) AS c FROM (SELECT DISTINCT hash(r)::VARCHAR FROM range(1000000) t(r))"
+    )
+    assert found["c"].to_pylist() == [1_000_000]
+    end = time.monotonic() + 30
+    while any((held_bytes(worker.pid) or 0) > 128 << 20 for worker in engine._runner._all):  # type: ignore[attr-defined]
+        assert time.monotonic() < end, "memory was still held after thirty seconds"
+        time.sleep(0.1)
+
+
+def test_queries_of_an_engine_that_is_closed_say_so(snapshot: TableSnapshot) -> None:
+    with Engine({"t": snapshot}, world=World.real(), capacity=CAPACITY, isolated=True) as engine:
+        answer = engine.run("SELECT x.range AS n FROM range(100000000000) x")
+        batches = iter(answer)
+        next(batches)
+        engine._runner.close()
+        with pytest.raises(Unavailable, match="closed while the query ran"):
+            deque(batches, maxlen=0)
 
 
 ENDLESS = [

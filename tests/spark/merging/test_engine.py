@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -14,7 +17,7 @@ from pyspark.sql import SparkSession
 import blockstore as bs
 import spark as bs_spark
 from blockstore.bucket.memory import MemoryBucket
-from blockstore.errors import Unavailable
+from blockstore.errors import MissingExtra, Unavailable
 from blockstore.format import BlockMeta
 from blockstore.format.chunks import read_chunk
 from blockstore.names import object_key
@@ -177,3 +180,31 @@ def test_a_task_that_ended_is_told_while_others_of_the_round_still_run(
     assert [answers[place].written.rows for place in (0, 1)] == [1, 1]
     assert shares[0] == 0.5
     assert not [thread for thread in threading.enumerate() if thread.name == "blockstore-merges"]
+
+
+def test_the_command_of_the_guide_merges_in_a_process_of_its_own(tmp_path: Path) -> None:
+    table = filled(tmp_path, blocks=20)
+    before = table.snapshot().scan().to_table().sort_by([("k", "ascending"), ("text", "ascending")])
+    url = f"{tmp_path}/table"
+    answer = subprocess.run(
+        [str(Path(sys.executable).parent / "blockstore"), "compact", url, "--once", "--engine", "spark"],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert answer.returncode == 0, answer.stderr
+    newest = bs.open(url)
+    assert [entry.operation for entry in newest.history()][-1] == "compact"
+    assert newest.snapshot().scan().to_table().sort_by([("k", "ascending"), ("text", "ascending")]) == before
+
+
+def test_a_package_that_is_missing_on_the_driver_is_not_said_to_be_the_executors_memory(
+    tmp_path: Path,
+) -> None:
+    class NoPandas:
+        def createDataFrame(self, *given: object) -> object:
+            raise ModuleNotFoundError("Pandas >= 2.2.0 must be installed", name="pandas")
+
+    table = filled(tmp_path)
+    engine = SparkMergeEngine(pieces=Pieces(), session=NoPandas(), piece_bytes=1 << 30)
+    with pytest.raises(MissingExtra, match="needs a package that is not installed here: Pandas"):
+        compact_once(table, Settings(tier_blocks=2, work_dir=tmp_path / "work"), engine=engine)

@@ -1,0 +1,56 @@
+"""What ``blockstore --help`` shows: every verb with its sentence, and nothing loaded that runs one."""
+
+from __future__ import annotations
+
+import difflib
+import textwrap
+
+from blockstore.cli import rooms
+from blockstore.cli.verbs import OTHER_NAMES, VERBS
+
+__all__ = ["ABOUT", "EPILOGUE", "overview", "unknown", "version"]
+
+ABOUT = "Tables on object storage: immutable blocks, one compactor, exact snapshots."
+EPILOGUE = (
+    "URL is a folder, file:///folder, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or memory://name. "
+    "`blockstore VERB --help` explains a verb; --debug shows the traceback of an error."
+)
+
+_WIDTH = 80
+_ALIKE = 0.75
+"""How alike a typed word and a verb are at least where one was meant: a letter missing, doubled or swapped, and no more."""
+
+
+def overview() -> str:
+    """Every verb with its sentence; a room that cannot be loaded says so there."""
+    sentences = [*VERBS.items(), *((verb, rooms.sentence(verb)) for verb in rooms.names())]
+    indent = max(len(verb) for verb, _ in sentences) + 4
+    shown = [
+        textwrap.fill(
+            sentence,
+            _WIDTH,
+            initial_indent=f"  {verb}".ljust(indent),
+            subsequent_indent=" " * indent,
+            break_on_hyphens=False,
+        )
+        for verb, sentence in sentences
+    ]
+    end = textwrap.fill(EPILOGUE, _WIDTH, break_on_hyphens=False, break_long_words=False)
+    return "\n".join(["Usage: blockstore VERB", "", ABOUT, "", *shown, "", end, ""])
+
+
+def version() -> str:
+    """The name and the version of what is installed."""
+    from importlib import metadata
+
+    return f"blockstore {metadata.version('blocklake')}"
+
+
+def unknown(verb: str) -> str:
+    """What to say about a word that is no verb: the verb that was meant, only where one is close; else all of them."""
+    known = [*VERBS, *rooms.names()]
+    near = OTHER_NAMES.get(verb) or next(
+        iter(difflib.get_close_matches(verb, known, n=1, cutoff=_ALIKE)), None
+    )
+    hint = f"did you mean {near}?" if near else f"the verbs are {', '.join(sorted(known))}"
+    return f"there is no verb {verb!r}: {hint}"

@@ -1,0 +1,213 @@
+"""Every fenced block of every page is run here, or stands below with the reason why not.
+
+A page's blocks run in their order, in a folder that its stage has prepared. A new block that is neither run nor named fails.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+
+import blockstore as bs
+from tests.repo.fenced import ROOT, Block, Page, blocks, pages, running
+
+DRAWING = "a drawing"
+README = "run by tests/repo/test_readme.py"
+DRILL = "run by tests/repo/test_operations_page.py"
+
+ELSEWHERE = {
+    ("README.md", "scripts/demo"): "the demo takes minutes, and scripts/test is what runs this",
+    ("README.md", "  writers (any number)"): DRAWING,
+    ("README.md", "flights/"): DRAWING,
+    ("README.md", "import blockstore as bs"): README,
+    ("README.md", "blockstore query lake/readings"): README,
+    ("README.md", "blockstore delete lake/readings"): README,
+    ("README.md", "from pyspark.sql import SparkSession"): README,
+    ("docs/architecture.md", " Spark jobs, Python, devices"): DRAWING,
+    ("docs/format.md", "<table>/"): DRAWING,
+    ("docs/operations.md", "blockstore history drill/t"): DRILL,
+    ("docs/operations.md", "blockstore replicate drill/t backup/t"): DRILL,
+    ("docs/operations.md", "blockstore create drill/t"): DRILL,
+    ("docs/guides/cli.md", "blockstore repair lake/flights --deep"): (
+        "each line mends a table that is damaged in a way of its own: run by tests/blockstore/cli/test_care.py and "
+        "tests/blockstore/care/test_repair.py"
+    ),
+}
+"""The page and the beginning of the block, and why it is not run here."""
+
+OF_OTHERS = {
+    "docs/guides/spark": "the pages about Spark need Java, and a cluster: their options and calls are run by tests/spark",
+}
+"""How the names of pages begin of which no block is run here."""
+
+
+def elsewhere(block: Block) -> str | None:
+    """Why the block is not run here; None for one that is."""
+    if block.page == "docs/format.md" and block.language.startswith("json"):
+        return "decoded by tests/repo/test_format_page.py"
+    for page, reason in OF_OTHERS.items():
+        if block.page.startswith(page):
+            return reason
+    for (page, begins), reason in ELSEWHERE.items():
+        if block.page == page and block.text.startswith(begins):
+            return reason
+    return None
+
+
+HERE = sorted(page for page in pages() if any(elsewhere(block) is None for block in blocks(page)))
+
+
+def flights(rows: int, month: int) -> pa.Table:
+    schema = pa.schema(
+        [
+            ("origin", pa.string()),
+            ("carrier", pa.string()),
+            ("dep_delay", pa.int64()),
+            ("time_hour", pa.timestamp("us", "UTC")),
+        ]
+    )
+    start = 1_356_998_400_000_000 + (month - 1) * 31 * 86_400_000_000
+    return pa.table(
+        {
+            "origin": [("JFK", "EWR", "LGA")[row % 3] for row in range(rows)],
+            "carrier": [("UA", "DL")[row % 2] for row in range(rows)],
+            "dep_delay": [None if row % 7 == 0 else row for row in range(rows)],
+            "time_hour": pa.array(
+                [start + row * 3_600_000_000 for row in range(rows)], pa.timestamp("us", "UTC")
+            ),
+        },
+        schema=schema,
+    )
+
+
+def csv(rows: pa.Table, path: Path) -> None:
+    pacsv.write_csv(rows, path)
+
+
+def a_lake(folder: Path) -> bs.Table:
+    """``lake/flights`` with 42 versions, the 40th the first of the last three writes; and ``lake/carriers``."""
+    table = bs.create(
+        str(folder / "lake" / "flights"),
+        schema=flights(1, 1).schema,
+        time_column="time_hour",
+        sort_by=["origin", "time_hour"],
+    )
+    for _ in range(41):
+        table.append(flights(6, 1))
+    table.tag("q3-close", version=40)
+    carriers = pa.table({"carrier": ["UA", "DL"], "name": ["United", "Delta"]})
+    bs.create(str(folder / "lake" / "carriers"), schema=carriers.schema).append(carriers)
+    return table
+
+
+def readings(folder: Path) -> pa.Table:
+    rows = pa.table({"sensor": ["a", "b"], "value": [1.0, 2.0]})
+    bs.create(str(folder / "store" / "readings"), schema=rows.schema).append(rows)
+    return rows
+
+
+def stage_readme(folder: Path) -> Page:
+    rows = pa.table({"sensor": ["a", "b"], "value": [1.0, 2.0]})
+    bs.create(str(folder / "lake" / "readings"), schema=rows.schema).append(rows)
+    return Page(folder)
+
+
+def stage_operations(folder: Path) -> Page:
+    a_lake(folder)
+    shutil.copytree(ROOT / "configs", folder / "configs")
+    with (folder / "configs" / "reader.toml").open("a") as file:
+        file.write(f'\n[tokens.somebody]\nsha256 = "{"0" * 64}"\nscopes = ["read"]\n')
+    return Page(folder, {"s3://bucket/lake": "lake", "/etc/blockstore/": "configs/"})
+
+
+def stage_cli(folder: Path) -> Page:
+    """The page makes ``lake/flights`` itself, from these files; the rest of its story is told by ``between``."""
+    pq.write_table(flights(100, 1).slice(0, 0), folder / "flights.parquet")
+    csv(flights(100, 1), folder / "january.csv")
+    pq.write_table(flights(100, 2), folder / "february.parquet")
+    rows = readings(folder)
+    csv(rows, folder / "today.csv")
+    csv(rows, folder / "tomorrow.csv")
+    shutil.copytree(ROOT / "configs", folder / "configs")
+    (folder / "reader.toml").write_text(
+        f'[tables]\nurls = ["lake"]\n[tokens.somebody]\nsha256 = "{"0" * 64}"\nscopes = ["read"]\n'
+    )
+    here = {"s3://lake": "store", "2024-01-31T12": "2999-01-31T12"}
+    # The same commands, over in seconds.
+    return Page(folder, {**here, "--steps 2000": "--steps 200", "--seeds 50": "--seeds 2 --steps 200"})
+
+
+def stage_gateway(folder: Path) -> Page:
+    page = stage_operations(folder)
+    csv(flights(20, 3), folder / "march.csv")
+    # The page's later blocks ask the gateway that lets everybody in, which is the first that it starts.
+    return Page(folder, {**page.instead, "blockstore serve --config configs/reader.toml s3://lake": OPEN})
+
+
+OPEN = "blockstore serve lake --no-auth"
+
+
+def stage_devices(folder: Path) -> Page:
+    rows = readings(folder)
+    return Page(folder, {"s3://lake": "store"}, {"rows": rows})
+
+
+STAGES: dict[str, Callable[[Path], Page]] = {
+    "README.md": stage_readme,
+    "docs/operations.md": stage_operations,
+    "docs/guides/cli.md": stage_cli,
+    "docs/guides/devices.md": stage_devices,
+    "docs/guides/gateway.md": stage_gateway,
+}
+
+
+def between(page: Page, block: Block) -> None:
+    """What has happened to the table of the page about the command line before this block."""
+    if block.page != "docs/guides/cli.md" or "lake/flights" not in block.text:
+        return
+    table_folder = page.folder / "lake" / "flights"
+    if not table_folder.exists():
+        return
+    table = bs.open(str(table_folder))
+    while table.poll() < 42:
+        block_of = table.append(flights(6, 3))
+        page.instead = {**page.instead, "01KA5C3M2Q0V8E6R9T1W4Y7ZBN": str(block_of.ulid)}
+    if "q3-close" in block.text:
+        table.tag("q3-close", version=40)
+        carriers = pa.table({"carrier": ["UA", "DL"], "name": ["United", "Delta"]})
+        bs.create(str(page.folder / "lake" / "carriers"), schema=carriers.schema).append(carriers)
+
+
+def test_every_block_is_run_or_has_a_reason() -> None:
+    assert set(STAGES) == set(HERE), "a page with blocks to run has a stage; others need none"
+    fences = {
+        page: len(re.findall(r"^ *```", (ROOT / page).read_text(), flags=re.MULTILINE)) for page in pages()
+    }
+    assert {page: 2 * len(blocks(page)) for page in fences} == fences, (
+        "a fence that is not closed, or not seen"
+    )
+
+
+def test_every_reason_is_about_a_block_that_is_there_and_a_file_that_is() -> None:
+    for page, begins in ELSEWHERE:
+        assert len([block for block in blocks(page) if block.text.startswith(begins)]) == 1, (page, begins)
+    for reason in [*ELSEWHERE.values(), *OF_OTHERS.values()]:
+        assert [path for path in re.findall(r"tests/[\w/.]*\w", reason) if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_the_blocks_of_a_page_run_in_their_order(name: str, tmp_path: Path) -> None:
+    stage = STAGES.get(name)
+    assert stage is not None, f"{name} has blocks that nothing runs: {[str(one) for one in blocks(name)]}"
+    with running(stage(tmp_path)) as page:
+        for block in blocks(name):
+            if elsewhere(block) is None:
+                between(page, block)
+                page.run(block)
