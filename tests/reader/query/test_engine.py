@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 
 from blockstore.bucket.local import LocalBucket
 from blockstore.bucket.memory import MemoryBucket
-from blockstore.errors import AccessDenied, Corrupt, Invalid, NotFound, ObjectMissing, Unavailable
+from blockstore.errors import AccessDenied, Corrupt, Invalid, NoMemory, NotFound, ObjectMissing, Unavailable
 from blockstore.format.definition import Definition
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
@@ -267,7 +267,7 @@ def test_a_query_that_needs_too_much_memory_says_so(snapshot: TableSnapshot) -> 
     capacity = Capacity(queries=1, memory_bytes=64 << 20, threads=1, spill_bytes=1 << 20)
     with (
         Engine({"t": snapshot}, world=snapshot.world, capacity=capacity) as engine,
-        pytest.raises(Unavailable, match="more memory"),
+        pytest.raises(NoMemory, match=r"needs more than the 1 MiB of temporary disk .*raise spill"),
     ):
         engine.query("SELECT x.range, hash(x.range) h FROM range(30000000) x ORDER BY h").read_all()
 
