@@ -7,7 +7,6 @@ oldest version on, and takes it that nobody writes meanwhile.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import re
 import struct
@@ -160,8 +159,8 @@ class Folder:
 
     def checkpoint(self, version: int) -> Json:
         """The state in a checkpoint, proven by its content; for an earlier release by counts and names."""
-        file = pq.ParquetFile(io.BytesIO(self.get(f"index/checkpoints/{version:020d}.parquet")))
-        meta, table = file.metadata, file.read()
+        file = opened(self.get(f"index/checkpoints/{version:020d}.parquet"))
+        meta, table = file.metadata, file.read(use_threads=False)
         text = meta.metadata[b"blockstore"]
         check(
             sha256(text).encode() == meta.metadata[b"blockstore.sha256"], f"the JSON of checkpoint {version}"
@@ -249,9 +248,7 @@ class Folder:
         """The sources of a block: as it says itself, as its file does, or those of the parents that were removed."""
         ulid, said = meta["ulid"], meta["compaction"].get("sources")
         if isinstance(said, dict):
-            found = (
-                pq.read_table(io.BytesIO(self.get(f"{ulid}/sources.parquet"))).column("source").to_pylist()
-            )
+            found = opened(self.get(f"{ulid}/sources.parquet")).read(use_threads=False)["source"].to_pylist()
             told = said["count"], said.get("sha256") or said["hash"]
             check(told == (len(found), sha256("\n".join(found).encode())), f"the list of sources of {ulid}")
             said = found
@@ -261,6 +258,11 @@ class Folder:
             said = sorted(own.union(*parents))
         check(said and said == sorted(set(said)), f"the sources of {ulid}")
         return list(said)
+
+
+def opened(data: bytes) -> pq.ParquetFile:
+    """To be read without threads: one of Arrow's that is still at work when the process ends may abort it."""
+    return pq.ParquetFile(pa.BufferReader(data))
 
 
 def content(table: pa.Table) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import base64
-import io
 import json
 import math
 import re
@@ -20,9 +19,8 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pyarrow.types as pt
-from independent_index import DAMAGE, Folder, Json, Refused, check, parse, sha256
+from independent_index import DAMAGE, Folder, Json, Refused, check, opened, parse, sha256
 
 ULID = "[0-7][0-9A-HJKMNP-TV-Z]{25}"
 LETTERS = {one: at for at, one in enumerate("0123456789ABCDEFGHJKMNPQRSTVWXYZ")}
@@ -98,7 +96,7 @@ def rows_of(folder: Folder, block: Json, columns: pa.Schema, by_name: bool, labe
         key = f"{meta['ulid']}/{file['path']}"
         data = folder.get(key, "missing")
         check((len(data), sha256(data)) == (file["bytes"], file["sha256"]), f"{key} has other bytes")
-        table = pq.read_table(io.BytesIO(data))
+        table = opened(data).read(use_threads=False)
         count = len(table)
         check(count == file["rows"], f"{key} has other rows")
         told = {label: [meta["blockstore"]["labels"].get(label)] * count for label in labels}

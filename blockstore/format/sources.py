@@ -42,7 +42,7 @@ def encode_sources(sources: Sequence[str]) -> bytes:
 def decode_sources(data: bytes, subject: str) -> tuple[str, ...]:
     """The sources in the bytes of ``sources.parquet``; raises Corrupt, naming ``subject``."""
     try:
-        found = pq.read_table(pa.BufferReader(data)).column("source").to_pylist()
+        found = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)["source"].to_pylist()
     except (*UNREADABLE, KeyError) as error:
         raise Corrupt(
             f"{subject}: {sources_path()} cannot be read ({error}): restore it from a copy"

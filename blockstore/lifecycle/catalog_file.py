@@ -98,7 +98,7 @@ class CatalogFile:
             raise Corrupt("it was written by another release, or is no such file")
         if head[len(_MAGIC) :].decode("ascii", "replace") != hashlib.sha256(body).hexdigest():
             raise Corrupt("its hash does not match: it was cut or overwritten")
-        table = pq.read_table(pa.BufferReader(body))
+        table = pq.ParquetFile(pa.BufferReader(body)).read(use_threads=False)
         url = (table.schema.metadata or {}).get(_URL, b"").decode()
         if url != self._url:
             raise Corrupt(f"it is of the table {url}, expected {self._url}")

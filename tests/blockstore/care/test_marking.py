@@ -8,6 +8,7 @@ import pytest
 
 from blockstore.care.hiding import Waiting
 from blockstore.care.marking import Marked, Marker, MarkKind
+from blockstore.clock import ManualClock
 from blockstore.errors import BlockstoreError, Conflict, Invalid, NotFound
 from blockstore.format.marks import MarkReason, decode_deletion_mark, decode_no_compact_mark
 from blockstore.format.properties import Properties
@@ -104,6 +105,17 @@ def test_without_an_index_the_mark_hides_the_block_once_merges_are_known_and_wit
     assert made.listed_rows() == before - rows_of("d")
     assert listed(made).withdraw(made.blocks["d"], MarkKind.DELETION).changed
     assert made.listed_rows() == before
+
+
+def test_each_wait_is_told_once_where_the_store_s_clock_goes_slower_than_ours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = worn().without_index()
+    clock = made.world.clock
+    monkeypatch.setattr(clock, "sleep", lambda seconds: ManualClock.sleep(clock, max(seconds * 0.7, 0.001)))
+    waited: list[Waiting] = []
+    listed(made).delete(made.blocks["d"], waits=waited.append)
+    assert [one.what.split(" now")[0] for one in waited] == ["it is kept from merges", "it is hidden"]
 
 
 def test_a_withdrawn_mark_on_a_block_whose_removal_had_begun_says_so() -> None:
