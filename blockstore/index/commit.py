@@ -7,7 +7,8 @@ Invariants:
   a later entry may have inherited it.
 - An operation remembers every id at which it sent a payload, from before the PUT until the fate of that PUT is certain.
 - An unanswered payload is sent again to the same id, and never moved to another id. It says how often it was sent: were the same
-  bytes sent twice, the entry could be of two histories, and a look at it would not tell which.
+  bytes sent twice, the entry could be of two histories, and a look at it would not tell which. Before that its blocks are looked
+  for too: a copy of the bucket that was put back since may lack them.
 - What cannot be known is ``Indeterminate``, and names the id and the commit; it is never answered "failed".
 - An entry is folded before it is sent: nothing is written that a reader would refuse.
 - Before every PUT, and again side by side with step 5, the committer looks whether the entry below is still the one that its
@@ -239,13 +240,13 @@ class Committer:
         after: State | None = None,
     ) -> bool:
         """Steps 4 and 5 for the payload of one id, after the state ``before``: whether it is in the index now. ``state`` moves on."""
-        etag = self._put(attempt, entry, deadline, fresh=fresh, before=before)
-        if etag is not None:
+        put = self._put(attempt, entry, deadline, fresh=fresh, before=before)
+        if put is not None:
             above, stands = self._ask(attempt, entry, lambda: self._checked_after(entry, before))
             if above and stands and after is not None:
                 payload = attempt.sent.pop(entry)
                 self.state = relinked(before, after, payload)
-                self._reader.looks.remember(self.state.last, etag)
+                self._reader.looks.created(self.state, *put)
                 return True
             if above:
                 if not stands:
@@ -293,18 +294,20 @@ class Committer:
 
     def _put(
         self, attempt: Attempt, entry: int, deadline: float, *, fresh: bool, before: State
-    ) -> str | None:
-        """Step 4: the new object's ETag once the store says created, None once it says taken. Looks before it sends again."""
+    ) -> tuple[str, float] | None:
+        """Step 4: the new object's ETag, and when it was asked for, once the store says created; None once it says taken. Looks before
+        it sends again."""
         maybe_applied = not fresh
         tries = 0
         while True:
             try:
                 if tries or not fresh:
-                    self._reader.looks.check_now(before)
+                    self._reader.check_sent(before, attempt.sent[entry], entry, blocks=not fresh)
                     attempt.sent[entry] = resent(attempt.sent[entry], entry)
+                asked_s = self._clock.monotonic_s()
                 etag = self._bucket.put_if_absent(entry_key(entry), attempt.sent[entry])
                 self._pace.answered()
-                return etag
+                return etag, asked_s
             except AlreadyExists:
                 self._pace.answered()
                 return None

@@ -110,6 +110,10 @@ class Log:
         back since, and where that entry was collected; a cold read is safe for both."""
         return self.reader.looks.look(state) is Standing.STANDS
 
+    def look_no_more(self) -> None:
+        """What this thread has looked at ahead is for no later operation of it."""
+        self.reader.looks.end()
+
     def confirm(self) -> None:
         """Raise HistoryReplaced unless the table is still the one whose state this handle has: for whoever answers from that state
         that something was done before, and commits nothing."""
@@ -183,7 +187,10 @@ class Log:
         nobody knows yet; commit the same change again, with the same commit id, and it is looked up first.
         """
         self._check_history()
-        return self._queue.run(change)
+        try:
+            return self._queue.run(change)
+        finally:
+            self.reader.looks.end()
 
     def begin(self, definition: Definition) -> None:
         """Make the index that this handle is for; what ``create`` does."""

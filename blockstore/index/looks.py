@@ -7,6 +7,8 @@ Rules:
   reached it: it was collected, and a cold read goes on.
 - A look serves one commit of the thread that asked for it, and not for long. What a poll reads is no look: its entry may have been
   answered long before the commit begins.
+- An entry that this handle created was there when the store said so. That serves like a look, but only a commit that had begun to look
+  by then: what begins after the history was replaced finds out by a look of its own.
 """
 
 from __future__ import annotations
@@ -53,6 +55,8 @@ class Looks:
         self._lock = threading.Lock()
         self._ahead: dict[int, tuple[Link, float]] = {}
         """What each thread has looked at last, and when."""
+        self._created: tuple[Link, float] | None = None
+        """What this handle has created last, and when."""
 
     def look(self, state: State) -> Standing:
         """Whether the entry with which a state ends is still there: one small request, answered without bytes (304) where
@@ -89,10 +93,14 @@ class Looks:
             self._ahead[thread] = (state.last, started)
 
     def were_lately(self, state: State) -> bool:
-        """Whether a look ahead of this thread has found the state's last entry a moment ago; each serves one commit."""
+        """Whether a look ahead of this thread has found the state's last entry a moment ago, or this handle has created that entry since
+        such a look; each serves one commit."""
         ahead = self._ahead.pop(threading.get_ident(), None)
-        return (
-            ahead is not None and ahead[0] == state.last and self._clock.monotonic_s() - ahead[1] <= _AHEAD_S
+        created, self._created = self._created, None
+        if ahead is None or self._clock.monotonic_s() - ahead[1] > _AHEAD_S:
+            return False
+        return ahead[0] == state.last or (
+            created is not None and created[0] == state.last and created[1] >= ahead[1]
         )
 
     def noted(self, state: State, asked_s: float) -> State:
@@ -100,9 +108,19 @@ class Looks:
         self._ahead[threading.get_ident()] = (state.last, asked_s)
         return state
 
+    def end(self) -> None:
+        """An operation of this thread is over: what it has looked at serves no other one, which may begin in another history."""
+        self._ahead.pop(threading.get_ident(), None)
+
     def forget(self) -> None:
         """No earlier look, of whichever thread, counts any more: another history was met, or a commit has ended in an error."""
         self._ahead = {}
+        self._created = None
+
+    def created(self, state: State, etag: str, asked_s: float) -> None:
+        """The state's last entry was created by this handle, by a request of that time."""
+        self.remember(state.last, etag)
+        self._created = state.last, asked_s
 
     def remember(self, link: Link, etag: str) -> None:
         """Take note of the ETag under which an entry is stored."""

@@ -51,6 +51,7 @@ from blockstore.names import (
     INDEX,
     checkpoint_key,
     entry_key,
+    meta_key,
     parse_checkpoint,
     parse_entry,
 )
@@ -195,6 +196,19 @@ class IndexReader:
             return decoded
         added = tuple(with_sources(self.requests, self.bucket.url, block, entry) for block in decoded.add)
         return replace(decoded, add=added)
+
+    def check_sent(self, before: State, payload: bytes, entry: int, *, blocks: bool) -> None:
+        """Raise HistoryReplaced unless a payload that was sent may be sent again: the state that it is to follow stands, and where an
+        earlier operation has sent it, so do its ``blocks``. While there is no such entry nobody can have removed one."""
+        self.looks.check_now(before)
+        if not blocks:
+            return
+        keys = [
+            meta_key(block.ulid) for block in decode_entry(payload, entry_id=entry, url=self.bucket.url).add
+        ]
+        gone = [key for key, found in zip(keys, self.requests.get_all(keys), strict=True) if found is None]
+        if gone and self.get(entry) is None and self.boundary.read() < entry:
+            raise self.looks.replaced(before, f"{gone[0]} was there and is gone")
 
     def follow(self, state: State, data: bytes) -> State:
         """The state after the entry in ``data``, which is the next one. Raises Corrupt, naming it and the table."""

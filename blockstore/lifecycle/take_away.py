@@ -42,7 +42,7 @@ class Away:
     """Sources of a block whose rows should not be read out of it any more."""
 
     hidden: frozenset[str]
-    """Those of other blocks that a mark hides."""
+    """Those of other blocks that a mark hides, if no ready block that the cover reads has them too."""
     gone: frozenset[str]
     """Those of inputs without a meta.json: hidden and removed, or merged and removed."""
 
@@ -60,9 +60,22 @@ def away(
 
     Raises Unavailable where the store does not answer for long.
     """
-    found = _answered(world, catalog.sync).found
-    hidden = {ulid: one.meta for ulid, one in found.items() if one.mark in HIDING and one.meta is not None}
-    hidden.pop(block.ulid, None)
+    synced = _answered(world, catalog.sync)
+    found = synced.found
+    marked = [
+        one.meta
+        for ulid, one in found.items()
+        if one.mark in HIDING and one.meta is not None and ulid != block.ulid
+    ]
+    # A hidden block that the cover does not choose hides nothing: its rows are read out of another one, and may be merged. But this
+    # merge, or another upload of it, is not that other one, also where it counts already.
+    others = {
+        ulid: one
+        for ulid, one in found.items()
+        if one.meta is None or one.mark in HIDING or one.meta.parents != block.parents
+    }
+    read = listed_of(Sight(listing=synced.listing, found=others, properties=properties)).cover.chosen
+    hidden = {source for meta in marked for source in meta.sources}.difference(*(one.sources for one in read))
     here = {ulid for ulid, one in found.items() if META in one.directory.objects}
     if properties.consistency is Consistency.EVENTUAL:
 
@@ -70,11 +83,11 @@ def away(
             return _answered(world, lambda: (_is_hidden(bucket, meta.ulid), _is_there(bucket, meta.ulid)))
 
         for meta, (is_hidden, is_there) in zip(inputs, world.pool.map(ask, inputs), strict=True):
-            hidden.update({meta.ulid: meta} if is_hidden else {})
+            hidden.update(meta.sources if is_hidden else ())
             (here.add if is_there else here.discard)(meta.ulid)
     sources = frozenset(block.sources)
     return Away(
-        hidden=sources.intersection(source for meta in hidden.values() for source in meta.sources),
+        hidden=sources & hidden,
         gone=sources.intersection(
             source for meta in inputs if meta.ulid not in here for source in meta.sources
         ),

@@ -14,7 +14,8 @@ Invariants (protocol, "What append answers"):
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from blockstore.bucket import Bucket
@@ -41,6 +42,7 @@ __all__ = [
     "is_accounted",
     "known_block",
     "looking_ahead",
+    "own_looks",
     "publish",
 ]
 
@@ -76,15 +78,28 @@ def append_block(
     bucket: Bucket, world: World, log: Log | None, meta: BlockMeta, *, message: str = ""
 ) -> AppendedBlock:
     """Make a block whose chunks are uploaded durable and, given a log, visible. Its upload began when its ULID was drawn."""
+    with own_looks(log):
+        return publish(bucket, world, log, _durable(bucket, world, log, meta), message=message)
+
+
+def _durable(bucket: Bucket, world: World, log: Log | None, meta: BlockMeta) -> BlockMeta:
     try:
-        durable = finish_upload(
-            bucket, world, in_time(bucket, world, meta, ulid_time_ms(meta.ulid)), meanwhile=looking_ahead(log)
-        )
+        complete = in_time(bucket, world, meta, ulid_time_ms(meta.ulid))
+        return finish_upload(bucket, world, complete, meanwhile=looking_ahead(log))
     except BlockCondemned:
         if not is_accounted(log, meta):
             raise
-        durable = meta
-    return publish(bucket, world, log, durable, message=message)
+        return meta
+
+
+@contextmanager
+def own_looks(log: Log | None) -> Iterator[None]:
+    """What is looked at ahead in this block serves no later operation, however it ends."""
+    try:
+        yield
+    finally:
+        if log is not None:
+            log.look_no_more()
 
 
 def looking_ahead(log: Log | None) -> Callable[[], object] | None:

@@ -32,6 +32,7 @@ from blockstore.operations.append import (
     is_accounted,
     known_block,
     looking_ahead,
+    own_looks,
     publish,
 )
 from blockstore.operations.incoming import batches_of
@@ -171,9 +172,14 @@ class Writer:
                 self._meta = self._written()
             if self._meta is None:
                 return NOTHING
-            self._durable = self._made_durable(self._meta)
+            with own_looks(self._log):
+                self._durable = self._made_durable(self._meta)
+                return self._published(self._durable)
+        return self._published(self._durable)
+
+    def _published(self, block: BlockMeta) -> AppendedBlock:
         log = self._log if self._options.publish else None
-        return publish(self._bucket, self._world, log, self._durable, message=self._options.message)
+        return publish(self._bucket, self._world, log, block, message=self._options.message)
 
     def _written(self) -> BlockMeta | None:
         """The block of the rows, its chunks uploaded; None if there are no rows."""

@@ -199,7 +199,10 @@ class SimulatedBucket(Bucket):
                 if stage.stale and ask in (Ask.DELETE, Ask.SWAP):
                     stage.report.count(Section.EVENTS, f"undone by a person: a {ask} of before")
                     return cast(A, "undone")
-                return apply()
+                answer = apply()
+                if ask is Ask.CREATE:
+                    process.created(key)
+                return answer
             finally:
                 stage.stale = stage.crossing = False
 

@@ -69,6 +69,8 @@ class Process:
         self.draw = Draw(stage.seed, self.name)
         self._looked: dict[tuple[str, str], int] = {}
         """The era of each thread's last look at an entry, by its key, and at anything of the index, by the empty name."""
+        self._created: dict[str, int] = {}
+        """The era in which it has created an entry, by its key."""
         self.sent: dict[str, int] = {}
         """The era in which what it sent last to a name was sent there first."""
         self._payloads: dict[str, bytes] = {}
@@ -137,7 +139,12 @@ class Process:
             return self.stage.era
         entry = parse_entry(key) if ask is Ask.CREATE else None
         look = "" if entry is None else entry_key(entry - 1)
-        return max(self.begun[0], self._looked.get((self._task().name, look), 0))
+        return max(self.begun[0], self._looked.get((self._task().name, look), 0), self._created.get(look, 0))
+
+    def created(self, key: str) -> None:
+        """A new object was created, and is known to have been there: if it is an entry, that is a look for whichever thread comes next."""
+        if parse_entry(key) is not None:
+            self._created[key] = self.stage.era
 
     def look(self, key: str) -> Callable[[], None]:
         """What takes note, once a reading request is applied, that the running thread has looked there."""
@@ -225,7 +232,7 @@ class Process:
     def _begin(self) -> None:
         self.life += 1
         self.shared = {}
-        self._looked, self.sent, self._payloads = {}, {}, {}
+        self._looked, self._created, self.sent, self._payloads = {}, {}, {}, {}
         clock = _Clock(self)
         ids = Ids.seeded(clock, subseed(self.stage.seed, self.name, self.life))
         self.world = World(clock=clock, ids=ids, pool=_Turns(self))

@@ -197,6 +197,8 @@ def _do_a_persons_part(stage: Stage) -> None:
     )
     for ulid in quarantined(stage):
         stage.ledger.condemned.add(ulid)
+        # A removal that has looked at the old mark does not meet the new one: the look and the DELETE are two requests (R8).
+        stage.judge.directories.forced.add(ulid)
         marker.withdraw(ulid, MarkKind.DELETION)
         marker.delete(ulid, "what is left of an upload")
 

@@ -147,6 +147,23 @@ def test_a_merge_that_arrives_once_another_of_the_same_rows_is_hidden_is_taken_a
         made.age(24 * 3600 + 1)
 
 
+def test_a_hidden_block_that_nobody_would_read_anyway_takes_no_merge_away(tmp_path: Path) -> None:
+    """A second upload of the same rows, given up and hidden: the first is what is read, before and after its merge."""
+    made = plain(tmp_path, "a", "b")
+    first = sorted(made.metas())[0]
+    second = made.merge([first]).block
+    assert second is not None
+    place_deletion(made.bucket, made.world, second, MarkReason.MANUAL, "a second copy")
+    made.age()
+    assert made.found() == made.expected
+    assert made.compact(seed=5).results[0].outcome is Outcome.UPLOADED
+    for _ in range(4):
+        made.age(24 * 3600 + 1)
+        clean_once(made.open(seed=8))
+        assert made.found() == made.expected
+    assert sorted(made.metas()) == [one.ulid for one in made.merges()]
+
+
 def test_where_listings_lag_an_input_is_asked_for_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,8 +6,9 @@ import pytest
 
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.index.log import Log, create
+from blockstore.names import meta_key
 from blockstore.world import World
-from tests.support.index_data import DEFINITION
+from tests.support.index_data import DEFINITION, ulid
 
 
 @pytest.fixture
@@ -17,7 +18,11 @@ def world() -> World:
 
 @pytest.fixture
 def bucket(world: World) -> MemoryBucket:
-    return MemoryBucket(world.clock)
+    """With the blocks of whatever is appended, as far as an index looks at them."""
+    bucket = MemoryBucket(world.clock)
+    for number in range(256):
+        bucket.put(meta_key(ulid(number)), b"{}")
+    return bucket
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from blockstore.bucket.memory import MemoryBucket
-from blockstore.errors import BoundaryLost, Conflict, HistoryReplaced
+from blockstore.errors import BoundaryLost, Conflict, HistoryReplaced, Indeterminate, Unanswered
 from blockstore.index.change import Tag
 from blockstore.index.log import Log, create
-from blockstore.names import BOUNDARY, entry_key
+from blockstore.names import BOUNDARY, entry_key, meta_key
 from blockstore.world import World
-from tests.support.faulty import FaultyBucket
+from tests.support.faulty import Call, FaultyBucket
 from tests.support.index_data import DEFINITION, append, ulid
 from tests.support.put_back import copy_of, put_back
 
@@ -78,3 +78,31 @@ def test_what_a_commit_saw_that_ended_in_an_error_is_no_look_of_the_next_one(
     with pytest.raises(HistoryReplaced):
         writer.commit(append(2))
     assert copy_of(bucket) == copy, "no stale entry is left"
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["its block is there", "its block is gone"])
+def test_what_an_earlier_operation_sent_is_sent_again_only_while_its_block_is_there(
+    bucket: MemoryBucket, world: World, log: Log, is_there: bool
+) -> None:
+    """A copy was put back that is as new as the writer's state and older than its block."""
+    log.commit(append(1))
+    faulty = FaultyBucket(bucket)
+    writer = Log(faulty, world, patience_s=1)
+    writer.poll()
+
+    def unanswered(call: Call) -> None:
+        if (call.method, call.key) == ("put_if_absent", entry_key(3)):
+            raise Unanswered("lost on its way")
+
+    faulty.before.append(unanswered)
+    with pytest.raises(Indeterminate):
+        writer.commit(append(2))
+    faulty.before.clear()
+    if is_there:
+        assert writer.commit(append(3)).version == 4
+        assert Log(bucket, world).state.blocks.ulids() == [ulid(1), ulid(2), ulid(3)]
+        return
+    bucket.delete([meta_key(ulid(2))])
+    with pytest.raises(HistoryReplaced, match="was there and is gone"):
+        writer.commit(append(3))
+    assert Log(bucket, world).state.version == 2
