@@ -59,8 +59,15 @@ def open_table(process: Process, *, discovery: str = "index") -> Table:
     held: Table | None = process.shared.get(discovery)
     if held is not None and habit_of(process) is Habit.FOLLOWS:
         log = held.log
-        if until_answered(process, log.follow, disturbed=True) is not log:
-            process.stage.report.count(Section.EVENTS, "followed into another history")
+
+        def follow() -> Log | None:
+            # Told that the boundary fell, a person has started it anew meanwhile.
+            return log.follow() if process.shared.get(discovery) is held else None
+
+        followed = until_answered(process, follow, disturbed=True)
+        if followed is not log:
+            if followed is not None:
+                process.stage.report.count(Section.EVENTS, "followed into another history")
             if process.shared.get(discovery) is held:
                 del process.shared[discovery]
             held = process.shared.get(discovery)
