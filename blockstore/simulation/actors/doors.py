@@ -72,10 +72,11 @@ def open_table(process: Process, *, discovery: str = "index") -> Table:
                 del process.shared[discovery]
             held = process.shared.get(discovery)
     if held is None:
-        opened, since = until_answered(process, lambda: _open(process, discovery), disturbed=True)
+        opened, era = until_answered(process, lambda: _open(process, discovery), disturbed=True)
         held = process.shared.setdefault(discovery, opened)
         if held is opened:
-            process.shared["told"] = since
+            # Whatever began while it was being opened has the handle of before.
+            process.shared["told"] = era, process.stage.scheduler.steps
     assert isinstance(held, Table)
     return held
 
@@ -98,16 +99,16 @@ class _CountedLog(Log):
         return committed
 
 
-def _open(process: Process, discovery: str) -> tuple[Table, tuple[int, int]]:
-    """A handle, and the era and the step in which its opening began."""
-    since = process.stage.era, process.stage.scheduler.steps
+def _open(process: Process, discovery: str) -> tuple[Table, int]:
+    """A handle, and the era in which its opening began."""
+    era = process.stage.era
     if process.stage.kind is Kind.INDEXED:
         log = _CountedLog(process)
         log.poll()
-        return Table(process.bucket, process.world, log, discovery=discovery), since
+        return Table(process.bucket, process.world, log, discovery=discovery), era
     definition = process.stage.definition
     assert definition is not None
-    return Table(process.bucket, process.world, None, unindexed=Unindexed(definition, given=True)), since
+    return Table(process.bucket, process.world, None, unindexed=Unindexed(definition, given=True)), era
 
 
 def until_answered(process: Process, ask: Callable[[], A], *, disturbed: bool = False) -> A:
