@@ -21,7 +21,6 @@ from blockstore.errors import (
 )
 from blockstore.index.change import Change, Committed
 from blockstore.index.log import Log
-from blockstore.names import CHECKPOINTS, checkpoint_key
 from blockstore.operations.unindexed import Unindexed
 from blockstore.simulation.process import Process
 from blockstore.simulation.report import Section
@@ -143,9 +142,7 @@ def _has_late_tag(stage: Stage) -> bool:
     history = stage.judge.history
     if history is None:
         return False
-    kept = {info.key for info in stage.store.list(CHECKPOINTS, recursive=False)}
-    pinned = history.latest.state.tags.values()
-    return any(version <= history.boundary and checkpoint_key(version) not in kept for version in pinned)
+    return not all(history.is_pinned_whole(version) for version in history.latest.state.tags.values())
 
 
 def _drop(process: Process) -> None:
