@@ -16,7 +16,7 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from blockstore.bucket.api import writable
 from blockstore.errors import BlockstoreError, Indeterminate, Invalid, NotFound, Unavailable, VersionExpired
@@ -40,6 +40,7 @@ __all__ = [
     "keeps_from",
     "tag",
     "untag",
+    "temporary",
     "untag_abandoned",
 ]
 
@@ -136,17 +137,20 @@ def untag(log: Log, world: World, name: str, message: str = "") -> None:
     log.commit(Untag(commit=world.ids.ulid(), name=name, message=message))
 
 
+def temporary(tags: Mapping[str, int]) -> list[str]:
+    """The tags of restores among these, in their order of age. Pure."""
+    return sorted(
+        name for name in tags if name.startswith(TEMPORARY) and is_ulid(name.removeprefix(TEMPORARY))
+    )
+
+
 def untag_abandoned(log: Log, world: World) -> list[str]:
     """Take away the tags of restores that died: those whose ULID is older than ``delete_delay``, and than an hour.
 
     A restore that only stood still for so long finds its tag gone before it changes anything, and plans again.
     """
     state = log.poll()
-    held = [
-        name
-        for name in sorted(state.tags)
-        if name.startswith(TEMPORARY) and is_ulid(name.removeprefix(TEMPORARY))
-    ]
+    held = temporary(state.tags)
     if not held:
         return []
     old_ms = log.bucket.now_ms() - max(
