@@ -169,6 +169,8 @@ def _advance(log: Log, bucket: Bucket, seen: _Seen) -> tuple[int, int | None]:
     if state is None:
         return log.boundary.read(), None
     written = ensure_checkpoint(bucket, state) is not None
+    # Once more: that may have taken long. And before the checkpoint is read: a copy that was put back may lack just that.
+    log.reader.looks.check_now(log.state)
     found = log.reader.checkpoint_data(seen.wanted)
     if found is None:
         _check_overtaken(log, checkpoint_key(seen.wanted), seen.wanted)
@@ -178,8 +180,6 @@ def _advance(log: Log, bucket: Bucket, seen: _Seen) -> tuple[int, int | None]:
             f"{checkpoint_key(seen.wanted)} of {bucket.url} is not the fold of the entries up to {seen.wanted}: nothing was "
             "deleted; compare it with a copy, and delete it if the entries are right"
         )
-    # Once more: all that was read and written since may have taken long.
-    log.reader.looks.check_now(log.state)
     boundary = log.boundary.advance(seen.wanted)
     # Where few entries come, it may be the newest checkpoint: named, it opens without a proof of its content.
     raise_hint(bucket, name_of(seen.wanted, found))
