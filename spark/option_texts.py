@@ -35,6 +35,12 @@ _INSTEAD = {
     "timestampasof": "use 'as_of', where a time without a zone is UTC and not the session's.",
 }
 """What other formats call it, and what to use: to drop such an option would be another write, or another read."""
+_CATALOG = (
+    "Spark tells a data source no URL of a table in its catalog (saveAsTable, insertInto, CREATE TABLE): use save and load, or in SQL "
+    "CREATE TEMPORARY VIEW flights USING blockstore OPTIONS (path 's3://lake/flights')."
+)
+_OF_CATALOG = "provider"
+"""A property of tables in Spark's catalog, which Spark hands on as if it were an option."""
 _YES_NO = {"true": True, "false": False}
 
 
@@ -49,6 +55,8 @@ def known(options: Mapping[str, str], every: tuple[str, ...], verb: str) -> dict
                 f"option {said!r} is another name of {name!r}, and both are given with different values: keep one."
             )
         given[name] = value
+    if _OF_CATALOG in given:
+        raise Invalid(_CATALOG)
     for name in given:
         if name not in every:
             near = difflib.get_close_matches(name, every, n=1)
@@ -73,7 +81,7 @@ def table_url(given: Mapping[str, str], method: str) -> str:
     """The table that the options name; ``method`` is what the user calls. Raises Invalid for none."""
     url = given.get("path", "")
     if not url:
-        raise Invalid(f"no table is named: give its URL, as in .{method}('s3://lake/flights').")
+        raise Invalid(f"no table is named: give its URL, as in .{method}('s3://lake/flights'). {_CATALOG}")
     return checked_url(url)
 
 

@@ -4,7 +4,7 @@
   column's name, before a byte is read or written.
 - Columns are nullable on both sides: a table promises no more, and Spark's ``not null`` is a hint of one query. A reader may ask
   for that hint (``nulls.py``).
-- Field metadata ``blockstore.*`` goes with the column in both directions; other metadata stays where it is.
+- A column's comment, and field metadata ``blockstore.*``, go with it in both directions; other metadata stays where it is.
 - Timestamps with a zone are instants and reach Spark in UTC; those without one are ``timestamp_ntz``.
 """
 
@@ -23,6 +23,8 @@ from blockstore.errors import Invalid
 __all__ = ["arrow_schema", "batch_schema", "native_can_read", "spark_schema"]
 
 METADATA_PREFIX = "blockstore."
+COMMENT = "comment"
+"""Where Spark has the text that describes a column."""
 
 _REFUSED = (
     st.NullType,
@@ -153,15 +155,16 @@ def _refused_part(kind: st.DataType) -> st.DataType | None:
 
 def _kept(metadata: dict[str, Any] | None) -> dict[str, str] | None:
     """The part of a Spark column's metadata that becomes part of the table."""
-    kept = {key: str(value) for key, value in (metadata or {}).items() if key.startswith(METADATA_PREFIX)}
+    kept = {key: str(value) for key, value in (metadata or {}).items() if _goes_along(key)}
     return kept or None
 
 
 def _shown(metadata: dict[bytes, bytes] | None) -> dict[str, str] | None:
     """The part of a table column's metadata that a DataFrame's column carries."""
-    shown = {
-        key.decode(): value.decode()
-        for key, value in (metadata or {}).items()
-        if key.startswith(METADATA_PREFIX.encode())
-    }
+    texts = {key.decode(errors="replace"): value for key, value in (metadata or {}).items()}
+    shown = {key: value.decode(errors="replace") for key, value in texts.items() if _goes_along(key)}
     return shown or None
+
+
+def _goes_along(key: str) -> bool:
+    return key == COMMENT or key.startswith(METADATA_PREFIX)

@@ -21,6 +21,7 @@ from tests.repo.fenced import ROOT, Block, Page, blocks, pages, running
 DRAWING = "a drawing"
 README = "run by tests/repo/test_readme.py"
 DRILL = "run by tests/repo/test_operations_page.py"
+GUIDE = "run by tests/spark/test_guide.py"
 
 ELSEWHERE = {
     ("README.md", "scripts/demo"): "the demo takes minutes, and scripts/test is what runs this",
@@ -39,22 +40,29 @@ ELSEWHERE = {
         "each line mends a table that is damaged in a way of its own: run by tests/blockstore/cli/test_care.py and "
         "tests/blockstore/care/test_repair.py"
     ),
+    ("docs/guides/spark.md", "pip install"): "what it installs is what is tested: scripts/setup has done it",
+    ("docs/guides/spark.md", "import blockstore as bs"): GUIDE,
+    ("docs/guides/spark.md", "df.write.format"): GUIDE,
+    ("docs/guides/spark.md", "bs_spark.overwrite"): GUIDE,
+    ("docs/guides/spark.md", "from pyspark.sql import functions as sf"): GUIDE,
+    ("docs/guides/spark.md", "flights = bs_spark.read"): GUIDE,
+    ("docs/guides/spark.md", "print(bs_spark.how"): GUIDE,
+    ("docs/guides/spark.md", "CREATE TEMPORARY VIEW"): "run by tests/spark/test_catalog.py",
+    ("docs/guides/spark.md", "spark.conf.set"): GUIDE,
+    ("docs/guides/spark.md", "spark-submit --conf"): GUIDE,
+    ("docs/guides/spark.md", "query = ("): GUIDE,
+    ("docs/guides/spark.md", "stream.writeStream.foreachBatch"): GUIDE,
+    ("docs/guides/spark.md", "mkdir -p env"): GUIDE,
+    ("docs/guides/spark.md", "blockstore compact"): "run on a folder by tests/spark/merging/test_engine.py",
+    ("docs/guides/spark.md", "echo 'from blockstore.cli.main"): GUIDE,
 }
 """The page and the beginning of the block, and why it is not run here."""
-
-OF_OTHERS = {
-    "docs/guides/spark": "the pages about Spark need Java, and a cluster: their options and calls are run by tests/spark",
-}
-"""How the names of pages begin of which no block is run here."""
 
 
 def elsewhere(block: Block) -> str | None:
     """Why the block is not run here; None for one that is."""
     if block.page == "docs/format.md" and block.language.startswith("json"):
         return "decoded by tests/repo/test_format_page.py"
-    for page, reason in OF_OTHERS.items():
-        if block.page.startswith(page):
-            return reason
     for (page, begins), reason in ELSEWHERE.items():
         if block.page == page and block.text.startswith(begins):
             return reason
@@ -198,7 +206,7 @@ def test_every_block_is_run_or_has_a_reason() -> None:
 def test_every_reason_is_about_a_block_that_is_there_and_a_file_that_is() -> None:
     for page, begins in ELSEWHERE:
         assert len([block for block in blocks(page) if block.text.startswith(begins)]) == 1, (page, begins)
-    for reason in [*ELSEWHERE.values(), *OF_OTHERS.values()]:
+    for reason in ELSEWHERE.values():
         assert [path for path in re.findall(r"tests/[\w/.]*\w", reason) if not (ROOT / path).exists()] == []
 
 

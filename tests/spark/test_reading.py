@@ -333,9 +333,11 @@ def test_metadata_of_a_column_reaches_the_dataframe(
     spark_session: SparkSession, read: Read, tmp_path: Path
 ) -> None:
     url = str(tmp_path / "described")
-    described = spark_session.range(3).withMetadata("id", {"blockstore.description": "a number"})
-    bs_spark.append(described, url)
-    assert read(spark_session, url).schema["id"].metadata == {"blockstore.description": "a number"}
+    described = {"blockstore.unit": "m", "comment": "a length"}
+    bs_spark.append(spark_session.range(3).withMetadata("id", described), url)
+    bs_spark.append(spark_session.range(3).withMetadata("id", {"comment": "another"}), url)
+    assert read(spark_session, url).schema["id"].metadata == described
+    assert read(spark_session, url).count() == 6
 
 
 def test_a_path_that_spark_takes_for_a_pattern_is_read_by_the_data_source(

@@ -5,20 +5,17 @@ Spark only tries a slow task a second time on another host, so that nothing smal
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyspark
 import pytest
 
 import blockstore as bs
+from tests.support.cluster import standalone
 
 pytestmark = pytest.mark.alone
 
@@ -52,35 +49,8 @@ session.stop()
 @pytest.fixture
 def master(tmp_path: Path) -> Iterator[str]:
     """The address of a master with two workers of one core each."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    address = f"spark://127.0.0.1:{port}"
-    with contextlib.ExitStack() as stack:
-        start(stack, tmp_path, "master.Master", "127.0.0.1", "--port", str(port), "--webui-port", "0")
-        for host in ("127.0.0.1", "127.0.0.2"):
-            work = ["--work-dir", str(tmp_path / host), "--cores", "1", "--memory", "1g", "--webui-port", "0"]
-            start(stack, tmp_path, "worker.Worker", host, *work, address)
+    with standalone(tmp_path, memory="1g", environment={**os.environ, "PYTHONPATH": str(ROOT)}) as address:
         yield address
-
-
-def start(stack: contextlib.ExitStack, folder: Path, kind: str, host: str, *arguments: str) -> None:
-    log = stack.enter_context((folder / f"{kind}-{host}.log").open("wb"))
-    process = subprocess.Popen(
-        [
-            str(Path(pyspark.__file__).parent / "bin" / "spark-class"),
-            f"org.apache.spark.deploy.{kind}", "--host", host, *arguments,
-        ],
-        cwd=ROOT, stdout=log, stderr=log, start_new_session=True,
-        env={**os.environ, "SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "256m", "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-
-    def end() -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-    stack.callback(end)
 
 
 @pytest.mark.spark

@@ -49,11 +49,11 @@ def test_not_null_in_spark_is_no_promise_of_the_table() -> None:
 
 
 def test_metadata_of_ours_goes_with_the_column_and_foreign_metadata_stays() -> None:
-    metadata = {"blockstore.description": "dollars", "ml_attr": {"x": 1}}
+    metadata = {"blockstore.unit": "dollars", "comment": "what was paid", "ml_attr": {"x": 1}}
     schema = st.StructType([st.StructField("a", st.LongType(), True, metadata)])
     arrow = arrow_schema(schema)
-    assert arrow.field("a").metadata == {b"blockstore.description": b"dollars"}
-    assert spark_schema(arrow)["a"].metadata == {"blockstore.description": "dollars"}
+    assert arrow.field("a").metadata == {b"blockstore.unit": b"dollars", b"comment": b"what was paid"}
+    assert spark_schema(arrow)["a"].metadata == {"blockstore.unit": "dollars", "comment": "what was paid"}
 
 
 @pytest.mark.parametrize(
