@@ -9,8 +9,6 @@ from __future__ import annotations
 import random
 import threading
 
-from ulid import ULID
-
 from blockstore.clock import Clock
 
 __all__ = ["MAX_ULID", "MIN_ULID", "Ids", "ulid_at", "ulid_time_ms"]
@@ -43,7 +41,7 @@ class Ids:
         """A fresh ULID of now."""
         with self._lock:
             entropy = self._random.getrandbits(80)
-        return str(ULID.from_bytes(self._clock.now_ms().to_bytes(6, "big") + entropy.to_bytes(10, "big")))
+        return _text(self._clock.now_ms(), entropy)
 
     def token(self) -> str:
         """Sixteen random hexadecimal digits, for names that must not meet another attempt's."""
@@ -63,4 +61,10 @@ def ulid_time_ms(ulid: str) -> int:
 
 def ulid_at(time_ms: int) -> str:
     """The least ULID of a millisecond: every ULID drawn earlier sorts below it."""
-    return str(ULID.from_bytes(time_ms.to_bytes(6, "big") + bytes(10)))
+    return _text(time_ms, 0)
+
+
+def _text(time_ms: int, entropy: int) -> str:
+    """The 128 bits of a ULID as its 26 letters, five bits each. Raises OverflowError for a time without a ULID."""
+    number = int.from_bytes(time_ms.to_bytes(6, "big") + entropy.to_bytes(10, "big"), "big")
+    return "".join(_CROCKFORD[number >> shift & 31] for shift in range(125, -1, -5))

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +24,9 @@ from blockstore.format.properties import Properties
 from blockstore.index import log as index_log
 from blockstore.index import tags
 from blockstore.index.log import Log
-from blockstore.lifecycle.catalog import Catalog
 from blockstore.lifecycle.discovery import Discovery
 from blockstore.lifecycle.whole import Whole
 from blockstore.operations.access import Access
-from blockstore.operations.diff import Diff, diff
 from blockstore.operations.instants import to_ms
 from blockstore.operations.unindexed import Unindexed, check_place, never_indexed, what_to_do
 from blockstore.predicate import Condition
@@ -38,8 +37,10 @@ from blockstore.world import World
 if TYPE_CHECKING:
     from blockstore.format.block import Job
     from blockstore.index.entry import Entry
+    from blockstore.lifecycle.catalog import Catalog
     from blockstore.operations.answer import Changed, Restored, Reverted
     from blockstore.operations.append import AppendedBlock
+    from blockstore.operations.diff import Diff
     from blockstore.operations.writer import Writer
 
 __all__ = ["Discovery", "Table", "create", "open", "open_any"]
@@ -63,12 +64,9 @@ def create(
     written before the first block, which carries the definition, and blocks are visible once they are ``sync_delay`` old.
     Raises Invalid for a definition that cannot work or a store that keeps no index, and Conflict if the table exists.
     """
+    given = Properties.parse(properties or {})
     definition = Definition.create(
-        schema,
-        time_column=time_column,
-        sort_by=sort_by,
-        labels=labels,
-        properties=Properties.parse(properties or {}),
+        schema, time_column=time_column, sort_by=sort_by, labels=labels, properties=given
     )
     world = world or World.real()
     bucket = open_bucket(url, world)
@@ -100,10 +98,8 @@ def open(  # noqa: A001
 
 
 def open_any(url: str, *, world: World | None = None) -> Table:
-    """Open the table at ``url`` as it is: by its index, or by a listing if it never had one. Raises NotFound.
-
-    Corrupt where there is no index and blocks that only an index shows: it was lost, and a listing would show less.
-    """
+    """Open the table at ``url`` as it is: by its index, or by a listing if it never had one. Raises NotFound; Corrupt where
+    there is no index and blocks that only an index shows: it was lost, and a listing would show less."""
     world = world or World.real()
     return Table.open_bucket(open_bucket(url, world), world, discovery=None)
 
@@ -119,7 +115,7 @@ class Table:
         *,
         discovery: str = Discovery.INDEX,
         strict: bool = False,
-        catalog: Catalog | None = None,
+        cache: str | Path | None = None,
         unindexed: Unindexed | None = None,
     ) -> None:
         if discovery not in tuple(Discovery):
@@ -130,8 +126,7 @@ class Table:
         self.discovery = Discovery(discovery) if log is not None else Discovery.LIST
         self.strict = strict
         self.log_or_none = log
-        self.catalog = catalog or Catalog(bucket, world)
-        """What this handle has read of the table's blocks by listing."""
+        self._cache = None if cache is None else Path(cache)
         self._unindexed = unindexed
 
     @classmethod
@@ -148,16 +143,16 @@ class Table:
         """Open the table that fills ``bucket``; raises NotFound if there is none. With ``discovery`` None as
         ``open_any`` does."""
         log = Log(bucket, world)
-        catalog = Catalog(bucket, world, None if cache is None else Path(cache))
         mode = Discovery.INDEX if discovery is None else discovery
         try:
-            table = cls(bucket, world, log, discovery=mode, strict=strict, catalog=catalog)
+            table = cls(bucket, world, log, discovery=mode, strict=strict, cache=cache)
             log.poll()
         except NotFound as error:
             if discovery in (None, Discovery.LIST) and never_indexed(bucket):
                 delays = Properties.parse(properties or {})
-                unindexed = Unindexed.open(catalog, delays, trusting=discovery is not None)
-                return cls(bucket, world, None, strict=strict, catalog=catalog, unindexed=unindexed)
+                unindexed = Unindexed.open(table.catalog, delays, trusting=discovery is not None)
+                table.log_or_none, table._unindexed, table.discovery = None, unindexed, Discovery.LIST
+                return table
             raise NotFound(f"no table at {bucket.url}: found no index there{what_to_do(bucket)}") from error
         if properties is not None:
             raise Invalid(
@@ -192,6 +187,13 @@ class Table:
                 "once are those of a table that was created with an index"
             )
         return self.log_or_none
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """What this handle has read of the table's blocks by listing."""
+        from blockstore.lifecycle.catalog import Catalog
+
+        return Catalog(self.bucket, self.world, self._cache)
 
     @property
     def _access(self) -> Access:
@@ -361,8 +363,7 @@ class Table:
     def tag(self, name: str, *, version: int | None = None, message: str = "") -> int:
         """Keep a version (default: the newest) readable under a name until it is untagged; answers the version."""
         tags.check_free(name)
-        look = Whole(self.bucket, self.world)
-        return tags.tag(self.log, self.world, name, version, message, look=look)
+        return tags.tag(self.log, self.world, name, version, message, look=Whole(self.bucket, self.world))
 
     def untag(self, name: str, *, message: str = "") -> None:
         """Take a tag away; its version expires with its age."""
@@ -378,6 +379,8 @@ class Table:
 
     def diff(self, before: int, after: int) -> Diff:
         """What ``after`` has and ``before`` has not, and the other way round."""
+        from blockstore.operations.diff import diff
+
         return diff(self.log.at(before), self.log.at(after))
 
     def alter(
@@ -388,10 +391,8 @@ class Table:
         properties: Mapping[str, object] | None = None,
         message: str = "",
     ) -> Definition:
-        """Add columns at the end, widen types, change properties; no block is touched, old ones read as the new.
-
-        Without an index this handle's next block carries the change, and nothing is written before.
-        """
+        """Add columns at the end, widen types, change properties; no block is touched, old ones read as the new. Without an
+        index this handle's next block carries the change, and nothing is written before."""
         from blockstore.operations.alter import alter
 
         if self._unindexed is not None and not message:

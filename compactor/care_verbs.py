@@ -1,6 +1,6 @@
-"""The compactor's verbs of care on the command line: ``cleanup`` and ``retention``, found by entry point.
+"""The compactor's verbs of care on the command line: ``cleanup`` and ``retention``.
 
-This module imports no engine and no table: the command's overview loads it for its sentences.
+This module imports no engine and no table: the help of its verbs needs none.
 """
 
 from __future__ import annotations
@@ -19,13 +19,10 @@ if TYPE_CHECKING:
     from compactor.cleaned import Cleaned
     from compactor.retention import Retained
 
-__all__ = ["LEAN", "cleanup", "retention"]
+__all__ = ["cleanup", "retention"]
 
 Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 Property: TypeAlias = Annotated[Many, Parameter(name="--property", negative="")]
-
-LEAN = frozenset({"cleanup", "retention"})
-"""The verbs of this module that use no pandas."""
 
 
 def cleanup(url: str, /, *, dry_run: Flag = False, property_: Property = (), json: Json = False) -> int:

@@ -1,6 +1,6 @@
-"""The compactor's verb on the command line, found by the entry point ``blockstore.verbs``.
+"""The compactor's verb ``compact`` on the command line.
 
-This module imports no engine and no table: the command's overview loads it for its sentence.
+This module imports no engine and no table: its help needs none.
 """
 
 from __future__ import annotations
@@ -23,12 +23,9 @@ if TYPE_CHECKING:
     from compactor.plan import PlannedJob
     from compactor.report import JobResult, Report
 
-__all__ = ["LEAN", "compact"]
+__all__ = ["compact"]
 
 Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
-
-LEAN = frozenset({"compact"})
-"""The verbs of this module that use no pandas."""
 
 _KNOWN = (BlockstoreError, OSError, MemoryError)
 """What may be told as it is; anything else is a bug."""

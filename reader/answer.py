@@ -15,7 +15,6 @@ from typing import BinaryIO
 
 import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from blockstore.cli.output import Column, show_table
 from blockstore.errors import Invalid
@@ -90,6 +89,8 @@ def _csv(delimiter: str) -> Callable[[pa.RecordBatchReader, BinaryIO], None]:
 
 
 def _parquet(answer: pa.RecordBatchReader, out: BinaryIO) -> None:
+    import pyarrow.parquet as pq
+
     with pq.ParquetWriter(out, answer.schema, compression="zstd") as writer:
         for batch in answer:
             writer.write_batch(batch)

@@ -14,7 +14,6 @@ import datetime
 from decimal import Decimal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 __all__ = ["is_told", "readable"]
@@ -96,6 +95,8 @@ def _within(column: pa.Array, long: bool) -> pa.Array:
 
 def _moments(column: pa.Array) -> pa.Array:
     """Dates, moments or times of day: Arrow knows those between the years 1 and 9999, and others one by one."""
+    import pyarrow.compute as pc
+
     kind = column.type
     if pt.is_date64(kind):
         column, kind = column.cast(pa.date32()), pa.date32()
@@ -111,6 +112,8 @@ def _moments(column: pa.Array) -> pa.Array:
 
 
 def _by_arrow(column: pa.Array) -> pa.Array:
+    import pyarrow.compute as pc
+
     texts = pc.replace_substring(column.cast(pa.string()), " ", "T", max_replacements=1)
     return pc.replace_substring_regex(texts, r"\.0+(Z?)$", r"\1")
 

@@ -1,6 +1,6 @@
 """The gateway's verbs on the command line: ``serve`` and ``token``.
 
-This module imports neither DuckDB nor the server: the command's overview loads it for its sentences.
+This module imports neither DuckDB nor the server: the help of its verbs needs none.
 """
 
 from __future__ import annotations
@@ -20,12 +20,7 @@ from blockstore.cli.output import say, show_json
 if TYPE_CHECKING:
     from reader.setting_values import GatewaySettings
 
-__all__ = ["LEAN", "READS", "serve", "token"]
-
-LEAN = frozenset({"serve", "token"})
-"""The verbs of this module that use no pandas."""
-READS = frozenset({"token"})
-"""The verbs of this module that change nothing: a token that was not shown is worth nothing."""
+__all__ = ["serve", "token"]
 
 
 def serve(

@@ -1,23 +1,17 @@
-"""The reader's verbs on the command line, found by the entry points ``blockstore.verbs``.
+"""The verb ``query`` as the command line's parser knows it; what it does is ``plain_query.ask``.
 
-This module imports neither DuckDB nor the engine: the command's overview loads it for its sentence.
+This module imports neither DuckDB nor the engine: its help needs none.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from blockstore.cli.failure import Usage
-from blockstore.cli.values import moment_ms
+from reader.plain_query import Form, ask
 
-__all__ = ["LEAN", "READS", "query"]
-
-LEAN = frozenset({"query"})
-"""The verbs of this module that use no pandas."""
-READS = frozenset({"query"})
-"""The verbs of this module that change nothing."""
+__all__ = ["query"]
 
 
 def query(
@@ -25,9 +19,7 @@ def query(
     version: int | None = None,
     as_of: str | None = None,
     tag: str | None = None,
-    output: Annotated[
-        Literal["table", "csv", "tsv", "json", "parquet", "arrow"], Parameter(name=["--output", "-o"])
-    ] = "table",
+    output: Annotated[Form, Parameter(name=["--output", "-o"])] = "table",
     to: str | None = None,
 ) -> None:
     """Answer SQL over snapshots of tables.
@@ -51,20 +43,4 @@ def query(
     to
         A file to write the answer to, instead of standard output; it appears only when it is whole.
     """
-    if len(words) < 2:
-        raise Usage('query takes the tables\' URLs and the SQL: blockstore query lake/flights "select …"')
-    *urls, sql = words
-    given = [
-        name for name, one in (("--version", version), ("--as-of", as_of), ("--tag", tag)) if one is not None
-    ]
-    if len(given) > 1:
-        raise Usage(f"{' and '.join(given)} were given, expected one of them")
-    if len(urls) > 1 and given not in ([], ["--as-of"]):
-        raise Usage(
-            f"{given[0]} is of one table, and several are named: ask for --as-of, or for one table at a time"
-        )
-    moment = None if as_of is None else moment_ms(as_of, "--as-of")
-    from reader.answer import deliver
-    from reader.query import query as run
-
-    deliver(run(urls, sql, version=version, as_of=moment, tag=tag), output, to)
+    ask(words, version=version, as_of=as_of, tag=tag, output=output, to=to)

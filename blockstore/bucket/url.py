@@ -16,7 +16,6 @@ from blockstore.bucket.aliases import in_our_words
 from blockstore.bucket.api import Bucket
 from blockstore.bucket.keys import check_key
 from blockstore.bucket.local import LocalBucket
-from blockstore.bucket.memory import memory_bucket
 from blockstore.bucket.prefixed import Prefixed
 from blockstore.bucket.retrying import Retrying
 from blockstore.errors import Invalid
@@ -55,6 +54,8 @@ def open_bucket(url: str | os.PathLike[str], world: World) -> Bucket:
     if not name or (question and scheme != "s3"):
         raise Invalid(f"{url!r} is no bucket URL: write {scheme}://name/prefix, without options.")
     if scheme == "memory":
+        from blockstore.bucket.memory import memory_bucket
+
         bucket: Bucket = memory_bucket(check_key(name), world.clock)
     elif scheme == "s3" and _client(url, query) == "boto3":
         bucket = _s3(name, world)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from blockstore.cli import rooms
 from blockstore.cli.failure import Usage, report, unanswered
 from blockstore.cli.lean import collects_rarely, leave, without_algebra_threads, without_pandas
-from blockstore.cli.overview import ABOUT, EPILOGUE, overview, unknown, version
 from blockstore.cli.streams import Output, prepare
 from blockstore.cli.verbs import READS, VERBS, load
 
@@ -33,7 +32,7 @@ def main() -> None:
     if not changes:
         collects_rarely()
     output = prepare(lasting=changes)
-    if words and (words[0] in VERBS or (words[0] in rooms.names() and rooms.is_lean(words[0]))):
+    if words and (words[0] in VERBS or words[0] in rooms.VERBS):
         without_pandas()
         without_algebra_threads()
     code = run(words)
@@ -72,10 +71,8 @@ def _ended(output: Output, code: int) -> int:
 
 
 def _changes(words: Sequence[str]) -> bool:
-    """Whether the command line may change something; of a verb that is not known, such as a room's, it is assumed."""
-    if not words or words[0].startswith("-") or words[0] in READS:
-        return False
-    if words[0] not in VERBS and words[0] in rooms.names() and rooms.only_reads(words[0]):
+    """Whether the command line may change something; of a verb that is not known it is assumed."""
+    if not words or words[0].startswith("-") or words[0] in READS or words[0] in rooms.READS:
         return False
     return not {"--dry-run", "--plan", "--help", "-h"} & set(words)
 
@@ -89,25 +86,34 @@ def _without_debug(arguments: Sequence[str]) -> tuple[list[str], bool]:
 
 def _run(words: list[str]) -> int:
     if not words or words[0] in _HELP:
+        from blockstore.cli.overview import overview
+
         sys.stdout.write(overview())
         return 0 if words else 2
     if words[0] == "--version":
+        from blockstore.cli.overview import version
+
         sys.stdout.write(version() + "\n")
         return 0
-    app = _app()
     verb = words[0]
-    if verb in VERBS:
-        app.command(load(verb), name=verb)
-    elif verb in rooms.names():
-        app.command(rooms.load(verb), name=verb)
-    else:
+    if verb not in VERBS and verb not in rooms.VERBS:
+        from blockstore.cli.overview import unknown
+
         raise Usage(unknown(verb))
+    run_it = rooms.at_once(verb, words[1:]) if verb in rooms.VERBS else None
+    if run_it is not None:
+        run_it()
+        return 0
+    app = _app()
+    app.command(load(verb) if verb in VERBS else rooms.load(verb), name=verb)
     answer = _call(app, words)
     return answer if isinstance(answer, int) else 0
 
 
 def _app() -> App:
     from cyclopts import App, Parameter
+
+    from blockstore.cli.overview import ABOUT, EPILOGUE
 
     return App(
         name="blockstore",

@@ -63,25 +63,54 @@ def show_json(value: object) -> None:
 
 def show_table(columns: Sequence[Column], rows: Sequence[Mapping[str, str]]) -> None:
     """Rows of text as a table, or, where the terminal is too narrow for it, one below the other."""
-    from rich.cells import cell_len
-    from rich.console import Console
-
     # A column that has neither a title nor a value says nothing.
     columns = [column for column in columns if column.title or any(row[column.key] for row in rows)]
     titles = [printable_cell(column.title) for column in columns]
     cells = [[printable_cell(row[column.key]) for column in columns] for row in rows]
     natural, least = [], []
     for place, (column, title) in enumerate(zip(columns, titles, strict=True)):
-        widest = max((cell_len(row[place]) for row in cells), default=0)
-        natural.append(max(widest, cell_len(title)))
-        words = max((cell_len(word) for word in title.split()), default=0)
+        widest = max((_width(row[place]) for row in cells), default=0)
+        natural.append(max(widest, _width(title)))
+        words = max((_width(word) for word in title.split()), default=0)
         least.append(max(words, min(widest, column.least) if column.fold else widest))
+    if not sys.stdout.isatty():
+        _write_grid(columns, titles, cells, natural)
+        return
+    from rich.console import Console
+
     console = Console(file=sys.stdout, highlight=False)
     found = layout(natural, least, console.width if console.is_terminal else None)
     if found is None:
         _show_records([column.key for column in columns], titles, cells)
     else:
         _show_grid(columns, titles, cells, found)
+
+
+def _width(text: str) -> int:
+    """How many places of a terminal a printable text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _write_grid(
+    columns: Sequence[Column], titles: Sequence[str], cells: Sequence[Sequence[str]], widths: Sequence[int]
+) -> None:
+    """What ``_show_grid`` shows where there is room for all. What draws at terminals takes longer to load than a small
+    query takes, so nothing of it is loaded for a pipe."""
+    if not columns:
+        return
+    found = Layout(tuple(widths))
+    for place, row in enumerate((titles, *cells)):
+        padded = []
+        for column, text, width in zip(columns, row, widths, strict=True):
+            room = " " * (width - _width(text))
+            padded.append(room + text if column.right else text + room)
+        sys.stdout.write((" " * found.gap).join(padded) + "\n")
+        if place == 0:
+            sys.stdout.write("─" * found.total + "\n")
 
 
 def _show_grid(
@@ -105,10 +134,10 @@ def _show_grid(
 
 def _show_records(keys: Sequence[str], titles: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
     """A line a value, and an empty one between two rows; a terminal breaks a long line and loses nothing of it."""
-    from rich.cells import cell_len, set_cell_size
+    from rich.cells import set_cell_size
 
     shown = [title or key for title, key in zip(titles, keys, strict=True)]
-    width = max(map(cell_len, shown))
+    width = max(map(_width, shown))
     for number, row in enumerate(cells):
         sys.stdout.write("\n" if number else "")
         for name, title, text in zip(shown, titles, row, strict=True):

@@ -22,8 +22,8 @@ _ALIKE = 0.75
 
 
 def overview() -> str:
-    """Every verb with its sentence; a room that cannot be loaded says so there."""
-    sentences = [*VERBS.items(), *((verb, rooms.sentence(verb)) for verb in rooms.names())]
+    """Every verb with its sentence."""
+    sentences = [*VERBS.items(), *rooms.VERBS.items()]
     indent = max(len(verb) for verb, _ in sentences) + 4
     shown = [
         textwrap.fill(
@@ -48,7 +48,7 @@ def version() -> str:
 
 def unknown(verb: str) -> str:
     """What to say about a word that is no verb: the verb that was meant, only where one is close; else all of them."""
-    known = [*VERBS, *rooms.names()]
+    known = [*VERBS, *rooms.VERBS]
     near = OTHER_NAMES.get(verb) or next(
         iter(difflib.get_close_matches(verb, known, n=1, cutoff=_ALIKE)), None
     )

@@ -1,6 +1,6 @@
 """Removing at once, which is the compactor's alone: found by the entry point group ``blockstore.removal``.
 
-The command line knows no room by name (``rooms.py``); without the compactor's room a block can be marked, and no more.
+The command line imports no room; without the compactor's room a block can be marked, and no more.
 """
 
 from __future__ import annotations

@@ -1,82 +1,73 @@
-"""The verbs that the rooms bring: found by the entry points ``blockstore.verbs``, loaded when they are used.
+"""The verbs that the rooms bring, by name: loaded when they are used, and never before.
 
-The command line knows no room by name. A room whose package or extra is missing costs its own verb only, which
-answers with the command that brings it.
+The command line imports no room. A room whose package or extra is missing costs its own verbs only, which answer with
+the command that brings it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from blockstore.errors import BlockstoreError, MissingExtra
+from blockstore.errors import MissingExtra
 
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
-__all__ = ["is_lean", "load", "names", "only_reads", "sentence"]
-
-GROUP = "blockstore.verbs"
+__all__ = ["MODULES", "READS", "VERBS", "at_once", "load"]
 
 
-def names() -> tuple[str, ...]:
-    """The verbs that installed rooms offer."""
-    return tuple(sorted(_points()))
+VERBS = {
+    "cleanup": "Publish aged blocks, mark what nobody needs, remove what was marked long enough ago.",
+    "compact": "Merge small blocks into large ones; with --wait look after tables for good.",
+    "query": "Answer SQL over snapshots of tables.",
+    "retention": "Take blocks out of the table whose rows are all older than its property retention.",
+    "serve": "Serve SQL over tables by HTTP, with a page: the reader gateway.",
+    "token": "Make a token for the gateway: shown once, and its hash for the configuration.",
+}
+
+READS = frozenset({"query", "token"})
+"""The verbs that change nothing: whoever misses their answer runs them again. A token that was not shown is worth nothing."""
+
+MODULES = {
+    "cleanup": "compactor.care_verbs",
+    "compact": "compactor.verbs",
+    "query": "reader.verbs",
+    "retention": "compactor.care_verbs",
+    "serve": "reader.serve_verbs",
+    "token": "reader.serve_verbs",
+}
+"""Where the function of a verb lies, which has its name."""
+
+_PLAIN = {"query": "reader.plain_query"}
+"""The modules whose ``at_once`` runs a command line that needs no parser."""
 
 
 def load(verb: str) -> Callable[..., Any]:
     """The function of a room's verb. Raises MissingExtra if the room cannot be loaded here."""
-    point = _points()[verb]
+    return _loaded(verb, MODULES[verb], verb)
+
+
+def at_once(verb: str, words: Sequence[str]) -> Callable[[], object] | None:
+    """What runs the verb on its words without the parser; None where only the parser knows what they mean. Raises MissingExtra."""
+    if verb not in _PLAIN:
+        return None
+    found: Callable[[], object] | None = _loaded(verb, _PLAIN[verb], "at_once")(words)
+    return found
+
+
+def _loaded(verb: str, module: str, name: str) -> Callable[..., Any]:
     try:
-        function: Callable[..., Any] = point.load()
+        function: Callable[..., Any] = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise MissingExtra(_missing(point, error)) from error
+        raise MissingExtra(_missing(verb, module, error)) from error
     return function
 
 
-def is_lean(verb: str) -> bool:
-    """Whether the verb's module names it in ``LEAN``: it does not use pandas, so pandas need not be loaded."""
-    return _is_named(verb, "LEAN")
-
-
-def only_reads(verb: str) -> bool:
-    """Whether the verb's module names it in ``READS``: it changes nothing, so it may be run again for its answer."""
-    return _is_named(verb, "READS")
-
-
-def sentence(verb: str) -> str:
-    """The first line of the verb's documentation, or why the verb is not to be had."""
-    try:
-        documentation = load(verb).__doc__ or ""
-    except BlockstoreError as error:
-        return f"(not available: {error})"
-    return documentation.strip().partition("\n")[0]
-
-
-def _is_named(verb: str, group: str) -> bool:
-    try:
-        module = import_module(_points()[verb].module)
-    except ImportError:
-        return False
-    return verb in getattr(module, group, ())
-
-
-@cache
-def _points() -> dict[str, EntryPoint]:
-    # Slow to load, and a verb of the foundation needs none of it.
-    from importlib.metadata import entry_points
-
-    return {point.name: point for point in entry_points(group=GROUP)}
-
-
-def _missing(point: EntryPoint, error: Exception) -> str:
-    room = point.module.partition(".")[0]
+def _missing(verb: str, module: str, error: Exception) -> str:
+    room = module.partition(".")[0]
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
     if missing and missing.partition(".")[0] not in (room, "blockstore"):
-        return f"the verb {point.name} needs {missing}: pip install 'blocklake[{room}]'"
+        return f"the verb {verb} needs {missing}: pip install 'blocklake[{room}]'"
     return (
-        f"the verb {point.name} cannot be loaded from {point.value} ({error}): "
+        f"the verb {verb} cannot be loaded from {module} ({error}): "
         f"pip install --force-reinstall 'blocklake[{room}]'"
     )

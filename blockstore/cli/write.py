@@ -16,7 +16,7 @@ from blockstore.cli.options import Json, Many
 from blockstore.cli.output import count, say, show_json, size
 from blockstore.cli.progress import progress
 from blockstore.cli.values import pairs
-from blockstore.errors import BlockstoreError, Invalid
+from blockstore.errors import BlockstoreError, Conflict, Invalid, NoSpace
 from blockstore.format.block import Job
 from blockstore.format.durations import format_duration
 from blockstore.operations.append import AppendedBlock
@@ -74,7 +74,9 @@ def write(
         total = sum(source.bytes for source in named)
         with (
             progress(f"writing {table.name}", total, quiet=json) as advance,
-            _told_if_interrupted(table, table.writer(job=job, labels=labels, message=message)) as writer,
+            _told_if_it_ends_early(
+                table, table.writer(job=job, labels=labels, message=message), job
+            ) as writer,
         ):
             rows = Given(named, table.definition.schema, null, advance)
             for batch in rows:
@@ -90,8 +92,9 @@ def write(
 
 
 @contextmanager
-def _told_if_interrupted(table: Table, writer: Writer) -> Iterator[Writer]:
-    """The writer, finished or aborted at the end; an interruption says what became of the rows."""
+def _told_if_it_ends_early(table: Table, writer: Writer, job: Job | None) -> Iterator[Writer]:
+    """The writer, finished or aborted at the end; an interruption says what became of the rows, and so does a refusal that
+    comes after rows were uploaded."""
     url = table.url
     try:
         with writer:
@@ -107,10 +110,21 @@ def _told_if_interrupted(table: Table, writer: Writer) -> Iterator[Writer]:
                 "you write its rows again"
             )
         raise Interrupted(fate) from interrupt
+    except (Conflict, Invalid, NoSpace) as error:
+        told = _debris(table, writer) if writer.ulid is None else _unpublished(writer.ulid, job)
+        error.args = (f"{error}{told}", *error.args[1:])
+        raise
+
+
+def _unpublished(ulid: str, job: Job | None) -> str:
+    """What became of a whole block that was refused: a job's is seen by its entry only, another by its age."""
+    if job is None:
+        return ""
+    return f"; its rows lie there as block {ulid}, which no reader sees: run the same job again, or leave it to the compactor"
 
 
 def _debris(table: Table, writer: Writer) -> str:
-    """What an interrupted write has uploaded, and what becomes of it: only the compactor removes (R4)."""
+    """What a write that ended early has uploaded, and what becomes of it: only the compactor removes (R4)."""
     try:
         ulid, left = writer.left_behind()
     except BlockstoreError as error:

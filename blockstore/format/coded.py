@@ -15,11 +15,13 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 __all__ = ["check_codes", "coded_texts", "decoded", "renumbered", "text_bytes", "with_codes"]
 
@@ -97,6 +99,8 @@ def renumbered(rows: pa.Table, names: Collection[str]) -> pa.Table:
 
 def check_codes(rows: pa.Table) -> None:
     """Raise ArrowIndexError for a number that is none of its dictionary's, which Arrow reads, joins and writes without a look."""
+    import pyarrow.compute as pc
+
     for name, column in zip(rows.schema.names, rows.columns, strict=True):
         if not pa.types.is_dictionary(column.type):
             continue
@@ -116,12 +120,16 @@ def text_bytes(batch: pa.RecordBatch, names: Collection[str]) -> int:
 
 
 def _text_bytes(column: pa.DictionaryArray) -> int:
+    import pyarrow.compute as pc
+
     lengths = pc.call_function("binary_length", [column.dictionary])
     texts = pc.call_function("sum", [lengths.take(column.indices)]).as_py() or 0
     return int(texts - column.dictionary.nbytes)
 
 
 def _renumbered(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow.compute as pc
+
     if not column.num_chunks:
         return column
     texts = column.chunk(0).dictionary
@@ -152,10 +160,14 @@ def decoded(batch: pa.RecordBatch, names: Collection[str]) -> Iterator[pa.Record
 
 
 def _widest(texts: pa.Array) -> int:
+    import pyarrow.compute as pc
+
     return pc.max(pc.binary_length(texts)).as_py() or 0
 
 
 def _decoded(batch: pa.RecordBatch, names: Collection[str]) -> pa.RecordBatch:
+    import pyarrow.compute as pc
+
     for name in names:
         at = batch.schema.get_field_index(name)
         field = batch.schema.field(at)

@@ -9,12 +9,15 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from blockstore.format.pages import PageBounds, column_pages
 from blockstore.format.row_groups import told_columns
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 __all__ = ["PageRange", "page_ranges"]
 

@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from blockstore.format.block import ColumnStats
 from blockstore.format.statistics import Tally
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 __all__ = ["row_group_statistics", "told_columns"]
 

@@ -17,7 +17,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from blockstore.errors import Corrupt, Invalid
@@ -260,6 +259,8 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
 
 def _decoded(column: pa.Array) -> pa.Array:
     """The column without an extension wrapper, a dictionary or run-ends, which casts do not look into."""
+    import pyarrow.compute as pc
+
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     if pt.is_dictionary(column.type):
@@ -277,6 +278,8 @@ def _refuse(column: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def _refuse_nulls(column: pa.Array, name: str, why: str, first_row: int) -> None:
+    import pyarrow.compute as pc
+
     if column.null_count:
         row = first_row + pc.index(pc.is_null(column), True).as_py()
         raise Invalid(

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from blockstore.bucket.api import Bucket
 from blockstore.errors import Corrupt
@@ -33,6 +32,8 @@ def hash_sources(sources: Sequence[str]) -> str:
 
 def encode_sources(sources: Sequence[str]) -> bytes:
     """The bytes of ``sources.parquet``."""
+    import pyarrow.parquet as pq
+
     sink = pa.BufferOutputStream()
     table = pa.table({"source": pa.array(sources, pa.string())})
     pq.write_table(table, sink, compression="zstd", compression_level=3, use_dictionary=False)
@@ -41,6 +42,8 @@ def encode_sources(sources: Sequence[str]) -> bytes:
 
 def decode_sources(data: bytes, subject: str) -> tuple[str, ...]:
     """The sources in the bytes of ``sources.parquet``; raises Corrupt, naming ``subject``."""
+    import pyarrow.parquet as pq
+
     try:
         found = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)["source"].to_pylist()
     except (*UNREADABLE, KeyError) as error:

@@ -20,7 +20,6 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from blockstore.errors import Corrupt
@@ -96,6 +95,8 @@ def collect(table: pa.Table, columns: Sequence[str]) -> dict[str, ColumnStats]:
 
 def extremes(column: pa.ChunkedArray) -> tuple[Comparable, Comparable] | None:
     """The least and the greatest value of a column, or None where it has none. Raises UnicodeDecodeError."""
+    import pyarrow.compute as pc
+
     kind = column.type
     if _is_bytes(kind) or not is_primitive(kind):
         return None
@@ -111,6 +112,8 @@ def extremes(column: pa.ChunkedArray) -> tuple[Comparable, Comparable] | None:
 
 def count_nans(column: pa.ChunkedArray) -> int:
     """How many values of a floating column are NaN."""
+    import pyarrow.compute as pc
+
     # A sum is NaN if any value is (or if infinities cancel): one fast pass settles the common case.
     total = pc.call_function("sum", [column]).as_py()
     if total is None or not math.isnan(total):

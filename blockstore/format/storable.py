@@ -11,7 +11,6 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 __all__ = ["is_limited", "not_storable"]
@@ -44,6 +43,8 @@ def _is_seconds(kind: pa.DataType) -> bool:
 
 
 def _decimals(array: pa.Array) -> str | None:
+    import pyarrow.compute as pc
+
     kind = array.type
     greatest = Decimal((0, (9,) * kind.precision, -kind.scale))
     for end in pc.min_max(array).as_py().values():
@@ -53,6 +54,8 @@ def _decimals(array: pa.Array) -> str | None:
 
 
 def _seconds(array: pa.Array) -> str | None:
+    import pyarrow.compute as pc
+
     kind = array.type
     whole = pa.int64() if kind.bit_width == 64 else pa.int32()
     greatest = (2 ** (kind.bit_width - 1) - 1) // 1000

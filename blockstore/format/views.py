@@ -7,7 +7,6 @@ empty or have no end. Here the values are laid out one list after the other firs
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 __all__ = ["without_views"]
@@ -15,6 +14,8 @@ __all__ = ["without_views"]
 
 def without_views(column: pa.Array) -> pa.Array:
     """The column with the same values, each list view a list; the column itself where there is none."""
+    import pyarrow.compute as pc
+
     kind = column.type
     if not _has_views(kind):
         return column

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import platform
 from dataclasses import replace
-from importlib import metadata
 
 from blockstore.errors import Corrupt, Invalid
 from blockstore.format.document import sealed
@@ -97,6 +96,8 @@ def relinked(before: State, after: State, payload: bytes) -> State:
 @functools.cache
 def signature(program: str) -> str:
     """``host, program, version``: who wrote an entry."""
+    from importlib import metadata
+
     try:
         version = metadata.version("blocklake")
     except metadata.PackageNotFoundError:

@@ -68,14 +68,14 @@ class _View:
     @cached_property
     def table(self) -> pa.Table:
         """The frame of all, sorted, with ``slot``."""
-        frame = self.base.frame.append_column(_SLOT, pa.array(np.arange(len(self.base))))
+        frame = self.base.frame.append_column(_SLOT, _numbers(np.arange(len(self.base))))
         if not self.overlay:
             return frame
         if self.gone:
             kept = np.ones(len(self.base), dtype=bool)
             kept[self.gone] = False
             frame = frame.filter(pa.array(kept))
-        added = Rows.of(self.new).frame.append_column(_SLOT, pa.array(-1 - np.arange(len(self.new))))
+        added = Rows.of(self.new).frame.append_column(_SLOT, _numbers(-1 - np.arange(len(self.new))))
         in_order = not frame.num_rows or not self.new or frame["ulid"][-1].as_py() < self.new[0].ulid
         both = pa.concat_tables([frame, added])
         return both if in_order else both.sort_by("ulid")
@@ -210,3 +210,8 @@ class Blocks:
             view = _View(view.base.merged(view.gone, Rows.of(view.new)), immutables.Map())
             self._view = view
         return view.base
+
+
+def _numbers(numbers: npt.NDArray[np.int64]) -> pa.Array:
+    """The numbers as Arrow's, not copied; ``pa.array`` would load what numpy has for masks."""
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])

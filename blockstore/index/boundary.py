@@ -21,7 +21,6 @@ import threading
 from dataclasses import dataclass, field
 
 from blockstore.bucket.api import Bucket, NotModified, ReadBucket, writable
-from blockstore.bucket.probe import IF_MATCH, Result, probe
 from blockstore.errors import (
     AlreadyExists,
     BlockstoreError,
@@ -221,6 +220,8 @@ _IGNORED = (
 
 
 def _measure(bucket: Bucket, world: World) -> str | None:
+    from blockstore.bucket.probe import IF_MATCH, Result, probe
+
     (finding,) = probe(bucket, world, only=IF_MATCH)
     if finding.result is Result.UNKNOWN:
         raise Unavailable(

@@ -21,12 +21,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 import immutables
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from blockstore.bucket.api import Bucket, ReadBucket
 from blockstore.errors import AlreadyExists, BlockstoreError, Corrupt, ObjectMissing
@@ -45,6 +45,9 @@ from blockstore.index.rows import BULK, FRAME, Bulk, Rows
 from blockstore.index.sources import Sources
 from blockstore.index.state import State
 from blockstore.names import HINT, checkpoint_key
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 __all__ = [
     "EVERY",
@@ -125,6 +128,8 @@ def read_hint(bucket: ReadBucket) -> NamedCheckpoint | None:
 
 def encode_checkpoint(state: State) -> bytes:
     """The bytes of the state's checkpoint."""
+    import pyarrow.parquet as pq
+
     sink = pa.BufferOutputStream()
     table = state.blocks.rows().stored()
     options = {
@@ -151,6 +156,8 @@ def decode_checkpoint(
     others prove themselves by their content, for a repair, a replica or another release may write the same state in other
     bytes, and a hint or an entry may be what is damaged.
     """
+    import pyarrow.parquet as pq
+
     name = f"checkpoint {version} ({checkpoint_key(version)})" + (f" of {url}" if url else "")
     fits = bool(names) and name_of(version, data) in names
     with _reading(name):

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from blockstore.index.rows import BULK, FRAME
 
@@ -44,6 +43,8 @@ def _parts(kind: pa.DataType) -> int:
 
 def _bytes(array: pa.Array) -> Iterator[memoryview]:
     """The parts of one piece of a column."""
+    import pyarrow.compute as pc
+
     if pa.types.is_list(array.type):
         lengths = _integers(pc.fill_null(pc.list_value_length(array), -1))
         yield lengths.data

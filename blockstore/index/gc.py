@@ -169,6 +169,8 @@ def _advance(log: Log, bucket: Bucket, seen: _Seen) -> tuple[int, int | None]:
     if state is None:
         return log.boundary.read(), None
     written = ensure_checkpoint(bucket, state) is not None
+    # Once more: that may have taken long. And before the checkpoint is read: a copy that was put back may lack just that.
+    log.reader.looks.check_now(log.state)
     found = log.reader.checkpoint_data(seen.wanted)
     if found is None:
         _check_overtaken(log, checkpoint_key(seen.wanted), seen.wanted)

@@ -22,6 +22,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
 from blockstore.bucket.api import Bucket, ReadBucket, writable
 from blockstore.errors import (
@@ -35,22 +36,23 @@ from blockstore.errors import (
     ObjectMissing,
     Unavailable,
 )
-from blockstore.format.block import BlockMeta
 from blockstore.format.definition import Definition
-from blockstore.index.answers import share_of
 from blockstore.index.boundary import Boundary, parse_boundary, write_first
-from blockstore.index.change import Append, Change, Committed, Create
 from blockstore.index.checkpoint import EVERY, write_checkpoint
-from blockstore.index.commit import Attempt, Committer
 from blockstore.index.entry import Entry
 from blockstore.index.history import History
 from blockstore.index.looks import Standing
 from blockstore.index.named import NamedCheckpoint, newer
-from blockstore.index.queue import CommitQueue, Waiting
 from blockstore.index.read import IndexReader, Loaded
 from blockstore.index.state import State
 from blockstore.names import BOUNDARY, entry_key
 from blockstore.world import World
+
+if TYPE_CHECKING:
+    # Loaded by the first commit: most handles only read.
+    from blockstore.index.change import Change, Committed
+    from blockstore.index.commit import Attempt, Committer
+    from blockstore.index.queue import CommitQueue, Waiting
 
 __all__ = ["Log", "create", "exists"]
 
@@ -78,7 +80,7 @@ class Log:
         """The table's boundary as this handle reads it; its ``counts`` are for whoever exports metrics."""
         self.reader = IndexReader(bucket, world, self.boundary)
         """What reads the index's objects: for the modules of this package."""
-        self._queue = CommitQueue(self._carry, world.pool.wait)
+        self._queue: CommitQueue | None = None
         self._lock = threading.Lock()
         self._state: State | None = None
         self._committer: Committer | None = None
@@ -186,14 +188,20 @@ class Log:
         Raises Conflict or Invalid: nothing of it is in the index. Unavailable: nor is it; try again later. Indeterminate:
         nobody knows yet; commit the same change again, with the same commit id, and it is looked up first.
         """
+        from blockstore.index.queue import CommitQueue
+
         self._check_history()
+        with self._lock:
+            queue = self._queue = self._queue or CommitQueue(self._carry, self._world.pool.wait)
         try:
-            return self._queue.run(change)
+            return queue.run(change)
         finally:
             self.reader.looks.end()
 
     def begin(self, definition: Definition) -> None:
         """Make the index that this handle is for; what ``create`` does."""
+        from blockstore.index.change import Create
+
         bucket = writable(self.bucket)
         if self.reader.entries(0):
             self.poll()  # raises BoundaryLost where the boundary is missing
@@ -226,6 +234,8 @@ class Log:
         return self._checkpoint_due(group[0].answer)
 
     def _one(self, committer: Committer, change: Change) -> Committed:
+        from blockstore.index.commit import Attempt
+
         attempt = self._open.setdefault(change.commit, Attempt(change))
         attempt.change = change
         try:
@@ -257,7 +267,10 @@ class Log:
 
     def _together(self, committer: Committer, group: list[Waiting]) -> None:
         """Appends that share an entry. If one of them is refused, each goes alone, so that it fails alone."""
-        blocks = tuple(block for waiting in group for block in _blocks(waiting))
+        from blockstore.index.answers import share_of
+        from blockstore.index.change import Append
+
+        blocks = tuple(block for waiting in group for block in waiting.blocks)
         shared = Append(commit=self._world.ids.ulid(), blocks=blocks)
         try:
             committed = self._one(committer, shared)
@@ -274,10 +287,12 @@ class Log:
             return
         assert committer.state is not None, "a commit leaves a checked state"
         for waiting in group:
-            waiting.answer = share_of(committed, _blocks(waiting), committer.state)
+            waiting.answer = share_of(committed, waiting.blocks, committer.state)
 
     def _ready(self) -> Committer:
         """The committer, at the newest state known, with nothing unsettled behind it."""
+        from blockstore.index.commit import Committer
+
         if self._committer is None:
             self._committer = Committer(
                 writable(self.bucket),
@@ -308,6 +323,8 @@ class Log:
         self._forget_unless_open(attempt)
 
     def _checkpoint_due(self, answer: Committed | BlockstoreError | None) -> Callable[[], None] | None:
+        from blockstore.index.change import Committed
+
         state = None if self._committer is None else self._committer.state
         if (
             not isinstance(answer, Committed)
@@ -378,8 +395,3 @@ def create(
     log = Log(bucket, world, program=program, patience_s=patience_s)
     log.begin(definition)
     return log
-
-
-def _blocks(waiting: Waiting) -> tuple[BlockMeta, ...]:
-    assert isinstance(waiting.change, Append)
-    return waiting.change.blocks

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable
 
 from blockstore.errors import BlockstoreError, Indeterminate
+from blockstore.format.block import BlockMeta
 from blockstore.index.change import Append, Change, Committed
 
 __all__ = ["CommitQueue", "Waiting"]
@@ -35,6 +36,12 @@ class Waiting:
     def shareable(self) -> bool:
         """Whether others may stand in the same entry."""
         return isinstance(self.change, Append) and self.change.shareable
+
+    @property
+    def blocks(self) -> tuple[BlockMeta, ...]:
+        """What it appends; meaningful where it is shareable."""
+        assert isinstance(self.change, Append)
+        return self.change.blocks
 
     @property
     def woken(self) -> bool:

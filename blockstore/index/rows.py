@@ -19,7 +19,6 @@ from typing import Protocol
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from blockstore.collector import uncollected
 from blockstore.errors import Corrupt
@@ -160,6 +159,8 @@ class Rows:
 
     def holding(self, sources: Iterable[str]) -> list[int]:
         """The rows of the blocks that account for any of these sources, sorted."""
+        import pyarrow.compute as pc
+
         wanted = sorted(set(sources))
         listed = self._bulk.sources()
         alone = np.asarray(listed.is_null().combine_chunks().to_numpy(zero_copy_only=False), dtype=bool)

@@ -16,14 +16,13 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from blockstore.bucket.api import writable
 from blockstore.errors import BlockstoreError, Indeterminate, Invalid, NotFound, Unavailable, VersionExpired
 from blockstore.format.block import BlockMeta
 from blockstore.format.texts import check_text
 from blockstore.ids import ulid_time_ms
-from blockstore.index.change import Tag, Untag
 from blockstore.index.checkpoint import ensure_checkpoint
 from blockstore.index.history import History
 from blockstore.index.log import Log
@@ -40,6 +39,7 @@ __all__ = [
     "keeps_from",
     "tag",
     "untag",
+    "temporary",
     "untag_abandoned",
 ]
 
@@ -88,6 +88,8 @@ def tag(
     one that was collected, and then no such tag is left. Without a ``look`` a version below the boundary whose blocks
     would have to be looked at counts as collected.
     """
+    from blockstore.index.change import Tag
+
     check_tag(name)
     check_text("the message", message, limit=_MAX_MESSAGE)
     state = log.poll() if version is None else log.at(version)
@@ -127,6 +129,8 @@ def _check_checkpoint(log: Log, version: int) -> None:
 
 def untag(log: Log, world: World, name: str, message: str = "") -> None:
     """Take the name away; its version expires with its age. Raises NotFound if there is no such tag."""
+    from blockstore.index.change import Untag
+
     check_tag(name)
     check_text("the message", message, limit=_MAX_MESSAGE)
     state = log.poll()
@@ -136,17 +140,22 @@ def untag(log: Log, world: World, name: str, message: str = "") -> None:
     log.commit(Untag(commit=world.ids.ulid(), name=name, message=message))
 
 
+def temporary(tags: Mapping[str, int]) -> list[str]:
+    """The tags of restores among these, in their order of age. Pure."""
+    return sorted(
+        name for name in tags if name.startswith(TEMPORARY) and is_ulid(name.removeprefix(TEMPORARY))
+    )
+
+
 def untag_abandoned(log: Log, world: World) -> list[str]:
     """Take away the tags of restores that died: those whose ULID is older than ``delete_delay``, and than an hour.
 
     A restore that only stood still for so long finds its tag gone before it changes anything, and plans again.
     """
+    from blockstore.index.change import Untag
+
     state = log.poll()
-    held = [
-        name
-        for name in sorted(state.tags)
-        if name.startswith(TEMPORARY) and is_ulid(name.removeprefix(TEMPORARY))
-    ]
+    held = temporary(state.tags)
     if not held:
         return []
     old_ms = log.bucket.now_ms() - max(
@@ -220,6 +229,8 @@ def _tagged_since(log: Log, names: set[str], entry: int) -> set[int]:
 
 
 def _take_away(log: Log, world: World, name: str, version: int) -> None:
+    from blockstore.index.change import Untag
+
     commit = world.ids.ulid()
     try:
         log.commit(Untag(commit=commit, name=name, version=version))

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from blockstore.errors import Corrupt, Invalid
 from blockstore.format.block import BlockMeta
@@ -84,6 +83,8 @@ class CatalogFile:
                 beside.unlink(missing_ok=True)
 
     def _encoded(self, seen: Mapping[str, Seen]) -> bytes:
+        import pyarrow.parquet as pq
+
         rows = [_row(ulid, one) for ulid, one in seen.items()]
         table = pa.Table.from_pylist(rows, schema=_SCHEMA.with_metadata({_URL: self._url.encode()}))
         sink = pa.BufferOutputStream()
@@ -92,6 +93,8 @@ class CatalogFile:
         return _MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
 
     def _decoded(self, data: bytes) -> Iterator[tuple[str, Seen]]:
+        import pyarrow.parquet as pq
+
         head, newline, body = data[: len(_MAGIC) + 65].partition(b"\n")
         body = data[len(head) + len(newline) :]
         if not head.startswith(_MAGIC):

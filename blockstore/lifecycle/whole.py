@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 
 from blockstore.bucket.api import ReadBucket
 from blockstore.format.block import BlockMeta
-from blockstore.lifecycle.discover import Directory
 from blockstore.names import DELETION_MARK, META, object_key
 from blockstore.world import World
 
@@ -37,6 +36,8 @@ class Whole:
 
 
 def _why(bucket: ReadBucket, meta: BlockMeta) -> str | None:
+    from blockstore.lifecycle.listing import Directory
+
     prefix = object_key(meta.ulid, "")
     objects = {info.key.removeprefix(prefix): info for info in bucket.list(prefix)}
     if DELETION_MARK in objects:

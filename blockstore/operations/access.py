@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from blockstore.bucket.api import Bucket
 from blockstore.index.log import Log
-from blockstore.lifecycle.catalog import Catalog
 from blockstore.world import World
+
+if TYPE_CHECKING:
+    from blockstore.lifecycle.catalog import Catalog
 
 __all__ = ["Access"]
 
@@ -25,4 +28,6 @@ class Access:
     @classmethod
     def of(cls, bucket: Bucket, world: World, log: Log) -> Access:
         """With a catalog of its own."""
+        from blockstore.lifecycle.catalog import Catalog
+
         return cls(bucket=bucket, world=world, log=log, catalog=Catalog(bucket, world))

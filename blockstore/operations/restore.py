@@ -41,9 +41,8 @@ from blockstore.index.entry import Operation
 from blockstore.index.log import Log
 from blockstore.index.rows import LiveBlock, visible_rows
 from blockstore.index.state import State
-from blockstore.index.tags import TEMPORARY
+from blockstore.index.tags import TEMPORARY, temporary
 from blockstore.lifecycle.whole import Whole, missing
-from blockstore.names import is_ulid
 from blockstore.operations.access import Access
 from blockstore.operations.answer import Restored
 from blockstore.operations.conditions import check_said
@@ -246,12 +245,8 @@ def _clear(access: Access, version: int) -> None:
     """Take away every temporary tag of the version; that one stays behind is no error of the restore."""
     log = access.log
     try:
-        held = [
-            name
-            for name, pinned in log.state.tags.items()
-            if pinned == version and name.startswith(TEMPORARY) and is_ulid(name.removeprefix(TEMPORARY))
-        ]
-        for name in held:
+        tags = log.state.tags
+        for name in [name for name in temporary(tags) if tags[name] == version]:
             log.commit(Untag(commit=access.world.ids.ulid(), name=name, version=version))
     except BlockstoreError as error:
         _logger.warning(

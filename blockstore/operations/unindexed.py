@@ -11,24 +11,23 @@ Rules (protocol 3.1, 3.2):
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from blockstore.bucket import Bucket, ReadBucket
-from blockstore.bucket.probe import CREATE_IF_ABSENT, Result, probe
 from blockstore.errors import Conflict, Corrupt, Invalid, NotFound, ObjectMissing, Unavailable
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.definition import Definition
 from blockstore.format.properties import Properties
-from blockstore.format.written import WrittenChunks, block_meta
 from blockstore.index import log as index_log
-from blockstore.lifecycle.catalog import Catalog, Synced
-from blockstore.lifecycle.discover import Listed, list_snapshot
-from blockstore.lifecycle.schemas import derived
-from blockstore.lifecycle.upload import finish_upload
 from blockstore.names import BOUNDARY, INDEX, JOBS, is_ulid, meta_key
 from blockstore.scan.snapshot import Snapshot
 from blockstore.world import World
+
+if TYPE_CHECKING:
+    from blockstore.lifecycle.catalog import Catalog, Synced
+    from blockstore.lifecycle.discover import Listed
 
 __all__ = ["Unindexed", "check_place", "declare", "never_indexed", "what_to_do", "whole_block"]
 
@@ -54,6 +53,8 @@ class Unindexed:
     def open(cls, catalog: Catalog, properties: Properties, *, trusting: bool) -> Unindexed:
         """What the blocks tell. Raises NotFound where there is none; Corrupt where there is none that can be read, or,
         unless ``trusting``, where there are blocks that an index once named."""
+        from blockstore.lifecycle.schemas import derived
+
         synced = catalog.in_time(lambda: (catalog.sync(), properties))
         metas = _complete(synced)
         lost = next((meta.ulid for meta in metas if meta.visible_by is VisibleBy.INDEX), None)
@@ -93,12 +94,17 @@ class Unindexed:
         return Snapshot.of_listing(definition, listed)
 
     def _listed(self, catalog: Catalog) -> Listed:
+        from blockstore.lifecycle.discover import list_snapshot
+
         synced = catalog.in_time(lambda: (catalog.sync(), self.properties))
         return list_snapshot(synced.found, None, self.properties, synced.listing.now_ms)
 
 
 def declare(bucket: Bucket, world: World, definition: Definition) -> BlockMeta:
     """Upload a block without rows, by which every process knows the table before there are any."""
+    from blockstore.format.written import WrittenChunks, block_meta
+    from blockstore.lifecycle.upload import finish_upload
+
     now_ms = world.clock.now_ms()
     nothing = WrittenChunks(files=(), rows=0, bytes=0, min_time=now_ms, max_time=now_ms + 1)
     meta = block_meta(
@@ -141,6 +147,8 @@ def _check_store(bucket: Bucket, world: World) -> None:
     """
     if bucket.refuses_stale_writes():
         return
+    from blockstore.bucket.probe import CREATE_IF_ABSENT, Result, probe
+
     (finding,) = probe(bucket, world, only=CREATE_IF_ABSENT)
     if finding.result is Result.FAILED:
         raise Invalid(

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import and_, or_
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from blockstore.predicate.literals import Kind, kind_of, unit_ns
 from blockstore.predicate.nodes import (
@@ -27,11 +27,16 @@ from blockstore.predicate.nodes import (
     columns_of,
 )
 
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+
 __all__ = ["columns_of_expression", "names_of", "to_expression", "to_scalar"]
 
 
 def to_expression(node: Node) -> pc.Expression:
     """The expression; a dot in a column's name is part of the name."""
+    import pyarrow.compute as pc
+
     if isinstance(node, And):
         return reduce(and_, map(to_expression, node.parts))
     if isinstance(node, Or):
@@ -82,6 +87,8 @@ def columns_of_expression(expression: pc.Expression, schema: pa.Schema) -> list[
 
 
 def _comparison(node: Compare, field: pc.Expression) -> pc.Expression:
+    import pyarrow.compute as pc
+
     value = to_scalar(node.column.type, node.key)
     if node.op is Op.EQ:
         return field == value

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from blockstore.errors import Invalid
 from blockstore.format.block import ColumnStats
@@ -22,6 +21,7 @@ from blockstore.predicate.bounds import bounds_from_statistics
 from blockstore.predicate.nodes import TRUE, Node, Op, conjunction
 
 if TYPE_CHECKING:
+    import pyarrow.compute as pc
     from sqlglot import exp
 
 __all__ = ["Condition", "Predicate", "between", "parse", "parse_filters", "parse_weakened"]
@@ -96,6 +96,8 @@ def parse(condition: Condition, schema: pa.Schema) -> Predicate:
         return Predicate()
     if isinstance(condition, Predicate):
         return condition
+    import pyarrow.compute as pc
+
     if isinstance(condition, pc.Expression):
         return _parse_expression(condition, schema)
     from blockstore.predicate.translate import Translator

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from blockstore.format.page_ranges import page_ranges
 from blockstore.predicate.literals import TIMED, kind_of, unit_ns
@@ -23,6 +23,9 @@ from blockstore.predicate.prune import Hull
 from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.plan import ScanPlan
 from blockstore.scan.ranges import Ranges, can_hold
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 __all__ = ["PagedColumn", "PagesOf", "matching_rows", "read_pages"]
 

@@ -17,7 +17,6 @@ from blockstore.bucket import ReadBucket
 from blockstore.errors import Corrupt, MissingExtra
 from blockstore.format.definition import Definition
 from blockstore.index.blocks import Blocks, LiveBlock
-from blockstore.scan.execute import count_rows, read_plan
 from blockstore.scan.expiring import batches_or_expired, or_expired
 from blockstore.scan.plan import ScanPlan, plan_scan
 from blockstore.scan.snapshot import Snapshot
@@ -80,6 +79,8 @@ class TableSnapshot:
         counted = self.snapshot.count()
         if counted is not None:
             return counted
+        from blockstore.scan.execute import count_rows
+
         with or_expired(self.bucket, self.world, self.version):
             return count_rows(self.bucket, self.scan().plan, self.world)
 
@@ -111,6 +112,8 @@ class Scan:
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as a stream of record batches, in bounded memory. Raises VersionExpired where the version was collected
         before all were read, ObjectMissing or Corrupt for damage."""
+        from blockstore.scan.execute import read_plan
+
         rows = read_plan(self.bucket, self.plan, self.world)
         return batches_or_expired(rows, self.bucket, self.world, self.snapshot.version)
 

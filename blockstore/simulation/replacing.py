@@ -58,6 +58,8 @@ _PATIENCE = 80
 """After so many steps the moment that was drawn is not waited for any more."""
 _COPY_STEPS = (5, 60)
 _COPIES = 6
+_ENDED = 32
+"""So many replaced buckets are kept, for a person who brings back what a stalled writer names."""
 _MEND_STEPS = (1, 60)
 _LOST = 0.4
 """How much of what is on its way is lost."""
@@ -165,7 +167,7 @@ class Replacements:
         stage, draw = self._stage, self._draw
         copies = [*self._copies, *self._left] if asleep else self._copies
         stage.replaced.append(replaced(stage))
-        self._ended = [*self._ended, stage.store.copy()][-_COPIES:]
+        self._ended = [*self._ended, stage.store.copy()][-_ENDED:]
         if copies and draw.chance(0.5):
             self._put_back(draw.choice(copies))
         else:

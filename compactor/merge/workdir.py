@@ -5,23 +5,20 @@ Rules:
   has its folder there).
 - A merge has a folder of its own, ``blockstore-merge-<ULID>``, made at its first use and removed at its end. An attempt at a
   piece has one around that, ``blockstore-merge-<token>``, which is held the same way. Nothing else has such a name.
-- Beside it lies a lock file that the process holds while it lives. It is made before the folder and removed after it, so a
-  folder with a lock that nobody holds is a dead process's. Those go at the next start, and nothing else does: a folder that
-  has another name, or no lock, is somebody else's, and the work disk is often everybody's.
+- Each is held while its process lives (``scratch.py``); what dead processes left goes at the next start.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
-import shutil
-from contextlib import suppress
 from pathlib import Path
 
+from blockstore import scratch
 from blockstore.errors import Invalid, NoSpace, Unavailable
 from blockstore.names import BOUNDARY, META, entry_key, is_ulid
+from blockstore.scratch import HeldFolder
 
 __all__ = [
     "NoWorkDirectory",
@@ -34,7 +31,6 @@ __all__ = [
 
 _PREFIX = "blockstore-merge-"
 _NAME = re.compile(_PREFIX + r"(?:[0-7][0-9A-HJKMNP-TV-Z]{25}|[0-9a-f]{16})")
-_LOCK = ".lock"
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _OF_THE_PROCESS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
@@ -78,16 +74,14 @@ class WorkDirectory:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._lock = directory.with_name(directory.name + _LOCK)
-        self._held: int | None = None
+        self._held: HeldFolder | None = None
 
     def open(self) -> Path:
         """The folder, which is there and held from now on. Raises NoSpace, NoWorkDirectory."""
-        with work_disk(self._directory.parent):
-            if self._held is None:
+        if self._held is None:
+            with work_disk(self._directory.parent):
                 self._directory.parent.mkdir(parents=True, exist_ok=True)
-                self._held = _locked(self._lock)
-            self._directory.mkdir(exist_ok=True)
+                self._held = HeldFolder(self._directory)
         return self._directory
 
     def path(self, name: str) -> Path:
@@ -96,29 +90,14 @@ class WorkDirectory:
 
     def clear(self) -> None:
         """Remove the folder and all that is in it; allowed at any time."""
-        if self._held is None:
-            return
-        shutil.rmtree(self._directory, ignore_errors=True)
-        with suppress(OSError):  # a disk that failed under the merge: the next start tries again
-            self._lock.unlink(missing_ok=True)
-        os.close(self._held)
-        self._held = None
+        if self._held is not None:
+            self._held.remove()
+            self._held = None
 
 
 def clear_abandoned(work_dir: Path) -> int:
     """Remove what merges of dead processes left in ``work_dir``; answers how many folders that were."""
-    cleared = 0
-    for lock in sorted(work_dir.glob(f"{_PREFIX}*{_LOCK}")):
-        folder = lock.with_name(lock.name.removesuffix(_LOCK))
-        held = _taken(lock) if _NAME.fullmatch(folder.name) and not folder.is_symlink() else None
-        if held is None:
-            continue
-        cleared += folder.is_dir()
-        shutil.rmtree(folder, ignore_errors=True)
-        with suppress(OSError):
-            lock.unlink(missing_ok=True)
-        os.close(held)
-    return cleared
+    return scratch.clear_abandoned(work_dir, _NAME)
 
 
 def check_outside_tables(work_dir: Path) -> None:
@@ -136,27 +115,3 @@ def _is_table(folder: Path) -> bool:
     if any(os.path.exists(folder / key) for key in (BOUNDARY, entry_key(1))):
         return True
     return any(is_ulid(marker.parent.name) for marker in folder.glob(f"*/{META}"))
-
-
-def _locked(lock: Path) -> int:
-    """The lock, held and shared; made again where another process, which took it for a dead one's, removed it in that moment."""
-    while True:
-        held = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        fcntl.flock(held, fcntl.LOCK_SH)
-        with suppress(FileNotFoundError):
-            if lock.stat().st_ino == os.fstat(held).st_ino:
-                return held
-        os.close(held)
-
-
-def _taken(lock: Path) -> int | None:
-    """The lock for ourselves alone, if nobody holds it; None where it is held, or is not there."""
-    try:
-        held = os.open(lock, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return None
-    with suppress(OSError):
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return held
-    os.close(held)
-    return None

@@ -24,6 +24,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from reader.http.problems import Problem
+from reader.query.failures import FULL, is_full
 
 __all__ = ["Held", "Patience", "Stopper", "Streamed", "first_piece", "in_thread", "while_waited_for"]
 
@@ -215,8 +216,14 @@ class Streamed(Response):
             file.write(self._first)
             for piece in self._pieces:
                 file.write(piece)
+            file.flush()
 
-        await in_thread(write)
+        try:
+            await in_thread(write)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            raise Problem(503, FULL) from error
 
     async def _send(self, send: Send, message: Message) -> None:
         try:

@@ -23,7 +23,6 @@ from blockstore.errors import BlockstoreError
 from blockstore.scan.plan import ScanPlan, check_given, plan_scan
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
-from reader.cache import ChunkCache, default_folder
 from reader.query.admission import Admission
 from reader.query.answer import Answer, Ending
 from reader.query.budget import Budget, Capacity
@@ -47,6 +46,7 @@ from reader.tables.at import NEWEST, At
 from reader.tables.names import Names
 
 if TYPE_CHECKING:
+    from reader.cache import ChunkCache
     from reader.query.workers import Workers
 
 __all__ = ["Engine"]
@@ -252,6 +252,8 @@ class Engine:
         return [*folders, str(self._chunk_cache().held)] if self.source.remote else folders
 
     def _chunk_cache(self) -> ChunkCache:
+        from reader.cache import ChunkCache, default_folder
+
         with self._lock:
             if self._cache is None:
                 self._cache = ChunkCache(default_folder(), self._world)

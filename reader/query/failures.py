@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 
-from blockstore.errors import BlockstoreError, NoMemory
+from blockstore.errors import BlockstoreError, NoMemory, NoSpace
 from reader.query.instance import Limits
 from reader.refusals import BadSql, Canceled
 
-__all__ = ["NO_MEMORY", "is_no_memory", "may_be_damage", "translated"]
+__all__ = ["FULL", "NO_MEMORY", "is_full", "is_no_memory", "may_be_damage", "translated"]
 
 _LINE = re.compile(r"^LINE (\d+): ", re.MULTILINE)
 _ADVICE = re.compile(r"\s+Possible solutions:|\s+See also https?://|\s+This limit was set by the ")
@@ -28,6 +30,12 @@ NO_MEMORY = "Out of Memory Error"
 _NO_MEMORY = (NO_MEMORY, "Memory Error")
 _OF_DISK = "max_temp_directory_size"
 """The setting of DuckDB's that its message names when the disk for spills was not enough."""
+_FULL = tuple(os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT))
+FULL = (
+    "the disk for temporary files is full, and this query was ended: try again later, or select less; to make room, empty the "
+    "disk or let TMPDIR name a folder on a larger one"
+)
+"""Without the folder's path: whoever asks a gateway need not know its disks."""
 _SHOWN = 600
 _STOPPED = ("INTERRUPT Error", "Interrupt Error")
 
@@ -37,9 +45,17 @@ def is_no_memory(message: str) -> bool:
     return message.startswith(_NO_MEMORY)
 
 
+def is_full(error: BaseException) -> bool:
+    """Whether a disk is full to which the engine, or this process, writes: both only write temporary files."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return True
+    message = str(error)
+    return message.startswith("IO Error") and message.rstrip().endswith(_FULL)
+
+
 def may_be_damage(error: BaseException) -> bool:
     """Whether the failure could come from the files and not from the SQL."""
-    return not str(error).startswith((*_SPEAKS_OF_THE_SQL, *_NO_MEMORY, *_STOPPED))
+    return not is_full(error) and not str(error).startswith((*_SPEAKS_OF_THE_SQL, *_NO_MEMORY, *_STOPPED))
 
 
 def translated(
@@ -54,6 +70,8 @@ def translated(
         return Canceled("the query was canceled before it ended")
     if message.startswith(_NO_MEMORY) or isinstance(error, MemoryError):
         return _no_memory(message, limits, shares)
+    if is_full(error):
+        return NoSpace(FULL)
     line, column = _place(message) if placed else (None, None)
     where = "" if line is None else f", at line {line}" + ("" if column is None else f", column {column}")
     return BadSql(f"the SQL cannot be answered: {_sentence(message)}{where}", line=line, column=column)

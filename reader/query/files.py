@@ -13,12 +13,15 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from blockstore.bucket import ReadBucket
 from blockstore.errors import AccessDenied, BlockstoreError, Corrupt, ObjectMissing, Unavailable
 from blockstore.names import META
 from blockstore.scan.chunk import ScanChunk
-from reader.cache import ChunkCache, Hold, Wanted
+
+if TYPE_CHECKING:
+    from reader.cache import ChunkCache, Hold
 
 __all__ = ["Placed", "local_folder", "place"]
 
@@ -106,6 +109,8 @@ def place(bucket: ReadBucket, chunks: Iterable[ScanChunk], cache: Callable[[], C
     if folder is not None:
         paths = {chunk.key: f"{folder}/{chunk.key}" for chunk in planned}
         return Placed(bucket=bucket, chunks=planned, paths=paths)
+    from reader.cache import Wanted
+
     wanted = [
         Wanted(bucket=bucket, key=chunk.key, bytes=chunk.file.bytes, sha256=chunk.file.sha256)
         for chunk in planned

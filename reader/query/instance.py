@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from reader.query.spill import SpillFolder
+from reader.query.spill import spill_folder
 from reader.query.types import text
 
 __all__ = ["Instance", "Limits"]
@@ -45,8 +45,8 @@ class Instance:
         ``confined`` says that the kernel keeps this process to ``folders`` and ``spill`` already."""
         self._remove_spill: Callable[[], object] = lambda: None
         if spill is None:
-            folder = SpillFolder()
-            spill = folder.path
+            folder = spill_folder()
+            spill = str(folder.path)
             self._remove_spill = weakref.finalize(self, folder.remove)
         self._connection = duckdb.connect(
             ":memory:",

@@ -12,13 +12,15 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from blockstore.scan.chunk import ScanChunk
-from blockstore.scan.page_rows import PagedColumn, matching_rows, read_pages
 from blockstore.scan.plan import ScanPlan
+
+if TYPE_CHECKING:
+    from blockstore.scan.page_rows import PagedColumn
 
 __all__ = ["FILE_ROW", "Windows", "numbers_rows", "window_over"]
 
@@ -42,20 +44,22 @@ class Windows:
 
     def of(self, plan: ScanPlan, paths: Mapping[str, str]) -> dict[str, range]:
         """By the keys of chunks, the rows outside of which none is a row of the plan; nothing of chunks of which nothing is known."""
-        if len(plan.chunks) > _MOST_CHUNKS:
+        large = [chunk for chunk in plan.chunks if chunk.file.rows >= _LEAST_ROWS]
+        if len(plan.chunks) > _MOST_CHUNKS or not large:
             return {}
+        from blockstore.scan.page_rows import matching_rows
 
         def pages_of(chunk: ScanChunk, column: pa.Field) -> PagedColumn | None:
             return self._pages(chunk, paths[chunk.key], column)
 
-        found = {
-            chunk.key: (chunk, matching_rows(plan, chunk, pages_of))
-            for chunk in plan.chunks
-            if chunk.file.rows >= _LEAST_ROWS
-        }
+        found = {chunk.key: (chunk, matching_rows(plan, chunk, pages_of)) for chunk in large}
         return {key: rows for key, (chunk, rows) in found.items() if len(rows) < chunk.file.rows}
 
     def _pages(self, chunk: ScanChunk, path: str, column: pa.Field) -> PagedColumn | None:
+        import pyarrow.parquet as pq
+
+        from blockstore.scan.page_rows import read_pages
+
         name = chunk.file.sha256, column.name, str(column.type)
         with self._lock:
             if name in self._kept:

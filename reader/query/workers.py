@@ -34,12 +34,13 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 
 from blockstore.errors import Unavailable
+from blockstore.scratch import HeldFolder
 from reader.query.failures import NO_MEMORY, is_no_memory
 from reader.query.frames import Down, Up, read_frame, write_frame
 from reader.query.instance import Limits
 from reader.query.landlock import identity, knows_enough
 from reader.query.memory import MemoryWatch
-from reader.query.spill import SpillFolder
+from reader.query.spill import spill_folder
 from reader.query.task import Running, Task
 from reader.query.worker import Start
 
@@ -201,7 +202,7 @@ class _Worker:
 
     def __init__(self, start: Start) -> None:
         self.start = start
-        self.spill = SpillFolder()
+        self.spill = spill_folder()
         self.why: Exception | None = None
         """Why it was killed, where it was."""
         environ = {name: os.environ[name] for name in _KEPT if name in os.environ}
@@ -223,7 +224,7 @@ class _Worker:
         self._lock = threading.Lock()
         self._down = cast(BinaryIO, self._process.stdin)
         self._up = cast(BinaryIO, self._process.stdout)
-        self.send(0, pickle.dumps((start, self.spill.path)))
+        self.send(0, pickle.dumps((start, str(self.spill.path))))
         frame = self.receive()
         if frame is None or frame[0] != Up.READY:
             self.end()
@@ -293,7 +294,7 @@ class _Worker:
         self._let_go()
 
 
-def _let_go(process: subprocess.Popen[bytes], spill: SpillFolder) -> None:
+def _let_go(process: subprocess.Popen[bytes], spill: HeldFolder) -> None:
     """End a process for good, and remove what it spilled."""
     process.kill()
     process.wait()

@@ -9,7 +9,6 @@ Rules:
 
 from __future__ import annotations
 
-import difflib
 import string
 from collections.abc import Collection, Iterable
 
@@ -48,6 +47,8 @@ class Names:
             raise Invalid(
                 f"{' and '.join(found)} have one name in SQL, where case does not count: rename one of the tables"
             )
+        import difflib
+
         near = difflib.get_close_matches(folded(name[:200]), self._names, n=3)
         nearest = tuple(one for key in near for one in self._names[key])
         hint = f"did you mean {nearest[0]}?" if nearest else f"the tables are {self._listed()}"

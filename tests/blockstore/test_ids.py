@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +30,18 @@ def test_the_time_of_what_is_no_ulid_is_none(text: str) -> None:
     elif any(letter not in "0123456789ABCDEFGHJKMNPQRSTVWXYZ" for letter in text[:10]) or not text:
         with pytest.raises(ValueError):
             ulid_time_ms(text)
+
+
+def test_a_ulid_is_its_bits_in_base_32_the_highest_first() -> None:
+    assert ulid_at(1_469_918_176_385) == "01ARYZ6S41" + "0" * 16
+    assert ulid_at(0) == MIN_ULID
+    bits = int(
+        Ids.seeded(ManualClock(0), 3).ulid().translate(str.maketrans("JKMNPQRSTVWXYZ", "ijklmnopqrstuv")), 32
+    )
+    assert bits == Random(3).getrandbits(80)
+    for time_ms in (-1, 2**48):
+        with pytest.raises(OverflowError):
+            ulid_at(time_ms)
 
 
 def test_later_ulids_sort_later() -> None:

@@ -13,6 +13,7 @@ from blockstore.world import World
 from tests.end_to_end.gateway_killing import SCHEMA, run
 from tests.end_to_end.gateway_large import run as large
 from tests.end_to_end.gateway_load import run as load
+from tests.end_to_end.gateway_tpch import run as tpch
 from tests.end_to_end.gateways import GatewayProcess
 from tests.support.certificates import certificate
 
@@ -87,3 +88,13 @@ def test_a_file_larger_than_its_buffers_goes_up_and_comes_down(tmp_path: Path) -
     assert report.bytes_down > 6 << 20
     assert report.progress_up >= 1
     assert report.progress_down >= 1
+
+
+@pytest.mark.timeout(600)
+def test_the_questions_of_tpch_have_one_answer_by_gateway_and_command(tmp_path: Path) -> None:
+    """Slow because each question is a process; ``gateway_tpch --scale 1`` is the long one."""
+    report = tpch(tmp_path, scale=0.01, runs=1)
+    assert report.failed == []
+    assert report.wrong == []
+    assert report.by_command == len(report.bare_s) == 22
+    assert report.answered == 22 + report.again == 24

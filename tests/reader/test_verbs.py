@@ -1,4 +1,4 @@
-"""The reader's verb is light: the overview loads its module, and that loads no engine."""
+"""The reader's verb is light, and its words mean the same with the parser and without."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import reader.verbs
 from blockstore.cli.failure import Usage
 from blockstore.cli.main import run
 from blockstore.table import create
+from reader import plain_query
 from tests.support.interrupts import hear
 
 BINARY = Path(sys.executable).parent / "blockstore"
@@ -26,11 +28,6 @@ def test_the_verbs_module_loads_no_engine() -> None:
     code = "import sys, reader.verbs; print([name for name in ('duckdb', 'pyarrow', 'pandas') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-def test_the_verb_has_a_sentence_and_needs_no_pandas() -> None:
-    assert (reader.verbs.query.__doc__ or "").startswith("Answer SQL over snapshots of tables.")
-    assert "query" in reader.verbs.LEAN
 
 
 @pytest.mark.parametrize(
@@ -95,3 +92,49 @@ def test_a_port_that_there_is_not_is_told(capsys: pytest.CaptureFixture[str], po
 def test_a_token_is_somebodys(name: str) -> None:
     with pytest.raises(Usage, match="the token's name is empty"):
         reader.serve_verbs.token(name)
+
+
+PLAIN = (
+    ["lake/t", "select 1"],
+    ["lake/t", "lake/u", "select 1", "-o", "csv"],
+    ["-o", "json", "lake/t", "select 1", "--to", "out.json"],
+    ["lake/t", "--output", "arrow", "select -1", "--to", ""],
+    ["lake/t", ""],
+    ["lake/t"],
+    [],
+)
+NOT_PLAIN = (
+    ["--help"],
+    ["lake/t", "select 1", "-o"],
+    ["lake/t", "select 1", "-o", "xls"],
+    ["lake/t", "select 1", "-o", "csv", "--output", "json"],
+    ["lake/t", "select 1", "--output=csv"],
+    ["lake/t", "select 1", "--to", "-"],
+    ["lake/t", "--", "-- a comment"],
+    ["lake/t", "select 1", "--tag", "a"],
+)
+
+
+@pytest.mark.parametrize("words", PLAIN, ids=str)
+def test_words_that_need_no_parser_mean_what_the_parser_makes_of_them(
+    words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[Any, ...]] = []
+
+    def ask(words: Sequence[str], **given: Any) -> None:
+        calls.append((list(words), {name: value for name, value in given.items() if value is not None}))
+
+    monkeypatch.setattr(plain_query, "ask", ask)
+    monkeypatch.setattr(reader.verbs, "ask", ask)
+    at_once = plain_query.at_once(words)
+    assert at_once is not None
+    at_once()
+    monkeypatch.setattr(plain_query, "at_once", lambda words: None)
+    assert run(["query", *words]) == 0
+    assert len(calls) == 2
+    assert calls[0] == calls[1]
+
+
+@pytest.mark.parametrize("words", NOT_PLAIN, ids=str)
+def test_words_that_may_be_wrong_are_left_to_the_parser(words: list[str]) -> None:
+    assert plain_query.at_once(words) is None

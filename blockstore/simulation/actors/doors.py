@@ -21,7 +21,6 @@ from blockstore.errors import (
 )
 from blockstore.index.change import Change, Committed
 from blockstore.index.log import Log
-from blockstore.names import CHECKPOINTS, checkpoint_key
 from blockstore.operations.unindexed import Unindexed
 from blockstore.simulation.process import Process
 from blockstore.simulation.report import Section
@@ -59,16 +58,24 @@ def open_table(process: Process, *, discovery: str = "index") -> Table:
     held: Table | None = process.shared.get(discovery)
     if held is not None and habit_of(process) is Habit.FOLLOWS:
         log = held.log
-        if until_answered(process, log.follow, disturbed=True) is not log:
-            process.stage.report.count(Section.EVENTS, "followed into another history")
+
+        def follow() -> Log | None:
+            # Told that the boundary fell, a person has started it anew meanwhile.
+            return log.follow() if process.shared.get(discovery) is held else None
+
+        followed = until_answered(process, follow, disturbed=True)
+        if followed is not log:
+            if followed is not None:
+                process.stage.report.count(Section.EVENTS, "followed into another history")
             if process.shared.get(discovery) is held:
                 del process.shared[discovery]
             held = process.shared.get(discovery)
     if held is None:
-        opened, since = until_answered(process, lambda: _open(process, discovery), disturbed=True)
+        opened, era = until_answered(process, lambda: _open(process, discovery), disturbed=True)
         held = process.shared.setdefault(discovery, opened)
         if held is opened:
-            process.shared["told"] = since
+            # Whatever began while it was being opened has the handle of before.
+            process.shared["told"] = era, process.stage.scheduler.steps
     assert isinstance(held, Table)
     return held
 
@@ -91,16 +98,16 @@ class _CountedLog(Log):
         return committed
 
 
-def _open(process: Process, discovery: str) -> tuple[Table, tuple[int, int]]:
-    """A handle, and the era and the step in which its opening began."""
-    since = process.stage.era, process.stage.scheduler.steps
+def _open(process: Process, discovery: str) -> tuple[Table, int]:
+    """A handle, and the era in which its opening began."""
+    era = process.stage.era
     if process.stage.kind is Kind.INDEXED:
         log = _CountedLog(process)
         log.poll()
-        return Table(process.bucket, process.world, log, discovery=discovery), since
+        return Table(process.bucket, process.world, log, discovery=discovery), era
     definition = process.stage.definition
     assert definition is not None
-    return Table(process.bucket, process.world, None, unindexed=Unindexed(definition, given=True)), since
+    return Table(process.bucket, process.world, None, unindexed=Unindexed(definition, given=True)), era
 
 
 def until_answered(process: Process, ask: Callable[[], A], *, disturbed: bool = False) -> A:
@@ -135,9 +142,7 @@ def _has_late_tag(stage: Stage) -> bool:
     history = stage.judge.history
     if history is None:
         return False
-    kept = {info.key for info in stage.store.list(CHECKPOINTS, recursive=False)}
-    pinned = history.latest.state.tags.values()
-    return any(version <= history.boundary and checkpoint_key(version) not in kept for version in pinned)
+    return not all(history.is_pinned_whole(version) for version in history.latest.state.tags.values())
 
 
 def _drop(process: Process) -> None:

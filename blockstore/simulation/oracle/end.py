@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from blockstore.format.marks import MarkReason
 from blockstore.lifecycle.cover import cover
-from blockstore.names import INDEX, parse_entry
+from blockstore.names import INDEX, NO_COMPACT_MARK, parse_entry
 from blockstore.operations.unindexed import Unindexed
 from blockstore.simulation.oracle.directories import Directory
 from blockstore.simulation.oracle.snapshots import Snapshots
@@ -91,10 +91,21 @@ def _why_debris(stage: Stage, directory: Directory) -> str | None:
             return "named by no version that can be asked for"
         return f"marked {directory.reason}" if directory.is_marked else None
     if not directory.complete:
-        return "never completed"
+        return None if _waits_for_one_that_stays(stage, directory) else "never completed"
     metas = [
         one.meta for one in stage.judge.directories.by_ulid.values() if one.complete and one.meta is not None
     ]
     if all(meta.ulid != directory.ulid for meta in cover(metas).superseded):
         return f"marked {directory.reason}" if directory.is_marked else None
     return "superseded"
+
+
+def _waits_for_one_that_stays(stage: Stage, directory: Directory) -> bool:
+    """Whether what is left of a block goes after a block of the same write (R7) that a person keeps from merges, so that it stays."""
+    return directory.meta is not None and any(
+        NO_COMPACT_MARK in one.objects
+        and one.complete
+        and one.meta is not None
+        and not set(one.meta.sources).isdisjoint(directory.meta.sources)
+        for one in stage.judge.directories.by_ulid.values()
+    )

@@ -213,6 +213,11 @@ class History:
         self._least_retention_s = min(
             self._least_retention_s, state.definition.properties.history_retention_s
         )
+        if any(
+            not self.is_pinned_whole(before.state.tags[name])
+            for name in before.state.tags.keys() - state.tags
+        ):
+            self.mended_step = self._stage.scheduler.steps
         self.latest = self.versions[number] = Version(state, _changed(before.rows, delta))
         self._event(f"entry: {entry.operation}")
         for ulid in entry.remove:
@@ -240,6 +245,10 @@ class History:
             )
         self.latest = self.versions[number] = Version(state, before.rows)
         self._event("entry void")
+
+    def is_pinned_whole(self, version: int) -> bool:
+        """Whether what a tag of that version stands for can be read: not where the version was collected before the tag came."""
+        return version > self.boundary or bool(list(self._stage.store.list(checkpoint_key(version))))
 
     def _stray(self, number: int, data: bytes) -> None:
         if not self._stage.stale:

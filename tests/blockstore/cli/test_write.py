@@ -11,6 +11,9 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
+from blockstore.errors import Conflict
+from blockstore.index.log import Log
+from blockstore.operations.writer import WriteOptions
 from tests.blockstore.cli.conftest import Command
 from tests.support.raw_text import raw_text
 
@@ -248,3 +251,48 @@ def test_another_spelling_of_null_is_said(blockstore: Command, flights: str, tmp
     (tmp_path / "x.csv").write_text(HEADER + "LGA,2013-01-01,NA,NA\n")
     assert "'NA'" in blockstore("write", flights, str(tmp_path / "x.csv"), code=1).err
     blockstore("write", flights, str(tmp_path / "x.csv"), "--null", "NA")
+
+
+class TestRefusedAfterItsUpload:
+    @pytest.fixture
+    def sorted_table(self, blockstore: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+        """A table whose writer uploads what it was given at once; a good file and a bad one."""
+        url = f"{tmp_path}/sorted"
+        blockstore("create", url, "--schema", "id:long", "--sort-by", "id", "--property", "partial_delay=30h")
+        (tmp_path / "good.csv").write_text("id\n1\n2\n")
+        (tmp_path / "bad.csv").write_text("id\n3\nfour\n")
+        init = WriteOptions.__init__
+        monkeypatch.setattr(
+            WriteOptions, "__init__", lambda self, **given: init(self, **{**given, "buffer_bytes": 1})
+        )
+        return url
+
+    def test_the_directory_of_the_block_is_told(
+        self, blockstore: Command, sorted_table: str, tmp_path: Path
+    ) -> None:
+        told = blockstore("write", sorted_table, f"{tmp_path}/good.csv", f"{tmp_path}/bad.csv", code=1).err
+        (folder,) = {path.parts[-3] for path in Path(sorted_table).glob("*/chunks/*")}
+        assert "four" in told
+        assert f"of it lie there as block {folder}, which no reader sees" in told
+        assert "once it is 30h old" in told
+
+    def test_a_job_that_is_fenced_off_names_its_block(
+        self, blockstore: Command, sorted_table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(*_: object) -> None:
+            raise Conflict("others were faster")
+
+        monkeypatch.setattr(Log, "commit", refuse)
+        words = ("write", sorted_table, f"{tmp_path}/good.csv", "--app", "a", "--batch", "1")
+        told = blockstore(*words, code=1).err
+        (folder,) = {path.parts[-2] for path in Path(sorted_table).glob("*/meta.json")}
+        assert told.startswith("error: others were faster; ")
+        assert f"lie there as block {folder}" in told
+        assert "run the same job again" in told
+
+    def test_nothing_is_said_of_a_block_where_nothing_was_uploaded(
+        self, blockstore: Command, sorted_table: str, tmp_path: Path
+    ) -> None:
+        told = blockstore("write", sorted_table, f"{tmp_path}/bad.csv", code=1).err
+        assert "four" in told
+        assert "block" not in told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from blockstore.errors import Invalid, NoMemory, Unavailable
+from blockstore.errors import Invalid, NoMemory, NoSpace, Unavailable
 from reader.query.failures import may_be_damage, translated
 from reader.query.instance import Limits
 
@@ -22,6 +22,10 @@ from reader.query.instance import Limits
         ("Invalid Input Error: boom", Invalid, "boom", True),
         ("IO Error: No files found", Invalid, "No files", True),
         ("Out of Memory Error: failed to pin", NoMemory, "more memory", False),
+        ('IO Error: Could not write file "/tmp/x": No space left on device', NoSpace, "TMPDIR", False),
+        ('IO Error: Could not write file "/tmp/x": Disk quota exceeded', NoSpace, "TMPDIR", False),
+        ("Invalid Input Error: No space left on device", Invalid, "No space left", True),
+        ("IO Error: No space left on device, says a row", Invalid, "says a row", True),
         ("INTERRUPT Error: Interrupted!", Unavailable, "canceled", False),
     ],
 )

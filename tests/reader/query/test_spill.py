@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from reader.query import spill as module
-from reader.query.spill import SpillFolder, clear_abandoned
+from reader.query.spill import clear_abandoned, spill_folder
 
 _SPILLS = """
 import sys
-from reader.query.spill import SpillFolder
-folder = SpillFolder()
-open(folder.path + "/spilled", "w").close()
+from reader.query.spill import spill_folder
+folder = spill_folder()
+(folder.path / "spilled").touch()
 print(folder.path, flush=True)
 sys.stdin.read()
 """
@@ -32,10 +31,10 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_folder_is_there_until_it_is_removed(temporary: Path) -> None:
-    folder = SpillFolder()
-    (Path(folder.path) / "spilled").touch()
+    folder = spill_folder()
+    (folder.path / "spilled").touch()
     assert clear_abandoned() == 0
-    assert (Path(folder.path) / "spilled").exists()
+    assert (folder.path / "spilled").exists()
     folder.remove()
     assert list(temporary.iterdir()) == []
 
@@ -57,7 +56,7 @@ def test_what_a_killed_process_left_goes_and_what_a_living_one_has_stays(tempora
 
 def test_a_process_that_inherited_the_lock_holds_the_folder(temporary: Path) -> None:
     """The process that spills outlives its killed gateway by a moment."""
-    folder = SpillFolder()
+    folder = spill_folder()
     heir = os.dup(folder.held)
     os.close(folder.held)
     assert clear_abandoned() == 0
@@ -98,7 +97,7 @@ def test_another_users_is_left_to_it(temporary: Path, monkeypatch: pytest.Monkey
     (temporary / "blockstore-spill-x1b2c3d4").mkdir()
     (temporary / "blockstore-spill-x1b2c3d4.lock").touch()
     mine = os.geteuid()
-    monkeypatch.setattr(module.os, "geteuid", lambda: mine + 1)
+    monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
     assert clear_abandoned() == 0
-    monkeypatch.setattr(module.os, "geteuid", lambda: mine)
+    monkeypatch.setattr(os, "geteuid", lambda: mine)
     assert clear_abandoned() == 1

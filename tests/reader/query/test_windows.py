@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import blockstore as bs
-from blockstore.scan import plan_scan
+from blockstore.scan import page_rows, plan_scan
 from blockstore.scan.page_rows import PagedColumn, read_pages
 from blockstore.scan.plan import ScanPlan
 from reader.query import Engine
@@ -171,7 +171,7 @@ def test_a_file_is_opened_once_for_a_column_and_few_are_kept(
         opened.append(column.name)
         return read_pages(parquet, file, column)
 
-    monkeypatch.setattr(module, "read_pages", counted)
+    monkeypatch.setattr(page_rows, "read_pages", counted)
     windows = Windows()
     for _ in range(3):
         windows.of(*planned(table, "k = 7"))

@@ -1,0 +1,73 @@
+"""``blockstore query``, and its words where they need no parser.
+
+The parser takes as long to load as DuckDB takes for a small query. So words and the options with one text are read here;
+everything else, and whatever is wrong, is the parser's (``verbs.py``). What is read here means the same there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Literal, get_args
+
+from blockstore.cli.failure import Usage
+
+__all__ = ["Form", "ask", "at_once"]
+
+Form = Literal["table", "csv", "tsv", "json", "parquet", "arrow"]
+"""The forms of an answer."""
+
+_OPTIONS = {"-o": "output", "--output": "output", "--to": "to"}
+
+
+def at_once(words: Sequence[str]) -> Callable[[], None] | None:
+    """The query that the words ask for; None where the parser is to read them."""
+    plain: list[str] = []
+    given: dict[str, str] = {}
+    rest = iter(words)
+    for word in rest:
+        if not word.startswith("-"):
+            plain.append(word)
+            continue
+        name, value = _OPTIONS.get(word), next(rest, "-")
+        if name is None or name in given or value.startswith("-"):
+            return None
+        if name == "output" and value not in get_args(Form):
+            return None
+        given[name] = value
+    return partial(ask, plain, output=given.get("output", "table"), to=given.get("to"))
+
+
+def ask(
+    words: Sequence[str],
+    *,
+    version: int | None = None,
+    as_of: str | None = None,
+    tag: str | None = None,
+    output: str = "table",
+    to: str | None = None,
+) -> None:
+    """Answer the SQL, which is the last word, over the tables that the others name; see ``verbs.query``. Raises Usage."""
+    if len(words) < 2:
+        raise Usage('query takes the tables\' URLs and the SQL: blockstore query lake/flights "select …"')
+    *urls, sql = words
+    given = [
+        name for name, one in (("--version", version), ("--as-of", as_of), ("--tag", tag)) if one is not None
+    ]
+    if len(given) > 1:
+        raise Usage(f"{' and '.join(given)} were given, expected one of them")
+    if len(urls) > 1 and given not in ([], ["--as-of"]):
+        raise Usage(
+            f"{given[0]} is of one table, and several are named: ask for --as-of, or for one table at a time"
+        )
+    from reader.answer import deliver
+    from reader.query import query
+
+    moment = None if as_of is None else _moment_ms(as_of)
+    deliver(query(urls, sql, version=version, as_of=moment, tag=tag), output, to)
+
+
+def _moment_ms(text: str) -> int:
+    from blockstore.cli.values import moment_ms
+
+    return moment_ms(text, "--as-of")
