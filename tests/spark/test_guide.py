@@ -5,8 +5,10 @@ The job is the page's Python blocks in their order. What the page leaves to its 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -137,12 +139,18 @@ class Desk:
     def run(self, block: Block, instead: Mapping[str, str], **variables: str) -> str:
         """What a block's commands print."""
         text = replaced(block.text, instead)
-        done = subprocess.run(
+        driver = subprocess.Popen(
             ["bash", "-euc", text],
-            cwd=self.folder, env={**self.environment, **variables}, capture_output=True, text=True, check=False, timeout=300,
+            cwd=self.folder, env={**self.environment, **variables}, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
-        assert done.returncode == 0, f"{block}\n{done.stdout[-2000:]}{done.stderr[-6000:]}"
-        return done.stdout
+        try:
+            printed, told = driver.communicate(timeout=300)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(driver.pid, signal.SIGKILL)
+        assert driver.returncode == 0, f"{block}\n{printed[-2000:]}{told[-6000:]}"
+        return printed
 
 
 @pytest.fixture(scope="module")
