@@ -78,10 +78,11 @@ class WorkDirectory:
 
     def open(self) -> Path:
         """The folder, which is there and held from now on. Raises NoSpace, NoWorkDirectory."""
-        if self._held is None:
-            with work_disk(self._directory.parent):
+        with work_disk(self._directory.parent):
+            if self._held is None:
                 self._directory.parent.mkdir(parents=True, exist_ok=True)
                 self._held = HeldFolder(self._directory)
+            self._directory.mkdir(exist_ok=True)  # somebody may have cleared the disk meanwhile
         return self._directory
 
     def path(self, name: str) -> Path:
