@@ -4,7 +4,7 @@ Rules:
 - Beside a folder lies a lock file, its name with ``.lock``, which processes hold while they live: those that open it, and those that
   inherit the descriptor. It is made before the folder and removed after it, so a folder with a lock that nobody holds is a dead process's.
 - Those go at the next start of whoever makes folders with such names, and nothing else does: a folder that has another name, or no lock,
-  or another user's, is somebody else's, and the disk is often everybody's.
+  is somebody else's, and the disk is often everybody's. Another user's go only where who made them is all the same.
 """
 
 from __future__ import annotations
@@ -41,12 +41,13 @@ class HeldFolder:
         _remove(self.path, self._lock, self.held)
 
 
-def clear_abandoned(parent: Path, name: re.Pattern[str]) -> int:
-    """Remove what dead processes of this user left in ``parent`` under such names; answers how many folders that were."""
+def clear_abandoned(parent: Path, name: re.Pattern[str], *, whoever: bool) -> int:
+    """Remove what dead processes, of this user or of ``whoever``, left in ``parent`` under such names; answers how many folders
+    that were."""
     cleared = 0
     for lock in sorted(parent.glob(f"*{LOCK}")):
         folder = lock.with_name(lock.name.removesuffix(LOCK))
-        held = _taken(lock) if name.fullmatch(folder.name) and not folder.is_symlink() else None
+        held = _taken(lock, whoever) if name.fullmatch(folder.name) and not folder.is_symlink() else None
         if held is not None:
             cleared += folder.is_dir()
             _remove(folder, lock, held)
@@ -71,14 +72,14 @@ def _locked(lock: Path) -> int:
         os.close(held)
 
 
-def _taken(lock: Path) -> int | None:
-    """The lock for ourselves alone, if it is this user's and nobody holds it; None where it is not, or is not there."""
+def _taken(lock: Path, whoever: bool) -> int | None:
+    """The lock for ourselves alone, if it is ours to take and nobody holds it; None where it is not, or is not there."""
     try:
         held = os.open(lock, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return None
     with suppress(OSError):
-        if os.fstat(held).st_uid == os.geteuid():
+        if whoever or os.fstat(held).st_uid == os.geteuid():
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return held
     os.close(held)

@@ -102,6 +102,17 @@ def test_a_folder_without_a_lock_is_nobodys_to_remove(tmp_path: Path) -> None:
     assert folder.is_dir()
 
 
+def test_what_another_user_left_goes_where_this_one_may_remove_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compactor that now runs as another user would leave it for ever."""
+    die_with(merge_folder(tmp_path, ULID))
+    another = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: another)
+    assert clear_abandoned(tmp_path) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     """The system's folder for temporary files is everybody's."""
     precious = tmp_path / "elsewhere" / "precious"
