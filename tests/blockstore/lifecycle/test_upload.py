@@ -385,7 +385,7 @@ def test_without_the_look_after_meta_the_fault_is_seen(monkeypatch: pytest.Monke
 
 def test_without_the_look_for_the_mark_the_fault_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted fault: only the listing is looked at, so a marked but whole block is acknowledged and goes."""
-    monkeypatch.setattr(upload, "_is_marked", lambda bucket, ulid: False)
+    monkeypatch.setattr(upload, "is_there", lambda bucket, key: False)
     lost = [point for point in STALLED if not acknowledged_and_kept(*point)]
     print("rows are lost at", lost)
     assert lost
