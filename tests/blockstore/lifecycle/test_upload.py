@@ -47,11 +47,6 @@ def world() -> World:
     return World.manual(seed=3)
 
 
-@pytest.fixture
-def bucket(world: World) -> MemoryBucket:
-    return MemoryBucket(world.clock)
-
-
 def uploaded(bucket: MemoryBucket, number: int = 1, chunks: int = 2) -> BlockMeta:
     """A block whose chunks lie in the bucket; they are opaque bytes, for nothing here reads them."""
     files = []
