@@ -50,14 +50,18 @@ def plan(url: str, job: bs.Job | None = None) -> WritePlan:
 
 
 def failing_once(df: DataFrame, url: str) -> DataFrame:
-    """The same rows; the first attempt at partition 0 fails once a chunk of it lies in the bucket."""
+    """The same rows; the first attempt at partition 0 fails once a chunk of it lies in the bucket. The rows must be more than a Python
+    worker holds back until its end, 64 KiB."""
 
     def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from batches
         task = TaskContext.get()
         if task is not None and task.partitionId() == 0 and task.attemptNumber() == 0:
             deadline = time.monotonic() + 30
-            while not chunks(url) and time.monotonic() < deadline:
+            while (
+                not any(path.name.startswith("000000-") for path in chunks(url))
+                and time.monotonic() < deadline
+            ):
                 time.sleep(0.01)
             raise RuntimeError("the first attempt fails")
 
@@ -68,7 +72,7 @@ def failing_once(df: DataFrame, url: str) -> DataFrame:
 def test_a_task_that_fails_and_is_retried_leaves_each_row_once(
     spark_session: SparkSession, url: str, way: str
 ) -> None:
-    numbers = spark_session.range(0, 20_000, 1, 2)
+    numbers = spark_session.range(0, 100_000, 1, 2)
     spark_session.conf.set(BATCH_ROWS, "2000")
     try:
         if way == "format":
@@ -81,7 +85,7 @@ def test_a_task_that_fails_and_is_retried_leaves_each_row_once(
     table = bs.open(url).snapshot()
     (block,) = table.blocks
     listed = {Path(url) / block.meta.ulid / file.path for file in block.meta.chunks}
-    assert sorted(table.scan().to_table()["id"].to_pylist()) == list(range(20_000))
+    assert sorted(table.scan().to_table()["id"].to_pylist()) == list(range(100_000))
     assert listed < set(chunks(url)), "the losing attempt left chunks, and they are not listed"
 
 
