@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 
 import orjson
 
-from blockstore.bucket.api import ReadBucket
+from blockstore.bucket.api import ReadBucket, is_there
 from blockstore.errors import NotFound, ObjectMissing
 from blockstore.format.block import BlockMeta
 from blockstore.format.marks import NoCompactReason
@@ -75,11 +75,11 @@ def quarantine(table: Table, ulid: str, why: str) -> bool:
 def _is_live(table: Table, ulid: str) -> bool:
     if table.indexed:
         return ulid in table.log.poll().blocks
-    return _is_there(table.bucket, meta_key(ulid)) and not _is_there(table.bucket, deletion_mark_key(ulid))
+    return is_there(table.bucket, meta_key(ulid)) and not is_there(table.bucket, deletion_mark_key(ulid))
 
 
 def _by_name(bucket: ReadBucket, meta: BlockMeta) -> str | None:
-    if not _is_there(bucket, meta_key(meta.ulid)):
+    if not is_there(bucket, meta_key(meta.ulid)):
         return f"{META} is missing"
     for file in meta.files:
         try:
@@ -102,11 +102,3 @@ def _unread(bucket: ReadBucket, ulid: str) -> str | None:
     if named != ulid:
         return f"block {ulid}: {META} names the block {named!r}: restore it from a copy"
     return None
-
-
-def _is_there(bucket: ReadBucket, key: str) -> bool:
-    try:
-        bucket.head(key)
-    except ObjectMissing:
-        return False
-    return True

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol, cast
 
-from blockstore.errors import Invalid
+from blockstore.errors import Invalid, ObjectMissing
 
 __all__ = [
     "Bucket",
@@ -31,6 +31,7 @@ __all__ = [
     "ObjectInfo",
     "ObjectWriter",
     "ReadBucket",
+    "is_there",
     "read_file",
     "writable",
 ]
@@ -161,6 +162,15 @@ def writable(bucket: ReadBucket) -> Bucket:
     if not hasattr(bucket, "put_if_absent"):
         raise Invalid(f"{bucket.url} was opened for reading only: open the table for writing")
     return cast(Bucket, bucket)
+
+
+def is_there(bucket: ReadBucket, key: str) -> bool:
+    """Whether there is such an object, by one HEAD: also where a listing does not show it yet."""
+    try:
+        bucket.head(key)
+    except ObjectMissing:
+        return False
+    return True
 
 
 def read_file(bucket: ReadBucket, key: str, size: int | None = None) -> BinaryIO:

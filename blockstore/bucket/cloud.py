@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import IO, Any
 
-from blockstore.bucket.api import Bucket, NotModified, Object, ObjectInfo
+from blockstore.bucket.api import Bucket, NotModified, Object, ObjectInfo, is_there
 from blockstore.bucket.cloud_stores import Kind, endpoint, mark_used, open_store, require_obstore
 from blockstore.bucket.keys import check_key, check_prefix, skippable
 from blockstore.clock import Clock
@@ -135,7 +135,7 @@ class CloudBucket(Bucket):
         try:
             return self._put(key, data, "create")
         except (Contended, PreconditionFailed) as error:
-            if _is_412(error.__cause__) or self._exists(key):
+            if _is_412(error.__cause__) or is_there(self, key):
                 raise AlreadyExists(f"The object {self._at(key)} exists already.") from None
             raise
 
@@ -228,13 +228,6 @@ class CloudBucket(Bucket):
         except FAILURES as error:
             raise self.error(error, prefix, write=False) from error
         return [*found["objects"]], [f"{name}/" for name in found["common_prefixes"]]
-
-    def _exists(self, key: str) -> bool:
-        try:
-            self.head(key)
-        except ObjectMissing:
-            return False
-        return True
 
     def _store(self) -> Any:
         mark_used()

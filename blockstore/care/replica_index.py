@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from blockstore.bucket.api import Bucket
+from blockstore.bucket.api import Bucket, is_there
 from blockstore.care.replica_blocks import BlockCopier, Gone
 from blockstore.errors import (
     AlreadyExists,
@@ -122,7 +122,9 @@ class IndexCopier:
             raise self._forked(latest.version + 1)
         if not self._is_the_sources(mine, latest):
             raise self._forked(mine.version)
-        if mine.version > self._replica.boundary.read() and self._is_missing(entry_key(mine.version)):
+        if mine.version > self._replica.boundary.read() and not is_there(
+            self._target, entry_key(mine.version)
+        ):
             # A beginning that was cut short between the checkpoint and the boundary.
             self._replica.boundary.advance(mine.version)
         return mine.version
@@ -258,13 +260,6 @@ class IndexCopier:
                     raise
                 tries += 1
                 pace.after_silence(tries)
-
-    def _is_missing(self, key: str) -> bool:
-        try:
-            self._target.head(key)
-        except ObjectMissing:
-            return True
-        return False
 
     def _forked(self, version: int) -> Conflict:
         return Conflict(

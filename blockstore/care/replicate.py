@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from blockstore.bucket.api import Bucket
+from blockstore.bucket.api import Bucket, is_there
 from blockstore.bucket.wrapper import ReadOnly
 from blockstore.care.replica_blocks import BlockCopier, Gone
 from blockstore.care.replica_index import IndexCopier
 from blockstore.care.ship import RefusedBlock
 from blockstore.care.transfer import Advance, patient, place
-from blockstore.errors import Conflict, Corrupt, Invalid, NotFound, ObjectMissing
+from blockstore.errors import Conflict, Corrupt, Invalid, NotFound
 from blockstore.format.block import VisibleBy
 from blockstore.index.log import Log
 from blockstore.index.state import State
@@ -110,19 +110,12 @@ class Replicator:
             except Corrupt as error:
                 refused.append(RefusedBlock(ulid=ulid, reason=str(error)))
             except Gone:
-                if self._is_there(ulid):
+                if is_there(self._source, meta_key(ulid)):
                     reason = (
                         f"block {ulid}: a file that its meta.json names is missing: restore it from a copy"
                     )
                     refused.append(RefusedBlock(ulid=ulid, reason=reason))
         return tuple(refused)
-
-    def _is_there(self, ulid: str) -> bool:
-        try:
-            self._source.head(meta_key(ulid))
-        except ObjectMissing:
-            return False
-        return True
 
     def _check_target(self, here: Listing, there: Listing, *, indexed: bool) -> None:
         """Raise NotFound where the source is no table, Conflict where the target cannot become its replica."""

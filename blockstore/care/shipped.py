@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from blockstore.bucket.api import ReadBucket
+from blockstore.bucket.api import ReadBucket, is_there
 from blockstore.care.shipper_state import Sent
-from blockstore.errors import ObjectMissing
 from blockstore.index.state import State
 from blockstore.names import meta_key
 from blockstore.world import World
@@ -64,18 +63,12 @@ def look_at_lines(
     lying = {
         ulid
         for ulid, lies in zip(
-            asked, world.pool.map(lambda ulid: _lies(bucket, lines[ulid].lies_as), asked), strict=True
+            asked,
+            world.pool.map(lambda ulid: is_there(bucket, meta_key(lines[ulid].lies_as)), asked),
+            strict=True,
         )
         if lies
     }
     return Looked(
         there=frozenset(there | lying), gone=frozenset({*asked} - lying), forgotten=frozenset(forgotten)
     )
-
-
-def _lies(bucket: ReadBucket, ulid: str) -> bool:
-    try:
-        bucket.head(meta_key(ulid))
-    except ObjectMissing:
-        return False
-    return True

@@ -14,9 +14,8 @@ from blockstore.cli.files.source import sources
 from blockstore.cli.options import DryRun, Json, Many
 from blockstore.cli.output import say, show_json
 from blockstore.cli.progress import progress
-from blockstore.cli.values import pairs
+from blockstore.cli.values import job_of, pairs
 from blockstore.errors import Invalid
-from blockstore.format.block import Job
 from blockstore.table import open_any
 
 __all__ = ["overwrite"]
@@ -74,9 +73,7 @@ def overwrite(
             "overwrite was given no file: name Parquet, CSV, TSV, JSON lines or Arrow files, or - for stdin; to take rows away "
             "use delete"
         )
-    if (app is None) != (batch is None):
-        raise Usage("--app and --batch name a job together: give both or neither")
-    job = None if app is None or batch is None else Job(app=app, batch=batch)
+    job = job_of(app, batch)
     table = open_any(url)
     labels = pairs(label, "--label") or None
     with sources(files, format_) as named:

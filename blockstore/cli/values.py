@@ -1,4 +1,4 @@
-"""Words of the command line, read as values: pairs, lists, moments, versions. A wrong word is a usage error."""
+"""Words of the command line, read as values: pairs, lists, moments, jobs. A wrong word is a usage error."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 from blockstore.cli.failure import Usage
 from blockstore.errors import Invalid
+from blockstore.format.block import Job
 from blockstore.operations.instants import to_ms
 
-__all__ = ["listed", "moment_ms", "pairs"]
+__all__ = ["job_of", "listed", "moment_ms", "pairs"]
 
 _YEAR_AND_DAY = len("20130131")
 """Digits that ISO 8601 reads as a day; more are milliseconds."""
@@ -42,3 +43,12 @@ def moment_ms(text: str, option: str) -> int:
         raise Usage(
             f"{option} is {text!r}, expected a moment such as 2013-01-31T23:59:00Z, or milliseconds since the epoch"
         ) from None
+
+
+def job_of(app: str | None, batch: int | None) -> Job | None:
+    """The job that ``--app`` and ``--batch`` name together; None where neither is given."""
+    if app is None and batch is None:
+        return None
+    if app is None or batch is None:
+        raise Usage("--app and --batch name a job together: give both or neither")
+    return Job(app=app, batch=batch)

@@ -15,7 +15,7 @@ from blockstore.cli.files.source import sources
 from blockstore.cli.options import Json, Many
 from blockstore.cli.output import count, say, show_json, size
 from blockstore.cli.progress import progress
-from blockstore.cli.values import pairs
+from blockstore.cli.values import job_of, pairs
 from blockstore.errors import BlockstoreError, Conflict, Invalid, NoSpace
 from blockstore.format.block import Job
 from blockstore.format.durations import format_duration
@@ -65,9 +65,7 @@ def write(
         raise Usage(
             "write was given no file: name Parquet, CSV, TSV, JSON lines or Arrow files, or - for stdin"
         )
-    if (app is None) != (batch is None):
-        raise Usage("--app and --batch name a job together: give both or neither")
-    job = None if app is None or batch is None else Job(app=app, batch=batch)
+    job = job_of(app, batch)
     table = open_any(url)
     labels = pairs(label, "--label") or None
     with sources(files, format_) as named:

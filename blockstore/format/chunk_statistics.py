@@ -91,7 +91,7 @@ class ChunkStatistics:
             texts = _texts(rows.column(column.position))
             longest = pc.call_function("max", [pc.call_function("binary_length", [texts])]).as_py()
             if longest is not None and longest > _LONG_BYTES:
-                _include(self._tallies[column.name], extremes, texts)
+                self._tallies[column.name].widen(extremes, texts)
 
     def finish(self, footer: pq.FileMetaData) -> None:
         """Take in what the Parquet writer has found, row group by row group."""
@@ -104,9 +104,9 @@ class ChunkStatistics:
                 tally = self._tallies[column.name]
                 tally.nulls += found.null_count
                 if found.has_min_max:
-                    _include(tally, column.bounds, found)
+                    tally.widen(column.bounds, found)
                 elif self._rows is not None and column in self._plan.texts:
-                    _include(tally, extremes, _texts(self._rows.column(column.position)))
+                    tally.widen(extremes, _texts(self._rows.column(column.position)))
         self._rows = None
 
     def columns(self) -> dict[str, ColumnStats]:
@@ -126,17 +126,6 @@ def _texts(values: pa.ChunkedArray) -> pa.ChunkedArray:
     if not pt.is_dictionary(values.type):
         return values
     return pa.chunked_array([part.dictionary for part in values.chunks], type=values.type.value_type)
-
-
-def _include(
-    tally: Tally, bounds: Callable[[Any], tuple[Comparable, Comparable] | None], values: Any
-) -> None:
-    try:
-        found = bounds(values)
-    except UnicodeDecodeError:
-        tally.unreadable, found = True, None
-    if found is not None:
-        tally.include(*found)
 
 
 def _leaves(kind: pa.DataType) -> int:

@@ -69,6 +69,21 @@ class Tally:
         self.unreadable = False
         """Some text is not UTF-8: the column has no bounds."""
 
+    def add(self, column: pa.ChunkedArray) -> None:
+        """Take in some rows, by looking at every value."""
+        self.nulls += column.null_count
+        self.nans += count_nans(column) if pt.is_floating(column.type) else 0
+        self.widen(extremes, column)
+
+    def widen(self, bounds: Callable[[Any], tuple[Comparable, Comparable] | None], values: Any) -> None:
+        """Widen the bounds by what ``bounds`` finds in ``values``, which raises UnicodeDecodeError for text that is not UTF-8."""
+        try:
+            found = bounds(values)
+        except UnicodeDecodeError:
+            self.unreadable, found = True, None
+        if found is not None:
+            self.include(*found)
+
     def include(self, low: Comparable, high: Comparable) -> None:
         """Widen the bounds by the extremes of some rows."""
         if self.low is None or low < self.low:
@@ -90,7 +105,10 @@ class Tally:
 
 def collect(table: pa.Table, columns: Sequence[str]) -> dict[str, ColumnStats]:
     """The statistics of these columns of a table, by looking at every value."""
-    return {name: _tally(table.column(name)).stats() for name in columns}
+    tallies = {name: Tally() for name in columns}
+    for name, tally in tallies.items():
+        tally.add(table.column(name))
+    return {name: tally.stats() for name, tally in tallies.items()}
 
 
 def extremes(column: pa.ChunkedArray) -> tuple[Comparable, Comparable] | None:
@@ -210,19 +228,6 @@ def _bound(value: Any, *, lower: bool) -> StatValue | None:
             return -0.0 if lower else 0.0
         return encode(pa.float64(), value)
     return format(value, "f") if isinstance(value, Decimal) else value
-
-
-def _tally(column: pa.ChunkedArray) -> Tally:
-    tally = Tally()
-    tally.nulls = column.null_count
-    tally.nans = count_nans(column) if pt.is_floating(column.type) else 0
-    try:
-        found = extremes(column)
-    except UnicodeDecodeError:
-        tally.unreadable, found = True, None
-    if found is not None:
-        tally.include(*found)
-    return tally
 
 
 def _decimal(stat: str) -> Decimal:

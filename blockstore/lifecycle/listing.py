@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
-from blockstore.bucket.api import ObjectInfo, ReadBucket
+from blockstore.bucket.api import ObjectInfo, ReadBucket, is_there
 from blockstore.errors import Corrupt, NewerFormat, ObjectMissing
 from blockstore.format.block import BlockMeta
 from blockstore.format.loading import load_meta
@@ -299,19 +299,11 @@ def _read_meta(bucket: ReadBucket, ulid: str, stamp: Stamp) -> Reading | None:
         return Reading(stamp, load_meta(bucket, ulid))
     except ObjectMissing as error:
         # Its list of sources may be what is missing.
-        return Reading(stamp, None, Damage.MISSING, str(error)) if _exists(bucket, meta_key(ulid)) else None
+        return Reading(stamp, None, Damage.MISSING, str(error)) if is_there(bucket, meta_key(ulid)) else None
     except NewerFormat as error:
         return Reading(stamp, None, Damage.NEWER, str(error))
     except Corrupt as error:
         return Reading(stamp, None, Damage.UNREADABLE, str(error))
-
-
-def _exists(bucket: ReadBucket, key: str) -> bool:
-    try:
-        bucket.head(key)
-    except ObjectMissing:
-        return False
-    return True
 
 
 def _list_one(bucket: ReadBucket, ulid: str) -> Directory | None:

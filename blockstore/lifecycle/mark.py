@@ -13,7 +13,7 @@ Rules:
 
 from __future__ import annotations
 
-from blockstore.bucket.api import Bucket, ReadBucket
+from blockstore.bucket.api import Bucket, ReadBucket, is_there
 from blockstore.errors import AlreadyExists, Invalid, NoSpace, NotFound, ObjectMissing, Unavailable
 from blockstore.format.document import sealed
 from blockstore.format.marks import DeletionMark, MarkReason, NoCompactMark, NoCompactReason, encode_mark
@@ -45,7 +45,7 @@ def place_deletion(
     Raises NotFound if nothing lies in the block's directory.
     """
     key = deletion_mark_key(_known(bucket, ulid))
-    if _is_there(bucket, key):
+    if is_there(bucket, key):
         return False
     mark = DeletionMark(
         ulid=ulid,
@@ -70,7 +70,7 @@ def place_no_compact(
     Raises NotFound if nothing lies in the block's directory.
     """
     key = no_compact_mark_key(_known(bucket, ulid))
-    if _is_there(bucket, key):
+    if is_there(bucket, key):
         return False
     mark = NoCompactMark(
         ulid=ulid, no_compact_time_s=world.clock.now_ms() // 1000, reason=reason, details=details
@@ -128,17 +128,9 @@ def _created(bucket: Bucket, key: str, data: bytes) -> bool:
         if type(error) is not Invalid:
             raise
         # The store knows no condition: two at once both write, and both mean the same.
-        if _is_there(bucket, key):
+        if is_there(bucket, key):
             return False
         bucket.put(key, data)
-    return True
-
-
-def _is_there(bucket: ReadBucket, key: str) -> bool:
-    try:
-        bucket.head(key)
-    except ObjectMissing:
-        return False
     return True
 
 

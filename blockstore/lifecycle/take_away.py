@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from blockstore.bucket.api import Bucket, ReadBucket
+from blockstore.bucket.api import Bucket, ReadBucket, is_there
 from blockstore.errors import Corrupt, NoSpace, ObjectMissing, Unavailable
 from blockstore.format.block import BlockMeta
 from blockstore.format.marks import decode_deletion_mark
@@ -80,11 +80,13 @@ def away(
     if properties.consistency is Consistency.EVENTUAL:
 
         def ask(meta: BlockMeta) -> tuple[bool, bool]:
-            return _answered(world, lambda: (_is_hidden(bucket, meta.ulid), _is_there(bucket, meta.ulid)))
+            return _answered(
+                world, lambda: (_is_hidden(bucket, meta.ulid), is_there(bucket, meta_key(meta.ulid)))
+            )
 
-        for meta, (is_hidden, is_there) in zip(inputs, world.pool.map(ask, inputs), strict=True):
+        for meta, (is_hidden, is_whole) in zip(inputs, world.pool.map(ask, inputs), strict=True):
             hidden.update(meta.sources if is_hidden else ())
-            (here.add if is_there else here.discard)(meta.ulid)
+            (here.add if is_whole else here.discard)(meta.ulid)
     sources = frozenset(block.sources)
     return Away(
         hidden=sources & hidden,
@@ -139,10 +141,6 @@ def _is_hidden(bucket: ReadBucket, ulid: str) -> bool:
         return decode_deletion_mark(bucket.get(deletion_mark_key(ulid)).data, ulid=ulid).reason in HIDING
     except (ObjectMissing, Corrupt):
         return False
-
-
-def _is_there(bucket: ReadBucket, ulid: str) -> bool:
-    return _modified_ms(bucket, ulid) is not None
 
 
 def _modified_ms(bucket: ReadBucket, ulid: str) -> int | None:

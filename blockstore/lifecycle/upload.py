@@ -26,7 +26,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from blockstore.bucket.api import Bucket, ReadBucket
+from blockstore.bucket.api import Bucket, ReadBucket, is_there
 from blockstore.errors import (
     AccessDenied,
     BlockCondemned,
@@ -247,7 +247,7 @@ def _refusal(
 
 def _look(bucket: ReadBucket, meta: BlockMeta) -> _Refusal | None:
     """R3's two looks, in their order."""
-    if _is_marked(bucket, meta.ulid):
+    if is_there(bucket, deletion_mark_key(meta.ulid)):
         return _Refusal(marked=True, problem="it is marked for deletion, and files of it are gone,")
     problem = _difference(bucket, meta)
     return None if problem is None else _Refusal(marked=False, problem=problem)
@@ -280,14 +280,6 @@ def _elsewhere(
         f"block {meta.ulid}: {refusal.problem} although it was uploaded; the upload was taken for an aborted one and "
         "removed: append the rows again"
     )
-
-
-def _is_marked(bucket: ReadBucket, ulid: str) -> bool:
-    try:
-        bucket.head(deletion_mark_key(ulid))
-    except ObjectMissing:
-        return False
-    return True
 
 
 def _difference(bucket: ReadBucket, meta: BlockMeta) -> str | None:

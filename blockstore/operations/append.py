@@ -14,7 +14,7 @@ Invariants (protocol, "What append answers"):
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -87,7 +87,7 @@ def _durable(bucket: Bucket, world: World, log: Log | None, meta: BlockMeta) -> 
         complete = in_time(bucket, world, meta, ulid_time_ms(meta.ulid))
         return finish_upload(bucket, world, complete, meanwhile=looking_ahead(log))
     except BlockCondemned:
-        if not is_accounted(log, meta):
+        if not is_accounted(log, meta.sources):
             raise
         return meta
 
@@ -107,12 +107,13 @@ def looking_ahead(log: Log | None) -> Callable[[], object] | None:
     return None if log is None else log.look_ahead()
 
 
-def is_accounted(log: Log | None, meta: BlockMeta) -> bool:
-    """Whether the index accounts for a block whose chunks are gone: its writer stalled, and it was seen, and replaced since.
+def is_accounted(log: Log | None, sources: Sequence[str]) -> bool:
+    """Whether the index of this table accounts for all of these writes. Raises HistoryReplaced.
 
-    Such a write is done. Told "refused", its caller would bring back rows that others overwrote or deleted.
+    Such a write is done, also where the chunks of its block are gone: its writer stalled, and it was seen, and replaced since.
+    Told "refused", its caller would bring back rows that others overwrote or deleted.
     """
-    if log is None or len(log.poll().accounted.held(meta.sources)) < len(meta.sources):
+    if log is None or len(log.poll().accounted.held(sources)) < len(sources):
         return False
     log.confirm()
     return True

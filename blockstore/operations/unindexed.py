@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from blockstore.bucket import Bucket, ReadBucket
-from blockstore.errors import Conflict, Corrupt, Invalid, NotFound, ObjectMissing, Unavailable
+from blockstore.bucket.api import Bucket, ReadBucket, is_there
+from blockstore.errors import Conflict, Corrupt, Invalid, NotFound, Unavailable
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.definition import Definition
 from blockstore.format.properties import Properties
@@ -163,25 +163,13 @@ def _check_store(bucket: Bucket, world: World) -> None:
 
 def never_indexed(bucket: ReadBucket) -> bool:
     """Whether there is no boundary; where there is no entry either, the table has no index (3.4)."""
-    try:
-        bucket.head(BOUNDARY)
-    except ObjectMissing:
-        return True
-    return False
+    return not is_there(bucket, BOUNDARY)
 
 
 def whole_block(bucket: ReadBucket) -> str | None:
     """The ULID of a complete block, if there is one: without meta.json it is an upload that has not ended."""
     folders = sorted(name for part in bucket.prefixes() if is_ulid(name := part.rstrip("/")))
-    return next((ulid for ulid in folders if _has_meta(bucket, ulid)), None)
-
-
-def _has_meta(bucket: ReadBucket, ulid: str) -> bool:
-    try:
-        bucket.head(meta_key(ulid))
-    except ObjectMissing:
-        return False
-    return True
+    return next((ulid for ulid in folders if is_there(bucket, meta_key(ulid))), None)
 
 
 def _complete(synced: Synced) -> list[BlockMeta]:

@@ -212,7 +212,7 @@ class Writer:
             self._open = error
             raise
         except BlockCondemned:
-            if is_accounted(self._log, meta):
+            if is_accounted(self._log, meta.sources):
                 return meta
             if earlier is None:
                 self._failed = True
@@ -227,9 +227,8 @@ class Writer:
         if job is not None and (earlier := earlier_block(self._log.state, job)) is not None:
             self._log.confirm()
             return earlier
-        if ulid is None or not self._log.poll().accounted.held([ulid]):
+        if ulid is None or not is_accounted(self._log, [ulid]):
             return None
-        self._log.confirm()
         return known_block(self._log.state, ulid, None)
 
     def _durable_before(self) -> BlockMeta | None:

@@ -15,7 +15,7 @@ import pyarrow.types as pt
 
 from blockstore.care.finding import Check
 from blockstore.format.block import BlockMeta, ChunkFile, ColumnStats
-from blockstore.format.statistics import Tally, count_nans, decode, extremes
+from blockstore.format.statistics import Tally, decode
 from blockstore.format.written import to_ms
 
 __all__ = ["Contents"]
@@ -40,15 +40,7 @@ class Contents:
     def add(self, rows: pa.Table) -> None:
         """Take in rows, under the schema."""
         for name, tally in self._tallies.items():
-            column = rows.column(name)
-            tally.nulls += column.null_count
-            tally.nans += count_nans(column) if pt.is_floating(column.type) else 0
-            try:
-                found = extremes(column)
-            except UnicodeDecodeError:
-                tally.unreadable, found = True, None
-            if found is not None:
-                tally.include(*found)
+            tally.add(rows.column(name))
         if _SOURCE in rows.schema.names:
             self._add_sources(rows.column(_SOURCE))
 

@@ -24,16 +24,6 @@ from tests.support.put_back import copy_of, put_back
 
 
 @pytest.fixture
-def world() -> World:
-    return World.manual()
-
-
-@pytest.fixture
-def bucket(world: World) -> MemoryBucket:
-    return MemoryBucket(world.clock)
-
-
-@pytest.fixture
 def log(bucket: MemoryBucket, world: World) -> Log:
     log = create(bucket, world, DEFINITION)
     for number in range(1, 6):

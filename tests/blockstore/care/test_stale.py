@@ -17,16 +17,6 @@ from tests.support.put_back import copy_of, put_back
 
 
 @pytest.fixture
-def world() -> World:
-    return World.manual()
-
-
-@pytest.fixture
-def bucket(world: World) -> MemoryBucket:
-    return MemoryBucket(world.clock)
-
-
-@pytest.fixture
 def log(bucket: MemoryBucket, world: World) -> Log:
     """Version 2, and above it entry 5 of a history that went on to version 5."""
     log = create(bucket, world, DEFINITION)

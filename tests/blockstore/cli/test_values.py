@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from blockstore.cli.failure import Usage
-from blockstore.cli.values import listed, moment_ms, pairs
+from blockstore.cli.values import job_of, listed, moment_ms, pairs
+from blockstore.format.block import Job
 
 
 def test_pairs_keep_what_follows_the_first_equals_sign() -> None:
@@ -38,3 +39,11 @@ def test_moments_are_utc_and_exact(text: str, value: int) -> None:
 def test_what_is_no_moment_is_told() -> None:
     with pytest.raises(Usage, match="--as-of is 'yesterday'"):
         moment_ms("yesterday", "--as-of")
+
+
+def test_an_app_and_a_batch_name_a_job_together() -> None:
+    assert job_of(None, None) is None
+    assert job_of("nightly", 0) == Job(app="nightly", batch=0)
+    for app, batch in (("nightly", None), (None, 0)):
+        with pytest.raises(Usage, match="give both or neither"):
+            job_of(app, batch)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from blockstore.errors import Corrupt
 from blockstore.format.block import ColumnStats
 from blockstore.format.statistics import (
+    Tally,
     collect,
     columns_of,
     comparable,
@@ -79,6 +80,23 @@ def test_zero_is_written_so_that_both_zeros_lie_inside() -> None:
 def test_text_that_is_not_utf8_has_no_bounds() -> None:
     broken = pa.array([b"\xff\xfe", b"a", None], pa.binary()).view(pa.string())
     assert collect(pa.table({"a": broken}), ["a"])["a"] == bounds(None, None, 1)
+
+
+def test_rows_are_taken_in_one_after_another() -> None:
+    tally = Tally()
+    for values in ([2.0, NAN], [None, -1.0], [None, None], [NAN, 1.0]):
+        tally.add(pa.chunked_array([values], pa.float64()))
+    assert tally.stats() == bounds(-1.0, 2.0, nulls=3, nans=2)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_text_that_is_not_utf8_leaves_no_bounds_whatever_else_is_there(first: bool) -> None:
+    broken = pa.chunked_array([pa.array([b"\xff\xfe"], pa.binary()).view(pa.string())])
+    sound = pa.chunked_array([["a", None]])
+    tally = Tally()
+    for column in (broken, sound) if first else (sound, broken):
+        tally.add(column)
+    assert tally.stats() == bounds(None, None, nulls=1)
 
 
 def test_a_long_text_is_cut_so_that_its_bounds_hold() -> None:

@@ -1,4 +1,4 @@
-"""A bucket in memory, a world that stands still, and a table in it."""
+"""A bucket in memory with blocks, and a table in it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,6 @@ from blockstore.index.log import Log, create
 from blockstore.names import meta_key
 from blockstore.world import World
 from tests.support.index_data import DEFINITION, ulid
-
-
-@pytest.fixture
-def world() -> World:
-    return World.manual()
 
 
 @pytest.fixture

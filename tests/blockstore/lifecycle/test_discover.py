@@ -38,11 +38,6 @@ def world() -> World:
     return World.manual(seed=3, now_ms=START_MS)
 
 
-@pytest.fixture
-def bucket(world: World) -> MemoryBucket:
-    return MemoryBucket(world.clock)
-
-
 def store(bucket: MemoryBucket, meta: BlockMeta) -> BlockMeta:
     meta = replace(meta, files=(CHUNK,), rows=1, schema=SCHEMA)
     bucket.put(object_key(meta.ulid, CHUNK.path), b"data")

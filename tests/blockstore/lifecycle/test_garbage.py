@@ -144,11 +144,6 @@ def world() -> World:
     return World.manual(seed=1)
 
 
-@pytest.fixture
-def bucket(world: World) -> MemoryBucket:
-    return MemoryBucket(world.clock)
-
-
 def victim(bucket: Bucket, world: World) -> str:
     """A table of two blocks, aged; answers the one that is to be damaged."""
     append(bucket, world, *GOOD)

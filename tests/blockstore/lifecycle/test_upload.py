@@ -47,11 +47,6 @@ def world() -> World:
     return World.manual(seed=3)
 
 
-@pytest.fixture
-def bucket(world: World) -> MemoryBucket:
-    return MemoryBucket(world.clock)
-
-
 def uploaded(bucket: MemoryBucket, number: int = 1, chunks: int = 2) -> BlockMeta:
     """A block whose chunks lie in the bucket; they are opaque bytes, for nothing here reads them."""
     files = []
@@ -385,7 +380,7 @@ def test_without_the_look_after_meta_the_fault_is_seen(monkeypatch: pytest.Monke
 
 def test_without_the_look_for_the_mark_the_fault_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted fault: only the listing is looked at, so a marked but whole block is acknowledged and goes."""
-    monkeypatch.setattr(upload, "_is_marked", lambda bucket, ulid: False)
+    monkeypatch.setattr(upload, "is_there", lambda bucket, key: False)
     lost = [point for point in STALLED if not acknowledged_and_kept(*point)]
     print("rows are lost at", lost)
     assert lost

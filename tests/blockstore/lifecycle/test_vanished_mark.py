@@ -18,11 +18,6 @@ def world() -> World:
     return World.manual(seed=5, now_ms=START_MS)
 
 
-@pytest.fixture
-def bucket(world: World) -> MemoryBucket:
-    return MemoryBucket(world.clock)
-
-
 @pytest.mark.parametrize("known", [True, False])
 def test_a_block_removed_between_the_listing_and_its_mark_is_not_shown_by_what_was_read_before(
     world: World, bucket: MemoryBucket, known: bool

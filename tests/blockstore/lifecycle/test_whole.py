@@ -17,11 +17,6 @@ BLOCKS = [block(number) for number in (10, 11, 12)]
 
 
 @pytest.fixture
-def world() -> World:
-    return World.manual()
-
-
-@pytest.fixture
 def bucket(world: World) -> MemoryBucket:
     bucket = MemoryBucket(world.clock)
     for meta in BLOCKS:

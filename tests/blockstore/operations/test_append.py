@@ -25,11 +25,6 @@ JOB = bs.Job(app="load", batch=1)
 
 
 @pytest.fixture
-def world() -> World:
-    return World.manual()
-
-
-@pytest.fixture
 def bucket(world: World) -> MemoryBucket:
     bucket = MemoryBucket(world.clock)
     index_log.create(bucket, world, Definition.create(SCHEMA))
