@@ -1,5 +1,5 @@
 """Lets Spark find ``format("blockstore")`` without registration: it looks for modules named ``pyspark_*``."""
 
-from spark.source import BlockstoreSource as DefaultSource
+from blockstore.spark.source import BlockstoreSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -13,6 +13,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from blockstore.compactor.clean import OBJECTS_PER_S, Cleaner
+from blockstore.compactor.cleaned import Cleaned
+from blockstore.compactor.retention import Retained, retain
 from blockstore.errors import Conflict, NotFound
 from blockstore.format.marks import MarkReason
 from blockstore.freshness import Freshness
@@ -24,9 +27,6 @@ from blockstore.lifecycle.mark import place_deletion
 from blockstore.lifecycle.rate import Rate
 from blockstore.lifecycle.remove import Removed, Remover
 from blockstore.table import Table
-from compactor.clean import OBJECTS_PER_S, Cleaner
-from compactor.cleaned import Cleaned
-from compactor.retention import Retained, retain
 
 __all__ = ["CleanedOnce", "clean_once", "remove_now", "retain_once"]
 

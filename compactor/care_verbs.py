@@ -15,9 +15,9 @@ from blockstore.cli.options import Json, Many
 from blockstore.cli.output import counted, iso, say, show_json, size
 
 if TYPE_CHECKING:
+    from blockstore.compactor.cleaned import Cleaned
+    from blockstore.compactor.retention import Retained
     from blockstore.lifecycle.cleaning import Decision
-    from compactor.cleaned import Cleaned
-    from compactor.retention import Retained
 
 __all__ = ["cleanup", "retention"]
 
@@ -40,8 +40,8 @@ def cleanup(url: str, /, *, dry_run: Flag = False, property_: Property = (), jso
         One JSON document on standard output.
     """
     from blockstore.cli.opening import open_with
-    from compactor.by_hand import clean_once
-    from compactor.clean import plan_cleaning
+    from blockstore.compactor.by_hand import clean_once
+    from blockstore.compactor.clean import plan_cleaning
 
     table = open_with(url, property_)
     cleaned = plan_cleaning(table) if dry_run else clean_once(table).cleaned
@@ -67,8 +67,8 @@ def retention(url: str, /, *, dry_run: Flag = False, property_: Property = (), j
         One JSON document on standard output.
     """
     from blockstore.cli.opening import open_with
-    from compactor.by_hand import retain_once
-    from compactor.retention import plan_retention
+    from blockstore.compactor.by_hand import retain_once
+    from blockstore.compactor.retention import plan_retention
 
     table = open_with(url, property_)
     retained = plan_retention(table) if dry_run else retain_once(table)

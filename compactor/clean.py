@@ -22,6 +22,10 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 
+from blockstore.compactor.cleaned import Cleaned
+from blockstore.compactor.marks import Carried, carry_out
+from blockstore.compactor.publish import Published, publish
+from blockstore.compactor.skipped import Labels, skipped_blocks
 from blockstore.errors import Invalid
 from blockstore.format.properties import Consistency
 from blockstore.freshness import Freshness
@@ -46,10 +50,6 @@ from blockstore.lifecycle.sight import Sight
 from blockstore.lifecycle.watermarks import floor_to_raise, horizon_to_raise
 from blockstore.names import DELETION_MARK
 from blockstore.table import Table
-from compactor.cleaned import Cleaned
-from compactor.marks import Carried, carry_out
-from compactor.publish import Published, publish
-from compactor.skipped import Labels, skipped_blocks
 
 __all__ = ["OBJECTS_PER_S", "Cleaner", "plan_cleaning"]
 

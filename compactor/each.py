@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from blockstore.bucket import open_bucket
+from blockstore.compactor.lake import Lake
 from blockstore.errors import NotFound
 from blockstore.table import Table
 from blockstore.world import World
-from compactor.lake import Lake
 
 __all__ = ["Each", "One", "each_table"]
 

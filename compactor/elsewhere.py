@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from blockstore.bucket.api import Bucket
+from blockstore.compactor.merge import Merged, MergeEngine, MergeOptions, MergeTask
+from blockstore.compactor.merge.engine import MergesTogether, Told
+from blockstore.compactor.watched import Watched
 from blockstore.errors import BlockstoreError
 from blockstore.world import World
-from compactor.merge import Merged, MergeEngine, MergeOptions, MergeTask
-from compactor.merge.engine import MergesTogether, Told
-from compactor.watched import Watched
 
 __all__ = ["Elsewhere", "merges_together"]
 

@@ -20,6 +20,16 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from blockstore.compactor.change import Compact
+from blockstore.compactor.merge import DamagedInput, Merged, MergeEngine, MergeOptions, MergeTask
+from blockstore.compactor.merge.result import merged_block
+from blockstore.compactor.merge.workdir import NoWorkDirectory
+from blockstore.compactor.observe import Observation, observe
+from blockstore.compactor.plan import PlannedJob
+from blockstore.compactor.quarantine import quarantine, unreadable
+from blockstore.compactor.report import JobResult, Outcome
+from blockstore.compactor.skipped import Labels
+from blockstore.compactor.watched import Abandoned
 from blockstore.errors import BlockstoreError, BoundaryLost, Conflict, Fenced, NoSpace
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.sources import write_sources
@@ -29,16 +39,6 @@ from blockstore.lifecycle import second_look
 from blockstore.lifecycle.take_away import away, take_away
 from blockstore.lifecycle.upload import finish_upload
 from blockstore.table import Table
-from compactor.change import Compact
-from compactor.merge import DamagedInput, Merged, MergeEngine, MergeOptions, MergeTask
-from compactor.merge.result import merged_block
-from compactor.merge.workdir import NoWorkDirectory
-from compactor.observe import Observation, observe
-from compactor.plan import PlannedJob
-from compactor.quarantine import quarantine, unreadable
-from compactor.report import JobResult, Outcome
-from compactor.skipped import Labels
-from compactor.watched import Abandoned
 
 __all__ = ["IN_A_ROW", "Executor", "Failed", "Watch", "let_go_of_frames"]
 

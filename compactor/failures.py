@@ -16,6 +16,7 @@ import errno
 from dataclasses import dataclass
 from enum import StrEnum
 
+from blockstore.compactor.merge.workdir import NoWorkDirectory
 from blockstore.errors import (
     AccessDenied,
     BoundaryLost,
@@ -31,7 +32,6 @@ from blockstore.errors import (
     Unavailable,
 )
 from blockstore.ids import Ids
-from compactor.merge.workdir import NoWorkDirectory
 
 __all__ = ["Failure", "FailureKind", "backoff_s", "classify"]
 

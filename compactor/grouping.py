@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 
-from compactor.planned import Candidate
+from blockstore.compactor.planned import Candidate
 
 __all__ = ["SMALL_BYTES", "fits", "overlap", "runs", "split", "tiers", "total_bytes", "worthwhile"]
 

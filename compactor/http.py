@@ -6,16 +6,16 @@ from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
+from blockstore.compactor.process import Process
 from blockstore.service.metrics import metrics_route
 from blockstore.service.serving import Health, SecurityHeaders, health_routes
-from compactor.process import Process
 
 __all__ = ["application"]
 
 
 def application(process: Process, registry: CollectorRegistry) -> ASGIApp:
     """The application of a process. It changes nothing."""
-    from compactor.web import routes
+    from blockstore.compactor.web import routes
 
     probes = health_routes(
         healthy=lambda: Health(reasons=process.status().unhealthy),

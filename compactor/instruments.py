@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
+from blockstore.compactor.status import JobState, Status, TableHealth, TableStatus
 from blockstore.service.metrics import Source, boundary_totals, gauge, total
-from compactor.status import JobState, Status, TableHealth, TableStatus
 
 __all__ = ["Instruments"]
 

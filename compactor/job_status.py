@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from compactor.plan import PlannedJob
-from compactor.report import JobResult, Outcome
-from compactor.status import Backlog, JobState, JobStatus
+from blockstore.compactor.plan import PlannedJob
+from blockstore.compactor.report import JobResult, Outcome
+from blockstore.compactor.status import Backlog, JobState, JobStatus
 
 __all__ = ["backlog_of", "finished_job", "planned_job"]
 

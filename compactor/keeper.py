@@ -20,6 +20,18 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
+from blockstore.compactor.checkpoints import catch_up
+from blockstore.compactor.clean import Cleaner
+from blockstore.compactor.config import ProcessConfig
+from blockstore.compactor.lake import Place
+from blockstore.compactor.ledger import Ledger
+from blockstore.compactor.merge import MergeEngine
+from blockstore.compactor.merging import Merging
+from blockstore.compactor.observe import Observation
+from blockstore.compactor.quarantined import MarkedMalformed, found_by_cleaning
+from blockstore.compactor.retention import retain
+from blockstore.compactor.shards import Shard
+from blockstore.compactor.watched import Watched
 from blockstore.errors import Conflict
 from blockstore.index.epochs import COMPACTOR, Held, claim
 from blockstore.index.gc import collect
@@ -27,18 +39,6 @@ from blockstore.index.log import exists
 from blockstore.operations.unindexed import whole_block
 from blockstore.table import Table
 from blockstore.world import World
-from compactor.checkpoints import catch_up
-from compactor.clean import Cleaner
-from compactor.config import ProcessConfig
-from compactor.lake import Place
-from compactor.ledger import Ledger
-from compactor.merge import MergeEngine
-from compactor.merging import Merging
-from compactor.observe import Observation
-from compactor.quarantined import MarkedMalformed, found_by_cleaning
-from compactor.retention import retain
-from compactor.shards import Shard
-from compactor.watched import Watched
 
 __all__ = ["BACKLOG", "CLEAN", "COMPACT", "INDEX", "RETENTION", "Keeper"]
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from blockstore.clock import Clock
-from compactor.failures import Failure, FailureKind
-from compactor.status import JobStatus, LoopStatus, Quarantined, TableHealth, TableStatus
+from blockstore.compactor.failures import Failure, FailureKind
+from blockstore.compactor.status import JobStatus, LoopStatus, Quarantined, TableHealth, TableStatus
 
 __all__ = ["LAKE", "Ledger"]
 

@@ -24,13 +24,13 @@ from apscheduler.jobstores.memory import MemoryJobStore
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from blockstore.clock import Clock
+from blockstore.compactor.config import Schedule
+from blockstore.compactor.failures import FailureKind, backoff_s, classify
+from blockstore.compactor.ledger import Ledger
+from blockstore.compactor.watched import Abandoned
 from blockstore.errors import BlockstoreError
 from blockstore.service.logs import about
 from blockstore.world import World
-from compactor.config import Schedule
-from compactor.failures import FailureKind, backoff_s, classify
-from compactor.ledger import Ledger
-from compactor.watched import Abandoned
 
 __all__ = ["Loop", "Loops", "Pool"]
 

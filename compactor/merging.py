@@ -20,25 +20,25 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from blockstore.compactor.elsewhere import Elsewhere, merges_together
+from blockstore.compactor.execute import IN_A_ROW, Executor, let_go_of_frames
+from blockstore.compactor.job_status import backlog_of, finished_job, planned_job
+from blockstore.compactor.ledger import Ledger
+from blockstore.compactor.merge import MergeEngine
+from blockstore.compactor.observe import Observation, observe
+from blockstore.compactor.once import merge_options, plan_seen
+from blockstore.compactor.plan import PlannedJob
+from blockstore.compactor.quarantine import quarantine
+from blockstore.compactor.report import JobResult, Outcome
+from blockstore.compactor.resume import resume
+from blockstore.compactor.settings import Settings
+from blockstore.compactor.shards import Shard
+from blockstore.compactor.status import JobState, JobStatus
+from blockstore.compactor.watched import Abandoned, Watched
 from blockstore.errors import BlockstoreError, BoundaryLost, Fenced, Unavailable
 from blockstore.index.epochs import Held, check_held
 from blockstore.service.logs import about
 from blockstore.table import Table
-from compactor.elsewhere import Elsewhere, merges_together
-from compactor.execute import IN_A_ROW, Executor, let_go_of_frames
-from compactor.job_status import backlog_of, finished_job, planned_job
-from compactor.ledger import Ledger
-from compactor.merge import MergeEngine
-from compactor.observe import Observation, observe
-from compactor.once import merge_options, plan_seen
-from compactor.plan import PlannedJob
-from compactor.quarantine import quarantine
-from compactor.report import JobResult, Outcome
-from compactor.resume import resume
-from compactor.settings import Settings
-from compactor.shards import Shard
-from compactor.status import JobState, JobStatus
-from compactor.watched import Abandoned, Watched
 
 __all__ = ["Merging"]
 

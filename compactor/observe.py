@@ -17,16 +17,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from blockstore.compactor.merge import MergeInput
+from blockstore.compactor.plan import Candidate
+from blockstore.compactor.quarantine import contradicted
+from blockstore.compactor.skipped import Labels, is_skipped
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.definition import Definition
 from blockstore.lifecycle.discover import Found, Listing, list_snapshot
 from blockstore.lifecycle.schemas import fitting_cover, is_mergeable
 from blockstore.names import DELETION_MARK
 from blockstore.table import Table
-from compactor.merge import MergeInput
-from compactor.plan import Candidate
-from compactor.quarantine import contradicted
-from compactor.skipped import Labels, is_skipped
 
 __all__ = ["Observation", "observe", "observe_anew"]
 

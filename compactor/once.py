@@ -17,16 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from blockstore.compactor.execute import Executor, Watch
+from blockstore.compactor.merge import MergeEngine, MergeOptions
+from blockstore.compactor.merge.local import LocalEngine
+from blockstore.compactor.observe import Observation, observe, observe_anew
+from blockstore.compactor.plan import PlannedJob, PlanSettings, plan
+from blockstore.compactor.quarantine import quarantine
+from blockstore.compactor.report import JobResult, Outcome, Report
+from blockstore.compactor.resume import resume
+from blockstore.compactor.settings import Settings
 from blockstore.table import Table
-from compactor.execute import Executor, Watch
-from compactor.merge import MergeEngine, MergeOptions
-from compactor.merge.local import LocalEngine
-from compactor.observe import Observation, observe, observe_anew
-from compactor.plan import PlannedJob, PlanSettings, plan
-from compactor.quarantine import quarantine
-from compactor.report import JobResult, Outcome, Report
-from compactor.resume import resume
-from compactor.settings import Settings
 
 __all__ = ["Watch", "compact_once", "merge_options", "plan_seen", "plan_table"]
 

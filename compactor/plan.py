@@ -29,9 +29,18 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 
+from blockstore.compactor.grouping import (
+    SMALL_BYTES,
+    fits,
+    overlap,
+    runs,
+    split,
+    tiers,
+    total_bytes,
+    worthwhile,
+)
+from blockstore.compactor.planned import HOUR_MS, Candidate, PlannedJob, PlanSettings, Reason
 from blockstore.format.durations import format_duration
-from compactor.grouping import SMALL_BYTES, fits, overlap, runs, split, tiers, total_bytes, worthwhile
-from compactor.planned import HOUR_MS, Candidate, PlannedJob, PlanSettings, Reason
 
 __all__ = ["Candidate", "PlanSettings", "PlannedJob", "Reason", "plan"]
 

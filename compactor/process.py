@@ -18,20 +18,20 @@ from dataclasses import replace
 from importlib.metadata import version
 
 from blockstore.bucket import Bucket
+from blockstore.compactor.config import ProcessConfig
+from blockstore.compactor.keeper import COMPACT, Keeper
+from blockstore.compactor.lake import Lake, Place
+from blockstore.compactor.ledger import LAKE, Ledger
+from blockstore.compactor.loops import Loop, Loops, Pool
+from blockstore.compactor.merge import MergeEngine
+from blockstore.compactor.readiness import not_ready, stuck
+from blockstore.compactor.shards import Shard
+from blockstore.compactor.status import JobStatus, Status, TableStatus
 from blockstore.errors import BlockstoreError, NotFound
 from blockstore.index.epochs import COMPACTOR
 from blockstore.service.logs import about
 from blockstore.table import Table
 from blockstore.world import World
-from compactor.config import ProcessConfig
-from compactor.keeper import COMPACT, Keeper
-from compactor.lake import Lake, Place
-from compactor.ledger import LAKE, Ledger
-from compactor.loops import Loop, Loops, Pool
-from compactor.merge import MergeEngine
-from compactor.readiness import not_ready, stuck
-from compactor.shards import Shard
-from compactor.status import JobStatus, Status, TableStatus
 
 __all__ = ["OPEN", "TABLES", "Process"]
 

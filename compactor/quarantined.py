@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from shlex import quote
 
 from blockstore.bucket.api import ReadBucket
+from blockstore.compactor.cleaned import Cleaned
 from blockstore.errors import Corrupt, ObjectMissing
 from blockstore.format.marks import NoCompactReason, decode_no_compact_mark
 from blockstore.names import no_compact_mark_key
-from compactor.cleaned import Cleaned
 
 __all__ = ["Found", "MarkedMalformed", "found_by_cleaning"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from compactor.status import LoopStatus, TableHealth, TableStatus
+from blockstore.compactor.status import LoopStatus, TableHealth, TableStatus
 
 __all__ = ["not_ready", "stuck"]
 

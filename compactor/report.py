@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from blockstore.cli.output import iso
-from compactor.plan import PlannedJob
+from blockstore.compactor.plan import PlannedJob
 
 __all__ = ["JobResult", "Outcome", "Report", "job_json", "result_json"]
 

@@ -17,6 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from blockstore.compactor.change import Compact
+from blockstore.compactor.merge.result import PRODUCER
+from blockstore.compactor.observe import Observation, observe
+from blockstore.compactor.planned import Candidate, PlannedJob, Reason
+from blockstore.compactor.report import JobResult, Outcome
+from blockstore.compactor.skipped import Labels
 from blockstore.errors import Conflict, Fenced, HistoryReplaced
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.index.epochs import Held
@@ -24,12 +30,6 @@ from blockstore.index.state import State
 from blockstore.lifecycle.listing import Directory, Listing
 from blockstore.names import DELETION_MARK, META
 from blockstore.table import Table
-from compactor.change import Compact
-from compactor.merge.result import PRODUCER
-from compactor.observe import Observation, observe
-from compactor.planned import Candidate, PlannedJob, Reason
-from compactor.report import JobResult, Outcome
-from compactor.skipped import Labels
 
 __all__ = ["resume"]
 

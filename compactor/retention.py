@@ -17,6 +17,9 @@ from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
 
+from blockstore.compactor.clean import OBJECTS_PER_S
+from blockstore.compactor.marks import Carried, carry_out
+from blockstore.compactor.skipped import Labels, is_skipped
 from blockstore.errors import NotFound
 from blockstore.format.block import BlockMeta
 from blockstore.format.durations import format_duration
@@ -31,9 +34,6 @@ from blockstore.lifecycle.rate import Rate
 from blockstore.lifecycle.sight import Sight
 from blockstore.operations.expire import expire
 from blockstore.table import Table
-from compactor.clean import OBJECTS_PER_S
-from compactor.marks import Carried, carry_out
-from compactor.skipped import Labels, is_skipped
 
 __all__ = ["Retained", "plan_retention", "retain"]
 

@@ -23,18 +23,18 @@ from prometheus_client import CollectorRegistry
 
 from blockstore.bucket import open_bucket
 from blockstore.cli.failure import report
+from blockstore.compactor.config import ProcessConfig
+from blockstore.compactor.http import application
+from blockstore.compactor.instruments import Instruments
+from blockstore.compactor.merge import MergeEngine
+from blockstore.compactor.merge.workdir import check_outside_tables, clear_abandoned
+from blockstore.compactor.process import Process
+from blockstore.compactor.shards import Shard
 from blockstore.service.logs import set_up
 from blockstore.service.metrics import BucketRequests
 from blockstore.service.requests import Billed
 from blockstore.service.serving import Server
 from blockstore.world import World
-from compactor.config import ProcessConfig
-from compactor.http import application
-from compactor.instruments import Instruments
-from compactor.merge import MergeEngine
-from compactor.merge.workdir import check_outside_tables, clear_abandoned
-from compactor.process import Process
-from compactor.shards import Shard
 
 __all__ = ["serve"]
 

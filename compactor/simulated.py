@@ -12,6 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from blockstore.bucket.api import Bucket
+from blockstore.compactor.clean import Cleaner
+from blockstore.compactor.cleaned import Cleaned
+from blockstore.compactor.merge import DamagedInput, Merged, MergeInput, MergeOptions, MergeTask
+from blockstore.compactor.merge.result import PRODUCER
+from blockstore.compactor.once import compact_once
+from blockstore.compactor.retention import retain
+from blockstore.compactor.settings import Settings
 from blockstore.errors import BlockstoreError, Corrupt, Fenced, HistoryReplaced, ObjectMissing
 from blockstore.format.chunk_reader import read_chunk
 from blockstore.format.chunks import BlockWriter
@@ -24,13 +31,6 @@ from blockstore.simulation.process import Process, Role
 from blockstore.simulation.rows import BUFFER_BYTES
 from blockstore.table import Table
 from blockstore.world import World
-from compactor.clean import Cleaner
-from compactor.cleaned import Cleaned
-from compactor.merge import DamagedInput, Merged, MergeInput, MergeOptions, MergeTask
-from compactor.merge.result import PRODUCER
-from compactor.once import compact_once
-from compactor.retention import retain
-from compactor.settings import Settings
 
 __all__ = ["ROLES", "PlainEngine"]
 

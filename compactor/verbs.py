@@ -17,11 +17,11 @@ from blockstore.cli.output import Column, count, counted, say, show_json, show_t
 from blockstore.errors import BlockstoreError
 
 if TYPE_CHECKING:
+    from blockstore.compactor.config import ProcessConfig
+    from blockstore.compactor.each import Each
+    from blockstore.compactor.plan import PlannedJob
+    from blockstore.compactor.report import JobResult, Report
     from blockstore.table import Table
-    from compactor.config import ProcessConfig
-    from compactor.each import Each
-    from compactor.plan import PlannedJob
-    from compactor.report import JobResult, Report
 
 __all__ = ["compact"]
 
@@ -81,7 +81,7 @@ def compact(
         )
     if shard is not None and not wait:
         raise Usage("--shard goes with --wait")
-    from compactor.config import load_config
+    from blockstore.compactor.config import load_config
 
     found = load_config(config)
     if engine is not None:
@@ -92,9 +92,9 @@ def compact(
 
 
 def _wait(url: str, config: ProcessConfig, shard: str | None, *, json: bool) -> int:
-    from compactor.merge.engines import engine_named
-    from compactor.serve import serve
-    from compactor.shards import parse_shard
+    from blockstore.compactor.merge.engines import engine_named
+    from blockstore.compactor.serve import serve
+    from blockstore.compactor.shards import parse_shard
 
     if json:
         raise Usage("--wait writes log lines (JSON where standard error is no terminal), and takes no --json")
@@ -104,9 +104,9 @@ def _wait(url: str, config: ProcessConfig, shard: str | None, *, json: bool) -> 
 
 
 def _plan(url: str, config: ProcessConfig, *, json: bool) -> int:
-    from compactor.each import each_table
-    from compactor.once import plan_table
-    from compactor.report import job_json
+    from blockstore.compactor.each import each_table
+    from blockstore.compactor.once import plan_table
+    from blockstore.compactor.report import job_json
 
     tables = each_table(
         url, lambda name, table: plan_table(table, config.of_table(name)), leave=config.leaves
@@ -124,10 +124,10 @@ def _plan(url: str, config: ProcessConfig, *, json: bool) -> int:
 
 
 def _once(url: str, config: ProcessConfig, *, json: bool) -> int:
-    from compactor.each import each_table
-    from compactor.merge.engines import engine_named
-    from compactor.merge.workdir import check_outside_tables, clear_abandoned
-    from compactor.once import compact_once
+    from blockstore.compactor.each import each_table
+    from blockstore.compactor.merge.engines import engine_named
+    from blockstore.compactor.merge.workdir import check_outside_tables, clear_abandoned
+    from blockstore.compactor.once import compact_once
 
     check_outside_tables(config.settings.work_dir)
     cleared = clear_abandoned(config.settings.work_dir)

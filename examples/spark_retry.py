@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 import blockstore as bs
-import spark as bs_spark
+from blockstore import spark as bs_spark
 
 RETRIES = 3
 

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 import blockstore as bs
-from compactor.once import compact_once
-from compactor.settings import Settings
+from blockstore.compactor.once import compact_once
+from blockstore.compactor.settings import Settings
 
 
 def arrive(session: SparkSession, folder: str, number: int) -> None:

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from blockstore.cli.output import Column, show_table
 from blockstore.errors import Invalid
+from blockstore.reader.readable import is_told, readable
 from blockstore.world import World
-from reader.readable import is_told, readable
 
 __all__ = ["CANNOT_WRITE", "FORMS", "deliver", "flat", "flat_type", "json_value", "unwritable", "write_json"]
 

@@ -29,8 +29,8 @@ from pathlib import Path
 
 from blockstore.bucket import ReadBucket
 from blockstore.errors import Corrupt, NoSpace
+from blockstore.reader.hold_folders import HoldFolder, HoldFolders
 from blockstore.world import World
-from reader.hold_folders import HoldFolder, HoldFolders
 
 __all__ = ["ChunkCache", "Counts", "Hold", "Wanted", "default_folder"]
 

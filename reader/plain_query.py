@@ -60,8 +60,8 @@ def ask(
         raise Usage(
             f"{given[0]} is of one table, and several are named: ask for --as-of, or for one table at a time"
         )
-    from reader.answer import deliver
-    from reader.query import query
+    from blockstore.reader.answer import deliver
+    from blockstore.reader.query import query
 
     moment = None if as_of is None else _moment_ms(as_of)
     deliver(query(urls, sql, version=version, as_of=moment, tag=tag), output, to)

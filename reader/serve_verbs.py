@@ -18,7 +18,7 @@ from blockstore.cli.options import Json, Many
 from blockstore.cli.output import say, show_json
 
 if TYPE_CHECKING:
-    from reader.setting_values import GatewaySettings
+    from blockstore.reader.setting_values import GatewaySettings
 
 __all__ = ["serve", "token"]
 
@@ -47,7 +47,7 @@ def serve(
     no_auth
         Ask nobody for a token; on this machine's own address only.
     """
-    from reader.settings import load_settings
+    from blockstore.reader.settings import load_settings
 
     settings = load_settings(config)
     tables = replace(settings.tables, urls=urls) if urls else settings.tables
@@ -89,8 +89,8 @@ def token(
     """
     if not name.strip():
         raise Usage("the token's name is empty, expected who will hold it, such as grafana")
+    from blockstore.reader.http.tokens import Scope, Token, fresh, hashed
     from blockstore.world import World
-    from reader.http.tokens import Scope, Token, fresh, hashed
 
     made = fresh(World.real().ids)
     tables = list(table)
@@ -141,11 +141,11 @@ def _check_gate(settings: GatewaySettings, no_auth: bool) -> None:
 
 
 def _run(settings: GatewaySettings) -> None:
+    from blockstore.reader.http.app import application
+    from blockstore.reader.http.gateway import Gateway
     from blockstore.service.logs import set_up
     from blockstore.service.serving import Server
     from blockstore.world import World
-    from reader.http.app import application
-    from reader.http.gateway import Gateway
 
     set_up(settings.log)
     over = threading.Event()

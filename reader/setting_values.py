@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from blockstore.errors import Invalid
+from blockstore.reader.http.tokens import Token
 from blockstore.service.listening import Listening
 from blockstore.service.logs import LogSettings
 from blockstore.service.prices import Prices
-from reader.http.tokens import Token
 
 __all__ = [
     "CacheSettings",

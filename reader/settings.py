@@ -14,13 +14,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from blockstore.errors import Invalid
-from blockstore.service import kinds
-from blockstore.service.config import Config, ConfigFile, Key, Named, Section
-from blockstore.service.listening import http_keys, listening
-from blockstore.service.logs import LOG
-from blockstore.service.prices import PRICES
-from reader.http.tokens import Scope, Token
-from reader.setting_values import (
+from blockstore.reader.http.tokens import Scope, Token
+from blockstore.reader.setting_values import (
     CacheSettings,
     GatewaySettings,
     HttpSettings,
@@ -28,6 +23,11 @@ from reader.setting_values import (
     QuerySettings,
     TableSettings,
 )
+from blockstore.service import kinds
+from blockstore.service.config import Config, ConfigFile, Key, Named, Section
+from blockstore.service.listening import http_keys, listening
+from blockstore.service.logs import LOG
+from blockstore.service.prices import PRICES
 
 __all__ = ["FILE", "load_settings"]
 

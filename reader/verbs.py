@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from reader.plain_query import Form, ask
+from blockstore.reader.plain_query import Form, ask
 
 __all__ = ["query"]
 

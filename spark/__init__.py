@@ -14,13 +14,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spark.appending import append
-    from spark.merging import merge_engine
-    from spark.overwriting import overwrite
-    from spark.reading import How, how, read
-    from spark.registering import register
-    from spark.streaming.batch import foreach_batch
-    from spark.written import Written
+    from blockstore.spark.appending import append
+    from blockstore.spark.merging import merge_engine
+    from blockstore.spark.overwriting import overwrite
+    from blockstore.spark.reading import How, how, read
+    from blockstore.spark.registering import register
+    from blockstore.spark.streaming.batch import foreach_batch
+    from blockstore.spark.written import Written
 
 __all__ = [
     "How",
@@ -35,15 +35,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "How": "spark.reading",
-    "Written": "spark.written",
-    "append": "spark.appending",
-    "foreach_batch": "spark.streaming.batch",
-    "how": "spark.reading",
-    "merge_engine": "spark.merging",
-    "overwrite": "spark.overwriting",
-    "read": "spark.reading",
-    "register": "spark.registering",
+    "How": "blockstore.spark.reading",
+    "Written": "blockstore.spark.written",
+    "append": "blockstore.spark.appending",
+    "foreach_batch": "blockstore.spark.streaming.batch",
+    "how": "blockstore.spark.reading",
+    "merge_engine": "blockstore.spark.merging",
+    "overwrite": "blockstore.spark.overwriting",
+    "read": "blockstore.spark.reading",
+    "register": "blockstore.spark.registering",
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from blockstore.format import Job
-from spark.options import (
+from blockstore.spark.options import (
     DEFAULT_BUFFER_BYTES,
     DEFAULT_CHUNK_BYTES,
     WriteOptions,
@@ -14,8 +14,8 @@ from spark.options import (
     column_names,
     if_exists_of,
 )
-from spark.running import run
-from spark.written import Written
+from blockstore.spark.running import run
+from blockstore.spark.written import Written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

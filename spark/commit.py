@@ -20,12 +20,12 @@ from blockstore.operations.access import Access
 from blockstore.operations.append import AppendedBlock, append_block, earlier_block
 from blockstore.operations.begun import Begun, begun_on, end
 from blockstore.operations.overwrite import done_before
+from blockstore.spark.options import IfExists
+from blockstore.spark.plan import PRODUCER, WritePlan
+from blockstore.spark.publishing import holds_a_write, publish
+from blockstore.spark.written import Written
 from blockstore.table import Table, open_any
 from blockstore.world import World
-from spark.options import IfExists
-from spark.plan import PRODUCER, WritePlan
-from spark.publishing import holds_a_write, publish
-from spark.written import Written
 
 __all__ = ["commit"]
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark.reader import SnapshotReader
+from blockstore.spark.reader import SnapshotReader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

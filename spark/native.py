@@ -23,10 +23,10 @@ from blockstore.predicate.nodes import TRUE
 from blockstore.scan.chunk import HIDDEN, ColumnRead, ScanGroup
 from blockstore.scan.nans import may_hold_nan
 from blockstore.scan.plan import ScanPlan
-from spark.filters import has_counterpart, quoted, to_spark
-from spark.reach import PATTERN_CHARACTERS, path_of_chunks
-from spark.settings import held
-from spark.types import native_can_read, spark_schema
+from blockstore.spark.filters import has_counterpart, quoted, to_spark
+from blockstore.spark.reach import PATTERN_CHARACTERS, path_of_chunks
+from blockstore.spark.settings import held
+from blockstore.spark.types import native_can_read, spark_schema
 
 __all__ = ["native_frame", "obstacle"]
 

@@ -16,7 +16,17 @@ from enum import StrEnum
 from blockstore.errors import Invalid
 from blockstore.format.block import Job
 from blockstore.format.chunk_size import check_chunk_size
-from spark.option_texts import checked_url, flag, known, labels, names, size, size_if_given, table_url, whole
+from blockstore.spark.option_texts import (
+    checked_url,
+    flag,
+    known,
+    labels,
+    names,
+    size,
+    size_if_given,
+    table_url,
+    whole,
+)
 
 __all__ = [
     "IfExists",

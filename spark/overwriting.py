@@ -6,9 +6,15 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from blockstore.format import Job
-from spark.options import DEFAULT_BUFFER_BYTES, DEFAULT_CHUNK_BYTES, WriteOptions, checked_url, column_names
-from spark.running import run
-from spark.written import Written
+from blockstore.spark.options import (
+    DEFAULT_BUFFER_BYTES,
+    DEFAULT_CHUNK_BYTES,
+    WriteOptions,
+    checked_url,
+    column_names,
+)
+from blockstore.spark.running import run
+from blockstore.spark.written import Written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

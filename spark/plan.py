@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from blockstore.format import Definition, Job
-from spark.options import IfExists
+from blockstore.spark.options import IfExists
 
 if TYPE_CHECKING:
     from blockstore.operations.begun import Begun
-    from spark.written import Written
+    from blockstore.spark.written import Written
 
 __all__ = ["PRODUCER", "WritePlan"]
 

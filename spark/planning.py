@@ -26,13 +26,13 @@ from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.operations.append import earlier_block
 from blockstore.operations.begun import Begun, begin_anew, begun_on
+from blockstore.spark.options import IfExists, WriteOptions
+from blockstore.spark.plan import PRODUCER, WritePlan
+from blockstore.spark.publishing import holds_a_write, there_already
+from blockstore.spark.types import arrow_schema
+from blockstore.spark.written import Written
 from blockstore.table import Table, open_any
 from blockstore.world import World
-from spark.options import IfExists, WriteOptions
-from spark.plan import PRODUCER, WritePlan
-from spark.publishing import holds_a_write, there_already
-from spark.types import arrow_schema
-from spark.written import Written
 
 __all__ = ["plan_write"]
 

@@ -22,12 +22,12 @@ from blockstore.predicate.parse import Predicate, parse
 from blockstore.scan.execute import read_part, read_plan
 from blockstore.scan.plan import ScanPlan
 from blockstore.scan.view import TableSnapshot
-from spark.batches import conform
-from spark.filters import from_spark
-from spark.options import ReadOptions
-from spark.shares import Share, shares
-from spark.types import batch_schema
-from spark.worker import task_world
+from blockstore.spark.batches import conform
+from blockstore.spark.filters import from_spark
+from blockstore.spark.options import ReadOptions
+from blockstore.spark.shares import Share, shares
+from blockstore.spark.types import batch_schema
+from blockstore.spark.worker import task_world
 
 __all__ = ["FilteringReader", "SharesPartition", "SnapshotReader"]
 

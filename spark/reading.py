@@ -17,14 +17,14 @@ from weakref import WeakKeyDictionary
 from blockstore.errors import Invalid
 from blockstore.scan.plan import ScanPlan
 from blockstore.scan.view import TableSnapshot
+from blockstore.spark.mapped import mapped_frame
+from blockstore.spark.native import native_frame, obstacle
+from blockstore.spark.option_texts import names_text
+from blockstore.spark.options import ReadOptions, checked_url, listed
+from blockstore.spark.reader import SnapshotReader
+from blockstore.spark.source import BlockstoreSource
+from blockstore.spark.target import Target, resolved
 from blockstore.world import World
-from spark.mapped import mapped_frame
-from spark.native import native_frame, obstacle
-from spark.option_texts import names_text
-from spark.options import ReadOptions, checked_url, listed
-from spark.reader import SnapshotReader
-from spark.source import BlockstoreSource
-from spark.target import Target, resolved
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

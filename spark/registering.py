@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark.source import BlockstoreSource
+from blockstore.spark.source import BlockstoreSource
 
 __all__ = ["register"]
 

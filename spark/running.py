@@ -13,17 +13,17 @@ import pickle
 from typing import TYPE_CHECKING
 
 from blockstore.errors import Invalid
+from blockstore.spark.commit import commit
+from blockstore.spark.filters import quoted
+from blockstore.spark.options import WriteOptions
+from blockstore.spark.plan import WritePlan
+from blockstore.spark.planning import plan_write
+from blockstore.spark.progress import progress
+from blockstore.spark.settings import held
+from blockstore.spark.task import ANSWER, answering_task
+from blockstore.spark.tuning import batch_settings
+from blockstore.spark.written import Written
 from blockstore.world import World
-from spark.commit import commit
-from spark.filters import quoted
-from spark.options import WriteOptions
-from spark.plan import WritePlan
-from spark.planning import plan_write
-from spark.progress import progress
-from spark.settings import held
-from spark.task import ANSWER, answering_task
-from spark.tuning import batch_settings
-from spark.written import Written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

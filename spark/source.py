@@ -19,14 +19,14 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from blockstore.errors import Invalid
+from blockstore.spark.options import read_options, write_options
+from blockstore.spark.planning import plan_write
+from blockstore.spark.reader import FilteringReader, SnapshotReader
+from blockstore.spark.streaming.options import asks_for_a_stream, sink_options, source_options
+from blockstore.spark.target import Target, resolved
+from blockstore.spark.worker import settle
+from blockstore.spark.writer import TasksWriter
 from blockstore.world import World
-from spark.options import read_options, write_options
-from spark.planning import plan_write
-from spark.reader import FilteringReader, SnapshotReader
-from spark.streaming.options import asks_for_a_stream, sink_options, source_options
-from spark.target import Target, resolved
-from spark.worker import settle
-from spark.writer import TasksWriter
 
 __all__ = ["BlockstoreSource"]
 
@@ -42,7 +42,7 @@ class BlockstoreSource(DataSource):
 
     def schema(self) -> StructType:
         if asks_for_a_stream(self.options):
-            from spark.streaming.source import stream_schema
+            from blockstore.spark.streaming.source import stream_schema
 
             return stream_schema(source_options(self.options), World.real())
         settle()
@@ -61,12 +61,12 @@ class BlockstoreSource(DataSource):
         return TasksWriter(plan_write(schema, options, World.real()))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        from spark.streaming.source import TableStreamReader
+        from blockstore.spark.streaming.source import TableStreamReader
 
         return TableStreamReader(source_options(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
-        from spark.streaming.sink import BatchWriter
+        from blockstore.spark.streaming.sink import BatchWriter
 
         options = sink_options(self.options)
         if overwrite:

@@ -19,11 +19,11 @@ from blockstore.predicate.nodes import FALSE
 from blockstore.predicate.parse import Predicate
 from blockstore.scan.snapshot import Snapshot
 from blockstore.scan.view import TableSnapshot
+from blockstore.spark.nulls import without_nulls
+from blockstore.spark.options import ReadOptions
+from blockstore.spark.types import spark_schema
 from blockstore.table import open_any
 from blockstore.world import World
-from spark.nulls import without_nulls
-from spark.options import ReadOptions
-from spark.types import spark_schema
 
 __all__ = ["Target", "resolved"]
 

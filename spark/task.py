@@ -20,10 +20,10 @@ from pyspark import TaskContext
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.errors import Invalid
 from blockstore.format import BlockWriter, WrittenChunks
+from blockstore.spark.plan import PRODUCER, WritePlan
+from blockstore.spark.uploads import UploadsBeside
+from blockstore.spark.worker import task_world
 from blockstore.world import World
-from spark.plan import PRODUCER, WritePlan
-from spark.uploads import UploadsBeside
-from spark.worker import task_world
 
 __all__ = ["ANSWER", "answering_task", "write_task"]
 

@@ -19,9 +19,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from blockstore.errors import Unavailable
 from blockstore.format import WrittenChunks
+from blockstore.spark.plan import WritePlan
+from blockstore.spark.task import write_task
 from blockstore.world import World
-from spark.plan import WritePlan
-from spark.task import write_task
 
 __all__ = ["TaskAnswer", "TasksWriter"]
 
@@ -44,7 +44,7 @@ class TasksWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         # Here, because a task's process has no use for the index.
-        from spark.commit import commit
+        from blockstore.spark.commit import commit
 
         answers = [message for message in messages if isinstance(message, TaskAnswer)]
         if len(answers) != len(messages):

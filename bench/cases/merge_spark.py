@@ -28,9 +28,9 @@ def prepare(task: Task) -> None:
 def measure(task: Task) -> Figures:
     """Neither commits, so both merge the same inputs: by one process with all its threads, and as two tasks of ``local[2]``."""
     import blockstore as bs
-    import spark as bs_spark
-    from compactor.merge import MergeInput, MergeOptions, MergeTask
-    from compactor.merge.local import LocalEngine
+    from blockstore import spark as bs_spark
+    from blockstore.compactor.merge import MergeInput, MergeOptions, MergeTask
+    from blockstore.compactor.merge.local import LocalEngine
 
     table = bs.open(_url(task))
     blocks = [block.meta for block in table.log.state.blocks]

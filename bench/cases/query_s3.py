@@ -27,9 +27,9 @@ from bench.peers.gateway import GatewayHandle
 from bench.timing import milliseconds
 from blockstore.bucket import open_bucket
 from blockstore.care.replicate import Replicator
+from blockstore.reader.cache import ChunkCache
 from blockstore.table import open as open_table
 from blockstore.world import World
-from reader.cache import ChunkCache
 
 __all__ = ["S3_CASES"]
 

@@ -16,7 +16,7 @@ TIMES = 3
 def measure(task: Task) -> Figures:
     """All ways take turns in one session. Ours commits atomically, with statistics and hashes; native only writes files."""
     import blockstore as bs
-    import spark as bs_spark
+    from blockstore import spark as bs_spark
 
     spark, count = session(), task.sizes["rows"]
     durable = task.peer.name == "ours-durable"

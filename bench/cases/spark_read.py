@@ -33,7 +33,7 @@ WAYS = {
 def measure(task: Task) -> Figures:
     """Seconds of each kind of work by each way, and the ratios to native."""
     import blockstore as bs
-    import spark as bs_spark
+    from blockstore import spark as bs_spark
 
     spark, count, draw = session(), task.sizes["rows"], random.Random(task.seed)
     url, plain = url_of(task.directory, "table", durable=False), str(task.directory / "plain")

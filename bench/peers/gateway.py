@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from bench.peers.api import Handle, Peer, Unsupported
-from reader.cache import ChunkCache
-from reader.query import Budget, Capacity, Engine
-from reader.tables import Tables
+from blockstore.reader.cache import ChunkCache
+from blockstore.reader.query import Budget, Capacity, Engine
+from blockstore.reader.tables import Tables
 
 __all__ = ["CONTESTANTS", "GatewayHandle"]
 

@@ -13,15 +13,15 @@ import blockstore as bs
 from bench.peers.api import Handle, Peer
 from blockstore.bucket import open_bucket
 from blockstore.bucket.metered import Metered
+from blockstore.compactor.once import compact_once
+from blockstore.compactor.report import Outcome
+from blockstore.compactor.settings import Settings
 from blockstore.format import meta
 from blockstore.index.change import Append
 from blockstore.names import CHECKPOINTS, meta_key, parse_checkpoint
+from blockstore.reader.query import Engine
 from blockstore.table import Table
 from blockstore.world import World
-from compactor.once import compact_once
-from compactor.report import Outcome
-from compactor.settings import Settings
-from reader.query import Engine
 
 __all__ = ["CONTESTANTS", "Ours"]
 

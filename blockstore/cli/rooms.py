@@ -28,16 +28,16 @@ READS = frozenset({"query", "token"})
 """The verbs that change nothing: whoever misses their answer runs them again. A token that was not shown is worth nothing."""
 
 MODULES = {
-    "cleanup": "compactor.care_verbs",
-    "compact": "compactor.verbs",
-    "query": "reader.verbs",
-    "retention": "compactor.care_verbs",
-    "serve": "reader.serve_verbs",
-    "token": "reader.serve_verbs",
+    "cleanup": "blockstore.compactor.care_verbs",
+    "compact": "blockstore.compactor.verbs",
+    "query": "blockstore.reader.verbs",
+    "retention": "blockstore.compactor.care_verbs",
+    "serve": "blockstore.reader.serve_verbs",
+    "token": "blockstore.reader.serve_verbs",
 }
 """Where the function of a verb lies, which has its name."""
 
-_PLAIN = {"query": "reader.plain_query"}
+_PLAIN = {"query": "blockstore.reader.plain_query"}
 """The modules whose ``at_once`` runs a command line that needs no parser."""
 
 

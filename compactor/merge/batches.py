@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from blockstore.compactor.merge.weight import Weight
 from blockstore.format.coded import text_bytes
-from compactor.merge.weight import Weight
 
 __all__ = ["batches"]
 

@@ -12,8 +12,8 @@ from functools import partial
 
 import pyarrow as pa
 
-from compactor.merge.kway import Piece
-from compactor.merge.run import Run
+from blockstore.compactor.merge.kway import Piece
+from blockstore.compactor.merge.run import Run
 
 __all__ = ["Chain"]
 

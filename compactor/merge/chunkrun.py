@@ -24,20 +24,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from blockstore.compactor.merge.batches import batches
+from blockstore.compactor.merge.codes import with_small_dictionaries
+from blockstore.compactor.merge.engine import DamagedInput
+from blockstore.compactor.merge.order import KeyPart
+from blockstore.compactor.merge.ranges import KeyRange
+from blockstore.compactor.merge.shared import Shared
+from blockstore.compactor.merge.sources import SOURCE, Sources
+from blockstore.compactor.merge.spill import SpilledRun, pack
+from blockstore.compactor.merge.stage import Stage, Staged
+from blockstore.compactor.merge.weight import STREAM_BYTES, Weight, weigh, weigh_plain
 from blockstore.format.block import ChunkFile
 from blockstore.format.coded import check_codes
 from blockstore.format.schema import adapt
 from blockstore.format.unreadable import UNREADABLE
-from compactor.merge.batches import batches
-from compactor.merge.codes import with_small_dictionaries
-from compactor.merge.engine import DamagedInput
-from compactor.merge.order import KeyPart
-from compactor.merge.ranges import KeyRange
-from compactor.merge.shared import Shared
-from compactor.merge.sources import SOURCE, Sources
-from compactor.merge.spill import SpilledRun, pack
-from compactor.merge.stage import Stage, Staged
-from compactor.merge.weight import STREAM_BYTES, Weight, weigh, weigh_plain
 
 __all__ = ["ChunkRun", "ChunkSpec"]
 

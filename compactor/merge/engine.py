@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Protocol
 
 from blockstore.bucket.api import Bucket
+from blockstore.compactor.merge.ranges import KeyRange
 from blockstore.errors import BlockstoreError, Corrupt
 from blockstore.format.block import BlockMeta
 from blockstore.format.definition import Definition
 from blockstore.format.written import WrittenChunks
 from blockstore.world import World
-from compactor.merge.ranges import KeyRange
 
 __all__ = [
     "DamagedInput",

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from importlib.metadata import entry_points
 
+from blockstore.compactor.merge.engine import MergeEngine
+from blockstore.compactor.merge.local import LocalEngine
+from blockstore.compactor.merge.pieces import Pieces
 from blockstore.errors import Invalid, MissingExtra
-from compactor.merge.engine import MergeEngine
-from compactor.merge.local import LocalEngine
-from compactor.merge.pieces import Pieces
 
 __all__ = ["GROUP", "LOCAL", "engine_named", "engine_names"]
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from blockstore.compactor.merge.chunkrun import ChunkSpec
+from blockstore.compactor.merge.engine import MergeInput, MergeTask
+from blockstore.compactor.merge.order import KeyPart
+from blockstore.compactor.merge.ranges import KeyRange
+from blockstore.compactor.merge.sources import Sources
 from blockstore.format.block import BlockMeta, ChunkFile, ColumnStats
 from blockstore.format.statistics import decode
-from compactor.merge.chunkrun import ChunkSpec
-from compactor.merge.engine import MergeInput, MergeTask
-from compactor.merge.order import KeyPart
-from compactor.merge.ranges import KeyRange
-from compactor.merge.sources import Sources
 
 __all__ = ["chunk_specs", "in_order"]
 

@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from compactor.merge.order import Key, KeyPart, RowOrder
-from compactor.merge.run import Run
+from blockstore.compactor.merge.order import Key, KeyPart, RowOrder
+from blockstore.compactor.merge.run import Run
 
 __all__ = ["KWay", "Piece"]
 

@@ -19,25 +19,25 @@ from itertools import accumulate
 import pyarrow as pa
 
 from blockstore.bucket.api import Bucket
+from blockstore.compactor.merge.chunkrun import ChunkRun, ChunkSpec
+from blockstore.compactor.merge.codes import carried
+from blockstore.compactor.merge.engine import Merged, MergeOptions, MergeTask
+from blockstore.compactor.merge.inputs import chunk_specs, in_order
+from blockstore.compactor.merge.order import RowOrder
+from blockstore.compactor.merge.pump import Sink, pump
+from blockstore.compactor.merge.result import PRODUCER, with_source_names
+from blockstore.compactor.merge.run import Run, Unsorted, depth
+from blockstore.compactor.merge.shared import Shared
+from blockstore.compactor.merge.sources import SOURCE, Sources
+from blockstore.compactor.merge.spill import spill, spill_sorted
+from blockstore.compactor.merge.stage import Stage
+from blockstore.compactor.merge.weight import COLUMN_BYTES
+from blockstore.compactor.merge.workdir import merge_folder
+from blockstore.compactor.preflight import Free, Needs, check_space, needs
 from blockstore.errors import Corrupt
 from blockstore.format.chunks import BlockWriter
 from blockstore.names import META
 from blockstore.world import World
-from compactor.merge.chunkrun import ChunkRun, ChunkSpec
-from compactor.merge.codes import carried
-from compactor.merge.engine import Merged, MergeOptions, MergeTask
-from compactor.merge.inputs import chunk_specs, in_order
-from compactor.merge.order import RowOrder
-from compactor.merge.pump import Sink, pump
-from compactor.merge.result import PRODUCER, with_source_names
-from compactor.merge.run import Run, Unsorted, depth
-from compactor.merge.shared import Shared
-from compactor.merge.sources import SOURCE, Sources
-from compactor.merge.spill import spill, spill_sorted
-from compactor.merge.stage import Stage
-from compactor.merge.weight import COLUMN_BYTES
-from compactor.merge.workdir import merge_folder
-from compactor.preflight import Free, Needs, check_space, needs
 
 __all__ = ["LocalEngine"]
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from compactor.merge.raw_text import RawText
+from blockstore.compactor.merge.raw_text import RawText
 
 __all__ = ["Key", "KeyPart", "RowOrder", "Words", "arrange", "descents", "key_part"]
 

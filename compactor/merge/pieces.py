@@ -20,18 +20,18 @@ from itertools import accumulate, pairwise
 import pyarrow as pa
 
 from blockstore.bucket.api import Bucket, ReadBucket
+from blockstore.compactor.merge.engine import Merged, MergeOptions, MergeTask
+from blockstore.compactor.merge.inputs import key_range
+from blockstore.compactor.merge.local import LocalEngine
+from blockstore.compactor.merge.order import KeyPart, key_part
+from blockstore.compactor.merge.ranges import KeyRange
+from blockstore.compactor.merge.workdir import WorkDirectory, merge_folder
 from blockstore.errors import BlockstoreError
 from blockstore.format.block import ChunkFile
 from blockstore.format.chunks import read_batches
 from blockstore.format.written import WrittenChunks
 from blockstore.names import object_key
 from blockstore.world import World
-from compactor.merge.engine import Merged, MergeOptions, MergeTask
-from compactor.merge.inputs import key_range
-from compactor.merge.local import LocalEngine
-from compactor.merge.order import KeyPart, key_part
-from compactor.merge.ranges import KeyRange
-from compactor.merge.workdir import WorkDirectory, merge_folder
 
 __all__ = ["Pieces"]
 

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from blockstore.compactor.merge.chain import Chain
+from blockstore.compactor.merge.kway import KWay, Piece
+from blockstore.compactor.merge.order import RowOrder
+from blockstore.compactor.merge.run import Run
+from blockstore.compactor.merge.window import Sorter
 from blockstore.world import Pool
-from compactor.merge.chain import Chain
-from compactor.merge.kway import KWay, Piece
-from compactor.merge.order import RowOrder
-from compactor.merge.run import Run
-from compactor.merge.window import Sorter
 
 __all__ = ["Sink", "pump"]
 

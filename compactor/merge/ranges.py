@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from compactor.merge.order import KeyPart, key_part
-from compactor.merge.raw_text import RawText
+from blockstore.compactor.merge.order import KeyPart, key_part
+from blockstore.compactor.merge.raw_text import RawText
 
 __all__ = ["KeyRange"]
 

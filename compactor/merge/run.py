@@ -13,7 +13,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from compactor.merge.order import KeyPart
+from blockstore.compactor.merge.order import KeyPart
 
 __all__ = ["Run", "TableRun", "Unsorted", "depth"]
 

@@ -15,9 +15,9 @@ import threading
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from blockstore.compactor.merge.weight import Varying, row_width, varying
 from blockstore.format.block import ChunkFile
 from blockstore.format.coded import with_codes
-from compactor.merge.weight import Varying, row_width, varying
 
 __all__ = ["Shared"]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from compactor.merge.engine import DamagedInput
+from blockstore.compactor.merge.engine import DamagedInput
 
 __all__ = ["SOURCE", "Sources"]
 

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from blockstore.compactor.merge.order import KeyPart, RowOrder, arrange, key_part
+from blockstore.compactor.merge.pump import pump
+from blockstore.compactor.merge.run import Run
+from blockstore.compactor.merge.stage import Stage
+from blockstore.compactor.merge.workdir import work_disk
 from blockstore.world import Pool
-from compactor.merge.order import KeyPart, RowOrder, arrange, key_part
-from compactor.merge.pump import pump
-from compactor.merge.run import Run
-from compactor.merge.stage import Stage
-from compactor.merge.workdir import work_disk
 
 __all__ = ["SpilledRun", "pack", "spill", "spill_sorted"]
 

@@ -19,11 +19,11 @@ from typing import Any
 import pyarrow as pa
 
 from blockstore.bucket.api import ReadBucket
+from blockstore.compactor.merge.engine import DamagedInput
+from blockstore.compactor.merge.workdir import WorkDirectory, work_disk
 from blockstore.errors import ObjectMissing
 from blockstore.format.block import ChunkFile
 from blockstore.names import object_key
-from compactor.merge.engine import DamagedInput
-from compactor.merge.workdir import WorkDirectory, work_disk
 
 __all__ = ["Stage", "Staged"]
 

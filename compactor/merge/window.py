@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from compactor.merge.kway import Piece
-from compactor.merge.order import Key, RowOrder, arrange, descents
-from compactor.merge.run import Unsorted
+from blockstore.compactor.merge.kway import Piece
+from blockstore.compactor.merge.order import Key, RowOrder, arrange, descents
+from blockstore.compactor.merge.run import Unsorted
 
 __all__ = ["Sorter"]
 

@@ -4,7 +4,7 @@ A page changes nothing: it shows, and names the command that does. The timeline 
 (``blockstore.service.pages``).
 """
 
-from compactor.web.routes import routes
-from compactor.web.source import PageSource
+from blockstore.compactor.web.routes import routes
+from blockstore.compactor.web.source import PageSource
 
 __all__ = ["PageSource", "routes"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import orjson
 
-from compactor.status import JobStatus, LoopStatus, Quarantined, Status, TableStatus
+from blockstore.compactor.status import JobStatus, LoopStatus, Quarantined, Status, TableStatus
 
 __all__ = ["encode_status"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from blockstore.compactor.status import Status
 from blockstore.table import Table
 from blockstore.world import World
-from compactor.status import Status
 
 __all__ = ["PageSource"]
 

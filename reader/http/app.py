@@ -16,14 +16,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from blockstore.errors import BlockstoreError
+from blockstore.reader.http import docs_page, job_routes, query_routes, table_routes
+from blockstore.reader.http.edge import Edge
+from blockstore.reader.http.gateway import Gateway
+from blockstore.reader.http.problems import Problem, answer
+from blockstore.reader.http.tokens import Scope
+from blockstore.reader.page import page_routes
 from blockstore.service.metrics import metrics_route
 from blockstore.service.serving import SecurityHeaders, health_routes
-from reader.http import docs_page, job_routes, query_routes, table_routes
-from reader.http.edge import Edge
-from reader.http.gateway import Gateway
-from reader.http.problems import Problem, answer
-from reader.http.tokens import Scope
-from reader.page import page_routes
 
 __all__ = ["application"]
 

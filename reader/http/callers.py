@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from reader.http.gateway import Gateway
-from reader.http.problems import Problem
-from reader.http.tokens import Caller, Scope
+from blockstore.reader.http.gateway import Gateway
+from blockstore.reader.http.problems import Problem
+from blockstore.reader.http.tokens import Caller, Scope
 
 __all__ = ["Here", "Known", "Reading", "Writing"]
 

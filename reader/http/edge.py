@@ -18,9 +18,9 @@ import anyio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from blockstore.reader.http.problems import Problem, of_error, response
 from blockstore.service.logs import about
 from blockstore.world import World
-from reader.http.problems import Problem, of_error, response
 
 __all__ = ["Edge"]
 

@@ -18,8 +18,8 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from blockstore.errors import Invalid
-from reader.answer import CANNOT_WRITE, flat, flat_type, json_value, unwritable
-from reader.readable import readable
+from blockstore.reader.answer import CANNOT_WRITE, flat, flat_type, json_value, unwritable
+from blockstore.reader.readable import readable
 
 __all__ = ["Form", "Wanted", "pieces"]
 

@@ -21,22 +21,22 @@ from starlette.responses import JSONResponse, Response
 from blockstore.bucket import Bucket
 from blockstore.errors import BlockstoreError, Corrupt, Invalid, NewerFormat, NotFound, ObjectMissing
 from blockstore.names import is_ulid, job_input_key
-from reader.http.callers import Here, Known, Reading
-from reader.http.encoding import Form
-from reader.http.gateway import Gateway, Jobs
-from reader.http.job_sight import concerns, sees
-from reader.http.problems import Problem
-from reader.http.query_routes import ERRORS
-from reader.http.receiving import measured, received
-from reader.http.shapes import JobAsked, JobShown, JobsShown
-from reader.http.streaming import Patience, Streamed, first_piece, in_thread
-from reader.http.tokens import Caller, Scope
-from reader.http.wording import sentence
-from reader.jobs.record import Kind
-from reader.jobs.record import Request as Wish
-from reader.jobs.store import Job
-from reader.jobs.upload import identity_of
-from reader.tables import At
+from blockstore.reader.http.callers import Here, Known, Reading
+from blockstore.reader.http.encoding import Form
+from blockstore.reader.http.gateway import Gateway, Jobs
+from blockstore.reader.http.job_sight import concerns, sees
+from blockstore.reader.http.problems import Problem
+from blockstore.reader.http.query_routes import ERRORS
+from blockstore.reader.http.receiving import measured, received
+from blockstore.reader.http.shapes import JobAsked, JobShown, JobsShown
+from blockstore.reader.http.streaming import Patience, Streamed, first_piece, in_thread
+from blockstore.reader.http.tokens import Caller, Scope
+from blockstore.reader.http.wording import sentence
+from blockstore.reader.jobs.record import Kind
+from blockstore.reader.jobs.record import Request as Wish
+from blockstore.reader.jobs.store import Job
+from blockstore.reader.jobs.upload import identity_of
+from blockstore.reader.tables import At
 
 __all__ = ["router"]
 

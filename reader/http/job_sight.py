@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from reader.http.tokens import Caller, Scope
-from reader.jobs.record import Kind, Request
-from reader.jobs.store import Job
+from blockstore.reader.http.tokens import Caller, Scope
+from blockstore.reader.jobs.record import Kind, Request
+from blockstore.reader.jobs.store import Job
 
 __all__ = ["concerns", "sees"]
 

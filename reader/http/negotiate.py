@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reader.http.encoding import Form, Wanted
-from reader.http.problems import Problem
+from blockstore.reader.http.encoding import Form, Wanted
+from blockstore.reader.http.problems import Problem
 
 __all__ = ["form_asked_for"]
 

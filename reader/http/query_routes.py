@@ -8,14 +8,14 @@ from functools import partial
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from reader.http.callers import Here, Reading
-from reader.http.encoding import Form, pieces
-from reader.http.gateway import Gateway
-from reader.http.negotiate import form_asked_for
-from reader.http.shapes import Error, Question, at_of, parameters_of
-from reader.http.streaming import Patience, Stopper, Streamed, first_piece, while_waited_for
-from reader.http.tokens import Caller
-from reader.query import Answer
+from blockstore.reader.http.callers import Here, Reading
+from blockstore.reader.http.encoding import Form, pieces
+from blockstore.reader.http.gateway import Gateway
+from blockstore.reader.http.negotiate import form_asked_for
+from blockstore.reader.http.shapes import Error, Question, at_of, parameters_of
+from blockstore.reader.http.streaming import Patience, Stopper, Streamed, first_piece, while_waited_for
+from blockstore.reader.http.tokens import Caller
+from blockstore.reader.query import Answer
 
 __all__ = ["ERRORS", "router"]
 

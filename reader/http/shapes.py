@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from blockstore.errors import Invalid
-from reader.tables import At
+from blockstore.reader.tables import At
 
 __all__ = [
     "Error",

@@ -23,8 +23,8 @@ from anyio.lowlevel import RunVar
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from reader.http.problems import Problem
-from reader.query.failures import FULL, is_full
+from blockstore.reader.http.problems import Problem
+from blockstore.reader.query.failures import FULL, is_full
 
 __all__ = ["Held", "Patience", "Stopper", "Streamed", "first_piece", "in_thread", "while_waited_for"]
 

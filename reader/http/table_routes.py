@@ -13,16 +13,16 @@ from blockstore.format.block import BlockMeta
 from blockstore.format.fields import required
 from blockstore.index.entry import Entry
 from blockstore.names import is_ulid
+from blockstore.reader.http.callers import Here, Known, Reading
+from blockstore.reader.http.gateway import Gateway
+from blockstore.reader.http.query_routes import ERRORS
+from blockstore.reader.http.shapes import ColumnShown, TableShown, TablesShown, Whoami
+from blockstore.reader.http.tokens import Caller
+from blockstore.reader.tables import At, TableView
 from blockstore.service.pages.columns import encode
 from blockstore.service.pages.detail import encode_detail
 from blockstore.service.pages.serving import json_answer
 from blockstore.table import Table
-from reader.http.callers import Here, Known, Reading
-from reader.http.gateway import Gateway
-from reader.http.query_routes import ERRORS
-from reader.http.shapes import ColumnShown, TableShown, TablesShown, Whoami
-from reader.http.tokens import Caller
-from reader.tables import At, TableView
 
 __all__ = ["router"]
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import Metric
 
 from blockstore.index.boundary import BoundaryCounts
+from blockstore.reader.jobs.record import Kind
+from blockstore.reader.tables import TableState
 from blockstore.service.metrics import (
     BucketRequests,
     Source,
@@ -18,11 +20,9 @@ from blockstore.service.metrics import (
     total,
 )
 from blockstore.service.requests import Billed
-from reader.jobs.record import Kind
-from reader.tables import TableState
 
 if TYPE_CHECKING:
-    from reader.http.gateway import Gateway
+    from blockstore.reader.http.gateway import Gateway
 
 __all__ = ["Told"]
 

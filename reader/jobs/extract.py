@@ -17,12 +17,12 @@ import pyarrow as pa
 from blockstore.bucket import Bucket, ObjectWriter
 from blockstore.errors import BlockstoreError
 from blockstore.names import job_result_key
+from blockstore.reader.answer import CANNOT_WRITE, FORMS, unwritable
+from blockstore.reader.jobs.meter import Meter
+from blockstore.reader.jobs.record import Failure, Request, Result
+from blockstore.reader.jobs.work import Ended, Failed, Work
+from blockstore.reader.refusals import Busy
 from blockstore.world import World
-from reader.answer import CANNOT_WRITE, FORMS, unwritable
-from reader.jobs.meter import Meter
-from reader.jobs.record import Failure, Request, Result
-from reader.jobs.work import Ended, Failed, Work
-from reader.refusals import Busy
 
 __all__ = ["Ask", "Began", "Extracts", "Rows"]
 

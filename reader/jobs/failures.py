@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from blockstore.errors import BlockstoreError
-from reader.jobs.record import Failure
+from blockstore.reader.jobs.record import Failure
 
 __all__ = ["failure_of", "given_up", "internal", "overtime", "unsettled"]
 

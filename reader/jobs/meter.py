@@ -11,7 +11,7 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from blockstore.clock import Clock
-from reader.jobs.record import Progress
+from blockstore.reader.jobs.record import Progress
 
 __all__ = ["Meter", "Stop", "Stopped"]
 

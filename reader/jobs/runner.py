@@ -26,13 +26,13 @@ from blockstore.errors import (
     NotFound,
     Unavailable,
 )
+from blockstore.reader.jobs.failures import failure_of, given_up, internal, overtime, unsettled
+from blockstore.reader.jobs.meter import Meter, Stop, Stopped
+from blockstore.reader.jobs.record import Failure, Kind, Lease, Outcome, Request, State
+from blockstore.reader.jobs.store import JobStore, Sketch
+from blockstore.reader.jobs.watch import LeaseWatch
+from blockstore.reader.jobs.work import Ended, Failed, Work
 from blockstore.world import World
-from reader.jobs.failures import failure_of, given_up, internal, overtime, unsettled
-from reader.jobs.meter import Meter, Stop, Stopped
-from reader.jobs.record import Failure, Kind, Lease, Outcome, Request, State
-from reader.jobs.store import JobStore, Sketch
-from reader.jobs.watch import LeaseWatch
-from reader.jobs.work import Ended, Failed, Work
 
 __all__ = ["MAX_ATTEMPTS", "Claimed", "Runner", "Terms"]
 

@@ -28,7 +28,7 @@ from blockstore.names import (
     parse_job_claim,
     split_job_key,
 )
-from reader.jobs.record import Lease, Outcome, Request, State
+from blockstore.reader.jobs.record import Lease, Outcome, Request, State
 
 __all__ = ["Job", "JobStore", "Sketch"]
 

@@ -38,11 +38,11 @@ from blockstore.names import JOBS
 from blockstore.operations.append import AppendedBlock, earlier_block
 from blockstore.operations.begun import commit_of
 from blockstore.operations.writer import WriteOptions, Writer
+from blockstore.reader.jobs.meter import Meter
+from blockstore.reader.jobs.record import Failure, Request
+from blockstore.reader.jobs.work import Ended, Failed, Work
 from blockstore.table import Table
 from blockstore.world import World
-from reader.jobs.meter import Meter
-from reader.jobs.record import Failure, Request
-from reader.jobs.work import Ended, Failed, Work
 
 __all__ = ["DELIMITERS", "Uploads", "identity_of"]
 

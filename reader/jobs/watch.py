@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from blockstore.clock import Clock
-from reader.jobs.record import Lease
+from blockstore.reader.jobs.record import Lease
 
 __all__ = ["LeaseWatch"]
 

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from reader.jobs.meter import Meter
-from reader.jobs.record import Failure, Request, Result
+from blockstore.reader.jobs.meter import Meter
+from blockstore.reader.jobs.record import Failure, Request, Result
 
 __all__ = ["Ended", "Failed", "Work"]
 

@@ -10,12 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from reader.query.answer import Answer, Read
-    from reader.query.ask import query
-    from reader.query.budget import Budget, Capacity
-    from reader.query.engine import Engine
-    from reader.query.instance import Limits
-    from reader.query.source import Fixed, Source
+    from blockstore.reader.query.answer import Answer, Read
+    from blockstore.reader.query.ask import query
+    from blockstore.reader.query.budget import Budget, Capacity
+    from blockstore.reader.query.engine import Engine
+    from blockstore.reader.query.instance import Limits
+    from blockstore.reader.query.source import Fixed, Source
 
 __all__ = ["Answer", "Budget", "Capacity", "Engine", "Fixed", "Limits", "Read", "Source", "query"]
 

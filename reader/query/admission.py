@@ -12,8 +12,8 @@ import threading
 from collections import deque
 
 from blockstore.clock import Clock
-from reader.query.budget import Capacity
-from reader.refusals import Busy
+from blockstore.reader.query.budget import Capacity
+from blockstore.reader.refusals import Busy
 
 __all__ = ["Admission", "Turn"]
 

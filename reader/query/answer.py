@@ -18,10 +18,10 @@ from functools import cached_property
 import pyarrow as pa
 
 from blockstore.errors import BlockstoreError
+from blockstore.reader.query.budget import Budget
+from blockstore.reader.query.task import Running
+from blockstore.reader.refusals import Canceled, TimedOut, TooMuch
 from blockstore.scan.plan import ScanPlan
-from reader.query.budget import Budget
-from reader.query.task import Running
-from reader.refusals import Canceled, TimedOut, TooMuch
 
 __all__ = ["Answer", "Ending", "Read"]
 

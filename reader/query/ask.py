@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from blockstore.errors import Invalid
+from blockstore.reader.query.below import Below
+from blockstore.reader.query.engine import Engine
+from blockstore.reader.tables.at import At
 from blockstore.world import World
-from reader.query.below import Below
-from reader.query.engine import Engine
-from reader.tables.at import At
 
 __all__ = ["query"]
 

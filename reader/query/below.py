@@ -14,12 +14,12 @@ from blockstore.bucket import Bucket, open_bucket
 from blockstore.bucket.prefixed import Prefixed
 from blockstore.errors import Invalid, NotFound
 from blockstore.operations.lakes import folders, may_be_table
+from blockstore.reader.query.files import local_folder
+from blockstore.reader.tables.at import NEWEST, At, at_of_each
+from blockstore.reader.tables.names import Names, folded
 from blockstore.scan.view import TableSnapshot
 from blockstore.table import Table
 from blockstore.world import World
-from reader.query.files import local_folder
-from reader.tables.at import NEWEST, At, at_of_each
-from reader.tables.names import Names, folded
 
 __all__ = ["Below"]
 

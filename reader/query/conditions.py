@@ -22,10 +22,10 @@ from blockstore.errors import Invalid
 from blockstore.predicate import Predicate, parse_filters
 from blockstore.predicate.nodes import TRUE, Op, conjunction, disjunction
 from blockstore.predicate.nodes import Node as Tree
-from reader.query.constants import Constant, constants_for
-from reader.query.hidden import VIEW
-from reader.query.statement import GIVEN, Node, Statement, walk
-from reader.tables.names import folded
+from blockstore.reader.query.constants import Constant, constants_for
+from blockstore.reader.query.hidden import VIEW
+from blockstore.reader.query.statement import GIVEN, Node, Statement, walk
+from blockstore.reader.tables.names import folded
 
 __all__ = ["conditions"]
 

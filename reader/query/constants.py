@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from reader.query.statement import Node
+from blockstore.reader.query.statement import Node
 
 __all__ = ["Constant", "constants_for"]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
+from blockstore.reader.query.statement import GIVEN, Node, Statement
 from blockstore.scan.view import TableSnapshot
-from reader.query.statement import GIVEN, Node, Statement
 
 __all__ = ["Counted", "bare_count"]
 

@@ -20,34 +20,34 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from blockstore.errors import BlockstoreError
+from blockstore.reader.query.admission import Admission
+from blockstore.reader.query.answer import Answer, Ending
+from blockstore.reader.query.budget import Budget, Capacity
+from blockstore.reader.query.conditions import conditions
+from blockstore.reader.query.counting import Counted, bare_count
+from blockstore.reader.query.deadlines import Deadlines
+from blockstore.reader.query.failures import may_be_damage, translated
+from blockstore.reader.query.files import Placed, place
+from blockstore.reader.query.hidden import hide
+from blockstore.reader.query.inprocess import InProcess
+from blockstore.reader.query.instance import Instance, Limits
+from blockstore.reader.query.parameters import bind, checked
+from blockstore.reader.query.source import Fixed, Source
+from blockstore.reader.query.statement import Statement, parse
+from blockstore.reader.query.syntax import Syntax
+from blockstore.reader.query.task import Parameters, Runner, Step, Task
+from blockstore.reader.query.views import guard, view
+from blockstore.reader.query.windows import Windows
+from blockstore.reader.refusals import UnknownTable
+from blockstore.reader.tables.at import NEWEST, At
+from blockstore.reader.tables.names import Names
 from blockstore.scan.plan import ScanPlan, check_given, plan_scan
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
-from reader.query.admission import Admission
-from reader.query.answer import Answer, Ending
-from reader.query.budget import Budget, Capacity
-from reader.query.conditions import conditions
-from reader.query.counting import Counted, bare_count
-from reader.query.deadlines import Deadlines
-from reader.query.failures import may_be_damage, translated
-from reader.query.files import Placed, place
-from reader.query.hidden import hide
-from reader.query.inprocess import InProcess
-from reader.query.instance import Instance, Limits
-from reader.query.parameters import bind, checked
-from reader.query.source import Fixed, Source
-from reader.query.statement import Statement, parse
-from reader.query.syntax import Syntax
-from reader.query.task import Parameters, Runner, Step, Task
-from reader.query.views import guard, view
-from reader.query.windows import Windows
-from reader.refusals import UnknownTable
-from reader.tables.at import NEWEST, At
-from reader.tables.names import Names
 
 if TYPE_CHECKING:
-    from reader.cache import ChunkCache
-    from reader.query.workers import Workers
+    from blockstore.reader.cache import ChunkCache
+    from blockstore.reader.query.workers import Workers
 
 __all__ = ["Engine"]
 
@@ -252,7 +252,7 @@ class Engine:
         return [*folders, str(self._chunk_cache().held)] if self.source.remote else folders
 
     def _chunk_cache(self) -> ChunkCache:
-        from reader.cache import ChunkCache, default_folder
+        from blockstore.reader.cache import ChunkCache, default_folder
 
         with self._lock:
             if self._cache is None:
@@ -276,7 +276,7 @@ def _limits(capacity: Capacity, shares: int) -> Limits:
 
 
 def _workers(folders: list[str], limits: Limits) -> Workers:
-    from reader.query.workers import Workers
+    from blockstore.reader.query.workers import Workers
 
     most = None if limits.memory_bytes is None else limits.memory_bytes + _ROOM_BYTES
     workers = Workers(folders, limits, most_bytes=most)

@@ -21,7 +21,7 @@ from blockstore.names import META
 from blockstore.scan.chunk import ScanChunk
 
 if TYPE_CHECKING:
-    from reader.cache import ChunkCache, Hold
+    from blockstore.reader.cache import ChunkCache, Hold
 
 __all__ = ["Placed", "local_folder", "place"]
 
@@ -109,7 +109,7 @@ def place(bucket: ReadBucket, chunks: Iterable[ScanChunk], cache: Callable[[], C
     if folder is not None:
         paths = {chunk.key: f"{folder}/{chunk.key}" for chunk in planned}
         return Placed(bucket=bucket, chunks=planned, paths=paths)
-    from reader.cache import Wanted
+    from blockstore.reader.cache import Wanted
 
     wanted = [
         Wanted(bucket=bucket, key=chunk.key, bytes=chunk.file.bytes, sha256=chunk.file.sha256)

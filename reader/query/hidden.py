@@ -22,11 +22,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from blockstore.reader.query.allowed import QUERY_NODES
+from blockstore.reader.query.statement import GIVEN, Node, Statement
+from blockstore.reader.refusals import BadSql
+from blockstore.reader.tables.names import folded
 from blockstore.scan.chunk import HIDDEN
-from reader.query.allowed import QUERY_NODES
-from reader.query.statement import GIVEN, Node, Statement
-from reader.refusals import BadSql
-from reader.tables.names import folded
 
 __all__ = ["VIEW", "Seen", "View", "hide"]
 

@@ -16,10 +16,10 @@ from weakref import WeakSet
 import duckdb
 import pyarrow as pa
 
-from reader.query.beside import Beside, Carriers
-from reader.query.instance import Instance
-from reader.query.interruptible import Interruptible
-from reader.query.task import Running, Task
+from blockstore.reader.query.beside import Beside, Carriers
+from blockstore.reader.query.instance import Instance
+from blockstore.reader.query.interruptible import Interruptible
+from blockstore.reader.query.task import Running, Task
 
 __all__ = ["InProcess", "relation"]
 

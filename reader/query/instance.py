@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 import duckdb
 
-from reader.query.spill import spill_folder
-from reader.query.types import text
+from blockstore.reader.query.spill import spill_folder
+from blockstore.reader.query.types import text
 
 __all__ = ["Instance", "Limits"]
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 from blockstore.errors import Invalid
-from reader.query.statement import Node, walk
-from reader.query.task import Parameters
+from blockstore.reader.query.statement import Node, walk
+from blockstore.reader.query.task import Parameters
 
 __all__ = ["bind", "checked"]
 

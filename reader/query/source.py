@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 from blockstore.errors import Invalid
+from blockstore.reader.query.files import local_folder
+from blockstore.reader.tables.at import NEWEST, At, at_of_each
+from blockstore.reader.tables.names import Names, folded
 from blockstore.scan.view import TableSnapshot
-from reader.query.files import local_folder
-from reader.tables.at import NEWEST, At, at_of_each
-from reader.tables.names import Names, folded
 
 __all__ = ["Fixed", "Source"]
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from blockstore.errors import Invalid
-from reader.query.allowed import (
+from blockstore.reader.query.allowed import (
     EXPRESSIONS,
     OTHER_NODES,
     QUERY_NODES,
@@ -34,8 +34,8 @@ from reader.query.allowed import (
     TABLE_NODES,
     is_refused,
 )
-from reader.refusals import BadSql, UnknownTable
-from reader.tables.names import folded
+from blockstore.reader.refusals import BadSql, UnknownTable
+from blockstore.reader.tables.names import folded
 
 __all__ = ["GIVEN", "Node", "Statement", "parse", "walk"]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import duckdb
 
-from reader.query.types import text
+from blockstore.reader.query.types import text
 
 __all__ = ["Syntax"]
 

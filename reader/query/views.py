@@ -20,13 +20,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from blockstore.reader.query.task import Step
+from blockstore.reader.query.types import quoted, sql_type, text
+from blockstore.reader.query.windows import FILE_ROW, numbers_rows, window_over
+from blockstore.reader.tables.names import folded
 from blockstore.scan.chunk import HIDDEN, ScanChunk
 from blockstore.scan.nans import may_hold_nan
 from blockstore.scan.plan import ScanPlan
-from reader.query.task import Step
-from reader.query.types import quoted, sql_type, text
-from reader.query.windows import FILE_ROW, numbers_rows, window_over
-from reader.tables.names import folded
 
 __all__ = ["guard", "view"]
 

@@ -1,4 +1,4 @@
-"""The process that runs queries for a gateway, one at a time: ``python -c 'from reader.query.worker import main; …'``.
+"""The process that runs queries for a gateway, one at a time: ``python -c 'from blockstore.reader.query.worker import main; …'``.
 
 Rules:
 - It has nothing worth stealing: no credentials in its environment, no bucket, no token; only DuckDB's locked instance over
@@ -33,12 +33,12 @@ from typing import BinaryIO
 import duckdb
 import pyarrow as pa
 
-from reader.query.frames import Down, Up, read_frame, write_frame
-from reader.query.inprocess import relation
-from reader.query.instance import Instance, Limits
-from reader.query.interruptible import Interruptible
-from reader.query.landlock import Identity, confine
-from reader.query.task import Task
+from blockstore.reader.query.frames import Down, Up, read_frame, write_frame
+from blockstore.reader.query.inprocess import relation
+from blockstore.reader.query.instance import Instance, Limits
+from blockstore.reader.query.interruptible import Interruptible
+from blockstore.reader.query.landlock import Identity, confine
+from blockstore.reader.query.task import Task
 
 __all__ = ["Start", "main"]
 

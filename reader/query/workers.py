@@ -34,15 +34,15 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 
 from blockstore.errors import Unavailable
+from blockstore.reader.query.failures import NO_MEMORY, is_no_memory
+from blockstore.reader.query.frames import Down, Up, read_frame, write_frame
+from blockstore.reader.query.instance import Limits
+from blockstore.reader.query.landlock import identity, knows_enough
+from blockstore.reader.query.memory import MemoryWatch
+from blockstore.reader.query.spill import spill_folder
+from blockstore.reader.query.task import Running, Task
+from blockstore.reader.query.worker import Start
 from blockstore.scratch import HeldFolder
-from reader.query.failures import NO_MEMORY, is_no_memory
-from reader.query.frames import Down, Up, read_frame, write_frame
-from reader.query.instance import Limits
-from reader.query.landlock import identity, knows_enough
-from reader.query.memory import MemoryWatch
-from reader.query.spill import spill_folder
-from reader.query.task import Running, Task
-from reader.query.worker import Start
 
 __all__ = ["EngineError", "Workers"]
 
@@ -55,7 +55,7 @@ _FIRST_PAUSE_S, _LAST_PAUSE_S = 1.0, 30.0
 """Between attempts to start a process before it is needed."""
 _WARMING = "SELECT n % 10 AS digit, sum(n * 0.5) AS half FROM range(1000000) AS numbers(n) GROUP BY digit"
 """Has the engine's threads, its memory and the code of most queries made ready."""
-_BOOT = "import sys; sys.path[:] = {path!r}; from reader.query.worker import main; main()"
+_BOOT = "import sys; sys.path[:] = {path!r}; from blockstore.reader.query.worker import main; main()"
 _ALLOCATOR = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 """Arrow's own choice reserves a gigabyte of addresses, and makes a large answer take twice as long where it shares a process with
 DuckDB's."""

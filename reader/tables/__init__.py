@@ -9,11 +9,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from reader.tables.at import At
-    from reader.tables.names import Names
-    from reader.tables.polling import Polling
-    from reader.tables.tables import Tables
-    from reader.tables.view import TableState, TableView
+    from blockstore.reader.tables.at import At
+    from blockstore.reader.tables.names import Names
+    from blockstore.reader.tables.polling import Polling
+    from blockstore.reader.tables.tables import Tables
+    from blockstore.reader.tables.view import TableState, TableView
 
 __all__ = ["At", "Names", "Polling", "TableState", "TableView", "Tables"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from blockstore.errors import Invalid
 from blockstore.operations.instants import to_ms
-from reader.tables.names import folded
+from blockstore.reader.tables.names import folded
 
 __all__ = ["NEWEST", "At", "at_of_each"]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from reader.tables.look import Found
+from blockstore.reader.tables.look import Found
 
 __all__ = ["Seen", "common_instant"]
 

@@ -18,11 +18,11 @@ from blockstore.bucket import Bucket
 from blockstore.errors import BlockstoreError, NotFound, Unavailable
 from blockstore.index.history import History
 from blockstore.index.state import State
+from blockstore.reader.tables.at import At
 from blockstore.scan.snapshot import Snapshot
 from blockstore.scan.view import TableSnapshot
 from blockstore.table import Discovery, Table
 from blockstore.world import World
-from reader.tables.at import At
 
 __all__ = ["Found", "Looker"]
 

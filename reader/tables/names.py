@@ -13,7 +13,7 @@ import string
 from collections.abc import Collection, Iterable
 
 from blockstore.errors import Invalid
-from reader.refusals import UnknownTable
+from blockstore.reader.refusals import UnknownTable
 
 __all__ = ["Names", "folded"]
 

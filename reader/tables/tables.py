@@ -17,17 +17,17 @@ from dataclasses import dataclass
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.errors import BlockstoreError, Invalid, NotFound, Unavailable
 from blockstore.names import META
+from blockstore.reader.tables.at import NEWEST, At, at_of_each
+from blockstore.reader.tables.held import HeldTable
+from blockstore.reader.tables.instant import common_instant
+from blockstore.reader.tables.lake import Place
+from blockstore.reader.tables.names import Names
+from blockstore.reader.tables.polling import Polling
+from blockstore.reader.tables.room import Room
+from blockstore.reader.tables.view import TableState, TableView
 from blockstore.scan.view import TableSnapshot
 from blockstore.table import Table
 from blockstore.world import World
-from reader.tables.at import NEWEST, At, at_of_each
-from reader.tables.held import HeldTable
-from reader.tables.instant import common_instant
-from reader.tables.lake import Place
-from reader.tables.names import Names
-from reader.tables.polling import Polling
-from reader.tables.room import Room
-from reader.tables.view import TableState, TableView
 
 __all__ = ["Counts", "Tables"]
 

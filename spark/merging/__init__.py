@@ -10,10 +10,10 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from blockstore.errors import MissingExtra
-from spark.merging.engine import SparkMergeEngine
+from blockstore.spark.merging.engine import SparkMergeEngine
 
 if TYPE_CHECKING:
-    from spark.merging.parts import MergePieces
+    from blockstore.spark.merging.parts import MergePieces
 
 __all__ = ["SparkMergeEngine", "engine", "merge_engine"]
 

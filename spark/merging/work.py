@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from blockstore.bucket import open_bucket
 from blockstore.errors import BlockstoreError
+from blockstore.spark.merging.parts import MergePieces
 from blockstore.world import World
-from spark.merging.parts import MergePieces
 
 __all__ = ["ANSWERS", "Failure", "Job", "merging_task"]
 

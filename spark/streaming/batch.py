@@ -17,13 +17,13 @@ from blockstore.errors import Conflict, Invalid, NotFound
 from blockstore.format import Job, WrittenChunks
 from blockstore.format.chunk_size import check_chunk_size
 from blockstore.index.batches import STREAM
+from blockstore.spark.appending import append
+from blockstore.spark.commit import commit
+from blockstore.spark.options import DEFAULT_BUFFER_BYTES, DEFAULT_CHUNK_BYTES, checked_url
+from blockstore.spark.plan import WritePlan
+from blockstore.spark.written import Written
 from blockstore.table import open_any
 from blockstore.world import World
-from spark.appending import append
-from spark.commit import commit
-from spark.options import DEFAULT_BUFFER_BYTES, DEFAULT_CHUNK_BYTES, checked_url
-from spark.plan import WritePlan
-from spark.written import Written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -21,9 +21,9 @@ from blockstore.index.blocks import LiveBlock
 from blockstore.index.entry import Operation
 from blockstore.index.fold import void_commit
 from blockstore.index.log import Log
-from spark.streaming.entries import News, news_of, nothing_at
-from spark.streaming.options import Start, StreamStart
-from spark.streaming.position import Position
+from blockstore.spark.streaming.entries import News, news_of, nothing_at
+from blockstore.spark.streaming.options import Start, StreamStart
+from blockstore.spark.streaming.position import Position
 
 __all__ = ["NO_LIMIT", "Follower", "Limit", "Window"]
 

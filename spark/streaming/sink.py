@@ -24,11 +24,11 @@ from pyspark.sql.types import StructType
 
 from blockstore.errors import BlockstoreError, Invalid, Unavailable
 from blockstore.format import WrittenChunks
+from blockstore.spark.options import WriteOptions
+from blockstore.spark.plan import WritePlan
+from blockstore.spark.planning import plan_write
+from blockstore.spark.task import write_task
 from blockstore.world import World
-from spark.options import WriteOptions
-from spark.plan import WritePlan
-from spark.planning import plan_write
-from spark.task import write_task
 
 __all__ = ["BatchAnswer", "BatchWriter"]
 
@@ -71,7 +71,7 @@ class BatchWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         # Here, because a task's process has no use for the index.
-        from spark.streaming.batch import commit_batch, stream_job
+        from blockstore.spark.streaming.batch import commit_batch, stream_job
 
         answers = [message for message in messages if isinstance(message, BatchAnswer)]
         if len(answers) != len(messages):
@@ -96,6 +96,6 @@ def _query() -> str:
     if not query:
         raise Invalid(
             f"Spark does not say which query this task serves (its property {QUERY!r} is empty), and without it a batch could "
-            "count twice: write with foreachBatch(spark.foreach_batch(url, stream='a name of your own'))"
+            "count twice: write with foreachBatch(blockstore.spark.foreach_batch(url, stream='a name of your own'))"
         )
     return str(query)

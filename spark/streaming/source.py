@@ -34,15 +34,15 @@ from blockstore.index.blocks import Blocks
 from blockstore.scan.execute import read_part, read_plan
 from blockstore.scan.plan import ScanPlan, plan_scan
 from blockstore.scan.snapshot import Snapshot
+from blockstore.spark.batches import conform
+from blockstore.spark.shares import shares
+from blockstore.spark.streaming.following import NO_LIMIT, Follower, Limit, Window
+from blockstore.spark.streaming.options import StreamReadOptions
+from blockstore.spark.streaming.position import Position
+from blockstore.spark.types import batch_schema, spark_schema
+from blockstore.spark.worker import task_world
 from blockstore.table import Table
 from blockstore.world import World
-from spark.batches import conform
-from spark.shares import shares
-from spark.streaming.following import NO_LIMIT, Follower, Limit, Window
-from spark.streaming.options import StreamReadOptions
-from spark.streaming.position import Position
-from spark.types import batch_schema, spark_schema
-from spark.worker import task_world
 
 __all__ = ["PlanPartition", "TableStreamReader", "stream_schema"]
 

@@ -15,6 +15,11 @@ import pyarrow as pa
 from blockstore.bucket import Bucket
 from blockstore.bucket.memory import MemoryBucket, _Contents
 from blockstore.clock import ManualClock
+from blockstore.compactor.clean import Cleaner
+from blockstore.compactor.cleaned import Cleaned
+from blockstore.compactor.once import compact_once
+from blockstore.compactor.report import Report
+from blockstore.compactor.settings import Settings
 from blockstore.errors import BlockstoreError
 from blockstore.format.block import BlockMeta, Job
 from blockstore.format.definition import Definition
@@ -29,11 +34,6 @@ from blockstore.names import DELETION_MARK, META, chunk_path, meta_key, object_k
 from blockstore.operations.unindexed import Unindexed
 from blockstore.table import Discovery, Table
 from blockstore.world import World
-from compactor.clean import Cleaner
-from compactor.cleaned import Cleaned
-from compactor.once import compact_once
-from compactor.report import Report
-from compactor.settings import Settings
 from tests.support.faulty import Call, FaultyBucket, Killed
 
 DAY_S = 86_400.0

@@ -11,6 +11,14 @@ import pyarrow as pa
 
 from blockstore.bucket.api import Bucket
 from blockstore.bucket.memory import MemoryBucket
+from blockstore.compactor.execute import Executor
+from blockstore.compactor.merge import MergeOptions
+from blockstore.compactor.merge.local import LocalEngine
+from blockstore.compactor.observe import observe
+from blockstore.compactor.once import compact_once
+from blockstore.compactor.plan import PlannedJob, Reason
+from blockstore.compactor.report import JobResult, Report
+from blockstore.compactor.settings import Settings
 from blockstore.format.block import BlockMeta
 from blockstore.format.definition import Definition
 from blockstore.ids import Ids
@@ -19,14 +27,6 @@ from blockstore.names import META
 from blockstore.operations.unindexed import Unindexed
 from blockstore.table import Table
 from blockstore.world import World
-from compactor.execute import Executor
-from compactor.merge import MergeOptions
-from compactor.merge.local import LocalEngine
-from compactor.observe import observe
-from compactor.once import compact_once
-from compactor.plan import PlannedJob, Reason
-from compactor.report import JobResult, Report
-from compactor.settings import Settings
 from tests.support.faulty import Call, FaultyBucket
 
 __all__ = [

@@ -12,6 +12,9 @@ from unittest import mock
 import pyarrow as pa
 
 from blockstore.bucket.memory import MemoryBucket
+from blockstore.compactor.once import compact_once
+from blockstore.compactor.report import Report
+from blockstore.compactor.settings import Settings
 from blockstore.format import chunks
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
@@ -20,9 +23,6 @@ from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.table import Table
 from blockstore.world import World
-from compactor.once import compact_once
-from compactor.report import Report
-from compactor.settings import Settings
 from tests.support.faulty import FaultyBucket
 
 __all__ = ["Hide", "Scene", "small_chunks"]

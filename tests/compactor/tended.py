@@ -11,6 +11,15 @@ import pyarrow as pa
 from blockstore.bucket import Bucket
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.prefixed import Prefixed
+from blockstore.compactor.config import ProcessConfig, Schedule
+from blockstore.compactor.ledger import LAKE
+from blockstore.compactor.loops import Loop
+from blockstore.compactor.merge import MergeEngine
+from blockstore.compactor.merge.local import LocalEngine
+from blockstore.compactor.process import OPEN, TABLES, Process
+from blockstore.compactor.settings import Settings
+from blockstore.compactor.shards import Shard
+from blockstore.compactor.status import TableStatus
 from blockstore.format.definition import Definition
 from blockstore.format.properties import Properties
 from blockstore.ids import Ids
@@ -18,15 +27,6 @@ from blockstore.index import log as index_log
 from blockstore.operations.unindexed import Unindexed
 from blockstore.table import Table
 from blockstore.world import World
-from compactor.config import ProcessConfig, Schedule
-from compactor.ledger import LAKE
-from compactor.loops import Loop
-from compactor.merge import MergeEngine
-from compactor.merge.local import LocalEngine
-from compactor.process import OPEN, TABLES, Process
-from compactor.settings import Settings
-from compactor.shards import Shard
-from compactor.status import TableStatus
 
 SCHEMA = pa.schema([("writer", pa.string()), ("row", pa.int64())])
 SCHEDULE = Schedule(objects_per_s=1e6)

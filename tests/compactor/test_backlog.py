@@ -7,6 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from blockstore.bucket.memory import MemoryBucket
+from blockstore.compactor.once import compact_once, plan_table
+from blockstore.compactor.report import job_json
+from blockstore.compactor.settings import Settings
 from blockstore.format import meta
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
@@ -15,9 +18,6 @@ from blockstore.index.entry import Operation
 from blockstore.names import meta_key
 from blockstore.table import Table
 from blockstore.world import World
-from compactor.once import compact_once, plan_table
-from compactor.report import job_json
-from compactor.settings import Settings
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

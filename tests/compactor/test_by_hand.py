@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from blockstore.compactor.by_hand import clean_once, remove_now, retain_once
+from blockstore.compactor.clean import Cleaner
 from blockstore.errors import Conflict, Fenced, NotFound
 from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.names import DELETION_MARK, META
-from compactor.by_hand import clean_once, remove_now, retain_once
-from compactor.clean import Cleaner
 from tests.compactor.lake import PER_S, Lake, quietly
 from tests.compactor.scene import small_chunks
 from tests.support.faulty import FaultyBucket

@@ -12,6 +12,7 @@ from blockstore.bucket.api import ObjectInfo
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.wrapper import Wrapper
 from blockstore.clock import ManualClock
+from blockstore.compactor.clean import Cleaner, plan_cleaning
 from blockstore.errors import Corrupt, Fenced, Indeterminate, Invalid, Unavailable
 from blockstore.format.block import Job
 from blockstore.format.loading import load_meta
@@ -26,7 +27,6 @@ from blockstore.lifecycle.upload import successor
 from blockstore.names import META, checkpoint_key, chunk_path, deletion_mark_key, meta_key, object_key
 from blockstore.operations.append import AppendedBlock
 from blockstore.world import World
-from compactor.clean import Cleaner, plan_cleaning
 from tests.compactor.lake import DAY_S, PER_S, Lake, is_entry_put, quietly, rows
 from tests.compactor.scene import small_chunks
 from tests.support.faulty import Call, FaultyBucket

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from blockstore.compactor import clean
+from blockstore.compactor.clean import Cleaner
 from blockstore.errors import BlockCondemned, BlockstoreError
 from blockstore.format.block import Job
 from blockstore.format.marks import MarkReason
@@ -23,8 +25,6 @@ from blockstore.lifecycle.by_index import ByIndex
 from blockstore.lifecycle.mark import place_deletion
 from blockstore.lifecycle.sight import Sight
 from blockstore.names import BOUNDARY, META
-from compactor import clean
-from compactor.clean import Cleaner
 from tests.compactor.lake import PER_S, Lake, is_entry_put, rows
 from tests.compactor.test_slow_upload import sources
 from tests.support.faulty import Call, FaultyBucket

@@ -8,6 +8,10 @@ import pytest
 
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.bucket.wrapper import Wrapper
+from blockstore.compactor.clean import Cleaner
+from blockstore.compactor.cleaned import Cleaned
+from blockstore.compactor.once import compact_once
+from blockstore.compactor.settings import Settings
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
 from blockstore.index.epochs import COMPACTOR, claim
@@ -15,10 +19,6 @@ from blockstore.index.gc import collect
 from blockstore.lifecycle.listing import list_directories
 from blockstore.table import Table
 from blockstore.world import World
-from compactor.clean import Cleaner
-from compactor.cleaned import Cleaned
-from compactor.once import compact_once
-from compactor.settings import Settings
 from tests.compactor.lake import DAY_S, SCHEMA, rows
 
 pytestmark = pytest.mark.s3

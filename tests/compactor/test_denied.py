@@ -12,10 +12,10 @@ from blockstore.bucket.local import LocalBucket
 from blockstore.bucket.wrapper import Wrapper
 from blockstore.cli.failure import FAILED
 from blockstore.cli.main import run
+from blockstore.compactor.keeper import CLEAN, COMPACT
+from blockstore.compactor.status import TableHealth
 from blockstore.errors import AccessDenied
 from blockstore.names import DELETION_MARK
-from compactor.keeper import CLEAN, COMPACT
-from compactor.status import TableHealth
 from tests.compactor.lake import Lake
 from tests.compactor.tended import Tended, Tending
 from tests.compactor.test_care_verbs import aborted, age, rows, table_at

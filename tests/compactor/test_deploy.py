@@ -10,15 +10,15 @@ from prometheus_client import CollectorRegistry, generate_latest
 from starlette.applications import Starlette
 
 from blockstore.clock import ManualClock
+from blockstore.compactor import process
+from blockstore.compactor.config import FILE, load_config
+from blockstore.compactor.instruments import Instruments
+from blockstore.compactor.process import Process
 from blockstore.service import serving
 from blockstore.service.listening import Listening
 from blockstore.service.metrics import BucketRequests
 from blockstore.service.prices import Prices
 from blockstore.service.serving import Health, Server, health_routes
-from compactor import process
-from compactor.config import FILE, load_config
-from compactor.instruments import Instruments
-from compactor.process import Process
 from tests.compactor.tended import Tended
 from tests.support.certificates import certificate
 from tests.support.deployed import ROOT, Image, Unit, missing_metrics, named_metrics
@@ -91,7 +91,7 @@ def test_what_the_container_file_installs_runs_the_verb(tmp_path: Path) -> None:
     ]
     done = subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, text=True, check=False)
     assert "no table" in done.stderr
-    names = ["blockstore", "compactor", "pyspark_blockstore"]
+    names = ["blockstore", "blockstore.compactor", "pyspark_blockstore"]
     code = f"from importlib.util import find_spec\nfor name in {names}: print(find_spec(name).origin)"
     done = subprocess.run(
         [f"{made}/bin/python", "-c", code], cwd=tmp_path, env={}, capture_output=True, text=True, check=True

@@ -12,12 +12,12 @@ import blockstore as bs
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.bucket.api import Object, ObjectInfo
 from blockstore.bucket.wrapper import Wrapper
+from blockstore.compactor import each
+from blockstore.compactor.each import Each, each_table
 from blockstore.errors import AccessDenied, BlockstoreError, Corrupt, NoSpace, NotFound, Unavailable
 from blockstore.names import BOUNDARY
 from blockstore.table import Table
 from blockstore.world import World
-from compactor import each
-from compactor.each import Each, each_table
 
 SCHEMA = pa.schema([("row", pa.int64())])
 

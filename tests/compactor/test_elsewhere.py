@@ -13,18 +13,18 @@ import pytest
 
 from blockstore.bucket import Bucket
 from blockstore.clock import ManualClock
+from blockstore.compactor.execute import Executor
+from blockstore.compactor.keeper import COMPACT
+from blockstore.compactor.merge import Merged, MergeOptions, MergeTask
+from blockstore.compactor.merge.engine import Told, untold
+from blockstore.compactor.merge.local import LocalEngine
+from blockstore.compactor.observe import Observation
+from blockstore.compactor.planned import PlannedJob
+from blockstore.compactor.process import Process
+from blockstore.compactor.status import JobState
 from blockstore.errors import BlockstoreError, NoSpace, Unavailable
 from blockstore.service.logs import LogSettings, set_up
 from blockstore.world import World
-from compactor.execute import Executor
-from compactor.keeper import COMPACT
-from compactor.merge import Merged, MergeOptions, MergeTask
-from compactor.merge.engine import Told, untold
-from compactor.merge.local import LocalEngine
-from compactor.observe import Observation
-from compactor.planned import PlannedJob
-from compactor.process import Process
-from compactor.status import JobState
 from tests.compactor.tended import Tended
 
 Before = Callable[[int, Told], BlockstoreError | None]

@@ -12,16 +12,16 @@ import pyarrow as pa
 import pytest
 
 from blockstore.bucket import Bucket
+from blockstore.compactor import execute
+from blockstore.compactor.execute import IN_A_ROW
+from blockstore.compactor.merge import Merged, MergeEngine, MergeOptions, MergeTask
+from blockstore.compactor.merge.local import LocalEngine
+from blockstore.compactor.merge.workdir import NoWorkDirectory, WorkDirectory, merge_folder
+from blockstore.compactor.once import compact_once
+from blockstore.compactor.settings import Settings
+from blockstore.compactor.watched import Abandoned
 from blockstore.errors import BlockstoreError, BoundaryLost, Fenced, NoSpace, Unavailable
 from blockstore.world import World
-from compactor import execute
-from compactor.execute import IN_A_ROW
-from compactor.merge import Merged, MergeEngine, MergeOptions, MergeTask
-from compactor.merge.local import LocalEngine
-from compactor.merge.workdir import NoWorkDirectory, WorkDirectory, merge_folder
-from compactor.once import compact_once
-from compactor.settings import Settings
-from compactor.watched import Abandoned
 from tests.compactor.tended import Tended
 
 JOBS = 6

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from blockstore.bucket import Bucket
+from blockstore.compactor.keeper import COMPACT
+from blockstore.compactor.merge import Merged, MergeOptions, MergeTask
+from blockstore.compactor.merge.local import LocalEngine
+from blockstore.compactor.status import LoopStatus, TableHealth
 from blockstore.errors import Unavailable
 from blockstore.world import World
-from compactor.keeper import COMPACT
-from compactor.merge import Merged, MergeOptions, MergeTask
-from compactor.merge.local import LocalEngine
-from compactor.status import LoopStatus, TableHealth
 from tests.compactor.tended import Tended, Tending
 
 

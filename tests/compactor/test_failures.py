@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from blockstore import errors
 from blockstore.clock import ManualClock
+from blockstore.compactor.failures import FailureKind, backoff_s, classify
+from blockstore.compactor.merge.workdir import NoWorkDirectory
 from blockstore.ids import Ids
-from compactor.failures import FailureKind, backoff_s, classify
-from compactor.merge.workdir import NoWorkDirectory
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,13 @@ from blockstore.bucket.api import Bucket, ObjectInfo
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.care.hiding import Waiting, Waits
 from blockstore.care.marking import Marked, Marker, MarkKind
+from blockstore.compactor.by_hand import clean_once
 from blockstore.errors import Conflict
 from blockstore.format.properties import Properties
 from blockstore.lifecycle.mark import withdraw_no_compact
 from blockstore.lifecycle.second_look import merges_settle_s
 from blockstore.names import META, no_compact_mark_key
 from blockstore.world import World
-from compactor.by_hand import clean_once
 from tests.compactor import plain as module
 from tests.compactor.plain import DEFINITION, SYNC_S, Plain, plain
 from tests.compactor.scene import small_chunks

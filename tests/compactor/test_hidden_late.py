@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from blockstore.care.hiding import Waiting
+from blockstore.compactor.by_hand import clean_once
+from blockstore.compactor.report import JobResult, Outcome
 from blockstore.errors import Conflict, Unanswered
 from blockstore.format.block import BlockMeta
 from blockstore.format.loading import load_meta
@@ -21,8 +23,6 @@ from blockstore.lifecycle.mark import place_deletion, withdraw_deletion
 from blockstore.lifecycle.take_away import take_away
 from blockstore.names import META, deletion_mark_key, meta_key
 from blockstore.world import World
-from compactor.by_hand import clean_once
-from compactor.report import JobResult, Outcome
 from tests.compactor.plain import DEFINITION, DELETE_S, SYNC_S, Plain, plain
 from tests.compactor.scene import small_chunks
 from tests.compactor.test_hidden import Lagging, hide, marker_of, of_delays, rows_of

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from compactor.http import application
-from compactor.instruments import Instruments
-from compactor.keeper import CLEAN
-from compactor.process import Process
+from blockstore.compactor.http import application
+from blockstore.compactor.instruments import Instruments
+from blockstore.compactor.keeper import CLEAN
+from blockstore.compactor.process import Process
 from tests.compactor.tended import Tended, Tending
 from tests.compactor.test_process import spoil
 from tests.support.asking import asking

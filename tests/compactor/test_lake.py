@@ -12,8 +12,8 @@ import blockstore as bs
 from blockstore.bucket import open_bucket
 from blockstore.bucket.metered import Metered
 from blockstore.cli.main import run
+from blockstore.compactor.lake import Lake
 from blockstore.world import World
-from compactor.lake import Lake
 
 SCHEMA = pa.schema([("row", pa.int64())])
 

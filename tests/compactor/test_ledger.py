@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from blockstore.clock import ManualClock
-from compactor.failures import Failure, FailureKind
-from compactor.ledger import LAKE, Ledger
-from compactor.status import JobState, JobStatus, LoopStatus, Quarantined, TableHealth, TableStatus
+from blockstore.compactor.failures import Failure, FailureKind
+from blockstore.compactor.ledger import LAKE, Ledger
+from blockstore.compactor.status import JobState, JobStatus, LoopStatus, Quarantined, TableHealth, TableStatus
 
 START_MS = 1_700_000_000_000
 RETRY = Failure(kind=FailureKind.RETRY, problem="no answer", fix="wait")

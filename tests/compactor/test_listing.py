@@ -10,6 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from blockstore.compactor.once import plan_table
+from blockstore.compactor.report import Outcome
 from blockstore.errors import BlockstoreError
 from blockstore.format.block import VisibleBy
 from blockstore.format.marks import MarkReason, NoCompactReason
@@ -17,9 +19,7 @@ from blockstore.lifecycle.mark import place_deletion, place_no_compact, withdraw
 from blockstore.lifecycle.upload import finish_upload, upload_again
 from blockstore.names import meta_key
 from blockstore.operations.unindexed import declare
-from compactor.once import plan_table
-from compactor.report import Outcome
-from reader.query import Engine
+from blockstore.reader.query import Engine
 from tests.compactor.plain import DEFINITION, SYNC_S, Plain, Rows, overlapping, plain
 from tests.compactor.scene import small_chunks
 from tests.support.faulty import Call, FaultyBucket, Killed
@@ -81,7 +81,7 @@ class TestMerge:
             made.append(writer)
         table = made.open()
         table.alter(properties={"sync_delay": "0s"})
-        from compactor.once import compact_once
+        from blockstore.compactor.once import compact_once
 
         report = compact_once(table, made.settings())
         assert [result.outcome for result in report.results] == [Outcome.UPLOADED]

@@ -12,12 +12,12 @@ import blockstore as bs
 from blockstore.bucket import open_bucket
 from blockstore.bucket.metered import Metered
 from blockstore.bucket.wrapper import Wrapper
+from blockstore.compactor.once import compact_once
+from blockstore.compactor.report import Outcome
+from blockstore.compactor.settings import Settings
 from blockstore.lifecycle.catalog import Catalog
 from blockstore.table import Table
 from blockstore.world import World
-from compactor.once import compact_once
-from compactor.report import Outcome
-from compactor.settings import Settings
 
 pytestmark = pytest.mark.s3
 

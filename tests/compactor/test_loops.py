@@ -14,13 +14,13 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from blockstore.compactor.config import Schedule
+from blockstore.compactor.ledger import Ledger
+from blockstore.compactor.loops import Loop, Loops, Pool
+from blockstore.compactor.status import LoopStatus, TableHealth, TableStatus
+from blockstore.compactor.watched import Abandoned
 from blockstore.errors import BoundaryLost, Fenced, Unavailable
 from blockstore.world import World
-from compactor.config import Schedule
-from compactor.ledger import Ledger
-from compactor.loops import Loop, Loops, Pool
-from compactor.status import LoopStatus, TableHealth, TableStatus
-from compactor.watched import Abandoned
 from tests.support.stepped import Stepped
 
 PATIENCE_S = 20

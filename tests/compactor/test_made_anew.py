@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from compactor.keeper import CLEAN, COMPACT, INDEX, RETENTION
-from compactor.status import TableHealth
+from blockstore.compactor.keeper import CLEAN, COMPACT, INDEX, RETENTION
+from blockstore.compactor.status import TableHealth
 from tests.compactor.tended import Tended, Tending
 
 MIXED = [(True, True), (True, False), (False, True)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from blockstore.bucket.memory import MemoryBucket
+from blockstore.compactor.marks import Carried, carry_out
 from blockstore.errors import AccessDenied, Unavailable
 from blockstore.format.marks import MarkReason, decode_deletion_mark
 from blockstore.freshness import Freshness
@@ -14,7 +15,6 @@ from blockstore.lifecycle.mark import withdraw_deletion
 from blockstore.lifecycle.rate import Rate
 from blockstore.names import chunk_path, deletion_mark_key, object_key
 from blockstore.world import World
-from compactor.marks import Carried, carry_out
 from tests.blockstore.lifecycle.blocks import START_MS, ulid
 from tests.support.faulty import Call, FaultyBucket
 

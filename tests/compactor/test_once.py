@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from blockstore.bucket import Bucket
+from blockstore.compactor.execute import IN_A_ROW
+from blockstore.compactor.merge import Merged, MergeOptions, MergeTask
+from blockstore.compactor.merge.local import LocalEngine
+from blockstore.compactor.once import compact_once, plan_table
+from blockstore.compactor.report import Outcome
+from blockstore.compactor.settings import Settings
 from blockstore.errors import BlockstoreError, Invalid, Unavailable
 from blockstore.format.marks import NoCompactMark, NoCompactReason, encode_mark
 from blockstore.names import no_compact_mark_key
 from blockstore.world import World
-from compactor.execute import IN_A_ROW
-from compactor.merge import Merged, MergeOptions, MergeTask
-from compactor.merge.local import LocalEngine
-from compactor.once import compact_once, plan_table
-from compactor.report import Outcome
-from compactor.settings import Settings
 from tests.compactor.scene import Scene, small_chunks, worn
 from tests.support.faulty import Call, FaultyBucket, Killed
 from tests.support.tally import tally

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from blockstore.compactor.plan import Candidate, PlannedJob, PlanSettings, Reason, plan
 from blockstore.format.block import StreamKey
 from blockstore.ids import ulid_at
-from compactor.plan import Candidate, PlannedJob, PlanSettings, Reason, plan
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

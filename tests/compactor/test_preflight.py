@@ -12,12 +12,12 @@ import blockstore as bs
 from blockstore.bucket.local import LocalBucket
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.clock import ManualClock
+from blockstore.compactor.merge.local import LocalEngine
+from blockstore.compactor.merge.stage import Stage
+from blockstore.compactor.once import compact_once
+from blockstore.compactor.preflight import Needs, check_space, free_bytes, needs
+from blockstore.compactor.settings import Settings
 from blockstore.errors import NoSpace
-from compactor.merge.local import LocalEngine
-from compactor.merge.stage import Stage
-from compactor.once import compact_once
-from compactor.preflight import Needs, check_space, free_bytes, needs
-from compactor.settings import Settings
 from tests.compactor.scene import SCHEMA, Scene
 
 MIB = 1 << 20
@@ -90,7 +90,7 @@ def test_a_disk_that_fills_up_during_a_merge_is_told_and_leaves_no_file(tmp_path
         return place
 
     with (
-        mock.patch("compactor.merge.local._Attempt._open_limit", return_value=3),
+        mock.patch("blockstore.compactor.merge.local._Attempt._open_limit", return_value=3),
         mock.patch.object(Stage, "path", on_a_full_disk),
         pytest.raises(NoSpace, match=r"work directory .* is full: free some space"),
     ):

@@ -11,19 +11,19 @@ import pytest
 
 from blockstore.bucket import Bucket
 from blockstore.bucket.metered import Metered
+from blockstore.compactor.config import Schedule
+from blockstore.compactor.keeper import BACKLOG, CLEAN, COMPACT, RETENTION
+from blockstore.compactor.keeper import INDEX as INDEX_LOOP
+from blockstore.compactor.merge import Merged, MergeEngine, MergeOptions, MergeTask
+from blockstore.compactor.merge.local import LocalEngine
+from blockstore.compactor.shards import Shard
+from blockstore.compactor.status import JobState, TableHealth
 from blockstore.errors import BlockstoreError, BoundaryLost, Fenced, Unavailable
 from blockstore.index.entry import Operation
 from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.lifecycle.mark import withdraw_no_compact
 from blockstore.names import BOUNDARY, INDEX, meta_key, object_key
 from blockstore.world import World
-from compactor.config import Schedule
-from compactor.keeper import BACKLOG, CLEAN, COMPACT, RETENTION
-from compactor.keeper import INDEX as INDEX_LOOP
-from compactor.merge import Merged, MergeEngine, MergeOptions, MergeTask
-from compactor.merge.local import LocalEngine
-from compactor.shards import Shard
-from compactor.status import JobState, TableHealth
 from tests.compactor.tended import SCHEDULE, Tended
 from tests.support.faulty import Call, FaultyBucket
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from blockstore.compactor import publish as publish_module
+from blockstore.compactor.publish import publish
 from blockstore.errors import Conflict, Fenced
 from blockstore.format.block import BlockMeta
 from blockstore.format.loading import load_meta
 from blockstore.index.change import Change, Committed
 from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.index.log import Log
-from compactor import publish as publish_module
-from compactor.publish import publish
 from tests.compactor.lake import Lake
 from tests.compactor.scene import small_chunks
 

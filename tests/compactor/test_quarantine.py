@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from blockstore.bucket.api import Bucket
+from blockstore.compactor.merge import DamagedInput, Merged, MergeOptions, MergeTask
+from blockstore.compactor.once import compact_once
+from blockstore.compactor.quarantine import contradicted, quarantine
+from blockstore.compactor.report import Outcome
+from blockstore.compactor.settings import Settings
 from blockstore.format.marks import NoCompactReason, decode_no_compact_mark
 from blockstore.lifecycle.listing import list_directories
 from blockstore.names import meta_key, no_compact_mark_key, object_key
 from blockstore.world import World
-from compactor.merge import DamagedInput, Merged, MergeOptions, MergeTask
-from compactor.once import compact_once
-from compactor.quarantine import contradicted, quarantine
-from compactor.report import Outcome
-from compactor.settings import Settings
 from tests.compactor.scene import Scene
 
 

@@ -6,13 +6,13 @@ import pytest
 
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.metered import Metered
+from blockstore.compactor.cleaned import Cleaned
+from blockstore.compactor.quarantined import MarkedMalformed, found_by_cleaning
 from blockstore.errors import Unavailable
 from blockstore.format.marks import NoCompactMark, NoCompactReason, encode_mark
 from blockstore.ids import ulid_at
 from blockstore.names import no_compact_mark_key
 from blockstore.world import World
-from compactor.cleaned import Cleaned
-from compactor.quarantined import MarkedMalformed, found_by_cleaning
 from tests.support.faulty import Call, FaultyBucket
 
 URL = "s3://lake/a"

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from compactor.ledger import LAKE as LAKE_NAME
-from compactor.ledger import Ledger
-from compactor.readiness import not_ready, stuck
-from compactor.status import JobState, JobStatus, LoopStatus, TableHealth, TableStatus
+from blockstore.compactor.ledger import LAKE as LAKE_NAME
+from blockstore.compactor.ledger import Ledger
+from blockstore.compactor.readiness import not_ready, stuck
+from blockstore.compactor.status import JobState, JobStatus, LoopStatus, TableHealth, TableStatus
 from tests.support.stepped import Stepped
 
 NOW_S = 90_000_000.0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from compactor.once import plan_table
-from compactor.report import job_json
-from compactor.settings import Settings
+from blockstore.compactor.once import plan_table
+from blockstore.compactor.report import job_json
+from blockstore.compactor.settings import Settings
 from tests.compactor.scene import Scene
 
 

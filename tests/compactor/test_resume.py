@@ -9,21 +9,21 @@ from pathlib import Path
 import pytest
 
 from blockstore.bucket.api import Bucket
+from blockstore.compactor.config import Schedule
+from blockstore.compactor.keeper import COMPACT
+from blockstore.compactor.merge import Merged, MergeOptions, MergeTask
+from blockstore.compactor.merge.local import LocalEngine
+from blockstore.compactor.observe import observe
+from blockstore.compactor.once import compact_once
+from blockstore.compactor.report import Report
+from blockstore.compactor.resume import resume
+from blockstore.compactor.settings import Settings
+from blockstore.compactor.shards import Shard
 from blockstore.errors import BlockstoreError, Fenced
 from blockstore.index.epochs import claim
 from blockstore.lifecycle.listing import list_directories
 from blockstore.names import deletion_mark_key, meta_key
 from blockstore.world import World
-from compactor.config import Schedule
-from compactor.keeper import COMPACT
-from compactor.merge import Merged, MergeOptions, MergeTask
-from compactor.merge.local import LocalEngine
-from compactor.observe import observe
-from compactor.once import compact_once
-from compactor.report import Report
-from compactor.resume import resume
-from compactor.settings import Settings
-from compactor.shards import Shard
 from tests.compactor.scene import Scene, small_chunks
 from tests.compactor.tended import Tended
 from tests.support.faulty import Call, FaultyBucket, Killed

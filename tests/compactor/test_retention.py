@@ -10,6 +10,9 @@ import pyarrow as pa
 import pytest
 
 from blockstore.bucket.memory import MemoryBucket
+from blockstore.compactor.once import compact_once
+from blockstore.compactor.retention import plan_retention, retain
+from blockstore.compactor.settings import Settings
 from blockstore.errors import Fenced
 from blockstore.format.definition import Definition
 from blockstore.format.properties import Properties
@@ -19,9 +22,6 @@ from blockstore.names import DELETION_MARK
 from blockstore.operations.unindexed import Unindexed, declare
 from blockstore.table import Table
 from blockstore.world import World
-from compactor.once import compact_once
-from compactor.retention import plan_retention, retain
-from compactor.settings import Settings
 from tests.compactor.lake import DAY_S, START_MS, quietly
 from tests.compactor.scene import small_chunks
 from tests.support.faulty import Call, FaultyBucket

@@ -18,9 +18,9 @@ import pytest
 
 import blockstore as bs
 from blockstore.bucket import open_bucket
+from blockstore.compactor.merge.workdir import merge_folder
 from blockstore.names import BOUNDARY
 from blockstore.world import World
-from compactor.merge.workdir import merge_folder
 
 pytestmark = pytest.mark.alone
 
@@ -202,9 +202,9 @@ def test_a_boundary_that_is_lost_ends_it_with_a_clear_last_line(
 
 HANGING = """
 import sys, threading
-from compactor import process, verbs
-from compactor.merge import engines
-from compactor.merge.local import LocalEngine
+from blockstore.compactor import process, verbs
+from blockstore.compactor.merge import engines
+from blockstore.compactor.merge.local import LocalEngine
 from blockstore.cli.main import main
 
 class Hanging(LocalEngine):

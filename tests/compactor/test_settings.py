@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from blockstore.compactor.config import ProcessConfig, load_config
+from blockstore.compactor.plan import PlanSettings
+from blockstore.compactor.settings import Settings
 from blockstore.errors import Invalid
-from compactor.config import ProcessConfig, load_config
-from compactor.plan import PlanSettings
-from compactor.settings import Settings
 
 SHIPPED = Path(__file__).parents[2] / "configs" / "compactor.toml"
 

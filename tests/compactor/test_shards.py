@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from blockstore.compactor.shards import Shard, parse_shard
 from blockstore.errors import Invalid
 from blockstore.format.block import StreamKey
-from compactor.shards import Shard, parse_shard
 
 labels = st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3)
 

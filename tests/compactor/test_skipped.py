@@ -8,17 +8,17 @@ import pytest
 
 from blockstore.bucket.prefixed import Prefixed
 from blockstore.clock import ManualClock
+from blockstore.compactor.clean import Cleaner
+from blockstore.compactor.cleaned import Cleaned
+from blockstore.compactor.keeper import CLEAN, INDEX, RETENTION
+from blockstore.compactor.once import compact_once
+from blockstore.compactor.settings import Settings
+from blockstore.compactor.skipped import LEFT_ALONE
 from blockstore.format.marks import DeletionMark, MarkReason
 from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.index.gc import collect
 from blockstore.lifecycle.mark import put_mark
 from blockstore.names import DELETION_MARK
-from compactor.clean import Cleaner
-from compactor.cleaned import Cleaned
-from compactor.keeper import CLEAN, INDEX, RETENTION
-from compactor.once import compact_once
-from compactor.settings import Settings
-from compactor.skipped import LEFT_ALONE
 from tests.compactor.lake import PER_S, Lake, rows
 from tests.compactor.tended import Tended, Tending
 

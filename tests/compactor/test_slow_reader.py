@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from blockstore.bucket.memory import MemoryBucket
+from blockstore.compactor.by_hand import clean_once
 from blockstore.errors import Unavailable
 from blockstore.index import log as index_log
 from blockstore.table import Table
 from blockstore.world import World
-from compactor.by_hand import clean_once
 from tests.compactor.plain import DEFINITION, DELETE_S, SCHEMA, SYNC_S, Plain, plain
 from tests.support.faulty import Call, FaultyBucket
 from tests.support.tally import tally

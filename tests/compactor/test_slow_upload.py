@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from blockstore.compactor.clean import Cleaner
 from blockstore.errors import BlockCondemned, Indeterminate, Unavailable
 from blockstore.format.block import Job
 from blockstore.format.marks import MarkReason
@@ -25,7 +26,6 @@ from blockstore.lifecycle.fate import Fate, goes
 from blockstore.lifecycle.listing import Found, list_directories
 from blockstore.lifecycle.sight import Sight
 from blockstore.names import META, chunk_path, object_key
-from compactor.clean import Cleaner
 from tests.compactor.lake import PER_S, Lake, rows
 from tests.support.faulty import Call, FaultyBucket
 from tests.support.tally import tally

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from compactor.clean import Cleaner
+from blockstore.compactor.clean import Cleaner
 from tests.compactor.plain import DELETE_S, SYNC_S, Plain, merged_twice, overlapping, plain
 from tests.compactor.scene import small_chunks
 from tests.support.faulty import Call, FaultyBucket

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from blockstore.cli.main import run
+from blockstore.compactor import once
+from blockstore.compactor.merge.workdir import merge_folder
 from blockstore.errors import BlockstoreError
 from blockstore.table import Table, create
 from blockstore.table import open as open_table
-from compactor import once
-from compactor.merge.workdir import merge_folder
 from tests.support.raw_text import raw_text, unchecked
 
 DAY_MS = 86_400_000

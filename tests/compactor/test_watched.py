@@ -8,9 +8,9 @@ import pytest
 
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.clock import ManualClock
+from blockstore.compactor.watched import Abandoned, Watched
 from blockstore.ids import ulid_at
 from blockstore.names import chunk_path, entry_key, meta_key, object_key
-from compactor.watched import Abandoned, Watched
 
 ULID = ulid_at(1_700_000_000_000)
 CHUNK = object_key(ULID, chunk_path(1))

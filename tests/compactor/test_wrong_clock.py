@@ -8,13 +8,13 @@ import pytest
 
 from blockstore.bucket.local import LocalBucket
 from blockstore.clock import SystemClock
+from blockstore.compactor.by_hand import clean_once
 from blockstore.format.block import Job
 from blockstore.format.definition import Definition
 from blockstore.ids import Ids, ulid_time_ms
 from blockstore.index import log as index_log
 from blockstore.table import Table
 from blockstore.world import Serial, World
-from compactor.by_hand import clean_once
 from tests.compactor.lake import DAY_S, SCHEMA, rows
 from tests.support.faulty import Call, FaultyBucket
 

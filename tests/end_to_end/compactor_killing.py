@@ -27,14 +27,14 @@ import pyarrow as pa
 import blockstore as bs
 from blockstore.bucket import open_bucket
 from blockstore.clock import SystemClock
+from blockstore.compactor.by_hand import clean_once
+from blockstore.compactor.merge.workdir import clear_abandoned
+from blockstore.compactor.once import compact_once
+from blockstore.compactor.settings import Settings
 from blockstore.ids import Ids
 from blockstore.lifecycle.listing import list_directories
 from blockstore.table import Discovery, Table
 from blockstore.world import Threads, World
-from compactor.by_hand import clean_once
-from compactor.merge.workdir import clear_abandoned
-from compactor.once import compact_once
-from compactor.settings import Settings
 from tests.end_to_end.killed_world import SCHEMA, compare, noted
 
 WRITERS, READERS, ROWS = 4, 2, 300

@@ -22,11 +22,11 @@ import httpx
 import pyarrow as pa
 
 import blockstore as bs
+from blockstore.compactor.by_hand import clean_once
+from blockstore.compactor.once import compact_once
+from blockstore.compactor.settings import Settings
 from blockstore.errors import BlockstoreError
 from blockstore.world import World
-from compactor.by_hand import clean_once
-from compactor.once import compact_once
-from compactor.settings import Settings
 from tests.end_to_end.gateways import GatewayProcess
 
 __all__ = ["Report", "run"]

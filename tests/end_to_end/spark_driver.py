@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 import blockstore as bs
-import spark as bs_spark
+from blockstore import spark as bs_spark
 from blockstore.index.log import Log
 from blockstore.lifecycle import upload
 from tests.support.spark import CONFS

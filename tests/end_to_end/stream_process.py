@@ -22,7 +22,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from spark.source import BlockstoreSource
+from blockstore.spark.source import BlockstoreSource
 from tests.support.spark import start_session
 from tests.support.streams import run_to_end
 

@@ -20,6 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blockstore.bucket.memory import MemoryBucket
+from blockstore.compactor.once import compact_once
+from blockstore.compactor.settings import Settings
 from blockstore.errors import BlockstoreError, ObjectMissing
 from blockstore.format.block import BlockMeta, Job, VisibleBy
 from blockstore.format.definition import Definition
@@ -28,12 +30,10 @@ from blockstore.format.marks import MarkReason
 from blockstore.index import log as index_log
 from blockstore.lifecycle.mark import place_deletion, withdraw_deletion
 from blockstore.lifecycle.upload import finish_upload, upload_again
+from blockstore.reader.query import Engine
 from blockstore.scan.view import TableSnapshot
 from blockstore.table import Table
 from blockstore.world import World
-from compactor.once import compact_once
-from compactor.settings import Settings
-from reader.query import Engine
 from tests.compactor.scene import small_chunks
 from tests.support.faulty import Call, FaultyBucket, Killed
 from tests.support.tally import tally

@@ -10,6 +10,8 @@ import pytest
 import blockstore as bs
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.care.verify import verify
+from blockstore.compactor.once import compact_once
+from blockstore.compactor.settings import Settings
 from blockstore.errors import NewerFormat
 from blockstore.format import features
 from blockstore.index.checkpoint import write_checkpoint
@@ -17,8 +19,6 @@ from blockstore.index.gc import collect
 from blockstore.names import entry_key
 from blockstore.table import Table
 from blockstore.world import World
-from compactor.once import compact_once
-from compactor.settings import Settings
 from tests.golden.make_release_0_1 import FOLDER, rows
 
 LIVE = {*range(10), *range(20, 40), *range(50, 80), *range(90, 100)} - {21}

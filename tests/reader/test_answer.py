@@ -23,11 +23,11 @@ import pytest
 import blockstore as bs
 from blockstore.cli.files import delimited
 from blockstore.errors import Invalid
+from blockstore.reader.answer import FORMS, deliver
+from blockstore.reader.http.encoding import Form, pieces
+from blockstore.reader.query import Engine
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
-from reader.answer import FORMS, deliver
-from reader.http.encoding import Form, pieces
-from reader.query import Engine
 
 ROWS = pa.table(
     {
@@ -295,7 +295,7 @@ def test_nanoseconds_need_no_pandas(form: str) -> None:
 from blockstore.cli.lean import without_pandas
 without_pandas()
 import pyarrow as pa
-from reader.answer import deliver
+from blockstore.reader.answer import deliver
 time, moment = pa.scalar({NOON_NS}, pa.time64("ns")), pa.scalar({NOON_NS}, pa.timestamp("ns"))
 answer = pa.table({{"t": pa.array([time]), "a": pa.array([[time]]), "b": pa.array([{{"x": [moment]}}])}})
 deliver(answer.to_reader(), {form!r}, None)

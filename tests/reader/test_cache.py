@@ -16,8 +16,8 @@ import pytest
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.metered import Metered
 from blockstore.errors import Corrupt, NoSpace, ObjectMissing, Unavailable
+from blockstore.reader.cache import ChunkCache, Wanted, default_folder
 from blockstore.world import Threads, World
-from reader.cache import ChunkCache, Wanted, default_folder
 from tests.support.faulty import FaultyBucket
 
 

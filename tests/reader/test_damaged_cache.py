@@ -10,10 +10,10 @@ import pytest
 
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.errors import Unavailable
+from blockstore.reader.cache import ChunkCache, Hold, Wanted
+from blockstore.reader.query import Engine
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
-from reader.cache import ChunkCache, Hold, Wanted
-from reader.query import Engine
 from tests.reader.query.lakes import lake, snapshot_of
 
 SUM = "SELECT sum(n) AS n, count(s) AS s FROM t"

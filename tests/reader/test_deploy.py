@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reader.settings import FILE, load_settings
+from blockstore.reader.settings import FILE, load_settings
 from tests.reader.http.gateways import READ, make_lake, serving, settings
 from tests.support.deployed import ROOT, Image, Unit, missing_metrics, named_metrics
 

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blockstore.errors import Invalid
-from reader.answer import FORMS, deliver
-from reader.http.encoding import Form, pieces
-from reader.readable import readable
+from blockstore.reader.answer import FORMS, deliver
+from blockstore.reader.http.encoding import Form, pieces
+from blockstore.reader.readable import readable
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import pytest
 
 from blockstore.cli.main import run
 from blockstore.errors import Invalid
-from reader.http.tokens import Scope, hashed
-from reader.settings import load_settings
+from blockstore.reader.http.tokens import Scope, hashed
+from blockstore.reader.settings import load_settings
 
 HASH = hashed("bsk_test")
 

@@ -13,19 +13,19 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import reader.serve_verbs
-import reader.verbs
+import blockstore.reader.serve_verbs
+import blockstore.reader.verbs
 from blockstore.cli.failure import Usage
 from blockstore.cli.main import run
+from blockstore.reader import plain_query
 from blockstore.table import create
-from reader import plain_query
 from tests.support.interrupts import hear
 
 BINARY = Path(sys.executable).parent / "blockstore"
 
 
 def test_the_verbs_module_loads_no_engine() -> None:
-    code = "import sys, reader.verbs; print([name for name in ('duckdb', 'pyarrow', 'pandas') if name in sys.modules])"
+    code = "import sys, blockstore.reader.verbs; print([name for name in ('duckdb', 'pyarrow', 'pandas') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -39,13 +39,13 @@ def test_the_verbs_module_loads_no_engine() -> None:
 )
 def test_one_version_is_asked_for(options: dict[str, Any], says: str) -> None:
     with pytest.raises(Usage, match=says):
-        reader.verbs.query("lake/t", "select 1", **options)
+        blockstore.reader.verbs.query("lake/t", "select 1", **options)
 
 
 @pytest.mark.parametrize("options", [{"version": 1}, {"tag": "a"}])
 def test_a_version_is_of_one_table(options: dict[str, Any]) -> None:
     with pytest.raises(Usage, match="is of one table"):
-        reader.verbs.query("lake/t", "lake/u", "select 1", **options)
+        blockstore.reader.verbs.query("lake/t", "lake/u", "select 1", **options)
 
 
 @pytest.mark.parametrize("form", ["table", "csv"])
@@ -91,7 +91,7 @@ def test_a_port_that_there_is_not_is_told(capsys: pytest.CaptureFixture[str], po
 @pytest.mark.parametrize("name", ["", " "])
 def test_a_token_is_somebodys(name: str) -> None:
     with pytest.raises(Usage, match="the token's name is empty"):
-        reader.serve_verbs.token(name)
+        blockstore.reader.serve_verbs.token(name)
 
 
 PLAIN = (
@@ -125,7 +125,7 @@ def test_words_that_need_no_parser_mean_what_the_parser_makes_of_them(
         calls.append((list(words), {name: value for name, value in given.items() if value is not None}))
 
     monkeypatch.setattr(plain_query, "ask", ask)
-    monkeypatch.setattr(reader.verbs, "ask", ask)
+    monkeypatch.setattr(blockstore.reader.verbs, "ask", ask)
     at_once = plain_query.at_once(words)
     assert at_once is not None
     at_once()

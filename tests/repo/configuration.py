@@ -14,7 +14,7 @@ from blockstore.service.config import ConfigFile
 from blockstore.service.config_text import page, toml_file
 
 ROOT = Path(__file__).parent.parent.parent
-DECLARED = ("compactor.config", "reader.settings")
+DECLARED = ("blockstore.compactor.config", "blockstore.reader.settings")
 """The modules whose ``FILE`` declares a process's configuration."""
 PAGE = ROOT / "docs" / "configuration.md"
 ABOUT = (

@@ -14,10 +14,11 @@ from blockstore import errors
 
 ROOT = Path(__file__).parent.parent.parent
 MODULES = sorted(
-    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    name if name.startswith("blockstore") else f"blockstore.{name}"
     for package in ("blockstore", "compactor", "reader", "spark")
     for path in (ROOT / package).rglob("*.py")
     if path.read_text().strip()
+    for name in [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")]
 )
 
 

@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 import blockstore as bs
-import spark as bs_spark
+from blockstore import spark as bs_spark
+from blockstore.spark.tuning import BATCH_BYTES, BATCH_ROWS
 from blockstore.world import Threads
-from spark.tuning import BATCH_BYTES, BATCH_ROWS
 from tests.spark.rows import every_type, flights, values
 
 Write = Callable[..., None]

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from blockstore.errors import Invalid
-from spark.batches import conform
+from blockstore.spark.batches import conform
 
 
 def test_columns_come_by_name_in_sparks_order_and_types() -> None:

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import blockstore as bs
-import spark as bs_spark
+from blockstore import spark as bs_spark
 from tests.repo.fenced import blocks
 
 NO_URL = r"no table is named: give its URL, as in \.save\('s3://lake/flights'\)\. Spark tells .* \(saveAsTable, insertInto, CREATE TABLE\)"

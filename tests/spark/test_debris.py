@@ -11,15 +11,15 @@ from pyspark.sql import types as st
 import blockstore as bs
 from blockstore.bucket import open_bucket
 from blockstore.clock import SystemClock
+from blockstore.compactor.clean import Cleaner
 from blockstore.index.epochs import COMPACTOR, claim
+from blockstore.spark.commit import commit
+from blockstore.spark.options import WriteOptions
+from blockstore.spark.plan import WritePlan
+from blockstore.spark.planning import plan_write
+from blockstore.spark.task import write_task
+from blockstore.spark.writer import TasksWriter
 from blockstore.world import World
-from compactor.clean import Cleaner
-from spark.commit import commit
-from spark.options import WriteOptions
-from spark.plan import WritePlan
-from spark.planning import plan_write
-from spark.task import write_task
-from spark.writer import TasksWriter
 
 NUMBERS = st.StructType([st.StructField("id", st.LongType())])
 JOB = bs.Job("nightly", 1)

@@ -17,16 +17,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 
 import blockstore as bs
-import spark as bs_spark
+from blockstore import spark as bs_spark
 from blockstore.errors import Unavailable
+from blockstore.spark import commit as committing
+from blockstore.spark.options import WriteOptions
+from blockstore.spark.plan import WritePlan
+from blockstore.spark.planning import plan_write
+from blockstore.spark.task import write_task
+from blockstore.spark.tuning import BATCH_ROWS
+from blockstore.spark.writer import TasksWriter
 from blockstore.world import World
-from spark import commit as committing
-from spark.options import WriteOptions
-from spark.plan import WritePlan
-from spark.planning import plan_write
-from spark.task import write_task
-from spark.tuning import BATCH_ROWS
-from spark.writer import TasksWriter
 
 ROOT = Path(__file__).parent.parent.parent
 NUMBERS = st.StructType([st.StructField("id", st.LongType())])
@@ -139,7 +139,7 @@ def test_a_reader_that_polls_through_a_job_sees_all_of_it_or_none(
 
 CHILD = """
 import sys
-import spark as bs_spark
+from blockstore import spark as bs_spark
 from blockstore.operations import append as steps
 from tests.support.spark import start_session
 

@@ -11,7 +11,7 @@ from pyspark.sql import datasource as ds
 
 from blockstore.predicate.nodes import FALSE, TRUE, Column, Compare, IsNull, Node, OneOf, Op, Prefix
 from blockstore.predicate.parse import parse
-from spark.filters import from_spark, has_counterpart, quoted
+from blockstore.spark.filters import from_spark, has_counterpart, quoted
 
 SCHEMA = pa.schema(
     [

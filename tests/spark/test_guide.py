@@ -71,7 +71,7 @@ print(json.dumps({"seen": spark.table("seen").count(), "master": spark.sparkCont
 
 
 TWO_INTERPRETERS = """
-import spark as bs_spark
+from blockstore import spark as bs_spark
 from pyspark.sql import SparkSession
 
 spark = SparkSession.builder.getOrCreate()

@@ -11,14 +11,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
 import blockstore as bs
-import spark as bs_spark
+from blockstore import spark as bs_spark
+from blockstore.spark.commit import commit
+from blockstore.spark.options import IfExists, WriteOptions
+from blockstore.spark.plan import WritePlan
+from blockstore.spark.planning import plan_write
+from blockstore.spark.task import write_task
+from blockstore.spark.written import Written
 from blockstore.world import World
-from spark.commit import commit
-from spark.options import IfExists, WriteOptions
-from spark.plan import WritePlan
-from spark.planning import plan_write
-from spark.task import write_task
-from spark.written import Written
 
 NUMBERS = st.StructType([st.StructField("id", st.LongType())])
 

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import blockstore as bs
-import spark as bs_spark
-from spark import mapped
+from blockstore import spark as bs_spark
+from blockstore.spark import mapped
 
 SCHEMA = pa.schema(
     [

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import blockstore as bs
-import spark as bs_spark
+from blockstore import spark as bs_spark
 from blockstore.names import meta_key
 from blockstore.world import World
 from tests.spark.rows import flights

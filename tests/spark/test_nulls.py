@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import blockstore as bs
-import spark as bs_spark
+from blockstore import spark as bs_spark
 from blockstore.world import World
 
 SCHEMA = "id bigint, word string, l array<bigint>"

@@ -14,15 +14,15 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 import blockstore as bs
-import spark as bs_spark
+from blockstore import spark as bs_spark
+from blockstore.spark.commit import commit
+from blockstore.spark.options import WriteOptions
+from blockstore.spark.plan import WritePlan
+from blockstore.spark.planning import plan_write
+from blockstore.spark.task import write_task
+from blockstore.spark.types import arrow_schema
+from blockstore.spark.written import Written
 from blockstore.world import World
-from spark.commit import commit
-from spark.options import WriteOptions
-from spark.plan import WritePlan
-from spark.planning import plan_write
-from spark.task import write_task
-from spark.types import arrow_schema
-from spark.written import Written
 from tests.spark.rows import flights
 from tests.support.raw_text import raw_text
 

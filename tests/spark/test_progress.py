@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from blockstore.spark.progress import progress
 from blockstore.world import World
-from spark.progress import progress
 
 
 def lines(session: Any, caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from blockstore.bucket import open_bucket
+from blockstore.spark.reach import path_of_chunks
 from blockstore.world import World
-from spark.reach import path_of_chunks
 
 
 def session(*, connector: bool, endpoint: str = "") -> Any:

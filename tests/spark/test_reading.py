@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 import blockstore as bs
-import spark as bs_spark
+from blockstore import spark as bs_spark
 from blockstore.format import BlockMeta, BlockWriter, Parent, VisibleBy, block_meta
 from blockstore.format.fields import RESERVED
 from blockstore.index.added import AddedBlock
@@ -23,7 +23,7 @@ from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.lifecycle.upload import finish_upload
 from blockstore.predicate import parse
-from spark.filters import to_spark
+from blockstore.spark.filters import to_spark
 from tests.spark.rows import every_type, flights, values
 
 Read = Callable[..., DataFrame]

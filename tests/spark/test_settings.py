@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from spark.settings import held
+from blockstore.spark.settings import held
 
 FOUND = {"a": "1", "b": "2"}
 

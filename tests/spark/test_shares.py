@@ -17,8 +17,8 @@ from blockstore.format.chunks import BlockWriter
 from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.execute import read_part
 from blockstore.scan.view import Scan
+from blockstore.spark.shares import LEAST_BYTES, MOST_BYTES, share_bytes, shares
 from blockstore.world import World
-from spark.shares import LEAST_BYTES, MOST_BYTES, share_bytes, shares
 
 
 def chunks(sizes: list[int]) -> list[ScanChunk]:

@@ -25,7 +25,7 @@ CHILD = """
 import json, sys, time
 from pathlib import Path
 from pyspark import TaskContext
-import spark as bs_spark
+from blockstore import spark as bs_spark
 from tests.end_to_end.spark_driver import builder
 
 url, master = sys.argv[1:]

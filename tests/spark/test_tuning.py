@@ -10,7 +10,14 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
-from spark.tuning import BATCH_BYTES, BATCH_ROWS, JVM_OPTIONS, UNIX_SOCKETS, batch_settings, rows_per_batch
+from blockstore.spark.tuning import (
+    BATCH_BYTES,
+    BATCH_ROWS,
+    JVM_OPTIONS,
+    UNIX_SOCKETS,
+    batch_settings,
+    rows_per_batch,
+)
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "spark.md"
 

@@ -8,7 +8,7 @@ from pyspark.sql import types as st
 
 from blockstore.errors import Invalid
 from blockstore.format.schema import canonical
-from spark.types import arrow_schema, batch_schema, native_can_read, spark_schema
+from blockstore.spark.types import arrow_schema, batch_schema, native_can_read, spark_schema
 
 EVERY = st.StructType(
     [

@@ -12,7 +12,7 @@ from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.wrapper import Wrapper
 from blockstore.clock import ManualClock
 from blockstore.errors import Unavailable
-from spark.uploads import UploadsBeside
+from blockstore.spark.uploads import UploadsBeside
 
 
 class Gated(Wrapper):

@@ -13,13 +13,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 import blockstore as bs
+from blockstore.spark import worker
+from blockstore.spark.options import write_options
+from blockstore.spark.planning import plan_write
+from blockstore.spark.source import BlockstoreSource
+from blockstore.spark.task import write_task
+from blockstore.spark.worker import settle
 from blockstore.world import World
-from spark import worker
-from spark.options import write_options
-from spark.planning import plan_write
-from spark.source import BlockstoreSource
-from spark.task import write_task
-from spark.worker import settle
 
 ROWS = pa.table({"n": pa.array([1, 2, 3], pa.int64())})
 

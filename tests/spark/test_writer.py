@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from blockstore.errors import Unavailable
-from spark.writer import TaskAnswer, TasksWriter
+from blockstore.spark.writer import TaskAnswer, TasksWriter
 
 
 @pytest.mark.parametrize("messages", [[None], [TaskAnswer(None), None], [TaskAnswer(None), object()]])

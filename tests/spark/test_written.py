@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from spark.written import Written
+from blockstore.spark.written import Written
 
 SPENT = {"plan": 0.25, "tasks": 61.0, "commit": 0.5}
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from blockstore.bucket import Bucket
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.care.replicate import ReplicationReport, Replicator
+from blockstore.compactor.clean import Cleaner
 from blockstore.errors import NotFound
 from blockstore.format.marks import MarkReason, NoCompactReason
 from blockstore.index import tags
@@ -18,7 +19,6 @@ from blockstore.index.log import Log
 from blockstore.lifecycle.mark import place_deletion, place_no_compact
 from blockstore.names import entry_key, meta_key
 from blockstore.table import Table
-from compactor.clean import Cleaner
 from tests.blockstore.care.scene import Care, Rows, worn
 
 HOUR = 3600

@@ -20,6 +20,8 @@ from blockstore.bucket.memory import MemoryBucket
 from blockstore.care.finding import Report, Severity
 from blockstore.care.repair.copies import Copies
 from blockstore.care.verify import verify
+from blockstore.compactor.once import compact_once
+from blockstore.compactor.settings import Settings
 from blockstore.format.block import BlockMeta, Parent, VisibleBy
 from blockstore.format.chunks import BlockWriter
 from blockstore.format.definition import Definition
@@ -35,8 +37,6 @@ from blockstore.names import meta_key, object_key, parse_entry
 from blockstore.operations.expire import expire
 from blockstore.table import Table
 from blockstore.world import World
-from compactor.once import compact_once
-from compactor.settings import Settings
 from tests.compactor.scene import Hide, small_chunks
 from tests.support.faulty import FaultyBucket
 from tests.support.index_data import Planned

@@ -8,10 +8,10 @@ from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.wrapper import Wrapper
 from blockstore.care.build import build_block
 from blockstore.care.ship import Shipper
+from blockstore.compactor.clean import Cleaner
 from blockstore.errors import Unavailable
 from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.lifecycle.mark import withdraw_deletion
-from compactor.clean import Cleaner
 from tests.blockstore.care.scene import rows, rows_of, worn
 from tests.blockstore.care.test_repair import ALL, late, repair
 

@@ -14,6 +14,7 @@ from blockstore.care.repair import Wishes, carry_out, plan_repair
 from blockstore.care.repair.target import Target
 from blockstore.care.ship import Shipper
 from blockstore.care.verify import verify
+from blockstore.compactor.retention import plan_retention
 from blockstore.format.definition import Definition
 from blockstore.format.properties import Properties
 from blockstore.index import log as index_log
@@ -22,7 +23,6 @@ from blockstore.operations.append import publish
 from blockstore.operations.unindexed import declare
 from blockstore.table import Table
 from blockstore.world import World
-from compactor.retention import plan_retention
 
 TIMED = pa.schema([("at", pa.timestamp("ms", "UTC")), ("born", pa.timestamp("ms", "UTC")), ("n", pa.int64())])
 JANUARY = "at >= TIMESTAMP '2013-01-01 00:00:00+00:00' AND at < TIMESTAMP '2013-02-01 00:00:00+00:00'"

@@ -11,15 +11,15 @@ import pytest
 from blockstore.care import marking
 from blockstore.care.finding import Report
 from blockstore.care.repair import StepKind, Wishes, carry_out, plan_repair
+from blockstore.compactor.observe import observe
+from blockstore.compactor.once import compact_once
+from blockstore.compactor.quarantined import MarkedMalformed
+from blockstore.compactor.settings import Settings
 from blockstore.format.loading import load_meta
 from blockstore.format.marks import MarkReason, NoCompactReason, decode_no_compact_mark
 from blockstore.ids import ulid_at
 from blockstore.lifecycle.mark import place_deletion, place_no_compact
 from blockstore.names import no_compact_mark_key, object_key
-from compactor.observe import observe
-from compactor.once import compact_once
-from compactor.quarantined import MarkedMalformed
-from compactor.settings import Settings
 from tests.blockstore.care.scene import Care, worn
 from tests.blockstore.care.test_marking import listed, marker
 from tests.blockstore.care.test_repair import damage, plan, repair, target

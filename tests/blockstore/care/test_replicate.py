@@ -8,6 +8,7 @@ import blockstore as bs
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.metered import Metered
 from blockstore.care.replicate import Replicator
+from blockstore.compactor.clean import Cleaner
 from blockstore.errors import Conflict, Corrupt, Invalid, NotFound, ObjectMissing
 from blockstore.format.marks import MarkReason
 from blockstore.index.checkpoint import write_checkpoint
@@ -26,7 +27,6 @@ from blockstore.names import (
     object_key,
 )
 from blockstore.table import Table
-from compactor.clean import Cleaner
 from tests.blockstore.care.devices import Device
 from tests.blockstore.care.replicas import (
     HOUR,

@@ -15,6 +15,7 @@ from blockstore.bucket.metered import Metered
 from blockstore.care.build import build_block
 from blockstore.care.ship import Shipper
 from blockstore.care.shipper_state import load
+from blockstore.compactor.clean import Cleaner
 from blockstore.errors import AccessDenied, Corrupt, Invalid, Throttled, Unavailable
 from blockstore.format.block import BlockMeta, Job, VisibleBy
 from blockstore.format.chunks import BlockWriter
@@ -31,7 +32,6 @@ from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.lifecycle.upload import finish_upload
 from blockstore.names import BOUNDARY, SHIPPER_STATE, deletion_mark_key, meta_key, object_key
 from blockstore.operations.unindexed import declare
-from compactor.clean import Cleaner
 from tests.blockstore.care.devices import (
     DEFINITION,
     HOUR,

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import blockstore as bs
+from blockstore.compactor.once import compact_once
+from blockstore.compactor.settings import Settings
 from blockstore.names import is_ulid
-from compactor.once import compact_once
-from compactor.settings import Settings
 from tests.blockstore.cli.conftest import Command
 
 

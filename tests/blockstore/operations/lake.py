@@ -13,6 +13,10 @@ import pyarrow as pa
 
 from blockstore.bucket.api import Bucket
 from blockstore.bucket.memory import MemoryBucket
+from blockstore.compactor.change import Compact
+from blockstore.compactor.merge import MergeInput, MergeOptions, MergeTask
+from blockstore.compactor.merge.local import LocalEngine
+from blockstore.compactor.merge.result import merged_block
 from blockstore.format import chunks
 from blockstore.format.block import Job, VisibleBy
 from blockstore.format.definition import Definition
@@ -23,10 +27,6 @@ from blockstore.lifecycle.upload import finish_upload
 from blockstore.operations.append import AppendedBlock
 from blockstore.table import Table
 from blockstore.world import World
-from compactor.change import Compact
-from compactor.merge import MergeInput, MergeOptions, MergeTask
-from compactor.merge.local import LocalEngine
-from compactor.merge.result import merged_block
 
 __all__ = ["SCHEMA", "Lake", "Row", "Rows", "small_chunks", "table_of"]
 

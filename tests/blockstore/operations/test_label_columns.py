@@ -16,9 +16,9 @@ from blockstore.index import log as index_log
 from blockstore.operations.alter import Alter
 from blockstore.operations.begun import begin
 from blockstore.operations.unindexed import Unindexed
+from blockstore.reader.query import Engine
 from blockstore.table import Table
 from blockstore.world import World
-from reader.query import Engine
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int32())])
 ROWS = pa.table({"k": ["a", "b"], "n": [1, 2]}, schema=SCHEMA)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import compactor.clean
+import blockstore.compactor.clean
 from blockstore.errors import AlreadyExists, BlockstoreError, Unanswered, Unavailable
 from blockstore.format.block import VisibleBy
 from blockstore.index import commit, fold, gc, rules
@@ -85,7 +85,7 @@ def removal_without_a_fresh_look(patch: Patch) -> None:
         ]
         return Removals(decisions=tuple(due), waiting={})
 
-    patch.setattr(compactor.clean, "decide_removals", all_due)
+    patch.setattr(blockstore.compactor.clean, "decide_removals", all_due)
 
 
 def removal_before_the_horizon(patch: Patch) -> None:
@@ -96,7 +96,7 @@ def removal_before_the_horizon(patch: Patch) -> None:
         judge(self, sight, state, highest_horizon(sight))
 
     patch.setattr(ByIndex, "__init__", by_age)
-    patch.setattr(compactor.clean, "horizon_to_raise", lambda sight: None)
+    patch.setattr(blockstore.compactor.clean, "horizon_to_raise", lambda sight: None)
 
 
 def discovery_of_accounted_sources(patch: Patch) -> None:
@@ -117,7 +117,7 @@ def discovery_of_accounted_sources(patch: Patch) -> None:
 
     patch.setattr(rules, "_reason_to_leave", careless)
     patch.setattr(fold, "_check_new", blind)
-    patch.setattr(compactor.clean, "discoverable", everything)
+    patch.setattr(blockstore.compactor.clean, "discoverable", everything)
 
 
 def upload_without_the_look_afterwards(patch: Patch) -> None:

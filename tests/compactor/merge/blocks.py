@@ -9,14 +9,14 @@ from pathlib import Path
 import pyarrow as pa
 
 from blockstore.bucket.memory import MemoryBucket
+from blockstore.compactor.merge import Merged, MergeInput, MergeOptions, MergeTask
+from blockstore.compactor.merge.local import LocalEngine
+from blockstore.compactor.merge.result import merged_block
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.chunks import BlockWriter, read_chunk
 from blockstore.format.definition import Definition
 from blockstore.names import object_key
 from blockstore.world import World
-from compactor.merge import Merged, MergeInput, MergeOptions, MergeTask
-from compactor.merge.local import LocalEngine
-from compactor.merge.result import merged_block
 
 __all__ = ["Bench"]
 

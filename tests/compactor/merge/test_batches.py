@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from compactor.merge.batches import batches
-from compactor.merge.weight import row_width, varying, weigh
+from blockstore.compactor.merge.batches import batches
+from blockstore.compactor.merge.weight import row_width, varying, weigh
 from tests.support.parquet import ENCODINGS, parquet
 
 GOAL = 256 << 10

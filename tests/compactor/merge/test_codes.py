@@ -14,13 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from blockstore.compactor.merge import DamagedInput, MergeInput, chunkrun, spill
+from blockstore.compactor.merge import local as engine
+from blockstore.compactor.merge.codes import carried, with_small_dictionaries
 from blockstore.format.block import BlockMeta
 from blockstore.format.definition import Definition
 from blockstore.format.schema import evolve
 from blockstore.names import object_key
-from compactor.merge import DamagedInput, MergeInput, chunkrun, spill
-from compactor.merge import local as engine
-from compactor.merge.codes import carried, with_small_dictionaries
 from tests.compactor.merge.blocks import Bench
 
 SCHEMA = pa.schema(

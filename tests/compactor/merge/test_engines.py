@@ -6,10 +6,10 @@ from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
+from blockstore.compactor.merge import engines
+from blockstore.compactor.merge.local import LocalEngine
+from blockstore.compactor.merge.pieces import Pieces
 from blockstore.errors import Invalid, MissingExtra
-from compactor.merge import engines
-from compactor.merge.local import LocalEngine
-from compactor.merge.pieces import Pieces
 
 
 def test_the_local_engine_is_always_there() -> None:

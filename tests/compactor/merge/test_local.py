@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from blockstore.compactor.merge import DamagedInput, MergeInput
 from blockstore.format.block import BlockMeta
 from blockstore.format.definition import Definition
 from blockstore.format.schema import evolve
 from blockstore.names import object_key
-from compactor.merge import DamagedInput, MergeInput
 from tests.compactor.merge.blocks import Bench
 from tests.compactor.merge.tables import KEY_TYPES, keyed_runs, sort_stable
 from tests.support.raw_text import raw_text, unchecked

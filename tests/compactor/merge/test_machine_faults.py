@@ -17,12 +17,12 @@ import pytest
 
 from blockstore.bucket import Bucket
 from blockstore.bucket.wrapper import Wrapper
+from blockstore.compactor.merge import DamagedInput, MergeOptions
+from blockstore.compactor.merge.pieces import Pieces
+from blockstore.compactor.merge.workdir import clear_abandoned
 from blockstore.format.block import BlockMeta
 from blockstore.format.definition import Definition
 from blockstore.names import object_key
-from compactor.merge import DamagedInput, MergeOptions
-from compactor.merge.pieces import Pieces
-from compactor.merge.workdir import clear_abandoned
 from tests.compactor.merge.blocks import Bench
 
 ROWS = 50_000

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compactor.merge.order import RowOrder, arrange, descents, key_part
+from blockstore.compactor.merge.order import RowOrder, arrange, descents, key_part
 from tests.compactor.merge.tables import keyed_runs, sort_stable
 from tests.support.raw_text import raw_text
 

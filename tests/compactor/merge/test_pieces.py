@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from blockstore.compactor.merge import Merged, MergeInput, MergeOptions, MergeTask
+from blockstore.compactor.merge.local import LocalEngine
+from blockstore.compactor.merge.pieces import Pieces
+from blockstore.compactor.merge.result import merged_block
 from blockstore.format.block import VisibleBy
 from blockstore.format.definition import Definition
-from compactor.merge import Merged, MergeInput, MergeOptions, MergeTask
-from compactor.merge.local import LocalEngine
-from compactor.merge.pieces import Pieces
-from compactor.merge.result import merged_block
 from tests.compactor.merge.blocks import Bench
 from tests.compactor.merge.tables import KEY_TYPES, keyed_runs
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from blockstore.compactor.merge.order import KeyPart, RowOrder
+from blockstore.compactor.merge.pump import pump
+from blockstore.compactor.merge.run import TableRun, Unsorted, depth_of
 from blockstore.world import Serial, Threads
-from compactor.merge.order import KeyPart, RowOrder
-from compactor.merge.pump import pump
-from compactor.merge.run import TableRun, Unsorted, depth_of
 from tests.compactor.merge.tables import keyed_runs, sort_stable
 
 

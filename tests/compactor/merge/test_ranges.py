@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from compactor.merge.order import KeyPart, key_part
-from compactor.merge.ranges import KeyRange
+from blockstore.compactor.merge.order import KeyPart, key_part
+from blockstore.compactor.merge.ranges import KeyRange
 
 TIMES = pa.array([0, 5, 5, 9, None], pa.timestamp("us", tz="UTC"))
 NUMBERS = pa.array([-1.5, -0.0, 0.0, 2.5, float("nan"), None])

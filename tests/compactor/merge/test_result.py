@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from compactor.merge.result import with_source_names
-from compactor.merge.sources import SOURCE, Sources
+from blockstore.compactor.merge.result import with_source_names
+from blockstore.compactor.merge.sources import SOURCE, Sources
 
 NAMES = ("A", "B", "C")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from blockstore.compactor.merge.shared import Shared
 from blockstore.format.block import ChunkFile
-from compactor.merge.shared import Shared
 
 SCHEMA = pa.schema([("k", pa.int64()), ("text", pa.string())])
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.clock import ManualClock
+from blockstore.compactor.merge.order import RowOrder
+from blockstore.compactor.merge.run import TableRun, Unsorted
+from blockstore.compactor.merge.spill import spill, spill_sorted
+from blockstore.compactor.merge.stage import Stage
 from blockstore.world import Serial
-from compactor.merge.order import RowOrder
-from compactor.merge.run import TableRun, Unsorted
-from compactor.merge.spill import spill, spill_sorted
-from compactor.merge.stage import Stage
 from tests.compactor.merge.tables import keyed_runs, sort_stable
 
 quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

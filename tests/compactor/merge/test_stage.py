@@ -11,10 +11,10 @@ from blockstore.bucket import Bucket
 from blockstore.bucket.local import LocalBucket
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.clock import ManualClock
+from blockstore.compactor.merge import DamagedInput
+from blockstore.compactor.merge.stage import Stage
 from blockstore.format.block import ChunkFile
 from blockstore.names import object_key
-from compactor.merge import DamagedInput
-from compactor.merge.stage import Stage
 
 ULID = "01HF7YAT00R84P57VFQVC2R1YD"
 DATA = bytes(range(256)) * 10_000

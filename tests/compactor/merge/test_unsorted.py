@@ -14,12 +14,12 @@ import pytest
 from blockstore.bucket import Bucket
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.wrapper import Wrapper
+from blockstore.compactor.merge import Merged, MergeOptions
+from blockstore.compactor.merge.local import LocalEngine
+from blockstore.compactor.merge.pieces import Pieces
+from blockstore.compactor.merge.result import merged_block
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.definition import Definition
-from compactor.merge import Merged, MergeOptions
-from compactor.merge.local import LocalEngine
-from compactor.merge.pieces import Pieces
-from compactor.merge.result import merged_block
 from tests.compactor.merge.blocks import Bench
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("row", pa.int64())])

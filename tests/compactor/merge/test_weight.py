@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from compactor.merge.weight import Weight, row_width, varying, weigh, weigh_plain
+from blockstore.compactor.merge.weight import Weight, row_width, varying, weigh, weigh_plain
 from tests.support.parquet import ENCODINGS, parquet
 
 ROWS = 90_000

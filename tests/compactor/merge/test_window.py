@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from compactor.merge import window
-from compactor.merge.kway import Piece
-from compactor.merge.order import RowOrder
-from compactor.merge.window import Sorter
+from blockstore.compactor.merge import window
+from blockstore.compactor.merge.kway import Piece
+from blockstore.compactor.merge.order import RowOrder
+from blockstore.compactor.merge.window import Sorter
 from tests.compactor.merge.tables import sort_stable
 
 KEYS = ["k", "text"]

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pytest
 
 import blockstore as bs
-from blockstore.errors import Invalid, NoSpace
-from compactor.merge.workdir import (
+from blockstore.compactor.merge.workdir import (
     NoWorkDirectory,
     WorkDirectory,
     check_outside_tables,
@@ -21,13 +20,14 @@ from compactor.merge.workdir import (
     merge_folder,
     work_disk,
 )
+from blockstore.errors import Invalid, NoSpace
 
 ULID, TOKEN = "01JD0000000000000000000000", "0123456789abcdef"
 
 DIES = """
 import os, sys
 from pathlib import Path
-from compactor.merge.workdir import WorkDirectory
+from blockstore.compactor.merge.workdir import WorkDirectory
 WorkDirectory(Path(sys.argv[1])).path("run").write_bytes(b"x" * 1000)
 os._exit(9)
 """

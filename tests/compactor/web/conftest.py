@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import pytest
 from starlette.applications import Starlette
 
+from blockstore.compactor.web import routes
 from blockstore.service.pages.timeline import Timeline
 from blockstore.service.serving import Server
 from blockstore.world import World
-from compactor.web import routes
 from tests.blockstore.service.pages.scene import lived_in
 from tests.compactor.web.process import Drawn, ShownProcess, busy
 from tests.support.asking import HERE

@@ -8,15 +8,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 import blockstore as bs
-from blockstore.errors import NotFound
-from blockstore.format.block import BlockMeta, ChunkFile, Job, Parent
-from blockstore.ids import ulid_at
-from blockstore.names import chunk_path
-from blockstore.service.pages.detail import BlockDetail
-from blockstore.service.pages.timeline import Timeline
-from blockstore.table import Table
-from blockstore.world import World
-from compactor.status import (
+from blockstore.compactor.status import (
     Backlog,
     JobState,
     JobStatus,
@@ -27,6 +19,14 @@ from compactor.status import (
     TableStatus,
     Totals,
 )
+from blockstore.errors import NotFound
+from blockstore.format.block import BlockMeta, ChunkFile, Job, Parent
+from blockstore.ids import ulid_at
+from blockstore.names import chunk_path
+from blockstore.service.pages.detail import BlockDetail
+from blockstore.service.pages.timeline import Timeline
+from blockstore.table import Table
+from blockstore.world import World
 
 NOW_MS = 1_795_000_000_000
 HOUR_MS = 3_600_000

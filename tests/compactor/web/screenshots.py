@@ -8,9 +8,9 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 from starlette.applications import Starlette
 
+from blockstore.compactor.web import routes
 from blockstore.service.serving import Server
 from blockstore.world import World
-from compactor.web import routes
 from tests.blockstore.service.pages.scene import lived_in
 from tests.compactor.web.process import Drawn, ShownProcess, busy
 from tests.support.asking import HERE

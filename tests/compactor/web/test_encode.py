@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import orjson
 
+from blockstore.compactor.status import JobState, Quarantined
+from blockstore.compactor.web.encode import encode_status
 from blockstore.ids import ulid_at
-from compactor.status import JobState, Quarantined
-from compactor.web.encode import encode_status
 from tests.compactor.web.process import NOW_MS, busy, job, status, table_status
 
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from blockstore.compactor.status import JobState, Quarantined, TableHealth, TableStatus
 from blockstore.format.block import StreamKey
 from blockstore.service.pages.timeline import Shade
-from compactor.status import JobState, Quarantined, TableHealth, TableStatus
 from tests.blockstore.service.pages.scene import lived_in
 from tests.compactor.web.conftest import Shown
 from tests.compactor.web.process import NOW_MS, job, table_status

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from starlette.applications import Starlette
 
-import compactor.web
+import blockstore.compactor.web
+from blockstore.compactor.status import Quarantined
+from blockstore.compactor.web import routes
 from blockstore.names import object_key
 from blockstore.world import World
-from compactor.status import Quarantined
-from compactor.web import routes
 from tests.compactor.web.process import NOW_MS, ShownProcess, busy, small_table, status, table_status
 from tests.support.asking import asking
 from tests.support.browser import Visiting
 
-FILES = Path(compactor.web.__file__).parent / "static"
+FILES = Path(blockstore.compactor.web.__file__).parent / "static"
 
 
 def process() -> ShownProcess:

@@ -12,15 +12,10 @@ import httpx
 import pyarrow as pa
 
 import blockstore as bs
-from blockstore.service.listening import Listening
-from blockstore.service.logs import LogSettings
-from blockstore.service.prices import Prices
-from blockstore.service.serving import Server
-from blockstore.world import World
-from reader.http.app import application
-from reader.http.gateway import Gateway
-from reader.http.tokens import Scope, Token, hashed
-from reader.setting_values import (
+from blockstore.reader.http.app import application
+from blockstore.reader.http.gateway import Gateway
+from blockstore.reader.http.tokens import Scope, Token, hashed
+from blockstore.reader.setting_values import (
     CacheSettings,
     GatewaySettings,
     HttpSettings,
@@ -28,6 +23,11 @@ from reader.setting_values import (
     QuerySettings,
     TableSettings,
 )
+from blockstore.service.listening import Listening
+from blockstore.service.logs import LogSettings
+from blockstore.service.prices import Prices
+from blockstore.service.serving import Server
+from blockstore.world import World
 
 SCHEMA = pa.schema([("time", pa.timestamp("us", "UTC")), ("n", pa.int64()), ("s", pa.string())])
 HEADER = "time,n,s\n"

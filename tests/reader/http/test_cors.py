@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from blockstore.errors import Invalid
-from reader.settings import load_settings
+from blockstore.reader.settings import load_settings
 from tests.reader.http.gateways import READ, Served, make_lake, serving, settings
 
 DASHBOARD, STRANGER = "https://dashboards.example", "https://dashboards.example.evil"

@@ -9,8 +9,8 @@ import pytest
 
 from blockstore.errors import Invalid
 from blockstore.ids import Ids
+from blockstore.reader.http.tokens import Scope, Token, Tokens, fresh, hashed
 from blockstore.world import World
-from reader.http.tokens import Scope, Token, Tokens, fresh, hashed
 from tests.reader.http.gateways import ADMIN, FEW, READ, WRITE, Served, csv_of, serving, settings, until_ended
 
 ROUTES = [

@@ -10,8 +10,8 @@ import pytest
 
 from blockstore.bucket.metered import Metered
 from blockstore.errors import Unavailable
-from reader.jobs.runner import Claimed
-from reader.jobs.store import JobStore
+from blockstore.reader.jobs.runner import Claimed
+from blockstore.reader.jobs.store import JobStore
 from tests.reader.http.gateways import (
     ADMIN,
     OTHER,

@@ -13,10 +13,10 @@ import pytest
 
 import blockstore as bs
 from blockstore.names import job_outcome_key
-from reader.http.job_sight import concerns, sees
-from reader.http.tokens import Caller, Scope, Token, hashed
-from reader.jobs.record import Failure, Kind, Outcome, Request, Result, State
-from reader.jobs.store import Job
+from blockstore.reader.http.job_sight import concerns, sees
+from blockstore.reader.http.tokens import Caller, Scope, Token, hashed
+from blockstore.reader.jobs.record import Failure, Kind, Outcome, Request, Result, State
+from blockstore.reader.jobs.store import Job
 from tests.reader.http.gateways import (
     SCHEMA,
     Served,

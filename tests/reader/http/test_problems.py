@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from blockstore.errors import Corrupt
-from reader.http.problems import of_error
-from reader.http.query_routes import ERRORS
+from blockstore.reader.http.problems import of_error
+from blockstore.reader.http.query_routes import ERRORS
 
 _GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "gateway.md"
 

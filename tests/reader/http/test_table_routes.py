@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import blockstore as bs
-from compactor.once import compact_once
-from compactor.settings import Settings
+from blockstore.compactor.once import compact_once
+from blockstore.compactor.settings import Settings
 from tests.reader.http.gateways import make_lake, rows_of, serving, settings
 
 

@@ -18,13 +18,13 @@ from blockstore.bucket.prefixed import Prefixed
 from blockstore.clock import ManualClock
 from blockstore.ids import Ids
 from blockstore.names import job_input_key
+from blockstore.reader.jobs.extract import Extracts
+from blockstore.reader.jobs.record import Kind, Outcome, Request
+from blockstore.reader.jobs.runner import Claimed, Runner, Terms
+from blockstore.reader.jobs.store import JobStore
+from blockstore.reader.jobs.upload import Uploads
 from blockstore.table import Table
 from blockstore.world import Serial, World
-from reader.jobs.extract import Extracts
-from reader.jobs.record import Kind, Outcome, Request
-from reader.jobs.runner import Claimed, Runner, Terms
-from reader.jobs.store import JobStore
-from reader.jobs.upload import Uploads
 
 SCHEMA = pa.schema([("time", pa.timestamp("us", "UTC")), ("n", pa.int64()), ("s", pa.string())])
 HEADER = "time,n,s\n"

@@ -6,8 +6,8 @@ from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.retrying import Retrying
 from blockstore.errors import Unanswered
 from blockstore.names import job_outcome_key, job_request_key
+from blockstore.reader.jobs.store import JobStore
 from blockstore.world import World
-from reader.jobs.store import JobStore
 from tests.support.faulty import Call, FaultyBucket
 
 JOB = "01JD0000000000000000000000"

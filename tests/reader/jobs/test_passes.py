@@ -6,7 +6,7 @@ import pytest
 
 from blockstore.errors import Unavailable
 from blockstore.names import job_request_key
-from reader.jobs.record import Kind, Lease, Outcome, State
+from blockstore.reader.jobs.record import Kind, Lease, Outcome, State
 from tests.reader.jobs.gateways import GOOD, TERMS, Gateway, Lake
 from tests.support.faulty import Call, FaultyBucket
 

@@ -9,10 +9,10 @@ import pytest
 from blockstore.clock import ManualClock
 from blockstore.errors import Invalid, Unavailable
 from blockstore.names import job_outcome_key
-from reader.jobs.meter import Meter, Stop
-from reader.jobs.record import Lease, Outcome, State
-from reader.jobs.runner import MAX_ATTEMPTS
-from reader.jobs.upload import Uploads
+from blockstore.reader.jobs.meter import Meter, Stop
+from blockstore.reader.jobs.record import Lease, Outcome, State
+from blockstore.reader.jobs.runner import MAX_ATTEMPTS
+from blockstore.reader.jobs.upload import Uploads
 from tests.reader.jobs.gateways import GOOD, HEADER, TERMS, Gateway, Lake
 from tests.support.faulty import Call, FaultyBucket, Killed
 

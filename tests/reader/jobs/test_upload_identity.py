@@ -13,18 +13,18 @@ import pytest
 
 import blockstore.index.log as index_log
 from blockstore.bucket.prefixed import Prefixed
+from blockstore.compactor.clean import Cleaner
 from blockstore.errors import Unavailable
 from blockstore.format.definition import Definition
 from blockstore.index.commits import Commits
 from blockstore.index.epochs import claim
 from blockstore.names import job_input_key
+from blockstore.reader.jobs.record import Kind, Outcome, Request, State
+from blockstore.reader.jobs.runner import Claimed
+from blockstore.reader.jobs.upload import _check_same, identity_of
+from blockstore.reader.jobs.work import Failed
+from blockstore.reader.refusals import UnknownTable
 from blockstore.table import Table
-from compactor.clean import Cleaner
-from reader.jobs.record import Kind, Outcome, Request, State
-from reader.jobs.runner import Claimed
-from reader.jobs.upload import _check_same, identity_of
-from reader.jobs.work import Failed
-from reader.refusals import UnknownTable
 from tests.reader.jobs.gateways import GOOD, HEADER, SCHEMA, TERMS, WORK, Gateway, Lake, upload_request
 from tests.support.faulty import Call, FaultyBucket
 

@@ -22,9 +22,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from blockstore.reader.answer import FORMS
+from blockstore.reader.page import page_routes
 from blockstore.service.serving import SecurityHeaders
-from reader.answer import FORMS
-from reader.page import page_routes
 
 HOUR = 3_600_000
 BEGAN = 1_763_000_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from reader.page.routes import FOLDER
+from blockstore.reader.page.routes import FOLDER
 from tests.reader.page.acts import answered, console, expect, run
 from tests.reader.page.pretended import Pretended, flights, problem
 from tests.support.browser import Visiting

@@ -10,8 +10,8 @@ import pytest
 
 import blockstore.table as tables
 from blockstore.errors import Invalid, NotFound
+from blockstore.reader.query import query
 from blockstore.world import World
-from reader.query import query
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from reader.query.beside import Beside, Carriers
+from blockstore.reader.query.beside import Beside, Carriers
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_an_interruption_interrupts_the_call_and_is_raised(carriers: Carriers) -
 def test_a_call_that_does_not_stop_is_left_and_holds_up_no_other_query(
     carriers: Carriers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reader.query.beside._TO_STOP_S", 0.1)
+    monkeypatch.setattr("blockstore.reader.query.beside._TO_STOP_S", 0.1)
     go_on = threading.Event()
     beside = Beside(carriers, lambda: None)
 
@@ -189,7 +189,7 @@ def test_a_last_call_is_carried_out_before_the_interpreter_ends() -> None:
     """A thread that came back from DuckDB after it would abort the process."""
     script = """
 import time
-from reader.query.beside import Beside, Carriers
+from blockstore.reader.query.beside import Beside, Carriers
 beside = Beside(Carriers(), lambda: None)
 beside.run(lambda: None)
 beside.end(lambda: (time.sleep(0.3), print("carried out", flush=True)))

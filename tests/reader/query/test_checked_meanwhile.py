@@ -12,13 +12,13 @@ import pytest
 from blockstore.bucket.local import LocalBucket
 from blockstore.errors import BlockstoreError, Corrupt, Invalid, ObjectMissing
 from blockstore.format.definition import Definition
+from blockstore.reader.query import Capacity, Engine
+from blockstore.reader.query.files import Placed
+from blockstore.reader.query.workers import Workers, _Worker
+from blockstore.reader.refusals import Canceled
 from blockstore.scan.plan import plan_scan
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
-from reader.query import Capacity, Engine
-from reader.query.files import Placed
-from reader.query.workers import Workers, _Worker
-from reader.refusals import Canceled
 from tests.blockstore.scan.tables import Lake
 from tests.reader.query.lakes import NARROW, rows, snapshot_of
 

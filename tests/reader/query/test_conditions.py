@@ -11,10 +11,10 @@ import pytest
 from blockstore.predicate import Predicate
 from blockstore.predicate import parse as condition_of
 from blockstore.predicate.nodes import TRUE
-from reader.query.conditions import conditions
-from reader.query.statement import parse
-from reader.query.syntax import Syntax
-from reader.tables import Names
+from blockstore.reader.query.conditions import conditions
+from blockstore.reader.query.statement import parse
+from blockstore.reader.query.syntax import Syntax
+from blockstore.reader.tables import Names
 
 SCHEMAS = {
     "t": pa.schema(

@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from reader.query.constants import constants_for
+from blockstore.reader.query.constants import constants_for
 
 
 @pytest.fixture(scope="module")

@@ -20,10 +20,10 @@ from blockstore.bucket.local import LocalBucket
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.errors import AccessDenied, Corrupt, Invalid, NoMemory, NotFound, ObjectMissing, Unavailable
 from blockstore.format.definition import Definition
+from blockstore.reader.cache import ChunkCache
+from blockstore.reader.query import Capacity, Engine
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
-from reader.cache import ChunkCache
-from reader.query import Capacity, Engine
 from tests.blockstore.scan.tables import NOON, Lake
 from tests.reader.query.lakes import everything, lake, snapshot_of
 
@@ -346,7 +346,7 @@ class TestDamage:
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
             return lstat(path, **words)
 
-        monkeypatch.setattr("reader.query.files.os.lstat", guarded)
+        monkeypatch.setattr("blockstore.reader.query.files.os.lstat", guarded)
         self.fails(made, AccessDenied, "access to chunks/t0-000001.parquet is denied; let this user")
 
     def test_a_garbled_chunk_fails_the_query(self, made: Lake) -> None:

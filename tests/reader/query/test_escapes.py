@@ -15,12 +15,12 @@ import pyarrow as pa
 import pytest
 
 from blockstore.errors import BlockstoreError, Invalid
+from blockstore.reader.query import Capacity, Engine
+from blockstore.reader.query.allowed import REFUSED_FUNCTIONS, TABLE_FUNCTIONS
+from blockstore.reader.refusals import BadSql, UnknownTable
+from blockstore.reader.tables import Tables
 from blockstore.table import create
 from blockstore.world import World
-from reader.query import Capacity, Engine
-from reader.query.allowed import REFUSED_FUNCTIONS, TABLE_FUNCTIONS
-from reader.refusals import BadSql, UnknownTable
-from reader.tables import Tables
 
 SECRET = "the-secret"
 FUNCTIONS = Path(__file__).parent / "functions.txt"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from blockstore.errors import Invalid, NoMemory, NoSpace, Unavailable
-from reader.query.failures import may_be_damage, translated
-from reader.query.instance import Limits
+from blockstore.reader.query.failures import may_be_damage, translated
+from blockstore.reader.query.instance import Limits
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 
 from blockstore.errors import Invalid
 from blockstore.format.definition import Definition
+from blockstore.reader.query import Engine
+from blockstore.reader.refusals import BadSql
 from blockstore.scan.view import TableSnapshot
-from reader.query import Engine
-from reader.refusals import BadSql
 from tests.blockstore.scan.tables import Lake, row
 from tests.reader.query.lakes import snapshot_of
 

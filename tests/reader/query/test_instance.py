@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from reader.query.instance import Instance, Limits
+from blockstore.reader.query.instance import Instance, Limits
 
 ATTEMPTS = [
     "SELECT * FROM read_parquet('{outside}')",

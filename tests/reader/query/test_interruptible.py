@@ -13,12 +13,12 @@ import pytest
 
 from blockstore.bucket.local import LocalBucket
 from blockstore.errors import BlockstoreError
+from blockstore.reader.query import Budget, Engine
+from blockstore.reader.query.instance import Instance, Limits
+from blockstore.reader.query.interruptible import Interruptible
+from blockstore.reader.refusals import Canceled, TimedOut
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
-from reader.query import Budget, Engine
-from reader.query.instance import Instance, Limits
-from reader.query.interruptible import Interruptible
-from reader.refusals import Canceled, TimedOut
 from tests.reader.query.lakes import lake, snapshot_of
 
 ENDLESS = "SELECT count(*) FROM range(1000000000) a, range(1000000000) b WHERE a.range + b.range < 0"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from reader.query import landlock
-from reader.query.landlock import confine, identity, knows_enough
+from blockstore.reader.query import landlock
+from blockstore.reader.query.landlock import confine, identity, knows_enough
 
 needs_the_lock = pytest.mark.skipif(
     not knows_enough(), reason="this kernel has no Landlock of version 4 or later"
@@ -34,7 +34,7 @@ def inside(places: Path, script: str, *, write: bool = True) -> str:
     written = "[f'{places}/spill']" if write else "[]"
     head = f"""
     import errno, os, socket, subprocess, threading
-    from reader.query.landlock import confine
+    from blockstore.reader.query.landlock import confine
     places = {str(places)!r}
     confine(read=[f'{{places}}/open', f'{{places}}/alone', f'{{places}}/none', f'{{places}}/alone/none'], write={written})
     def refused(act):
@@ -154,7 +154,7 @@ def test_a_folder_made_anew_is_another_one(places: Path) -> None:
     """
     code = f"""
 import errno, os
-from reader.query.landlock import confine
+from blockstore.reader.query.landlock import confine
 places = {str(places)!r}
 confine(read=[f'{{places}}/open'], write=[])
 def refused(act):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from reader.query.memory import MemoryWatch, held_bytes
+from blockstore.reader.query.memory import MemoryWatch, held_bytes
 
 MIB = 1 << 20
 NOBODY = 2**22 + 1

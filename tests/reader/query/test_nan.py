@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import blockstore as bs
-from reader.query import Engine
+from blockstore.reader.query import Engine
 
 NAN = float("nan")
 FILES = ([1.0, NAN, 2.0, None], [1.0, NAN, 1.0], [3.0, 4.0], [NAN, NAN])

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from blockstore.bucket.local import LocalBucket
 from blockstore.format.definition import Definition
+from blockstore.reader.query import Engine
 from blockstore.world import World
-from reader.query import Engine
 from tests.blockstore.scan.tables import Lake
 from tests.reader.query.lakes import snapshot_of
 

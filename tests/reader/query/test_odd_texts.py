@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from blockstore.bucket.local import LocalBucket
 from blockstore.format.definition import Definition
+from blockstore.reader.query import Engine
 from blockstore.world import World
-from reader.query import Engine
 from tests.blockstore.scan.tables import Lake
 from tests.reader.query.lakes import snapshot_of
 from tests.support.odd_texts import LEAVES, meets, odd_texts, written

@@ -10,8 +10,8 @@ import duckdb
 import pytest
 
 from blockstore.bucket.local import LocalBucket
+from blockstore.reader.query import Engine
 from blockstore.world import World
-from reader.query import Engine
 from tests.blockstore.scan.tables import NOON
 from tests.reader.query.lakes import everything, lake, snapshot_of
 from tests.reader.query.test_engine import bag

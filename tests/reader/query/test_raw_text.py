@@ -13,10 +13,10 @@ from blockstore.bucket.local import LocalBucket
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
+from blockstore.reader.cache import ChunkCache
+from blockstore.reader.query import Engine
 from blockstore.table import Table
 from blockstore.world import World
-from reader.cache import ChunkCache
-from reader.query import Engine
 from tests.support.raw_text import raw_text, unchecked
 
 SCHEMA = pa.schema([("name", pa.string()), ("n", pa.int64())])

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 import blockstore.table as tables
+from blockstore.reader.cache import ChunkCache
+from blockstore.reader.query import Engine, query
 from blockstore.world import World
-from reader.cache import ChunkCache
-from reader.query import Engine, query
 
 pytestmark = pytest.mark.s3
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from reader.query.spill import clear_abandoned, spill_folder
+from blockstore.reader.query.spill import clear_abandoned, spill_folder
 
 _SPILLS = """
 import sys
-from reader.query.spill import spill_folder
+from blockstore.reader.query.spill import spill_folder
 folder = spill_folder()
 (folder.path / "spilled").touch()
 print(folder.path, flush=True)

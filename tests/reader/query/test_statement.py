@@ -8,9 +8,9 @@ import duckdb
 import pytest
 
 from blockstore.errors import Invalid, NotFound
-from reader.query.statement import parse
-from reader.query.syntax import Syntax
-from reader.tables import Names
+from blockstore.reader.query.statement import parse
+from blockstore.reader.query.syntax import Syntax
+from blockstore.reader.tables import Names
 
 
 @pytest.fixture(scope="module")

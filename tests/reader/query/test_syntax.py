@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reader.query.statement import parse
-from reader.query.syntax import Syntax
-from reader.tables import Names
+from blockstore.reader.query.statement import parse
+from blockstore.reader.query.syntax import Syntax
+from blockstore.reader.tables import Names
 
 
 class Counting:

@@ -11,7 +11,7 @@ import pytest
 
 from blockstore.errors import Invalid
 from blockstore.format.types import canonical_type
-from reader.query.types import quoted, sql_type, text
+from blockstore.reader.query.types import quoted, sql_type, text
 
 KINDS = [
     pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(),

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from reader.query import Engine
-from reader.query import views as module
-from reader.refusals import BadSql
+from blockstore.reader.query import Engine
+from blockstore.reader.query import views as module
+from blockstore.reader.refusals import BadSql
 from tests.reader.query.lakes import lake, snapshot_of
 
 NAMES = ("t", "Tä 'x' \"y\"", "files 0 of t")

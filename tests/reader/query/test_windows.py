@@ -9,13 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import blockstore as bs
+from blockstore.reader.query import Engine
+from blockstore.reader.query import windows as module
+from blockstore.reader.query.views import view as view_steps
+from blockstore.reader.query.windows import Windows, window_over
 from blockstore.scan import page_rows, plan_scan
 from blockstore.scan.page_rows import PagedColumn, read_pages
 from blockstore.scan.plan import ScanPlan
-from reader.query import Engine
-from reader.query import windows as module
-from reader.query.views import view as view_steps
-from reader.query.windows import Windows, window_over
 
 ROWS = 100_000
 """Of each of two blocks: five pages of a column."""

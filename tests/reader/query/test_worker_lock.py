@@ -20,14 +20,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from reader.query import worker as other_side
-from reader.query import workers as module
-from reader.query.instance import Limits
-from reader.query.landlock import identity, knows_enough
-from reader.query.spill import clear_abandoned
-from reader.query.task import Task
-from reader.query.worker import Start
-from reader.query.workers import EngineError, Workers
+from blockstore.reader.query import worker as other_side
+from blockstore.reader.query import workers as module
+from blockstore.reader.query.instance import Limits
+from blockstore.reader.query.landlock import identity, knows_enough
+from blockstore.reader.query.spill import clear_abandoned
+from blockstore.reader.query.task import Task
+from blockstore.reader.query.worker import Start
+from blockstore.reader.query.workers import EngineError, Workers
 from tests.reader.query.test_instance import ATTEMPTS
 
 pytestmark = pytest.mark.alone
@@ -171,10 +171,10 @@ def spilling_gateway(kernel: bool) -> Iterator[tuple[subprocess.Popen[str], str,
     the query, and the folder."""
     script = f"""
 import sys
-from reader.query import workers
-from reader.query.instance import Limits
-from reader.query.task import Task
-from reader.query.workers import Workers
+from blockstore.reader.query import workers
+from blockstore.reader.query.instance import Limits
+from blockstore.reader.query.task import Task
+from blockstore.reader.query.workers import Workers
 workers.knows_enough = lambda: {kernel}
 runner = Workers([], Limits(memory_bytes=64 << 20, threads=2, spill_bytes=1 << 30))
 running = runner.start(Task(views=(), sql={SPILLS!r}), lambda _: None)

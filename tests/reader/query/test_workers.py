@@ -17,14 +17,14 @@ import pytest
 
 from blockstore.bucket.local import LocalBucket
 from blockstore.errors import BlockstoreError, Corrupt, NoMemory, ObjectMissing, Unavailable
+from blockstore.reader.query import Budget, Capacity, Engine, Limits
+from blockstore.reader.query.instance import Instance
+from blockstore.reader.query.memory import held_bytes
+from blockstore.reader.query.worker import Start
+from blockstore.reader.query.workers import _Worker
+from blockstore.reader.refusals import BadSql, Canceled, TimedOut, TooMuch
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
-from reader.query import Budget, Capacity, Engine, Limits
-from reader.query.instance import Instance
-from reader.query.memory import held_bytes
-from reader.query.worker import Start
-from reader.query.workers import _Worker
-from reader.refusals import BadSql, Canceled, TimedOut, TooMuch
 from tests.reader.query.lakes import everything, lake, snapshot_of
 from tests.reader.query.test_engine import bag
 
@@ -243,8 +243,8 @@ def test_a_query_that_no_gateway_can_stop_any_more_is_ended_by_an_alarm(
     monkeypatch: pytest.MonkeyPatch, snapshot: TableSnapshot
 ) -> None:
     """As if the gateway were gone: nobody cancels, nobody kills. What remains is the process's own alarm."""
-    from reader.query import worker as other_side
-    from reader.query.task import Task
+    from blockstore.reader.query import worker as other_side
+    from blockstore.reader.query.task import Task
 
     alarms: list[float] = []
     monkeypatch.setattr(other_side.signal, "setitimer", lambda kind, seconds: alarms.append(seconds))
@@ -271,7 +271,7 @@ def test_nothing_of_this_process_is_told_to_the_one_that_runs_queries(
 def test_an_engine_is_ready_once_a_process_runs_and_tries_again_until_one_does(
     snapshot: TableSnapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reader.query.workers._FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("blockstore.reader.query.workers._FIRST_PAUSE_S", 0.01)
     room = threading.Event()
     tried = threading.Semaphore(0)
 
@@ -281,7 +281,7 @@ def test_an_engine_is_ready_once_a_process_runs_and_tries_again_until_one_does(
             raise OSError("no room for another process")
         return _Worker(start)
 
-    monkeypatch.setattr("reader.query.workers._Worker", no_room)
+    monkeypatch.setattr("blockstore.reader.query.workers._Worker", no_room)
     with Engine({"t": snapshot}, world=World.real(), capacity=CAPACITY, isolated=True) as engine:
         for _ in range(3):
             assert tried.acquire(timeout=10)
@@ -297,8 +297,8 @@ def test_an_engine_is_ready_once_a_process_runs_and_tries_again_until_one_does(
 def test_processes_that_die_at_once_are_tried_by_one_thread_alone(
     snapshot: TableSnapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reader.query.workers._FIRST_PAUSE_S", 0.01)
-    monkeypatch.setattr("reader.query.workers._LAST_PAUSE_S", 0.01)
+    monkeypatch.setattr("blockstore.reader.query.workers._FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("blockstore.reader.query.workers._LAST_PAUSE_S", 0.01)
     tried = threading.Semaphore(0)
 
     def dying(start: Start) -> _Worker:
@@ -307,7 +307,7 @@ def test_processes_that_die_at_once_are_tried_by_one_thread_alone(
         worker.kill()
         return worker
 
-    monkeypatch.setattr("reader.query.workers._Worker", dying)
+    monkeypatch.setattr("blockstore.reader.query.workers._Worker", dying)
     with Engine({"t": snapshot}, world=World.real(), capacity=CAPACITY, isolated=True) as engine:
         for _ in range(3):
             assert tried.acquire(timeout=30)

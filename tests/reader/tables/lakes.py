@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.bucket.metered import Metered
+from blockstore.reader.tables import Polling, Tables
 from blockstore.table import Table, create
 from blockstore.world import World
-from reader.tables import Polling, Tables
 from tests.support.faulty import FaultyBucket
 
 __all__ = ["SCHEMA", "Scene"]

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 from blockstore.bucket.api import Bucket
+from blockstore.compactor.merge import Merged, MergeOptions, MergeTask
+from blockstore.compactor.merge.pieces import Pieces
 from blockstore.world import World
-from compactor.merge import Merged, MergeOptions, MergeTask
-from compactor.merge.pieces import Pieces
 
 __all__ = ["DyingPieces", "PatientPieces", "PoisonedPieces"]
 

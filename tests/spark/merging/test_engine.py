@@ -15,22 +15,22 @@ import pytest
 from pyspark.sql import SparkSession
 
 import blockstore as bs
-import spark as bs_spark
+from blockstore import spark as bs_spark
 from blockstore.bucket.memory import MemoryBucket
+from blockstore.compactor.merge import DamagedInput, Merged, MergeInput, MergeOptions, MergeTask
+from blockstore.compactor.merge.local import LocalEngine
+from blockstore.compactor.merge.pieces import Pieces
+from blockstore.compactor.once import compact_once
+from blockstore.compactor.settings import Settings
+from blockstore.compactor.verbs import compact
 from blockstore.errors import MissingExtra, Unavailable
 from blockstore.format import BlockMeta
 from blockstore.format.chunks import read_chunk
 from blockstore.names import object_key
+from blockstore.spark.merging import SparkMergeEngine
+from blockstore.spark.merging.work import Failure
 from blockstore.table import Table
 from blockstore.world import World
-from compactor.merge import DamagedInput, Merged, MergeInput, MergeOptions, MergeTask
-from compactor.merge.local import LocalEngine
-from compactor.merge.pieces import Pieces
-from compactor.once import compact_once
-from compactor.settings import Settings
-from compactor.verbs import compact
-from spark.merging import SparkMergeEngine
-from spark.merging.work import Failure
 from tests.spark.merging.dying import DyingPieces, PatientPieces, PoisonedPieces
 
 pytestmark = pytest.mark.timeout(900)

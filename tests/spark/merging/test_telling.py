@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pyspark
 import pytest
 
-from spark.merging.telling import Told, telling
+from blockstore.spark.merging.telling import Told, telling
 
 
 def test_what_a_part_tells_is_its_share_of_the_whole() -> None:

@@ -11,6 +11,10 @@ import pyarrow as pa
 
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.clock import ManualClock
+from blockstore.compactor.change import Compact
+from blockstore.compactor.merge import MergeInput, MergeOptions, MergeTask
+from blockstore.compactor.merge.local import LocalEngine
+from blockstore.compactor.merge.result import merged_block
 from blockstore.format import Properties, VisibleBy
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
@@ -20,13 +24,9 @@ from blockstore.lifecycle.upload import finish_upload
 from blockstore.scan.execute import read_plan
 from blockstore.scan.plan import plan_scan
 from blockstore.scan.snapshot import Snapshot
+from blockstore.spark.streaming.following import Window
 from blockstore.table import Table
 from blockstore.world import World
-from compactor.change import Compact
-from compactor.merge import MergeInput, MergeOptions, MergeTask
-from compactor.merge.local import LocalEngine
-from compactor.merge.result import merged_block
-from spark.streaming.following import Window
 
 __all__ = ["Followed"]
 

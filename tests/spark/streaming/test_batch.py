@@ -12,15 +12,15 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 import blockstore as bs
 from blockstore.errors import Conflict, Invalid
+from blockstore.spark import appending
+from blockstore.spark.commit import commit
+from blockstore.spark.options import WriteOptions
+from blockstore.spark.planning import plan_write
+from blockstore.spark.streaming import batch
+from blockstore.spark.streaming.batch import foreach_batch
+from blockstore.spark.task import write_task
+from blockstore.spark.written import Written
 from blockstore.world import World
-from spark import appending
-from spark.commit import commit
-from spark.options import WriteOptions
-from spark.planning import plan_write
-from spark.streaming import batch
-from spark.streaming.batch import foreach_batch
-from spark.task import write_task
-from spark.written import Written
 
 SCHEMA = StructType([StructField("id", LongType())])
 

@@ -11,9 +11,9 @@ import pytest
 import blockstore as bs
 from blockstore.index.change import Expire
 from blockstore.index.entry import Entry
+from blockstore.spark.streaming.entries import News, news_of
 from blockstore.table import Table
 from blockstore.world import World
-from spark.streaming.entries import News, news_of
 
 ROWS = pa.table({"id": [1, 2, 3]})
 

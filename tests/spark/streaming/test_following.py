@@ -15,10 +15,10 @@ from blockstore.errors import Conflict, NotFound, VersionExpired
 from blockstore.format import BlockMeta
 from blockstore.format.loading import load_meta
 from blockstore.index.change import Append
+from blockstore.spark.streaming.following import NO_LIMIT, Follower, Limit
+from blockstore.spark.streaming.options import Start, StreamStart
+from blockstore.spark.streaming.position import Position
 from blockstore.table import Table
-from spark.streaming.following import NO_LIMIT, Follower, Limit
-from spark.streaming.options import Start, StreamStart
-from spark.streaming.position import Position
 from tests.spark.streaming.tables import Followed
 from tests.support.faulty import FaultyBucket
 

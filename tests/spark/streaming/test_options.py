@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from blockstore.errors import Invalid
-from spark.streaming.options import Start, StreamStart, asks_for_a_stream, sink_options, source_options
+from blockstore.spark.streaming.options import (
+    Start,
+    StreamStart,
+    asks_for_a_stream,
+    sink_options,
+    source_options,
+)
 
 URL = {"path": "lake/flights"}
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from blockstore.errors import Corrupt
-from spark.streaming.position import Position
+from blockstore.spark.streaming.position import Position
 
 COMMIT = "01JD0000000000000000000000"
 

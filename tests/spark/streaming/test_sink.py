@@ -12,9 +12,9 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 import blockstore as bs
 from blockstore.errors import Conflict, Invalid, Unavailable
-from spark.source import BlockstoreSource
-from spark.streaming import sink
-from spark.streaming.sink import BatchAnswer, BatchWriter
+from blockstore.spark.source import BlockstoreSource
+from blockstore.spark.streaming import sink
+from blockstore.spark.streaming.sink import BatchAnswer, BatchWriter
 
 SCHEMA = StructType([StructField("id", LongType())])
 QUERY = "6c0a0f1e-0000-0000-0000-000000000000"

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 import blockstore as bs
+from blockstore.compactor.once import compact_once
+from blockstore.compactor.settings import Settings
 from blockstore.errors import Conflict, Invalid
+from blockstore.spark.streaming.options import source_options
+from blockstore.spark.streaming.source import TableStreamReader, stream_schema
 from blockstore.world import World
-from compactor.once import compact_once
-from compactor.settings import Settings
-from spark.streaming.options import source_options
-from spark.streaming.source import TableStreamReader, stream_schema
 
 Offset = dict[str, Any]
 

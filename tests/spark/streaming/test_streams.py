@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
 import blockstore as bs
-import spark as bs_spark
-from compactor.once import compact_once
-from compactor.settings import Settings
+from blockstore import spark as bs_spark
+from blockstore.compactor.once import compact_once
+from blockstore.compactor.settings import Settings
 from tests.support.streams import run_to_end
 
 IDS = pa.schema([("id", pa.int64())])
