@@ -1,4 +1,5 @@
-"""Lets Spark find ``format("blockstore")`` without registration: it looks for modules named ``pyspark_*``."""
+"""Lets Spark find ``format("blockstore")`` without registration: it looks for modules named
+``pyspark_*``."""
 
 from blockstore.spark.source import BlockstoreSource as DefaultSource
 

@@ -1,7 +1,8 @@
 """What a bench is: a case, as a value.
 
-A case says who takes part, which figures come out, how big it is at each scale, and the two functions that a
-worker process calls for one contestant: ``prepare`` (never timed) and ``measure`` (one round).
+A case says who takes part, which figures come out, how big it is at each scale, and the two
+functions that a worker process calls for one contestant: ``prepare`` (never timed) and ``measure``
+(one round).
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepare:
-    """Makes the table that a case measures. Cases with an equal ``name`` and equal sizes share one table,
-    unless each round needs its own."""
+    """Makes the table that a case measures. Cases with an equal ``name`` and equal sizes share one
+    table, unless each round needs its own."""
 
     name: str
     run: Callable[[Task], None]
@@ -78,6 +79,7 @@ class Case:
     borrows: Mapping[str, str] = field(default_factory=dict)
     """Contestant -> the contestant whose prepared table it reads: the same files for both."""
     memory: bool = False
-    """Whether the peak memory of all processes of the contestant is sampled (metric ``memory_mib``)."""
+    """Whether the peak memory of all processes of the contestant is sampled (metric
+    ``memory_mib``)."""
     reference: str = ""
     """The contestant that the printed ratios are taken against."""

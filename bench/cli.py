@@ -60,7 +60,8 @@ def run(
     rounds
         Rounds instead of each bench's own number.
     results
-        Where the JSON files go; by default bench/results for a full run over all peers, else .scratch/bench.
+        Where the JSON files go; by default bench/results for a full run over all peers, else
+        .scratch/bench.
     docs
         Draw docs/benchmarks.md again from bench/results, with or without a run.
     keep
@@ -74,7 +75,9 @@ def run(
         raise SystemExit(2) from None
     if list_ or not (cases or docs):
         for case in CASES.values():
-            console.print(f"[bold]{case.name:12}[/] {case.sentence}", f"[dim]({', '.join(case.peers)})[/]")
+            console.print(
+                f"[bold]{case.name:12}[/] {case.sentence}", f"[dim]({', '.join(case.peers)})[/]"
+            )
         return
     scale = Scale.TINY if tiny else Scale.QUICK if quick else Scale.FULL
     published = scale is Scale.FULL and not selection and rounds is None
@@ -82,11 +85,15 @@ def run(
     SCRATCH.mkdir(parents=True, exist_ok=True)
     busy = os.getloadavg()[0] / Machine.here().cores
     if busy > BUSY:
-        console.print(f"[yellow]other work keeps this machine {busy:.0%} busy: take no figure for a fact[/]")
+        console.print(
+            f"[yellow]other work keeps this machine {busy:.0%} busy: take no figure for a fact[/]"
+        )
     root = Path(tempfile.mkdtemp(prefix="run-", dir=SCRATCH))
     ours_failed = False
     try:
-        runner = Runner(root, scale, chosen, lambda line: console.print(f"[dim]{line}[/]", highlight=False))
+        runner = Runner(
+            root, scale, chosen, lambda line: console.print(f"[dim]{line}[/]", highlight=False)
+        )
         for case in cases:
             result = runner.run(case, rounds)
             path = result.save(destination)

@@ -1,7 +1,7 @@
 """The peers' figures that the targets were set with, and why a figure of today differs from them.
 
-A peer more than 20 % off its earlier figure has a reason here or is shown without one, so that nobody takes a
-slow peer for a fast product.
+A peer more than 20 % off its earlier figure has a reason here or is shown without one, so that
+nobody takes a slow peer for a fast product.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class Earlier:
 
 def _earlier(case: str, metric: str, **figures: float) -> tuple[Earlier, ...]:
     return tuple(
-        Earlier(case=case, peer=peer, metric=metric, figure=figure, reason=REASONS.get((case, peer), ""))
+        Earlier(
+            case=case, peer=peer, metric=metric, figure=figure, reason=REASONS.get((case, peer), "")
+        )
         for peer, figure in figures.items()
     )
 

@@ -33,14 +33,16 @@ def small(tables: int, rows: int, seed: int) -> list[pa.Table]:
 
 
 def ordered(tables: int, rows: int, seed: int) -> Iterator[pa.Table]:
-    """Tables that follow one another in ``id`` and ``time``, as events arrive; ids run from 0 without a gap."""
+    """Tables that follow one another in ``id`` and ``time``, as events arrive; ids run from 0
+    without a gap."""
     for number in range(tables):
         rng = np.random.default_rng([seed, number])
         yield _table(np.arange(number * rows, (number + 1) * rows), rng)
 
 
 def overlapping(tables: int, rows: int, seed: int) -> Iterator[pa.Table]:
-    """Tables sorted by ``id``, each over the whole key range; a key occurs four times on average."""
+    """Tables sorted by ``id``, each over the whole key range; a key occurs four times on
+    average."""
     keys = max(1, tables * rows // 4)
     for number in range(tables):
         rng = np.random.default_rng([seed, number])
@@ -51,7 +53,13 @@ def _table(ids: np.ndarray, rng: np.random.Generator) -> pa.Table:
     rows = len(ids)
     origins = pa.array(ORIGINS).take(pa.array(ids % len(ORIGINS)))
     times = pa.array(START_US + ids * 1_000).cast(SCHEMA.field("time").type)
-    columns = [pa.array(ids, pa.int64()), times, origins, pa.array(rng.random(rows)), _notes(rows, rng)]
+    columns = [
+        pa.array(ids, pa.int64()),
+        times,
+        origins,
+        pa.array(rng.random(rows)),
+        _notes(rows, rng),
+    ]
     return pa.table(columns, schema=SCHEMA)
 
 

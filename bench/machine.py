@@ -27,12 +27,17 @@ class Machine:
     def here(cls) -> Machine:
         """This machine, as this process may use it."""
         pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        cores = (
+            len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        )
         return cls(
             cores=cores,
             memory_gib=round(pages / 2**30, 1),
             processor=_processor(),
-            system=f"{platform.system()} {platform.release().partition('-')[0]}, {platform.machine()}",
+            system=f"{platform.system()} {platform.release().partition('-')[0]}, "
+            f"{platform.machine()}",
             python=platform.python_version(),
             pyarrow=metadata.version("pyarrow"),
             numpy=metadata.version("numpy"),

@@ -1,6 +1,7 @@
 """The peak memory of a process and all that it started, sampled from outside.
 
-The sum counts each process's own pages, and the pages that they share (libraries, mapped files) once.
+The sum counts each process's own pages, and the pages that they share (libraries, mapped files)
+once.
 """
 
 from __future__ import annotations

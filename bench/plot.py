@@ -15,10 +15,13 @@ OURS, OTHERS, TEXT = "#2f6f4f", "#9aa5ad", "#6b7680"
 
 
 def svg(case: Case, result: Result) -> str:
-    """Bars of the case's first metric, as long as their figures; contestants without one are left out."""
+    """Bars of the case's first metric, as long as their figures; contestants without one are left
+    out."""
     metric = case.metrics[0]
     figures = {
-        name: value for name in result.contestants if (value := result.median(name, metric.name)) is not None
+        name: value
+        for name in result.contestants
+        if (value := result.median(name, metric.name)) is not None
     }
     longest = max(figures.values(), default=1.0) or 1.0
     better = "longer is better" if metric.higher_is_better else "shorter is better"
@@ -26,7 +29,10 @@ def svg(case: Case, result: Result) -> str:
     height = TOP + len(figures) * (BAR + GAP)
     room = WIDTH - LABEL - 90
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" fill="{TEXT}" role="img"',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" fill="{TEXT}" '
+            'role="img"'
+        ),
         f'  width="{WIDTH}" height="{height}" font-family="sans-serif" font-size="13">',
         f"<title>{escape(title)}</title>",
         f'<text x="0" y="16" font-weight="bold">{escape(title)}</text>',

@@ -1,4 +1,5 @@
-"""``docs/benchmarks.md`` and its plots, drawn from the results: targets first, then every table and the peers."""
+"""``docs/benchmarks.md`` and its plots, drawn from the results: targets first, then every table and
+the peers."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ Other work ran on the machine during parts of the runs of 2026-11-21: take ratio
 
 def load_results(directory: Path) -> dict[str, Result]:
     """The results that lie in ``directory``, by bench, in the order of the benches."""
-    return {name: Result.load(path) for name in CASES if (path := directory / f"{name}.json").exists()}
+    return {
+        name: Result.load(path) for name in CASES if (path := directory / f"{name}.json").exists()
+    }
 
 
 def write(results: Mapping[str, Result], page: Path) -> None:
@@ -51,12 +54,19 @@ def render(results: Mapping[str, Result]) -> str:
             _reasons(result),
             f"![{name}](benchmarks/{name}.svg)",
         ]
-    parts += ["## Peers then and now\n", _earlier(results), "## Contestants\n", _contestants(results)]
+    parts += [
+        "## Peers then and now\n",
+        _earlier(results),
+        "## Contestants\n",
+        _contestants(results),
+    ]
     return "\n".join(part.rstrip("\n") + "\n" for part in parts if part)
 
 
 def _machines(results: Mapping[str, Result]) -> str:
-    lines = sorted({f"- {result.date[:10]}: {result.machine.sentence()}" for result in results.values()})
+    lines = sorted(
+        {f"- {result.date[:10]}: {result.machine.sentence()}" for result in results.values()}
+    )
     return "\n".join(lines)
 
 
@@ -70,12 +80,18 @@ def _row(target: Target, result: Result) -> str:
     verdict = target.judge(result)
     if verdict is None:
         return f"| {target.work} | {DASH} | {DASH} | {target.goal_text()} | no figure in this run |"
-    digits = next(metric.digits for metric in CASES[target.case].metrics if metric.name == target.metric)
+    digits = next(
+        metric.digits for metric in CASES[target.case].metrics if metric.name == target.metric
+    )
     ours = f"{number(verdict.measured, digits)} {target.unit}".rstrip()
     beside = result.median(target.beside, target.metric) if target.beside else None
     if beside is not None:
         ours += f" (durable: {number(beside, digits)} {target.unit})"
-    ratio = f"{number(verdict.ratio, 2)} {TIMES} {target.against}" if verdict.ratio is not None else DASH
+    ratio = (
+        f"{number(verdict.ratio, 2)} {TIMES} {target.against}"
+        if verdict.ratio is not None
+        else DASH
+    )
     said = "reached" if verdict.short_by is None else _short(target, verdict.short_by)
     return f"| {target.work} | {ours} | {ratio} | {target.goal_text()} | {said} |"
 
@@ -112,7 +128,10 @@ def _reasons(result: Result) -> str:
 
 def _earlier(results: Mapping[str, Result]) -> str:
     rows = [
-        "The targets were set with these figures of the peers, taken earlier on another machine of two cores. Where",
+        (
+            "The targets were set with these figures of the peers, taken earlier on another machine "
+            "of two cores. Where"
+        ),
         "a peer is more than 20 % off, the reason stands beside.",
         "",
         "| bench | peer | then | now | now / then | reason |",
@@ -126,7 +145,8 @@ def _earlier(results: Mapping[str, Result]) -> str:
         reason = earlier.reason if earlier.off(quotient) else ""
         now = number(quotient * earlier.figure, 2)
         rows.append(
-            f"| {earlier.case} | {earlier.peer} | {number(earlier.figure, 2)} | {now} | {number(quotient, 2)} | {reason} |"
+            f"| {earlier.case} | {earlier.peer} | {number(earlier.figure, 2)} | {now} | "
+            f"{number(quotient, 2)} | {reason} |"
         )
     return "\n".join(rows)
 

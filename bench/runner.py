@@ -4,8 +4,9 @@ Rules:
 - The order rotates from round to round, so that no contestant always runs first.
 - Dirty pages are written out before a turn: nobody pays for what another wrote.
 - A contestant that fails or refuses once is out of the case; the others go on.
-- What many small writes made stays to the end of the run: ext4 looks, for minutes, past every inode that was deleted a
-  moment ago, and whoever writes next would pay for it (two to three times the system time of an append).
+- What many small writes made stays to the end of the run: ext4 looks, for minutes, past every inode
+  that was deleted a moment ago, and whoever writes next would pay for it (two to three times the
+  system time of an append).
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ FIXED_SEED = 20_130
 class Runner:
     """One run of several cases, with the tables that they share."""
 
-    def __init__(self, root: Path, scale: Scale, chosen: frozenset[str], say: Callable[[str], None]) -> None:
+    def __init__(
+        self, root: Path, scale: Scale, chosen: frozenset[str], say: Callable[[str], None]
+    ) -> None:
         self._root = root
         self._scale = scale
         self._chosen = chosen
@@ -57,7 +60,9 @@ class Runner:
                     continue
                 answer = self._round(case, name, number)
                 standing[name].add(answer)
-                shown = " ".join(f"{metric}={value:.4g}" for metric, value in answer.figures.items())
+                shown = " ".join(
+                    f"{metric}={value:.4g}" for metric, value in answer.figures.items()
+                )
                 self._say(f"{case.name} {number + 1}/{rounds} {name}: {shown or answer.reason}")
         return Result(
             bench=case.name,
@@ -78,7 +83,8 @@ class Runner:
                 owner = case.borrows.get(name, name)
                 if owner not in self._chosen:
                     return _out(
-                        Status.UNSUPPORTED, f"it reads the files of {owner}, which does not take part"
+                        Status.UNSUPPORTED,
+                        f"it reads the files of {owner}, which does not take part",
                     )
                 directory, prepared = self._table(case, case.prepare, owner, place, number)
                 if prepared.status is not Status.OK:
@@ -98,7 +104,10 @@ class Runner:
             directory = self._root / "tables" / f"{len(self._tables)}-{prepare.name}-{owner}"
             directory.mkdir(parents=True)
             self._say(f"{case.name}: making the table of {owner}")
-            self._tables[key] = (directory, self._turn(case, owner, directory, seed=FIXED_SEED, prepare=True))
+            self._tables[key] = (
+                directory,
+                self._turn(case, owner, directory, seed=FIXED_SEED, prepare=True),
+            )
         return self._tables[key]
 
     def _turn(self, case: Case, name: str, directory: Path, *, seed: int, prepare: bool) -> Answer:
@@ -117,7 +126,9 @@ class Runner:
         os.sync()
         command = [sys.executable, "-m", "bench.worker", str(asked), str(answered)]
         with log.open("wb") as output:
-            process = subprocess.Popen(command, cwd=PROJECT, stdout=output, stderr=subprocess.STDOUT)
+            process = subprocess.Popen(
+                command, cwd=PROJECT, stdout=output, stderr=subprocess.STDOUT
+            )
             try:
                 if case.memory and not prepare:
                     peak = wait_sampling(process, TURN_LIMIT_S)
@@ -129,7 +140,9 @@ class Runner:
                 process.wait()
                 return _out(Status.FAILED, f"took longer than {TURN_LIMIT_S:.0f} s")
         if not answered.exists():
-            return _out(Status.FAILED, f"its process ended with code {process.returncode}, see {log}")
+            return _out(
+                Status.FAILED, f"its process ended with code {process.returncode}, see {log}"
+            )
         fields = json.loads(answered.read_text())
         answer = Answer(**(fields | {"status": Status(fields["status"])}))
         if peak is not None and answer.status is Status.OK:
@@ -160,7 +173,8 @@ class _Standing:
             status=last.status,
             reason=last.reason,
             figures={
-                metric: tuple(float(f"{answer.figures[metric]:.6g}") for answer in good) for metric in metrics
+                metric: tuple(float(f"{answer.figures[metric]:.6g}") for answer in good)
+                for metric in metrics
             },
         )
 

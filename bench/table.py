@@ -1,4 +1,5 @@
-"""A result as a table, for the terminal (rich) and for the docs (Markdown), from one set of rows."""
+"""A result as a table, for the terminal (rich) and for the docs (Markdown), from one set of
+rows."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ def _cells(case: Case, result: Result) -> list[list[str]]:
     metrics = [
         metric
         for metric in case.metrics
-        if any(contestant.median(metric.name) is not None for contestant in result.contestants.values())
+        if any(
+            contestant.median(metric.name) is not None for contestant in result.contestants.values()
+        )
     ]
     main = case.metrics[0]
     header = ["", *(f"{metric.title}, {metric.unit}".rstrip(", ") for metric in metrics)]

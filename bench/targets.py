@@ -1,4 +1,5 @@
-"""What ours is to reach, as data: one target a promise about speed, each against a reference in the same run.
+"""What ours is to reach, as data: one target a promise about speed, each against a reference in the
+same run.
 
 Owns the numbers; ``docs/benchmarks.md`` is drawn from them and says plainly which are missed.
 """
@@ -73,7 +74,9 @@ def _excess(value: float, goal: float) -> float:
     return value / goal - 1 if goal else value
 
 
-def _append(case: str, work: str, ours: str, goal: float, against: str, beside: str | None) -> Target:
+def _append(
+    case: str, work: str, ours: str, goal: float, against: str, beside: str | None
+) -> Target:
     return Target(
         case=case,
         work=work,
@@ -88,7 +91,13 @@ def _append(case: str, work: str, ours: str, goal: float, against: str, beside: 
 
 
 def _at_most(
-    case: str, work: str, metric: str, unit: str, goal: float, against: str | None = None, ours: str = "ours"
+    case: str,
+    work: str,
+    metric: str,
+    unit: str,
+    goal: float,
+    against: str | None = None,
+    ours: str = "ours",
 ) -> Target:
     return Target(
         case=case,
@@ -103,7 +112,8 @@ def _at_most(
 
 
 def _query(case: str, work: str, goal: float) -> tuple[Target, ...]:
-    """A query against DuckDB: in one's own process and the whole way of a gateway, warm and the first of a process."""
+    """A query against DuckDB: in one's own process and the whole way of a gateway, warm and the
+    first of a process."""
     return tuple(
         _at_most(case, f"… {beside}" if beside else work, metric, "ms", goal, "duckdb", ours)
         for ours, metric, beside in (
@@ -127,7 +137,9 @@ def _merged(case: str, work: str, goal: float, against: str) -> Target:
     )
 
 
-def _times_native(case: str, work: str, metric: str, goal: float, beside: str | None = None) -> Target:
+def _times_native(
+    case: str, work: str, metric: str, goal: float, beside: str | None = None
+) -> Target:
     return Target(
         case=case,
         work=work,
@@ -140,18 +152,29 @@ def _times_native(case: str, work: str, metric: str, goal: float, beside: str | 
 
 
 TARGETS = (
-    _append("append", "300 appends of 1,000 rows, aged", "ours-aged", 0.85, "floor", "ours-aged-durable"),
+    _append(
+        "append", "300 appends of 1,000 rows, aged", "ours-aged", 0.85, "floor", "ours-aged-durable"
+    ),
     _append("append", "300 appends of 1,000 rows, published", "ours", 1.0, "lance", "ours-durable"),
     _at_most("append", "the last 50 appends against the first 50", "aging", "", 1.1),
     _at_most("aging", "the last 50 of 10,000 appends against the first 50", "aging", "", 1.1),
-    _append("append16", "40 appends by each of 16 processes, aged", "ours-aged", 0.8, "floor", None),
     _append(
-        "append16", "40 appends by each of 16 processes, published", "ours", 2.0, "lance", "ours-durable"
+        "append16", "40 appends by each of 16 processes, aged", "ours-aged", 0.8, "floor", None
+    ),
+    _append(
+        "append16",
+        "40 appends by each of 16 processes, published",
+        "ours",
+        2.0,
+        "lance",
+        "ours-durable",
     ),
     _at_most("append16", "… refused to the user", "refused_percent", "%", 0),
     _at_most("append16", "… 99th percentile of an append", "p99_ms", "ms", 500),
     _at_most("open-10k", "open and list 10,000 blocks", "open_ms", "ms", 25),
-    _at_most("open-10k", "… requests, without the entries after the checkpoint", "beyond_tail", "", 6),
+    _at_most(
+        "open-10k", "… requests, without the entries after the checkpoint", "beyond_tail", "", 6
+    ),
     _at_most("open-100k", "open and list 100,000 blocks", "open_ms", "ms", 250),
     _at_most("poll", "poll with nothing new, 1,000 commits", "poll_ms", "ms", 0.5),
     _at_most("poll", "… requests of a poll", "requests", "", 2),
@@ -164,25 +187,35 @@ TARGETS = (
     _at_most("merge_10gb", "merge 10 GB: peak memory", "memory_mib", "MiB", 1_024 + 256),
     _at_most("point", "point range of 10 M rows", "query_ms", "ms", 1.0, "duckdb"),
     _at_most("groupby", "group-by over all of 10 M rows", "query_ms", "ms", 1.1, "duckdb"),
-    _at_most("start", "start a command that counts a small table's rows", "query_ms", "ms", 1.8, "duckdb"),
+    _at_most(
+        "start", "start a command that counts a small table's rows", "query_ms", "ms", 1.8, "duckdb"
+    ),
     *_query("point-20", "point range of 10 M rows in 20 files", 1.0),
     *_query("groupby-20", "group-by over 10 M rows in 20 files", 1.1),
     *_query("count-20", "count of 10 M rows in 20 files", 1.1),
     *_query("point-2000", "point range of 10 M rows in 2,000 blocks", 1.0),
     *_query("groupby-2000", "group-by over 10 M rows in 2,000 blocks", 1.1),
     *_query("count-2000", "count of 10 M rows in 2,000 blocks", 1.1),
-    _times_native("spark_append", "Spark append of 10 M rows, by function", "ratio", 1.25, "ours-durable"),
+    _times_native(
+        "spark_append", "Spark append of 10 M rows, by function", "ratio", 1.25, "ours-durable"
+    ),
     _times_native("spark_append", "… by format", "format_ratio", 1.15, "ours-durable"),
     _times_native("spark_read", "Spark full scan of 10 M rows, by function", "scan_ratio", 0.95),
     _times_native("spark_read", "… prunable filter", "prunable_ratio", 0.95),
     _times_native("spark_read", "… other filter", "filter_ratio", 0.95),
-    _times_native("spark_read", "… full scan by Python in Spark's tasks", "scan_python_ratio", 0.67),
+    _times_native(
+        "spark_read", "… full scan by Python in Spark's tasks", "scan_python_ratio", 0.67
+    ),
     _times_native(
         "spark_read", "… prunable filter by Python in Spark's tasks", "prunable_python_ratio", 0.67
     ),
     _times_native("spark_read", "… full scan by the data source", "scan_source_ratio", 0.67),
-    _times_native("spark_read", "… full scan by the data source, not_null", "scan_declared_ratio", 0.67),
-    _times_native("spark_read", "… prunable filter by the data source", "prunable_source_ratio", 0.67),
+    _times_native(
+        "spark_read", "… full scan by the data source, not_null", "scan_declared_ratio", 0.67
+    ),
+    _times_native(
+        "spark_read", "… prunable filter by the data source", "prunable_source_ratio", 0.67
+    ),
 )
 
 NOT_MEASURED = (

@@ -1,6 +1,7 @@
 """One turn of one contestant, in a process of its own: ``python -m bench.worker REQUEST ANSWER``.
 
-The request and the answer are JSON files. The process never raises over a contestant's fault: it answers.
+The request and the answer are JSON files. The process never raises over a contestant's fault: it
+answers.
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ def answer(request: Request) -> Answer:
         peer = peers.load(request.peer)
         version, settings = peer.version(), peer.settings
         task = Task(
-            peer=peer, directory=Path(request.directory), sizes=case.sizes[request.scale], seed=request.seed
+            peer=peer,
+            directory=Path(request.directory),
+            sizes=case.sizes[request.scale],
+            seed=request.seed,
         )
         figures: dict[str, float] = {}
         if request.prepare:
@@ -62,12 +66,18 @@ def answer(request: Request) -> Answer:
             figures = dict(case.measure(task))
     except Unsupported as refusal:
         return Answer(
-            status=Status.UNSUPPORTED, reason=str(refusal), version=version, settings=settings, figures={}
+            status=Status.UNSUPPORTED,
+            reason=str(refusal),
+            version=version,
+            settings=settings,
+            figures={},
         )
     except Exception as error:  # noqa: BLE001 - a peer's fault is its result, not the end of the run
         traceback.print_exc()
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        return Answer(status=Status.FAILED, reason=reason, version=version, settings=settings, figures={})
+        return Answer(
+            status=Status.FAILED, reason=reason, version=version, settings=settings, figures={}
+        )
     return Answer(status=Status.OK, reason="", version=version, settings=settings, figures=figures)
 
 

@@ -1,7 +1,8 @@
 """Blockstore: tables on object storage without any coordination.
 
-``create`` and ``open`` answer a ``Table``; ``build`` makes a finished block in a folder, to be shipped later; ``Job`` names
-a write that must happen once; the errors are those of ``blockstore.errors``, grouped by what the caller does next.
+``create`` and ``open`` answer a ``Table``; ``build`` makes a finished block in a folder, to be
+shipped later; ``Job`` names a write that must happen once; the errors are those of
+``blockstore.errors``, grouped by what the caller does next.
 
 What needs Arrow is loaded at its first use, so that ``blockstore --help`` answers at once.
 """

@@ -1,7 +1,8 @@
 """Time, handed in.
 
 Owns the only reads of the machine's clock. Everything else takes a ``Clock``, so that tests and the
-simulation decide what time it is and a decision about life and death never reads the clock by itself.
+simulation decide what time it is and a decision about life and death never reads the clock by
+itself.
 """
 
 from __future__ import annotations

@@ -4,12 +4,12 @@
     ├── Unavailable              try again later: the store or the network did not answer
     │   ├── Throttled              the store asks for fewer requests
     │   ├── Unanswered             a write was sent and may or may not have been applied
-    │   ├── Contended              the store saw two conditional writes at once (HTTP 409): send the same again
+    │   ├── Contended              two conditional writes at once (HTTP 409): send the same again
     │   └── NoSpace                the disk or the quota is full
     ├── Conflict                 read again, decide again
     │   ├── Fenced                 another process holds this role now: stop
     │   ├── BlockCondemned         the block lies at or below the horizon: upload again
-    │   ├── HistoryReplaced        the table was put back from a copy, or made again: open it again
+    │   ├── HistoryReplaced        the table was put back, or made again: open it again
     │   ├── AlreadyExists          a create-if-absent lost
     │   └── PreconditionFailed     a compare-and-set lost
     ├── Indeterminate            nobody can know yet whether the operation was applied
@@ -18,7 +18,7 @@
     │   └── VersionExpired         the version existed and was collected
     ├── Invalid                  fix the call
     │   ├── AccessDenied           the credentials do not allow it
-    │   ├── NoMemory               it needs more memory, or disk instead of it, than it may use
+    │   ├── NoMemory               it needs more memory or disk than it may use
     │   └── MissingExtra           an optional package is not installed
     └── Corrupt                  stop and tell a human: stored bytes contradict the format
         ├── NewerFormat            written by a newer release: upgrade
@@ -73,7 +73,8 @@ class Unanswered(Unavailable):
 
 
 class Contended(Unavailable):
-    """Two conditional writes met (409 ConditionalRequestConflict); this one was not applied, send it again."""
+    """Two conditional writes met (409 ConditionalRequestConflict); this one was not applied, send
+    it again."""
 
 
 class NoSpace(Unavailable):
@@ -96,11 +97,13 @@ class Fenced(Conflict):
 
 
 class BlockCondemned(Conflict):
-    """The block lies at or below the horizon and may be removed at any time: upload its rows again."""
+    """The block lies at or below the horizon and may be removed at any time: upload its rows
+    again."""
 
 
 class HistoryReplaced(Conflict):
-    """The table's history is not the one that this handle has read: a copy was put back, or the table was made again.
+    """The table's history is not the one that this handle has read: a copy was put back, or the
+    table was made again.
 
     Nothing of the operation was acknowledged. The handle is over: open the table again.
     """
@@ -117,12 +120,18 @@ class PreconditionFailed(Conflict):
 class Indeterminate(BlockstoreError):
     """Nobody can know yet whether the operation was applied.
 
-    ``commit`` is the operation's commit id, ``entry`` the index id at which its fate lies, ``ulid`` the
-    block that an append can resume (``append(data, resume=ulid)``); each None where it does not apply.
+    ``commit`` is the operation's commit id, ``entry`` the index id at which its fate lies, ``ulid``
+    the block that an append can resume (``append(data, resume=ulid)``); each None where it does not
+    apply.
     """
 
     def __init__(
-        self, message: str, *, commit: str | None = None, entry: int | None = None, ulid: str | None = None
+        self,
+        message: str,
+        *,
+        commit: str | None = None,
+        entry: int | None = None,
+        ulid: str | None = None,
     ) -> None:
         super().__init__(message)
         self.commit = commit
@@ -143,8 +152,8 @@ class VersionExpired(NotFound):
 
 
 class Invalid(BlockstoreError):
-    """The call is wrong and changes nothing; the message says what to change. Where one of the rows that were given is
-    what is wrong, ``row`` is its number, from 0 over the whole write."""
+    """The call is wrong and changes nothing; the message says what to change. Where one of the rows
+    that were given is what is wrong, ``row`` is its number, from 0 over the whole write."""
 
     def __init__(self, *args: object, row: int | None = None) -> None:
         super().__init__(*args)
@@ -156,7 +165,8 @@ class AccessDenied(Invalid):
 
 
 class NoMemory(Invalid):
-    """It needs more memory, or temporary disk, than it may use: ask for less, or raise the limit that the message names."""
+    """It needs more memory, or temporary disk, than it may use: ask for less, or raise the limit
+    that the message names."""
 
 
 class MissingExtra(Invalid):
@@ -168,8 +178,10 @@ class Corrupt(BlockstoreError):
 
 
 class NewerFormat(Corrupt):
-    """The object was written by a newer release; the message names the version found and what to upgrade."""
+    """The object was written by a newer release; the message names the version found and what to
+    upgrade."""
 
 
 class BoundaryLost(Corrupt):
-    """Index entries without a readable boundary, or a boundary that fell: every writer and collector stops."""
+    """Index entries without a readable boundary, or a boundary that fell: every writer and
+    collector stops."""

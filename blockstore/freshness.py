@@ -1,6 +1,7 @@
 """How long what was read may be acted on, by both clocks of this machine.
 
-The monotonic clock stands still while a machine sleeps, and the other one may be set back; whichever says more is believed.
+The monotonic clock stands still while a machine sleeps, and the other one may be set back;
+whichever says more is believed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ __all__ = ["Freshness"]
 
 
 class Freshness:
-    """Made before that is asked for on which a decision rests; ``lasts_s`` seconds later it is over.
+    """Made before that is asked for on which a decision rests; ``lasts_s`` seconds later it is
+    over.
 
     Until ``lasts_s`` is said, nothing may be acted on.
     """

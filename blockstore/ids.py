@@ -1,7 +1,7 @@
 """Identifiers and randomness, handed in.
 
-Owns the only draws of randomness. A ULID is 48 bits of milliseconds and 80 random bits in Crockford's
-base 32 (https://github.com/ulid/spec); its text order is its time order.
+Owns the only draws of randomness. A ULID is 48 bits of milliseconds and 80 random bits in
+Crockford's base 32 (https://github.com/ulid/spec); its text order is its time order.
 """
 
 from __future__ import annotations
@@ -16,16 +16,21 @@ __all__ = ["MAX_ULID", "MIN_ULID", "Ids", "ulid_at", "ulid_time_ms"]
 _TIME_LETTERS = 10
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _AS_DIGITS = dict.fromkeys(range(128), "!") | {
-    ord(letter): "0123456789abcdefghijklmnopqrstuv"[value] for value, letter in enumerate(_CROCKFORD)
+    ord(letter): "0123456789abcdefghijklmnopqrstuv"[value]
+    for value, letter in enumerate(_CROCKFORD)
 }
-"""Letters of a ULID as Python's digits of base 32; every other character as none. A look at a table asks every block."""
+"""Letters of a ULID as Python's digits of base 32; every other character as none.
+
+A look at a table asks every block.
+"""
 
 MIN_ULID = "0" * 26
 MAX_ULID = "7" + "Z" * 25
 
 
 class Ids:
-    """Draws ULIDs, tokens and jitter from one random source and one clock; safe to share between threads."""
+    """Draws ULIDs, tokens and jitter from one random source and one clock; safe to share between
+    threads."""
 
     def __init__(self, clock: Clock, rng: random.Random | None = None) -> None:
         self._clock = clock
@@ -55,7 +60,10 @@ class Ids:
 
 
 def ulid_time_ms(ulid: str) -> int:
-    """The creation time that a ULID carries, in milliseconds since the epoch. Raises ValueError for another text."""
+    """The creation time that a ULID carries, in milliseconds since the epoch.
+
+    Raises ValueError for another text.
+    """
     return int(ulid[:_TIME_LETTERS].translate(_AS_DIGITS), 32)
 
 
@@ -65,6 +73,9 @@ def ulid_at(time_ms: int) -> str:
 
 
 def _text(time_ms: int, entropy: int) -> str:
-    """The 128 bits of a ULID as its 26 letters, five bits each. Raises OverflowError for a time without a ULID."""
+    """The 128 bits of a ULID as its 26 letters, five bits each.
+
+    Raises OverflowError for a time without a ULID.
+    """
     number = int.from_bytes(time_ms.to_bytes(6, "big") + entropy.to_bytes(10, "big"), "big")
     return "".join(_CROCKFORD[number >> shift & 31] for shift in range(125, -1, -5))

@@ -1,7 +1,8 @@
-"""Every object name of a table, formatted and parsed here and nowhere else (format, "on the bucket").
+"""Every object name of a table, formatted and parsed here and nowhere else (format, "on the
+bucket").
 
-Names are relative to the table's prefix. Parsing is strict: what does not match is unknown, is ignored and
-reported by whoever listed it, and is never guessed.
+Names are relative to the table's prefix. Parsing is strict: what does not match is unknown, is
+ignored and reported by whoever listed it, and is never guessed.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ HINT = "index/hint.json"
 BOUNDARY = "gc/index.boundary"
 META = "meta.json"
 JOBS = "jobs/"
-"""Reserved for the records of a gateway's jobs, in a lake or in a table; no reader of tables looks there."""
+"""Reserved for the records of a gateway's jobs, in a lake or in a table; no reader of tables looks
+there."""
 DELETION_MARK = "deletion-mark.json"
 NO_COMPACT_MARK = "no-compact-mark.json"
 SOURCES = "sources.parquet"
@@ -92,7 +94,8 @@ def parse_checkpoint(key: str) -> int | None:
 
 def chunk_path(number: int, token: str = "") -> str:
     """The path of a chunk inside its block: ``chunks/000001.parquet``, or with an attempt's token
-    ``chunks/<token>-000001.parquet``, so that two attempts at one block never write the same object."""
+    ``chunks/<token>-000001.parquet``, so that two attempts at one block never write the same
+    object."""
     return f"chunks/{token}-{number:06d}.parquet" if token else f"chunks/{number:06d}.parquet"
 
 
@@ -127,7 +130,8 @@ def no_compact_mark_key(ulid: str) -> str:
 
 
 def split_block_key(key: str) -> tuple[str, str] | None:
-    """``(ulid, path inside the block)`` of a key in a block's directory, or None if it is no such key."""
+    """``(ulid, path inside the block)`` of a key in a block's directory, or None if it is no such
+    key."""
     head, slash, path = key.partition("/")
     return (head, path) if slash and path and is_ulid(head) else None
 
@@ -143,7 +147,8 @@ def job_request_key(job: str) -> str:
 
 
 def job_input_key(job: str, ulid: str) -> str:
-    """The file that an upload brought, under a ULID of the attempt to bring it; earlier releases drew 16 digits instead."""
+    """The file that an upload brought, under a ULID of the attempt to bring it; earlier releases
+    drew 16 digits instead."""
     return f"{job_prefix(job)}input-{ulid}"
 
 

@@ -1,10 +1,12 @@
 """Folders for what outgrows memory, and those that dead processes left behind.
 
 Rules:
-- Beside a folder lies a lock file, its name with ``.lock``, which processes hold while they live: those that open it, and those that
-  inherit the descriptor. It is made before the folder and removed after it, so a folder with a lock that nobody holds is a dead process's.
-- Those go at the next start of whoever makes folders with such names, and nothing else does: a folder that has another name, or no lock,
-  is somebody else's, and the disk is often everybody's. Another user's go only where who made them is all the same.
+- Beside a folder lies a lock file, its name with ``.lock``, which processes hold while they live:
+  those that open it, and those that inherit the descriptor. It is made before the folder and
+  removed after it, so a folder with a lock that nobody holds is a dead process's.
+- Those go at the next start of whoever makes folders with such names, and nothing else does: a
+  folder that has another name, or no lock, is somebody else's, and the disk is often everybody's.
+  Another user's go only where who made them is all the same.
 """
 
 from __future__ import annotations
@@ -23,7 +25,10 @@ LOCK = ".lock"
 
 
 class HeldFolder:
-    """A folder that this process holds from its making to its removal. Raises OSError where it cannot be made."""
+    """A folder that this process holds from its making to its removal.
+
+    Raises OSError where it cannot be made.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -37,17 +42,24 @@ class HeldFolder:
             raise
 
     def remove(self) -> None:
-        """Remove it with all that is in it; once. What a failing disk keeps goes at the next start."""
+        """Remove it with all that is in it; once.
+
+        What a failing disk keeps goes at the next start.
+        """
         _remove(self.path, self._lock, self.held)
 
 
 def clear_abandoned(parent: Path, name: re.Pattern[str], *, whoever: bool) -> int:
-    """Remove what dead processes, of this user or of ``whoever``, left in ``parent`` under such names; answers how many folders
-    that were."""
+    """Remove what dead processes, of this user or of ``whoever``, left in ``parent`` under such
+    names; answers how many folders that were."""
     cleared = 0
     for lock in sorted(parent.glob(f"*{LOCK}")):
         folder = lock.with_name(lock.name.removesuffix(LOCK))
-        held = _taken(lock, whoever) if name.fullmatch(folder.name) and not folder.is_symlink() else None
+        held = (
+            _taken(lock, whoever)
+            if name.fullmatch(folder.name) and not folder.is_symlink()
+            else None
+        )
         if held is not None:
             cleared += folder.is_dir()
             _remove(folder, lock, held)
@@ -62,7 +74,8 @@ def _remove(folder: Path, lock: Path, held: int) -> None:
 
 
 def _locked(lock: Path) -> int:
-    """The lock, held and shared; made again where another process, which took it for a dead one's, removed it in that moment."""
+    """The lock, held and shared; made again where another process, which took it for a dead one's,
+    removed it in that moment."""
     while True:
         held = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         fcntl.flock(held, fcntl.LOCK_SH)
@@ -73,7 +86,10 @@ def _locked(lock: Path) -> int:
 
 
 def _taken(lock: Path, whoever: bool) -> int | None:
-    """The lock for ourselves alone, if it is ours to take and nobody holds it; None where it is not, or is not there."""
+    """The lock for ourselves alone, if it is ours to take and nobody holds it;
+
+    None where it is not, or is not there.
+    """
     try:
         held = os.open(lock, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

@@ -1,10 +1,11 @@
 """What a user holds of a table: a thin door over its bucket, its index and the operations.
 
-- A ``Table`` is one handle. With an index it reads its own writes; it is safe to share between threads, and holds no lock and no
-  connection that another process could wait for.
-- A table without an index has no versions: its blocks are found by listing and become visible by their age. What needs
-  an index is Invalid there and says so.
-- Nothing here decides anything: every method names the operation that does. Who only reads loads none that writes.
+- A ``Table`` is one handle. With an index it reads its own writes; it is safe to share between
+  threads, and holds no lock and no connection that another process could wait for.
+- A table without an index has no versions: its blocks are found by listing and become visible by
+  their age. What needs an index is Invalid there and says so.
+- Nothing here decides anything: every method names the operation that does. Who only reads loads
+  none that writes.
 """
 
 from __future__ import annotations
@@ -59,10 +60,11 @@ def create(
 ) -> Table:
     """Create a table at ``url`` and open it.
 
-    ``time_column`` is a timestamp or date by which blocks are pruned and merged; ``sort_by`` orders the rows of every
-    chunk; ``properties`` are written as people write them (``{"sync_delay": "15m"}``). With ``index=False`` nothing is
-    written before the first block, which carries the definition, and blocks are visible once they are ``sync_delay`` old.
-    Raises Invalid for a definition that cannot work or a store that keeps no index, and Conflict if the table exists.
+    ``time_column`` is a timestamp or date by which blocks are pruned and merged; ``sort_by`` orders
+    the rows of every chunk; ``properties`` are written as people write them (``{"sync_delay":
+    "15m"}``). With ``index=False`` nothing is written before the first block, which carries the
+    definition, and blocks are visible once they are ``sync_delay`` old. Raises Invalid for a
+    definition that cannot work or a store that keeps no index, and Conflict if the table exists.
     """
     given = Properties.parse(properties or {})
     definition = Definition.create(
@@ -85,21 +87,29 @@ def open(  # noqa: A001
     cache: str | Path | None = None,
     world: World | None = None,
 ) -> Table:
-    """Open the table at ``url``; ``discovery`` is ``"index"`` or ``"list"``. Raises NotFound if there is none.
+    """Open the table at ``url``; ``discovery`` is ``"index"`` or ``"list"``. Raises NotFound if
+    there is none.
 
-    With ``"list"`` a table needs no index: it is then what its blocks say, and ``properties`` are its delays
-    (``{"sync_delay": "15m"}``). ``strict`` fails a snapshot that must leave malformed blocks out, instead of naming them
-    there; ``cache`` is a file in which what was read of the blocks outlives the process.
+    With ``"list"`` a table needs no index: it is then what its blocks say, and ``properties`` are
+    its delays (``{"sync_delay": "15m"}``). ``strict`` fails a snapshot that must leave malformed
+    blocks out, instead of naming them there; ``cache`` is a file in which what was read of the
+    blocks outlives the process.
     """
     world = world or World.real()
     return Table.open_bucket(
-        open_bucket(url, world), world, discovery=discovery, properties=properties, strict=strict, cache=cache
+        open_bucket(url, world),
+        world,
+        discovery=discovery,
+        properties=properties,
+        strict=strict,
+        cache=cache,
     )
 
 
 def open_any(url: str, *, world: World | None = None) -> Table:
-    """Open the table at ``url`` as it is: by its index, or by a listing if it never had one. Raises NotFound; Corrupt where
-    there is no index and blocks that only an index shows: it was lost, and a listing would show less."""
+    """Open the table at ``url`` as it is: by its index, or by a listing if it never had one. Raises
+    NotFound; Corrupt where there is no index and blocks that only an index shows: it was lost, and
+    a listing would show less."""
     world = world or World.real()
     return Table.open_bucket(open_bucket(url, world), world, discovery=None)
 
@@ -140,8 +150,8 @@ class Table:
         strict: bool = False,
         cache: str | Path | None = None,
     ) -> Table:
-        """Open the table that fills ``bucket``; raises NotFound if there is none. With ``discovery`` None as
-        ``open_any`` does."""
+        """Open the table that fills ``bucket``; raises NotFound if there is none. With
+        ``discovery`` None as ``open_any`` does."""
         log = Log(bucket, world)
         mode = Discovery.INDEX if discovery is None else discovery
         try:
@@ -151,12 +161,19 @@ class Table:
             if discovery in (None, Discovery.LIST) and never_indexed(bucket):
                 delays = Properties.parse(properties or {})
                 unindexed = Unindexed.open(table.catalog, delays, trusting=discovery is not None)
-                table.log_or_none, table._unindexed, table.discovery = None, unindexed, Discovery.LIST
+                table.log_or_none, table._unindexed, table.discovery = (
+                    None,
+                    unindexed,
+                    Discovery.LIST,
+                )
                 return table
-            raise NotFound(f"no table at {bucket.url}: found no index there{what_to_do(bucket)}") from error
+            raise NotFound(
+                f"no table at {bucket.url}: found no index there{what_to_do(bucket)}"
+            ) from error
         if properties is not None:
             raise Invalid(
-                f"{bucket.url} has an index, in which its properties stand: open it without, and change them with alter"
+                f"{bucket.url} has an index, in which its properties stand: open it without, and "
+                "change them with alter"
             )
         return table
 
@@ -183,7 +200,8 @@ class Table:
         """The table's index. Raises Invalid for a table without one."""
         if self.log_or_none is None:
             raise Invalid(
-                f"the table at {self.url} has no index, and this needs one: versions, transactions and jobs that happen "
+                f"the table at {self.url} has no index, and this needs one: versions, "
+                "transactions and jobs that happen "
                 "once are those of a table that was created with an index"
             )
         return self.log_or_none
@@ -201,7 +219,8 @@ class Table:
 
     @property
     def definition(self) -> Definition:
-        """Schema, time column, sort key and properties, as of the newest version that this handle knows."""
+        """Schema, time column, sort key and properties, as of the newest version that this handle
+        knows."""
         return self.log.state.definition if self._unindexed is None else self._unindexed.definition
 
     def append(
@@ -216,16 +235,19 @@ class Table:
     ) -> AppendedBlock:
         """Append rows as one block; they become visible all at once.
 
-        ``data`` is anything that speaks Arrow: a pyarrow Table, RecordBatch or RecordBatchReader, a pandas or polars
-        DataFrame, anything with ``__arrow_c_stream__``, an iterable of record batches. Columns are matched by name.
-        With a ``job`` the write happens once, however often it is repeated. ``resume`` is the ULID of an Indeterminate
-        append, whose block this call finishes. ``publish=False`` leaves the block to be discovered by its age.
-        Raises Invalid for rows that do not fit, and then nothing is visible.
+        ``data`` is anything that speaks Arrow: a pyarrow Table, RecordBatch or RecordBatchReader, a
+        pandas or polars DataFrame, anything with ``__arrow_c_stream__``, an iterable of record
+        batches. Columns are matched by name. With a ``job`` the write happens once, however often
+        it is repeated. ``resume`` is the ULID of an Indeterminate append, whose block this call
+        finishes. ``publish=False`` leaves the block to be discovered by its age. Raises Invalid for
+        rows that do not fit, and then nothing is visible.
         """
         from blockstore.operations.incoming import batches_of
         from blockstore.operations.writer import WriteOptions, Writer
 
-        options = WriteOptions(job=job, labels=labels, resume=resume, publish=publish, message=message)
+        options = WriteOptions(
+            job=job, labels=labels, resume=resume, publish=publish, message=message
+        )
         batches = batches_of(data)
         with Writer(self.bucket, self.world, self.log_or_none, self.definition, options) as writer:
             for batch in batches:
@@ -235,7 +257,10 @@ class Table:
     def writer(
         self, *, job: Job | None = None, labels: Mapping[str, str] | None = None, message: str = ""
     ) -> Writer:
-        """A writer for many batches in bounded memory: ``with table.writer() as w: w.write(batch)``; one block."""
+        """A writer for many batches in bounded memory:
+
+        ``with table.writer() as w: w.write(batch)``; one block.
+        """
         from blockstore.operations.writer import WriteOptions, Writer
 
         options = WriteOptions(job=job, labels=labels, message=message)
@@ -249,14 +274,18 @@ class Table:
         tag: str | None = None,
         strict: bool | None = None,
     ) -> TableSnapshot:
-        """The newest version, or that of a number, of a tag, or the last one at a time (datetime, ISO 8601, milliseconds).
+        """The newest version, or that of a number, of a tag, or the last one at a time (datetime,
+        ISO 8601, milliseconds).
 
-        With ``discovery="list"`` the newest one also holds the blocks that only a listing shows so far. Malformed ones
-        are named in its ``left_out``, or raise Corrupt if ``strict`` (default: as the handle was opened).
-        Raises NotFound for a version that never was, and VersionExpired for one that was collected.
+        With ``discovery="list"`` the newest one also holds the blocks that only a listing shows so
+        far. Malformed ones are named in its ``left_out``, or raise Corrupt if ``strict`` (default:
+        as the handle was opened). Raises NotFound for a version that never was, and VersionExpired
+        for one that was collected.
         """
         if sum(one is not None for one in (version, as_of, tag)) > 1:
-            raise Invalid("a snapshot takes one of version=, as_of= and tag=, found more: drop the others")
+            raise Invalid(
+                "a snapshot takes one of version=, as_of= and tag=, found more: drop the others"
+            )
         if tag is not None:
             found = Snapshot.of(self.log.tagged(tag))
         elif version is not None:
@@ -279,7 +308,9 @@ class Table:
 
         if self._unindexed is not None:
             return self._unindexed.snapshot(self.catalog)
-        state, listed = discover_snapshot(self.bucket, self.world, self.log.poll, catalog=self.catalog)
+        state, listed = discover_snapshot(
+            self.bucket, self.world, self.log.poll, catalog=self.catalog
+        )
         return Snapshot.of(state or self.log.state, listed)
 
     def overwrite(
@@ -296,10 +327,11 @@ class Table:
     ) -> Changed:
         """Replace all rows, or those for which ``where`` is true, by ``data``, in one version.
 
-        Every new row must meet ``where``. With a ``job`` it happens once. What others append meanwhile stays, unless
-        ``isolation="serializable"`` (default: the table's property): then it conflicts. ``read_version`` is the version
-        from which ``data`` was computed: "meanwhile" begins there, and rows that others took away since conflict too.
-        ``dry_run`` answers what would happen. Raises Conflict where others replaced rows that it is about.
+        Every new row must meet ``where``. With a ``job`` it happens once. What others append
+        meanwhile stays, unless ``isolation="serializable"`` (default: the table's property): then
+        it conflicts. ``read_version`` is the version from which ``data`` was computed: "meanwhile"
+        begins there, and rows that others took away since conflict too. ``dry_run`` answers what
+        would happen. Raises Conflict where others replaced rows that it is about.
         """
         from blockstore.operations.overwrite import overwrite
 
@@ -324,7 +356,8 @@ class Table:
         dry_run: bool = False,
         message: str = "",
     ) -> Changed:
-        """Delete the rows for which ``where`` is true, not unknown (null), in one version; else as ``overwrite``."""
+        """Delete the rows for which ``where`` is true, not unknown (null), in one version; else as
+        ``overwrite``."""
         from blockstore.operations.delete import delete
 
         return delete(
@@ -339,8 +372,8 @@ class Table:
     def revert(self, *sources: str, dry_run: bool = False, message: str = "") -> Reverted:
         """Hide the rows of whole writes, wherever merges have carried them; no rows move.
 
-        ``sources`` are ULIDs as ``append`` answered them, or values of ``_source``. Reverting an overwrite does not bring
-        back what it replaced: ``restore`` does.
+        ``sources`` are ULIDs as ``append`` answered them, or values of ``_source``. Reverting an
+        overwrite does not bring back what it replaced: ``restore`` does.
         """
         from blockstore.operations.revert import revert
 
@@ -355,15 +388,23 @@ class Table:
         dry_run: bool = False,
         message: str = "",
     ) -> Restored:
-        """Show again what an earlier version did, in one new version; nothing is copied. Schema and properties stay."""
+        """Show again what an earlier version did, in one new version; nothing is copied.
+
+        Schema and properties stay.
+        """
         from blockstore.operations.restore import restore
 
-        return restore(self._access, version=version, tag=tag, as_of=as_of, dry_run=dry_run, message=message)
+        return restore(
+            self._access, version=version, tag=tag, as_of=as_of, dry_run=dry_run, message=message
+        )
 
     def tag(self, name: str, *, version: int | None = None, message: str = "") -> int:
-        """Keep a version (default: the newest) readable under a name until it is untagged; answers the version."""
+        """Keep a version (default: the newest) readable under a name until it is untagged; answers
+        the version."""
         tags.check_free(name)
-        return tags.tag(self.log, self.world, name, version, message, look=Whole(self.bucket, self.world))
+        return tags.tag(
+            self.log, self.world, name, version, message, look=Whole(self.bucket, self.world)
+        )
 
     def untag(self, name: str, *, message: str = "") -> None:
         """Take a tag away; its version expires with its age."""
@@ -391,10 +432,13 @@ class Table:
         properties: Mapping[str, object] | None = None,
         message: str = "",
     ) -> Definition:
-        """Add columns at the end, widen types, change properties; no block is touched, old ones read as the new. Without an
-        index this handle's next block carries the change, and nothing is written before."""
+        """Add columns at the end, widen types, change properties; no block is touched, old ones
+        read as the new. Without an index this handle's next block carries the change, and nothing
+        is written before."""
         from blockstore.operations.alter import alter
 
         if self._unindexed is not None and not message:
             return self._unindexed.alter(self.catalog, add=add, widen=widen, properties=properties)
-        return alter(self.log, self.world, add=add, widen=widen, properties=properties, message=message)
+        return alter(
+            self.log, self.world, add=add, widen=widen, properties=properties, message=message
+        )

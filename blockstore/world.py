@@ -1,7 +1,8 @@
 """What a process is given from outside: clock, identifiers and threads, in one value.
 
-Owns the only construction of a thread pool. Whoever needs time, randomness, parallel calls or the end of another
-thread's work takes a ``World``; a test hands in a manual clock, seeded ids and a pool that runs everything in turn.
+Owns the only construction of a thread pool. Whoever needs time, randomness, parallel calls or the
+end of another thread's work takes a ``World``; a test hands in a manual clock, seeded ids and a
+pool that runs everything in turn.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class Pool(Protocol):
     """Runs calls side by side."""
 
     def map(self, call: Callable[[A], B], items: Iterable[A]) -> list[B]:
-        """``[call(item) for item in items]``, in order; the first error is raised after all have ended."""
+        """``[call(item) for item in items]``, in order; the first error is raised after all have
+        ended."""
         ...
 
     def wait(self, event: threading.Event) -> None:
@@ -47,8 +49,8 @@ class Serial:
 class Threads:
     """A pool of threads, made at its first use in a process and made again after a fork.
 
-    A call that runs in the pool and maps in it again maps in turn, in its own thread: were it to wait for the pool's
-    threads, all of them could wait for work that none is left to do.
+    A call that runs in the pool and maps in it again maps in turn, in its own thread: were it to
+    wait for the pool's threads, all of them could wait for work that none is left to do.
     """
 
     def __init__(self, workers: int) -> None:

@@ -1,12 +1,15 @@
-"""The compactor's care, once and by hand: what the verbs ``cleanup`` and ``retention`` and a forced removal do.
+"""The compactor's care, once and by hand: what the verbs ``cleanup`` and ``retention`` and a forced
+removal do.
 
 Rules:
-- On a table with an index each of them claims the role ``compactor`` first (protocol 3.7): a compactor that runs meanwhile
-  is fenced at its next step, and claims again or ends.
+- On a table with an index each of them claims the role ``compactor`` first (protocol 3.7): a
+  compactor that runs meanwhile is fenced at its next step, and claims again or ends.
 - They read no configuration, so they skip no stream: whoever types them means all of the table.
-- ``clean_once`` collects the index before it cleans, so that what no version needs any more is seen as such.
-- A forced removal is R7's order without R8's wait: marked first, so that one cut short is found again. It is refused for a
-  block that a version above the boundary or a tag names, unless ``force`` is said: then readers of those versions fail.
+- ``clean_once`` collects the index before it cleans, so that what no version needs any more is seen
+  as such.
+- A forced removal is R7's order without R8's wait: marked first, so that one cut short is found
+  again. It is refused for a block that a version above the boundary or a tag names, unless
+  ``force`` is said: then readers of those versions fail.
 """
 
 from __future__ import annotations
@@ -56,8 +59,9 @@ def retain_once(table: Table, *, objects_per_s: float = OBJECTS_PER_S) -> Retain
 def remove_now(table: Table, ulid: str, details: str = "", *, force: bool = False) -> Removed:
     """Remove a block at once, for one that blocks everybody and cannot wait.
 
-    Raises NotFound where nothing lies in its directory, Conflict where a version or a tag names it and ``force`` was not
-    said. On a table without an index every reader stops seeing its rows, unless another block holds them.
+    Raises NotFound where nothing lies in its directory, Conflict where a version or a tag names it
+    and ``force`` was not said. On a table without an index every reader stops seeing its rows,
+    unless another block holds them.
     """
     held = _held(table)
     fresh = Freshness(table.world.clock)
@@ -65,18 +69,25 @@ def remove_now(table: Table, ulid: str, details: str = "", *, force: bool = Fals
         why = Kept(table.log).look().why(ulid)
         if why is not None:
             raise Conflict(
-                f"block {ulid} is not removed: {why} names it, and whoever reads that would fail; expire it with a deletion "
+                f"block {ulid} is not removed: {why} names it, and whoever reads that would fail; "
+                "expire it with a deletion "
                 "mark, or say --force"
             )
     place_deletion(table.bucket, table.world, ulid, MarkReason.MANUAL, details or "removed at once")
     listing = table.catalog.listing()
     directory = listing.directories.get(ulid)
     if directory is None:
-        raise NotFound(f"there is no block {ulid} in {table.url} any more: another process removed it")
+        raise NotFound(
+            f"there is no block {ulid} in {table.url} any more: another process removed it"
+        )
     fresh.lasts_s = table.definition.properties.delete_delay_s / 2
-    decision = Decision(action=Action.REMOVE, ulid=ulid, reason=MarkReason.MANUAL, why="a person forced it")
+    decision = Decision(
+        action=Action.REMOVE, ulid=ulid, reason=MarkReason.MANUAL, why="a person forced it"
+    )
     rate = Rate(table.world.clock, OBJECTS_PER_S)
-    return Remover(table.bucket, table.world, {ulid: directory}, rate=rate, fresh=fresh).remove([decision])
+    return Remover(table.bucket, table.world, {ulid: directory}, rate=rate, fresh=fresh).remove(
+        [decision]
+    )
 
 
 def _held(table: Table) -> Held | None:

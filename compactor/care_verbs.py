@@ -25,13 +25,16 @@ Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 Property: TypeAlias = Annotated[Many, Parameter(name="--property", negative="")]
 
 
-def cleanup(url: str, /, *, dry_run: Flag = False, property_: Property = (), json: Json = False) -> int:
+def cleanup(
+    url: str, /, *, dry_run: Flag = False, property_: Property = (), json: Json = False
+) -> int:
     """Publish aged blocks, mark what nobody needs, remove what was marked long enough ago.
 
     Parameters
     ----------
     url
-        The table. With an index this takes the role of its compactor: one that runs is fenced, and claims it again.
+        The table. With an index this takes the role of its compactor: one that runs is fenced, and
+        claims it again.
     dry_run
         Change nothing; print what would be done, and why.
     property_
@@ -52,13 +55,16 @@ def cleanup(url: str, /, *, dry_run: Flag = False, property_: Property = (), jso
     return FAILED if cleaned.failed else 0
 
 
-def retention(url: str, /, *, dry_run: Flag = False, property_: Property = (), json: Json = False) -> int:
+def retention(
+    url: str, /, *, dry_run: Flag = False, property_: Property = (), json: Json = False
+) -> int:
     """Take blocks out of the table whose rows are all older than its property retention.
 
     Parameters
     ----------
     url
-        The table. With an index this takes the role of its compactor: one that runs is fenced, and claims it again.
+        The table. With an index this takes the role of its compactor: one that runs is fenced, and
+        claims it again.
     dry_run
         Change nothing; print what would leave the table.
     property_
@@ -99,7 +105,8 @@ def _show_cleaned(cleaned: Cleaned) -> None:
     ):
         _show_named(title, named)
     say(
-        f"{counted(len(cleaned.marked), 'block')} {would}marked, {counted(len(cleaned.removed), 'block')} {would}removed: "
+        f"{counted(len(cleaned.marked), 'block')} {would}marked, "
+        f"{counted(len(cleaned.removed), 'block')} {would}removed: "
         f"{counted(cleaned.objects, 'object')}, {size(cleaned.bytes)}"
         if cleaned.changed
         else "nothing to clean"
@@ -126,7 +133,8 @@ def _show_retained(retained: Retained) -> None:
     _show_named("failed", retained.failed)
     version = "" if retained.version is None else f"; version {retained.version}"
     say(
-        f"{counted(len(retained.blocks), 'block')} {would}: {counted(retained.rows, 'row')}, {size(retained.bytes)}, all "
+        f"{counted(len(retained.blocks), 'block')} {would}: {counted(retained.rows, 'row')}, "
+        f"{size(retained.bytes)}, all "
         f"before {iso(retained.before_ms)}{version}"
         if retained.blocks
         else f"nothing is older than {iso(retained.before_ms)}"

@@ -1,10 +1,12 @@
 """The index entry of a merge: one block in, its inputs out, at once or not at all.
 
 Rules (protocol 3.3):
-- Every input must still be live, with the exceptions under which it was read; else Conflict, and the merge is
-  dropped: its block stays behind as debris that no reader ever sees.
-- A process that holds a role merges in it: once another has claimed the role, its merges are Fenced.
-- The result accounts for exactly the sources of the blocks that it replaces, so nothing can be counted twice.
+- Every input must still be live, with the exceptions under which it was read; else Conflict, and
+  the merge is dropped: its block stays behind as debris that no reader ever sees.
+- A process that holds a role merges in it: once another has claimed the role, its merges are
+  Fenced.
+- The result accounts for exactly the sources of the blocks that it replaces, so nothing can be
+  counted twice.
 - A merge of which no row is left (all were excepted) takes its inputs away and adds nothing.
 """
 

@@ -1,7 +1,8 @@
-"""Checkpoints that nobody wrote: a committer writes one after every 64th entry and may die, or fail, before it has.
+"""Checkpoints that nobody wrote: a committer writes one after every 64th entry and may die, or
+fail, before it has.
 
-Without them reading a table cold costs a request an entry. Anyone may write one from a checked state; the compactor looks
-from time to time.
+Without them reading a table cold costs a request an entry. Anyone may write one from a checked
+state; the compactor looks from time to time.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ __all__ = ["catch_up"]
 
 
 def catch_up(log: Log) -> int | None:
-    """Write a checkpoint of the newest version if the last one lies 64 entries back or more; answers its version."""
+    """Write a checkpoint of the newest version if the last one lies 64 entries back or more;
+    answers its version."""
     bucket = writable(log.bucket)
     state = log.poll()
     listed = (parse_checkpoint(info.key) for info in bucket.list(CHECKPOINTS, recursive=False))

@@ -2,17 +2,21 @@
 
 With an index (3.6, R6, R8), in this order and no other:
 - a listing, then the boundary, then the state: what is discoverable is committed;
-- where it would condemn anything the horizon is committed, and then all is decided **again**, from a listing and a state of
-  after that entry; the floor follows in an entry of its own, with what that later listing still shows;
+- where it would condemn anything the horizon is committed, and then all is decided **again**, from
+  a listing and a state of after that entry; the floor follows in an entry of its own, with what
+  that later listing still shows;
 - marks are withdrawn and placed, and what is due and may go by this same look is removed.
 Without an index a fresh listing and its cover decide alone.
 
 Rules:
-- The pass holds the role ``compactor``: whoever claims it next fences this one at its next look or commit.
+- The pass holds the role ``compactor``: whoever claims it next fences this one at its next look or
+  commit.
 - A listing that fails decides nothing: the error goes to the caller, and what was done stays.
 - Tags that restores left behind when they died are taken away first.
-- A pass that died anywhere is finished by the next; every step asks the bucket first, and nothing is remembered.
-- One bad block stops no other. What a person must look at is named; so are rights that are lacking (``denied``).
+- A pass that died anywhere is finished by the next; every step asks the bucket first, and nothing
+  is remembered.
+- One bad block stops no other. What a person must look at is named; so are rights that are lacking
+  (``denied``).
 - A stream that the configuration skips is left alone (``skipped.py``).
 - A dry run changes nothing and claims nothing; it decides as if the horizon had been raised.
 """
@@ -69,14 +73,23 @@ class _Look:
 
 
 class Cleaner:
-    """Cleans one table, pass by pass. ``held`` is the role ``compactor``; None for a table without an index."""
+    """Cleans one table, pass by pass.
+
+    ``held`` is the role ``compactor``; None for a table without an index.
+    """
 
     def __init__(
-        self, table: Table, held: Held | None, *, skip: Labels = (), objects_per_s: float = OBJECTS_PER_S
+        self,
+        table: Table,
+        held: Held | None,
+        *,
+        skip: Labels = (),
+        objects_per_s: float = OBJECTS_PER_S,
     ) -> None:
         if table.indexed != (held is not None):
             raise Invalid(
-                f"{table.url} is cleaned in the role of compactor if it has an index, and in no role if not: claim it first"
+                f"{table.url} is cleaned in the role of compactor if it has an index, and in no "
+                "role if not: claim it first"
             )
         self._table = table
         self._held = held
@@ -86,8 +99,9 @@ class Cleaner:
         self._told: set[str] = set()
 
     def run(self) -> Cleaned:
-        """One pass. Raises Fenced where another process holds the role; Unavailable and the like where the store does
-        not answer, and Corrupt where the index cannot be read: what was done stays, and the next pass goes on."""
+        """One pass. Raises Fenced where another process holds the role; Unavailable and the like
+        where the store does not answer, and Corrupt where the index cannot be read: what was done
+        stays, and the next pass goes on."""
         self._untag()
         look = _look(self._table, self._kept, self._held)
         published, horizon, floor = Published(), None, None
@@ -102,7 +116,9 @@ class Cleaner:
         marks = decide_marks(look.sight, left_alone)
         carried = self._mark(look, marks)
         removals = decide_removals(look.sight, left_alone)
-        withdrawn = self._mark(look, [one for one in removals.decisions if one.action is Action.WITHDRAW])
+        withdrawn = self._mark(
+            look, [one for one in removals.decisions if one.action is Action.WITHDRAW]
+        )
         going = [one for one in removals.decisions if one.action is Action.REMOVE]
         if going:
             _logger.info("removing %s blocks", len(going))
@@ -130,7 +146,8 @@ class Cleaner:
         )
 
     def _untag(self) -> None:
-        """Free what restores that died hold; their version may have been collected, and then nobody could say what it names."""
+        """Free what restores that died hold; their version may have been collected, and then nobody
+        could say what it names."""
         table = self._table
         for name in untag_abandoned(table.log, table.world) if table.indexed else ():
             _logger.warning("tag %r of %s was taken away: its restore died", name, table.url)
@@ -184,13 +201,16 @@ class Cleaner:
         return remover.remove(decisions)
 
     def _tell(self, cleaned: Cleaned) -> None:
-        """Say once in this process what a person must look at, and each time what should not happen often."""
+        """Say once in this process what a person must look at, and each time what should not happen
+        often."""
         for ulid, why in cleaned.quarantined.items():
             if ulid not in self._told:
                 _logger.warning("block %s of %s is quarantined: %s", ulid, cleaned.url, why)
         self._told |= cleaned.quarantined.keys()
         for one in cleaned.withdrawn:
-            _logger.warning("the mark of block %s of %s was withdrawn: %s", one.ulid, cleaned.url, one.why)
+            _logger.warning(
+                "the mark of block %s of %s was withdrawn: %s", one.ulid, cleaned.url, one.why
+            )
 
 
 def plan_cleaning(table: Table) -> Cleaned:
@@ -207,14 +227,19 @@ def plan_cleaning(table: Table) -> Cleaned:
             sight = replace(sight, named=replace(sight.named, state=state))
     removals = decide_removals(sight)
     going = [one for one in removals.decisions if one.action is Action.REMOVE]
-    sizes = [info.size for one in going for info in sight.found[one.ulid].directory.objects.values()]
+    sizes = [
+        info.size for one in going for info in sight.found[one.ulid].directory.objects.values()
+    ]
     cleaned = _cleaned(
         table,
         sight,
         discovered=Published([meta.ulid for meta in found.blocks], dict(found.quarantined)),
         horizon=horizon,
         floor=floor,
-        done=(*decide_marks(sight), *(one for one in removals.decisions if one.action is Action.WITHDRAW)),
+        done=(
+            *decide_marks(sight),
+            *(one for one in removals.decisions if one.action is Action.WITHDRAW),
+        ),
         removed=going,
         removals=removals,
     )
@@ -232,7 +257,11 @@ def _look(table: Table, kept: Kept | None, held: Held | None) -> _Look:
     live = None if named is None else named.state.blocks
 
     def answered_by_index(ulid: str) -> bool:
-        return live is not None and ulid in live and DELETION_MARK not in listing.directories[ulid].objects
+        return (
+            live is not None
+            and ulid in live
+            and DELETION_MARK not in listing.directories[ulid].objects
+        )
 
     synced = table.catalog.look(listing, skip=answered_by_index)
     properties = table.definition.properties if named is None else named.state.definition.properties
@@ -259,7 +288,9 @@ def _cleaned(
     """The report of a pass."""
     live = () if sight.state is None else sight.state.blocks
     named = {
-        ulid: why for ulid in sight.found if ulid not in live and (why := sight.named_by(ulid)) is not None
+        ulid: why
+        for ulid in sight.found
+        if ulid not in live and (why := sight.named_by(ulid)) is not None
     }
     sizes = [info.size for ulid in named for info in sight.found[ulid].directory.objects.values()]
     return Cleaned(

@@ -1,4 +1,5 @@
-"""What a cleaning pass tells: what it published, marked, withdrew and removed, and what it left and why."""
+"""What a cleaning pass tells: what it published, marked, withdrew and removed, and what it left and
+why."""
 
 from __future__ import annotations
 
@@ -50,7 +51,12 @@ class Cleaned:
     def changed(self) -> bool:
         """Whether anything was done."""
         return bool(
-            self.discovered or self.horizon or self.floor or self.marked or self.withdrawn or self.removed
+            self.discovered
+            or self.horizon
+            or self.floor
+            or self.marked
+            or self.withdrawn
+            or self.removed
         )
 
     def to_json(self) -> dict[str, object]:
@@ -77,4 +83,9 @@ class Cleaned:
 
 
 def _decision(one: Decision) -> dict[str, object]:
-    return {"ulid": one.ulid, "reason": one.reason.value, "why": one.why, "superseded_by": one.superseded_by}
+    return {
+        "ulid": one.ulid,
+        "reason": one.reason.value,
+        "why": one.why,
+        "superseded_by": one.superseded_by,
+    }

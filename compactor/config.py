@@ -2,7 +2,8 @@
 
 Rules:
 - One file serves the verbs that run once and the process that runs for months.
-- Settings of a table of a lake are those of the process with what ``[tables."name"]`` overrides; they must agree as a whole.
+- Settings of a table of a lake are those of the process with what ``[tables."name"]`` overrides;
+  they must agree as a whole.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ LOOPS = Section(
             sets="clean_s",
             default="5m",
             read=kinds.between(kinds.duration_s, 0.05),
-            sentence="How often aged blocks are published, and blocks that nobody needs are marked and removed.",
+            sentence="How often aged blocks are published, and blocks that nobody needs are "
+            "marked and removed.",
         ),
         Key(
             name="retention",
@@ -98,7 +100,8 @@ LOOPS = Section(
             sets="retry_s",
             default="5s",
             read=kinds.between(kinds.duration_s, 0.01),
-            sentence="The wait after the first failure of a loop; it doubles with each further one, with jitter.",
+            sentence="The wait after the first failure of a loop; it doubles with each further "
+            "one, with jitter.",
         ),
         Key(
             name="retry_most",
@@ -112,7 +115,8 @@ LOOPS = Section(
             sets="grace_s",
             default="30s",
             read=kinds.duration_s,
-            sentence="How long a running merge may go on after SIGTERM before it is abandoned, which loses its work and "
+            sentence="How long a running merge may go on after SIGTERM before it is abandoned, "
+            "which loses its work and "
             "nothing else. Keep it below the time after which your system sends SIGKILL.",
         ),
         Key(
@@ -120,14 +124,16 @@ LOOPS = Section(
             sets="ready_age_s",
             default="30m",
             read=kinds.between(kinds.duration_s, 0.1),
-            sentence="The process says that it is not ready once a table has not been merged or cleaned with success "
+            sentence="The process says that it is not ready once a table has not been merged or "
+            "cleaned with success "
             "for so long.",
         ),
         Key(
             name="objects_per_s",
             default=500,
             read=kinds.between(kinds.number, 1),
-            sentence="How many requests a second cleaning may send, and objects it may delete in batches.",
+            sentence="How many requests a second cleaning may send, and objects it may delete in "
+            "batches.",
         ),
         Key(
             name="history",
@@ -139,13 +145,15 @@ LOOPS = Section(
             name="merge",
             default=True,
             read=kinds.switch,
-            sentence="false where processes with --shard do all the merging, and this one the rest.",
+            sentence="false where processes with --shard do all the merging, and this one the "
+            "rest.",
         ),
         Key(
             name="cache",
             default="",
             read=kinds.path,
-            sentence="A folder in which what was read of the blocks outlives the process; empty to read it again after "
+            sentence="A folder in which what was read of the blocks outlives the process; empty "
+            "to read it again after "
             "each start.",
         ),
     ),
@@ -153,7 +161,8 @@ LOOPS = Section(
 
 HTTP = Section(
     name="http",
-    sentence="Where the process answers: its page, /metrics, /-/healthy and /-/ready. It shows names, sizes and times of "
+    sentence="Where the process answers: its page, /metrics, /-/healthy and /-/ready. It shows "
+    "names, sizes and times of "
     "blocks, no rows, and changes nothing; who may reach the address is up to your network.",
     build=listening,
     keys=http_keys("127.0.0.1:8081"),
@@ -168,7 +177,8 @@ _TEND = Key(
 
 TABLES = Named(
     name="tables",
-    sentence="Tables of a lake that differ: their name below the lake's URL, and any of these keys. tend = false leaves a "
+    sentence="Tables of a lake that differ: their name below the lake's URL, and any of these "
+    "keys. tend = false leaves a "
     "table alone altogether, while someone repairs it.",
     keys=(*TABLE_KEYS, _TEND),
     example="sensors",
@@ -190,8 +200,10 @@ def _disagreements(config: Config) -> Iterable[str]:
 
 FILE = ConfigFile(
     name="compactor.toml",
-    about="The compactor's configuration, every key at its default. Any of them may be left out. An environment variable "
-    "overrides a key: BLOCKSTORE_COMPACTOR_MEMORY=4GiB. Delays and retention are properties of each table, not of a process: "
+    about="The compactor's configuration, every key at its default. Any of them may be left out. "
+    "An environment variable "
+    "overrides a key: BLOCKSTORE_COMPACTOR_MEMORY=4GiB. Delays and retention are properties of "
+    "each table, not of a process: "
     "see `blockstore alter`.",
     sections=(COMPACTION, LOOPS, HTTP, LOG, PRICES),
     named=(TABLES,),
@@ -227,8 +239,13 @@ class ProcessConfig:
         return not self.tends(name)
 
 
-def load_config(path: Path | None = None, environment: Mapping[str, str] | None = None) -> ProcessConfig:
-    """The configuration of a file (or none) under the environment. Raises Invalid, naming every problem."""
+def load_config(
+    path: Path | None = None, environment: Mapping[str, str] | None = None
+) -> ProcessConfig:
+    """The configuration of a file (or none) under the environment.
+
+    Raises Invalid, naming every problem.
+    """
     config = FILE.load(path, environment)
     return ProcessConfig(
         settings=config.of(COMPACTION),

@@ -40,13 +40,18 @@ class Each(Generic[T]):
 def each_table(
     url: str, act: Callable[[str, Table], T], *, leave: Callable[[str], bool] = lambda name: False
 ) -> Each[T]:
-    """Act on each table but those to ``leave``. A single table's error is raised as it is; NotFound without any table."""
+    """Act on each table but those to ``leave``.
+
+    A single table's error is raised as it is; NotFound without any table.
+    """
     world = World.real()
     lake = Lake(open_bucket(url, world))
     places = lake.places()
     if not places:
         Table.open_bucket(lake.bucket, world, discovery=None)  # says what is there instead
-        raise NotFound(f"no table at {lake.bucket.url}, nor in a folder right below it: check the URL")
+        raise NotFound(
+            f"no table at {lake.bucket.url}, nor in a folder right below it: check the URL"
+        )
     single = lake.single
     found: list[One[T]] = []
     left: set[str] = set()

@@ -1,7 +1,9 @@
-"""An engine that does many merges at once on other machines, as the process sees it: what it tells and answers is movement.
+"""An engine that does many merges at once on other machines, as the process sees it: what it tells
+and answers is movement.
 
-Nothing of such merges passes through the process's own bucket. What they are heard to do is noted in the table's ``Watched``,
-from which the process tells how far they are, and for how long nothing was heard of them.
+Nothing of such merges passes through the process's own bucket. What they are heard to do is noted
+in the table's ``Watched``, from which the process tells how far they are, and for how long nothing
+was heard of them.
 """
 
 from __future__ import annotations

@@ -1,17 +1,21 @@
 """Carrying out planned jobs: merge, upload, commit.
 
 Rules:
-- The order is R3's and the index's: chunks, then meta.json and its checks, then the entry. A process that dies
-  anywhere in between leaves debris, and a table that reads as before; what it had uploaded whole is committed by the
-  next (``resume.py``).
-- With an index the merged block is visible by its entry alone (``visible_by: index``), never by its age. Which rows
-  went in is fixed by the state that was planned on; the commit refuses if that has changed since.
-- Without one it is visible by its age, accounts for exactly the sources that were read, and replaces its inputs in the
-  cover. Just before its meta.json the table is looked at again: an input that was marked, removed, or merged by another
-  meanwhile drops the merge. So whoever places a no-compact mark and waits ``sync_delay`` meets every merge that took
-  the block: it was dropped, or it is listed (3.1, 3.2). Once meta.json lies there the table is looked at once more: rows that were hidden
-  or removed while it was on its way have the merge taken away, before anybody counts it.
-- A damaged input is quarantined, and ends its own job only. One that is gone meanwhile is a conflict: another merged it.
+- The order is R3's and the index's: chunks, then meta.json and its checks, then the entry. A
+  process that dies anywhere in between leaves debris, and a table that reads as before; what it had
+  uploaded whole is committed by the next (``resume.py``).
+- With an index the merged block is visible by its entry alone (``visible_by: index``), never by its
+  age. Which rows went in is fixed by the state that was planned on; the commit refuses if that has
+  changed since.
+- Without one it is visible by its age, accounts for exactly the sources that were read, and
+  replaces its inputs in the cover. Just before its meta.json the table is looked at again: an input
+  that was marked, removed, or merged by another meanwhile drops the merge. So whoever places a
+  no-compact mark and waits ``sync_delay`` meets every merge that took the block: it was dropped, or
+  it is listed (3.1, 3.2). Once meta.json lies there the table is looked at once more: rows that
+  were hidden or removed while it was on its way have the merge taken away, before anybody counts
+  it.
+- A damaged input is quarantined, and ends its own job only. One that is gone meanwhile is a
+  conflict: another merged it.
 """
 
 from __future__ import annotations
@@ -52,8 +56,8 @@ _STOPS = (Abandoned, BoundaryLost, Fenced)
 """What ends a pass at once: the process is to stop, or nothing may be written any more."""
 
 _KEPT = (BlockstoreError, OSError, MemoryError)
-"""What may befall one job and not the next: a failure of its own, or of this machine, for which it was too large. A bug of ours is
-none of these."""
+"""What may befall one job and not the next: a failure of its own, or of this machine, for which it
+was too large. A bug of ours is none of these."""
 
 _Merges = Iterator[tuple[int, Merged | BlockstoreError]]
 _Ended = JobResult | tuple[PlannedJob, Exception]
@@ -73,8 +77,8 @@ class Executor:
     def run(self, job: PlannedJob, seen: Observation) -> JobResult:
         """The job's result; a conflict or a damaged input is one.
 
-        Raises what is no fault of the job: Unavailable (NoSpace too), Indeterminate, AccessDenied, Fenced. The same plan
-        can then be tried again.
+        Raises what is no fault of the job: Unavailable (NoSpace too), Indeterminate, AccessDenied,
+        Fenced. The same plan can then be tried again.
         """
         started = self.table.world.clock.monotonic_s()
         try:
@@ -92,16 +96,19 @@ class Executor:
         watch: Watch | None = None,
         failed: Failed | None = None,
     ) -> list[JobResult]:
-        """The results of a pass; ``watch`` hears of each as it ends, and ``failed`` of each that failed. Raises as ``run``.
+        """The results of a pass; ``watch`` hears of each as it ends, and ``failed`` of each that
+        failed. Raises as ``run``.
 
-        An engine that merges many at once (``merge_all``) gets all of them together. A job that fails, or for which there is
-        no room or no memory, keeps none of the others from being done: the first such error is raised at the end. At once: Fenced,
-        BoundaryLost, Abandoned.
+        An engine that merges many at once (``merge_all``) gets all of them together. A job that
+        fails, or for which there is no room or no memory, keeps none of the others from being done:
+        the first such error is raised at the end. At once: Fenced, BoundaryLost, Abandoned.
         """
         merge_all = getattr(self.engine, "merge_all", None)
         results: list[JobResult] = []
         first: Exception | None = None
-        for ended in self._together(merge_all, jobs, seen) if merge_all else self._in_turn(jobs, seen):
+        for ended in (
+            self._together(merge_all, jobs, seen) if merge_all else self._in_turn(jobs, seen)
+        ):
             if not isinstance(ended, JobResult):
                 job, error = ended
                 if failed is not None:
@@ -116,7 +123,10 @@ class Executor:
         return results
 
     def task_of(self, job: PlannedJob, seen: Observation) -> MergeTask:
-        """What the engine is asked. Raises DamagedInput for an input whose meta.json is no more what it was."""
+        """What the engine is asked.
+
+        Raises DamagedInput for an input whose meta.json is no more what it was.
+        """
         task = MergeTask(
             ulid=self.table.world.ids.ulid(),
             inputs=tuple(seen.inputs[block.ulid] for block in job.inputs),
@@ -128,7 +138,9 @@ class Executor:
                 raise DamagedInput(ulid, why)
         return task
 
-    def publish(self, job: PlannedJob, seen: Observation, task: MergeTask, merged: Merged) -> JobResult:
+    def publish(
+        self, job: PlannedJob, seen: Observation, task: MergeTask, merged: Merged
+    ) -> JobResult:
         """Make the merged rows take the place of the inputs. Raises Conflict where they may not."""
         publish = self._commit if self.table.indexed else self._leave_to_its_age
         return replace(
@@ -199,7 +211,9 @@ class Executor:
             return JobResult(job=job, outcome=Outcome.CONFLICT, problem=str(error))
         return JobResult(job=job, outcome=Outcome.DAMAGED, problem=str(error), damaged=error.ulid)
 
-    def _commit(self, job: PlannedJob, seen: Observation, task: MergeTask, merged: Merged) -> JobResult:
+    def _commit(
+        self, job: PlannedJob, seen: Observation, task: MergeTask, merged: Merged
+    ) -> JobResult:
         """Replace the inputs by one entry; without rows, take them away."""
         assert seen.version is not None
         block = self._upload(task, merged, VisibleBy.INDEX) if merged.written.rows else None
@@ -230,17 +244,21 @@ class Executor:
         changed = next((one for one in task.inputs if not again.offers(one.meta.ulid, one)), None)
         if changed is not None:
             raise Conflict(
-                f"block {changed.meta.ulid} was marked, removed, or merged by another while it was merged here: the merge is "
+                f"block {changed.meta.ulid} was marked, removed, or merged by another while it "
+                "was merged here: the merge is "
                 "dropped, and the next pass plans again"
             )
         if not merged.written.rows:
-            raise Conflict("the blocks hold no row of the sources for which they are read: nothing to merge")
+            raise Conflict(
+                "the blocks hold no row of the sources for which they are read: nothing to merge"
+            )
         block = self._upload(task, merged, VisibleBy.AGE, fresh)
         self._look_once_more(task, block)
         return JobResult(job=job, outcome=Outcome.UPLOADED, block=block.ulid)
 
     def _look_once_more(self, task: MergeTask, block: BlockMeta) -> None:
-        """Raise Conflict where rows were hidden or removed while meta.json was on its way; the merge is taken away then."""
+        """Raise Conflict where rows were hidden or removed while meta.json was on its way; the
+        merge is taken away then."""
         table = self.table
         properties = table.definition.properties
         inputs = [one.meta for one in task.inputs]
@@ -251,10 +269,14 @@ class Executor:
         # Where a mark refused the first upload, two complete blocks lie there.
         uploads = [replace(block, ulid=ulid) for ulid in sorted({task.ulid, block.ulid})]
         answers = [
-            take_away(table.catalog, table.bucket, table.world, properties, one, sources) for one in uploads
+            take_away(table.catalog, table.bucket, table.world, properties, one, sources)
+            for one in uploads
         ]
         stays = next((why for why in answers if why is not None), None)
-        what = f"rows of source {min(sources)} were hidden or removed while their merge {block.ulid} was uploaded"
+        what = (
+            f"rows of source {min(sources)} were hidden or removed while their merge {block.ulid} "
+            "was uploaded"
+        )
         if stays is not None:
             if not found.hidden:
                 return  # who slept for that long finds its inputs removed because of this merge
@@ -272,17 +294,21 @@ class Executor:
         block = merged_block(task, merged, visible_by=visible_by, sources_file=sources_file)
         if fresh is not None and fresh.is_over:
             raise Conflict(
-                f"the second look at the table was longer than {fresh.lasts_s:g} s ago when its merge was to be uploaded: it is "
-                "dropped, since a block may have been taken out meanwhile, and the next pass plans again"
+                f"the second look at the table was longer than {fresh.lasts_s:g} s ago when its "
+                "merge was to be uploaded: it is "
+                "dropped, since a block may have been taken out meanwhile, and the next pass "
+                "plans again"
             )
         stamped = replace(block, uploaded_time=self.table.world.clock.now_ms())
         return finish_upload(self.table.bucket, self.table.world, stamped)
 
 
 def let_go_of_frames(error: BaseException) -> None:
-    """Free what the frames of a failure hold: a merge that found too little memory must not keep its own from those after it.
+    """Free what the frames of a failure hold: a merge that found too little memory must not keep
+    its own from those after it.
 
-    Called by whoever caught it, before anything else runs: a generator that waits somewhere in those frames would be closed.
+    Called by whoever caught it, before anything else runs: a generator that waits somewhere in
+    those frames would be closed.
     """
     seen: set[int] = set()
     one: BaseException | None = error

@@ -1,4 +1,5 @@
-"""How blocks of one stream are put together: by runs between marks, by what fits into a block, by size. Pure.
+"""How blocks of one stream are put together: by runs between marks, by what fits into a block, by
+size. Pure.
 
 Rules:
 - Every function keeps each block in at most one group and invents none.
@@ -18,7 +19,8 @@ __all__ = ["SMALL_BYTES", "fits", "overlap", "runs", "split", "tiers", "total_by
 SMALL_BYTES = 4 << 20
 
 _MAX_INPUTS = 4096
-"""More blocks than this are merged in two steps: the index entry of a merge names each of its inputs."""
+"""More blocks than this are merged in two steps: the index entry of a merge names each of its
+inputs."""
 
 
 def fits(block: Candidate, range_ms: int) -> bool:
@@ -29,11 +31,16 @@ def fits(block: Candidate, range_ms: int) -> bool:
 def runs(blocks: Iterable[Candidate], *, by_time: bool) -> list[list[Candidate]]:
     """Blocks in order of time or of age, split where a block must not be merged."""
     ordered = sorted(blocks, key=lambda block: (block.min_time if by_time else 0, block.ulid))
-    return [list(members) for marked, members in groupby(ordered, key=attrgetter("no_compact")) if not marked]
+    return [
+        list(members)
+        for marked, members in groupby(ordered, key=attrgetter("no_compact"))
+        if not marked
+    ]
 
 
 def split(run: Iterable[Candidate], max_bytes: int) -> Iterator[list[Candidate]]:
-    """Consecutive groups of at most ``max_bytes`` and ``_MAX_INPUTS`` each; a larger block alone."""
+    """Consecutive groups of at most ``max_bytes`` and ``_MAX_INPUTS`` each; a larger block
+    alone."""
     group: list[Candidate] = []
     total = 0
     for block in run:
@@ -47,7 +54,8 @@ def split(run: Iterable[Candidate], max_bytes: int) -> Iterator[list[Candidate]]
 
 
 def tiers(run: Iterable[Candidate]) -> Iterator[list[Candidate]]:
-    """Groups of about the same size: none larger than twice the mean of the smaller ones, small ones all equal."""
+    """Groups of about the same size: none larger than twice the mean of the smaller ones, small
+    ones all equal."""
     tier: list[Candidate] = []
     total = 0
     for block in sorted(run, key=lambda block: (block.bytes, block.ulid)):
@@ -62,8 +70,8 @@ def tiers(run: Iterable[Candidate]) -> Iterator[list[Candidate]]:
 
 
 def worthwhile(group: Iterable[Candidate], tier_blocks: int) -> list[Candidate]:
-    """The group without the blocks that are too large to be rewritten for the rest: one rewrites a block only for at
-    least a ``tier_blocks``-th of its size, small ones for anything."""
+    """The group without the blocks that are too large to be rewritten for the rest: one rewrites a
+    block only for at least a ``tier_blocks``-th of its size, small ones for anything."""
     by_size = sorted(group, key=lambda block: (block.bytes, block.ulid))
     while len(by_size) >= 2:
         largest = by_size[-1].bytes

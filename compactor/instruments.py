@@ -1,4 +1,5 @@
-"""The process's Prometheus metrics: made from its status when they are scraped, every series there with zeros from the start."""
+"""The process's Prometheus metrics: made from its status when they are scraped, every series there
+with zeros from the start."""
 
 from __future__ import annotations
 
@@ -31,21 +32,31 @@ class Instruments:
     def _metrics(self) -> Iterator[Metric]:
         status = self._status()
         tables = status.tables
-        yield gauge(f"{_P}ready", "Whether the process is ready: 1 or 0.", (), [((), not status.not_ready)])
+        yield gauge(
+            f"{_P}ready", "Whether the process is ready: 1 or 0.", (), [((), not status.not_ready)]
+        )
         yield gauge(f"{_P}tables", "Tables that were found.", (), [((), len(tables))])
-        yield total(f"{_P}tables_gone", "Tables that were found and have vanished.", (), [((), status.gone)])
+        yield total(
+            f"{_P}tables_gone", "Tables that were found and have vanished.", (), [((), status.gone)]
+        )
         yield gauge(
             f"{_P}table_health",
             "1 for the health that the table has: starting, ok, failing, degraded or left.",
             ("table", "health"),
-            (((one.name, health.value), one.health is health) for one in tables for health in TableHealth),
+            (
+                ((one.name, health.value), one.health is health)
+                for one in tables
+                for health in TableHealth
+            ),
         )
         yield from _backlog(tables)
         yield from _running(tables)
         yield from _loops(status)
         yield from _gauges(tables)
         yield from _totals(tables)
-        yield from boundary_totals(_P, ("table",), [((one.name,), one.asked_of_boundary) for one in tables])
+        yield from boundary_totals(
+            _P, ("table",), [((one.name,), one.asked_of_boundary) for one in tables]
+        )
         yield from _staleness(status)
 
 
@@ -74,7 +85,9 @@ def _running(tables: Iterable[TableStatus]) -> Iterator[Metric]:
     def each(of: Of) -> Iterator[tuple[tuple[str], float]]:
         return (((one.name,), of(one)) for one in tables)
 
-    yield gauge(f"{_P}running_jobs", "Merges that run.", ("table",), each(lambda one: len(one.running)))
+    yield gauge(
+        f"{_P}running_jobs", "Merges that run.", ("table",), each(lambda one: len(one.running))
+    )
     yield gauge(
         f"{_P}running_progress_ratio",
         "How far the running merge is, from 0 to 1; 0 without one.",
@@ -83,7 +96,8 @@ def _running(tables: Iterable[TableStatus]) -> Iterator[Metric]:
     )
     yield gauge(
         f"{_P}merge_idle_seconds",
-        "Seconds for which the running merge has moved no byte; 0 without one, and of merges that are done elsewhere.",
+        "Seconds for which the running merge has moved no byte; 0 without one, and of merges that "
+        "are done elsewhere.",
         ("table",),
         each(lambda one: one.idle_s),
     )
@@ -133,8 +147,16 @@ def _loops(status: Status) -> Iterator[Metric]:
 
 _GAUGES: tuple[tuple[str, str, Of], ...] = (
     ("quarantined_blocks", "Blocks that wait for a person.", lambda one: len(one.quarantined)),
-    ("waiting_blocks", "Marked blocks that are due, and that a rule holds back.", lambda one: one.waiting),
-    ("kept_bytes", "Bytes of blocks that only earlier versions or tags name.", lambda one: one.kept_bytes),
+    (
+        "waiting_blocks",
+        "Marked blocks that are due, and that a rule holds back.",
+        lambda one: one.waiting,
+    ),
+    (
+        "kept_bytes",
+        "Bytes of blocks that only earlier versions or tags name.",
+        lambda one: one.kept_bytes,
+    ),
     ("blocks", "Live blocks.", lambda one: one.blocks),
     ("rows", "Rows of live blocks.", lambda one: one.rows),
     ("bytes", "Bytes of live blocks.", lambda one: one.bytes),
@@ -145,7 +167,11 @@ _GAUGES: tuple[tuple[str, str, Of], ...] = (
 _TOTALS: tuple[tuple[str, str, Of], ...] = (
     ("merged_rows", "Rows written by merges.", lambda one: one.totals.merged_rows),
     ("merged_bytes", "Bytes written by merges.", lambda one: one.totals.merged_bytes),
-    ("merge_seconds", "Seconds spent in merges that ended well.", lambda one: one.totals.merge_seconds),
+    (
+        "merge_seconds",
+        "Seconds spent in merges that ended well.",
+        lambda one: one.totals.merge_seconds,
+    ),
     ("discovered_blocks", "Aged blocks that were published.", lambda one: one.totals.discovered),
     ("marked_blocks", "Deletion marks that were placed.", lambda one: one.totals.marked),
     ("withdrawn_marks", "Deletion marks that were withdrawn.", lambda one: one.totals.withdrawn),
@@ -158,13 +184,21 @@ _TOTALS: tuple[tuple[str, str, Of], ...] = (
         "Uploaded merges that were committed after a restart.",
         lambda one: one.totals.resumed,
     ),
-    ("collected_entries", "Index entries that were collected.", lambda one: one.totals.collected_entries),
+    (
+        "collected_entries",
+        "Index entries that were collected.",
+        lambda one: one.totals.collected_entries,
+    ),
     (
         "collected_checkpoints",
         "Checkpoints that were collected.",
         lambda one: one.totals.collected_checkpoints,
     ),
-    ("written_checkpoints", "Checkpoints that were written.", lambda one: one.totals.written_checkpoints),
+    (
+        "written_checkpoints",
+        "Checkpoints that were written.",
+        lambda one: one.totals.written_checkpoints,
+    ),
 )
 
 
@@ -180,14 +214,21 @@ def _totals(tables: Iterable[TableStatus]) -> Iterator[Metric]:
         f"{_P}jobs",
         "Merges that ended, by how.",
         ("table", "outcome"),
-        [((one.name, end.value), one.totals.jobs.get(end.value, 0)) for one in tables for end in _ENDS],
+        [
+            ((one.name, end.value), one.totals.jobs.get(end.value, 0))
+            for one in tables
+            for end in _ENDS
+        ],
     )
 
 
 def _staleness(status: Status) -> Iterator[Metric]:
     """How old the oldest of a table's last successes is: one figure to alert on."""
     ages = [
-        ((one.name,), status.now_s - (status.started_s if (last_s := one.last_success_s) is None else last_s))
+        (
+            (one.name,),
+            status.now_s - (status.started_s if (last_s := one.last_success_s) is None else last_s),
+        )
         for one in status.tables
         if one.health is not TableHealth.LEFT
     ]

@@ -1,11 +1,14 @@
-"""One table in the process: its handle, its role, and what each loop does for it. The loops are thin: every step is one of
-the passes that the verbs run by hand.
+"""One table in the process: its handle, its role, and what each loop does for it. The loops are
+thin: every step is one of the passes that the verbs run by hand.
 
 Rules:
-- The handle is shared and every pass takes a snapshot of its own; no pass waits for another, and none fails for another.
-- On a table with an index the role is claimed once, when the table is found; whoever claims it later fences this process.
+- The handle is shared and every pass takes a snapshot of its own; no pass waits for another, and
+  none fails for another.
+- On a table with an index the role is claimed once, when the table is found; whoever claims it
+  later fences this process.
 - A shard merges and counts its backlog, and does nothing else.
-- The handle is of the table that was opened: no pass begins on another one that was made under its name since.
+- The handle is of the table that was opened: no pass begins on another one that was made under its
+  name since.
 """
 
 from __future__ import annotations
@@ -77,7 +80,9 @@ class Keeper:
         self._cleaner = (
             None
             if shard
-            else Cleaner(self.table, self.held, skip=self._skip, objects_per_s=config.loops.objects_per_s)
+            else Cleaner(
+                self.table, self.held, skip=self._skip, objects_per_s=config.loops.objects_per_s
+            )
         )
         self._marked = MarkedMalformed(self.table.bucket)
         self._merging = Merging(
@@ -96,7 +101,9 @@ class Keeper:
     def loops(self) -> Mapping[str, tuple[float, Callable[[], float]]]:
         """The loops of this table: how often, and one run, which answers when the next is due."""
         schedule = self._schedule
-        loops: dict[str, tuple[float, Callable[[], float]]] = {BACKLOG: (schedule.backlog_s, self.backlog)}
+        loops: dict[str, tuple[float, Callable[[], float]]] = {
+            BACKLOG: (schedule.backlog_s, self.backlog)
+        }
         if schedule.merge or self._shard is not None:
             loops[COMPACT] = (schedule.compact_s, self.compact)
         if self._shard is None:
@@ -107,11 +114,15 @@ class Keeper:
         return {name: (interval_s, self._of_this(run)) for name, (interval_s, run) in loops.items()}
 
     def there(self) -> bool:
-        """Whether the table that was opened is still there, and no other was made under its name."""
+        """Whether the table that was opened is still there, and no other was made under its
+        name."""
         return self._same() and (self.table.indexed or whole_block(self.table.bucket) is not None)
 
     def _same(self) -> bool:
-        """The same, but that a table without an index may be gone: then there is nothing to harm. A small request or two."""
+        """The same, but that a table without an index may be gone: then there is nothing to harm.
+
+        A small request or two.
+        """
         table = self.table
         if not table.indexed:
             return not exists(table.bucket)
@@ -123,7 +134,8 @@ class Keeper:
         def checked() -> float:
             if not self._same():
                 raise Conflict(
-                    f"the table at {self.table.url} is gone, or another one was made under its name: it is opened anew"
+                    f"the table at {self.table.url} is gone, or another one was made under its "
+                    "name: it is opened anew"
                 )
             return run()
 
@@ -136,8 +148,8 @@ class Keeper:
     def clean(self) -> float:
         """Publish aged blocks, raise the watermarks, mark and remove.
 
-        Raises AccessDenied where the pass may not mark or remove, after what it did is counted: nothing goes until a person
-        has looked.
+        Raises AccessDenied where the pass may not mark or remove, after what it did is counted:
+        nothing goes until a person has looked.
         """
         assert self._cleaner is not None, "a shard does not clean"
         cleaned = self._cleaner.run()
@@ -172,13 +184,17 @@ class Keeper:
 
     def retention(self) -> float:
         """Take out what is older than the table's retention."""
-        retained = retain(self.table, self.held, skip=self._skip, objects_per_s=self._schedule.objects_per_s)
+        retained = retain(
+            self.table, self.held, skip=self._skip, objects_per_s=self._schedule.objects_per_s
+        )
         self._ledger.count(self.name, retired=len(retained.blocks))
         for ulid, why in retained.failed.items():
             _logger.warning("block %s was not taken out: %s", ulid, why, extra={"block": ulid})
         if retained.blocks:
             _logger.info(
-                "retention took %s blocks out", len(retained.blocks), extra={"version": retained.version}
+                "retention took %s blocks out",
+                len(retained.blocks),
+                extra={"version": retained.version},
             )
         return self._schedule.retention_s
 
@@ -210,11 +226,19 @@ class Keeper:
         if table.indexed:
             state = table.log.state
             frame = state.blocks.table()
-            blocks, rows, size = frame.num_rows, pc.sum(frame["rows"]).as_py(), pc.sum(frame["bytes"]).as_py()
+            blocks, rows, size = (
+                frame.num_rows,
+                pc.sum(frame["rows"]).as_py(),
+                pc.sum(frame["bytes"]).as_py(),
+            )
             horizon, floor, boundary = state.horizon, state.floor, table.log.boundary.read()
         else:
             metas = [one.meta for one in seen.inputs.values()]
-            blocks, rows, size = len(metas), sum(one.rows for one in metas), sum(one.bytes for one in metas)
+            blocks, rows, size = (
+                len(metas),
+                sum(one.rows for one in metas),
+                sum(one.bytes for one in metas),
+            )
             horizon = floor = boundary = None
         self._ledger.note(
             self.name,
@@ -246,7 +270,10 @@ class Keeper:
 
 
 def _cache(folder: Path | None, url: str) -> Path | None:
-    """The cache file of one table; None where there can be none, for a table is worth more than its cache."""
+    """The cache file of one table;
+
+    None where there can be none, for a table is worth more than its cache.
+    """
     if folder is None:
         return None
     try:
@@ -261,7 +288,8 @@ def _cache(folder: Path | None, url: str) -> Path | None:
 def _warn_once(folder: Path, problem: str) -> None:
     """Once a process: the folder is that of all its tables."""
     _logger.warning(
-        "the cache folder %s cannot be made (%s): tables are opened without it; make it writable, or change cache in [loops], "
+        "the cache folder %s cannot be made (%s): tables are opened without it; make it writable, "
+        "or change cache in [loops], "
         "and restart",
         folder,
         problem,

@@ -1,6 +1,8 @@
-"""The tables under one URL: the table that lies there itself, or every table in a folder right below it.
+"""The tables under one URL: the table that lies there itself, or every table in a folder right
+below it.
 
-Looking costs one LIST, and for each folder that is not known to be a table two small requests or three.
+Looking costs one LIST, and for each folder that is not known to be a table two small requests or
+three.
 """
 
 from __future__ import annotations
@@ -33,9 +35,14 @@ class Lake:
         """Whether the URL turned out to be that of a table."""
 
     def places(self, known: Collection[str] = ()) -> tuple[Place, ...]:
-        """The tables, by name. A folder that is ``known`` to be one is not asked again, only listed."""
+        """The tables, by name.
+
+        A folder that is ``known`` to be one is not asked again, only listed.
+        """
         if self.single or is_table(self.bucket):
             self.single = True
             return (Place(name=last_part(self.bucket.url), bucket=self.bucket),)
-        places = (Place(name=name, bucket=Prefixed(self.bucket, name)) for name in folders(self.bucket))
+        places = (
+            Place(name=name, bucket=Prefixed(self.bucket, name)) for name in folders(self.bucket)
+        )
         return tuple(place for place in places if place.name in known or may_be_table(place.bucket))

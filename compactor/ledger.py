@@ -1,8 +1,10 @@
-"""The ledger: what the loops of a process note down as they work, and from which its status is made.
+"""The ledger: what the loops of a process note down as they work, and from which its status is
+made.
 
 Rules:
 - One lock, held for as long as a note takes; nobody does anything else under it.
-- It grows with tables, not with time: finished jobs are kept up to a number, planned ones are shown up to a number.
+- It grows with tables, not with time: finished jobs are kept up to a number, planned ones are shown
+  up to a number.
 - It decides nothing. Health is derived from how the loops ended last.
 """
 
@@ -52,11 +54,16 @@ class Ledger:
         self._gone = 0
 
     def add(self, table: str, url: str, *, left: bool = False) -> None:
-        """A table was found; ``left`` if the configuration leaves it alone. One that is there already stays as it is."""
+        """A table was found;
+
+        ``left`` if the configuration leaves it alone. One that is there already stays as it is.
+        """
         health = TableHealth.LEFT if left else TableHealth.STARTING
         with self._lock:
             if table not in self._records:
-                status = TableStatus(name=table, url=url, health=health, since_ms=self._clock.now_ms())
+                status = TableStatus(
+                    name=table, url=url, health=health, since_ms=self._clock.now_ms()
+                )
                 self._records[table] = _Record(status, health=health)
 
     def drop(self, table: str) -> None:
@@ -95,7 +102,9 @@ class Ledger:
         self._loop(
             table,
             name,
-            lambda one: replace(one, running=True, last_start_ms=now_ms, last_start_s=now_s, next_ms=None),
+            lambda one: replace(
+                one, running=True, last_start_ms=now_ms, last_start_s=now_s, next_ms=None
+            ),
         )
 
     def succeeded(self, table: str, name: str, seconds: float, next_s: float) -> None:
@@ -142,7 +151,11 @@ class Ledger:
         self._loop(table, name, lambda one: replace(one, next_ms=next_ms))
 
     def _loop(
-        self, table: str, name: str, change: Callable[[LoopStatus], LoopStatus], *failure: Failure | None
+        self,
+        table: str,
+        name: str,
+        change: Callable[[LoopStatus], LoopStatus],
+        *failure: Failure | None,
     ) -> LoopStatus | None:
         with self._lock:
             record = self._records.get(table)
@@ -222,7 +235,9 @@ class Ledger:
     def tables(self) -> tuple[TableStatus, ...]:
         """Every table as it is now, by name."""
         with self._lock:
-            return tuple(_status(record) for name, record in sorted(self._records.items()) if name != LAKE)
+            return tuple(
+                _status(record) for name, record in sorted(self._records.items()) if name != LAKE
+            )
 
     @property
     def gone(self) -> int:

@@ -1,10 +1,13 @@
-"""The loops of the process, by APScheduler: each run ends with when the next is due, whatever became of it.
+"""The loops of the process, by APScheduler: each run ends with when the next is due, whatever
+became of it.
 
 Rules:
-- One loop never waits for another's failure: each has a run at a time, its own count of failures, and its own backoff.
-- Merges run one at a time, in the order in which they fell due, so tables take turns and memory is bounded; what looks after
-  tables runs beside them and beside each other.
-- When a run is due is counted by a clock that nobody sets: one that is set back, or ahead, moves no loop.
+- One loop never waits for another's failure: each has a run at a time, its own count of failures,
+  and its own backoff.
+- Merges run one at a time, in the order in which they fell due, so tables take turns and memory is
+  bounded; what looks after tables runs beside them and beside each other.
+- When a run is due is counted by a clock that nobody sets: one that is set back, or ahead, moves no
+  loop.
 - A fatal failure is told to the process, which ends; the loop does not go on.
 - No run begins once the process stops; ``wait`` tells when those under way have ended.
 """
@@ -66,7 +69,8 @@ class Loop:
 
 
 class _Due(MemoryJobStore):
-    """Jobs whose dates count the seconds since it was made, from 1970 on: no step of the machine's clock moves them."""
+    """Jobs whose dates count the seconds since it was made, from 1970 on: no step of the machine's
+    clock moves them."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
@@ -81,7 +85,8 @@ class _Due(MemoryJobStore):
         return super().get_due_jobs(self.date(0.0))
 
     def get_next_run_time(self) -> datetime | None:
-        """By the machine's clock, a millisecond late rather than early: the scheduler waits for so long, and asks again."""
+        """By the machine's clock, a millisecond late rather than early: the scheduler waits for so
+        long, and asks again."""
         due = super().get_next_run_time()
         if due is None:
             return None
@@ -109,7 +114,8 @@ class Loops:
             timezone=UTC,
             jobstores={"default": self._due},
             executors={name: PoolExecutor(count) for name, count in _THREADS.items()},
-            # A run asks for the next one before it has quite ended, which the scheduler counts as two.
+            # A run asks for the next one before it has quite ended, which the scheduler counts as
+            # two.
             job_defaults={"coalesce": True, "max_instances": 2, "misfire_grace_time": None},
         )
         self._lock = threading.Lock()
@@ -163,7 +169,8 @@ class Loops:
             return self._idle.wait_for(lambda: self._running == 0, timeout=seconds)
 
     def turn(self, loop: Loop) -> float | None:
-        """One run of a loop, in this thread; answers when the next is due, None if there is none."""
+        """One run of a loop, in this thread; answers when the next is due, None if there is
+        none."""
         with self._lock:
             if self._stopped or loop.id not in self._loops:
                 return None
@@ -197,7 +204,9 @@ class Loops:
             self._fatal(error)
             return None
         schedule = self._schedule
-        next_s = backoff_s(failures, self._world.ids, first_s=schedule.retry_s, most_s=schedule.retry_most_s)
+        next_s = backoff_s(
+            failures, self._world.ids, first_s=schedule.retry_s, most_s=schedule.retry_most_s
+        )
         ours = failure.kind is FailureKind.RETRY or isinstance(error, BlockstoreError)
         _logger.warning(
             "%s failed (%s, %s in a row), next try in %.0f s: %s",
@@ -229,7 +238,8 @@ class Loops:
         with self._lock:
             if self._stopped or self._loops.get(loop.id) is not loop:
                 return
-            # Under the lock: else a loop found anew in between would be given the date of the one that it replaces.
+            # Under the lock: else a loop found anew in between would be given the date of the one
+            # that it replaces.
             self._scheduler.add_job(
                 self._fire,
                 "date",

@@ -1,9 +1,11 @@
 """Placing and withdrawing the marks that a cleaning pass decided on.
 
 Rules:
-- A decision is dropped whose listing is older than ``delete_delay``/2, or whose mark has changed since it was listed.
+- A decision is dropped whose listing is older than ``delete_delay``/2, or whose mark has changed
+  since it was listed.
 - Each is idempotent: a mark that is there, or gone, by now is as it should be.
-- One directory that fails is named and stops nobody else; a store that answers for none, or refuses all, stops the pass.
+- One directory that fails is named and stops nobody else; a store that answers for none, or refuses
+  all, stops the pass.
 """
 
 from __future__ import annotations
@@ -48,8 +50,8 @@ def carry_out(
 ) -> Carried:
     """Place and withdraw marks, side by side.
 
-    Raises Unavailable where the store answers for none of them, and AccessDenied where none is allowed, unless the caller
-    has other work to ``go_on`` with, and looks at ``denied`` afterwards.
+    Raises Unavailable where the store answers for none of them, and AccessDenied where none is
+    allowed, unless the caller has other work to ``go_on`` with, and looks at ``denied`` afterwards.
     """
 
     def one(decision: Decision) -> str | BlockstoreError | None:
@@ -70,7 +72,9 @@ def carry_out(
         done=tuple(decision for decision, answer in answers if answer is None),
         dropped={decision.ulid: answer for decision, answer in answers if isinstance(answer, str)},
         failed={
-            decision.ulid: str(answer) for decision, answer in answers if isinstance(answer, BlockstoreError)
+            decision.ulid: str(answer)
+            for decision, answer in answers
+            if isinstance(answer, BlockstoreError)
         },
         denied=next((error for error in errors if isinstance(error, AccessDenied)), None),
     )

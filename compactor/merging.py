@@ -1,16 +1,21 @@
-"""The merging of one table in the process: turn by turn, one job a turn, from a plan that is made when the last is used up.
+"""The merging of one table in the process: turn by turn, one job a turn, from a plan that is made
+when the last is used up.
 
 Rules:
-- One job a turn, so that tables which share the process's one merge at a time take turns; behind one that failed the next is
-  done in the same turn. An engine that does a whole pass side by side (``merge_all``) gets it in one turn.
+- One job a turn, so that tables which share the process's one merge at a time take turns; behind
+  one that failed the next is done in the same turn. An engine that does a whole pass side by side
+  (``merge_all``) gets it in one turn.
 - The first turn commits what an earlier process had uploaded and could not commit any more.
-- A plan older than ``interval`` is made anew: new blocks, and marks that a person placed, count. The index checks every
-  merge against what has happened since, and its claim of the role.
-- A damaged input is quarantined (``quarantine.py``), so that no restart meets it again; the rest is planned again.
-- A job that fails keeps no other from being done: it is told at the end of the plan, before there is another one, in which
-  it comes last. Where several fail in a row it is not the jobs: then the loop waits.
+- A plan older than ``interval`` is made anew: new blocks, and marks that a person placed, count.
+  The index checks every merge against what has happened since, and its claim of the role.
+- A damaged input is quarantined (``quarantine.py``), so that no restart meets it again; the rest is
+  planned again.
+- A job that fails keeps no other from being done: it is told at the end of the plan, before there
+  is another one, in which it comes last. Where several fail in a row it is not the jobs: then the
+  loop waits.
 - A turn ends well only if its last job did, so a loop that merges nothing never looks well.
-- On a table without an index a fresh merge is work done: its inputs are left alone until listings show it for sure.
+- On a table without an index a fresh merge is work done: its inputs are left alone until listings
+  show it for sure.
 """
 
 from __future__ import annotations
@@ -45,7 +50,8 @@ __all__ = ["Merging"]
 _logger = logging.getLogger(__name__)
 
 _REMEMBERED_S = 3600.0
-"""For so long the inputs of a merge on a table without an index are left alone, whatever a listing shows."""
+"""For so long the inputs of a merge on a table without an index are left alone, whatever a listing
+shows."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -85,7 +91,8 @@ class Merging:
         if now_s - self._planned_s > self.interval_s:
             self._pending.clear()
         if not self._pending:
-            self._tell()  # of a plan that time has used up; the next is made once the loop has waited
+            # of a plan that time has used up; the next is made once the loop has waited
+            self._tell()
             self._plan(now_s)
         if not self._pending or self.stopping():
             return self.interval_s
@@ -97,7 +104,9 @@ class Merging:
             self._at_work = frozenset(block.ulid for job in jobs for block in job.inputs)
             try:
                 self._moved |= (
-                    self._do_all(self._seen) if together else self._do(self._pending.popleft(), self._seen)
+                    self._do_all(self._seen)
+                    if together
+                    else self._do(self._pending.popleft(), self._seen)
                 )
             finally:
                 self._at_work = frozenset()
@@ -114,7 +123,9 @@ class Merging:
         if self.shard is not None:
             owned = tuple(one for one in seen.candidates if self.shard.owns(one.stream))
             seen = replace(seen, candidates=owned)
-        free = tuple(one for one in seen.candidates if one.no_compact or one.ulid not in self._damaged)
+        free = tuple(
+            one for one in seen.candidates if one.no_compact or one.ulid not in self._damaged
+        )
         jobs = plan_seen(replace(seen, candidates=free), self.settings)
         return seen, tuple(sorted(jobs, key=lambda job: job.inputs[0].ulid in self._failed))
 
@@ -125,7 +136,9 @@ class Merging:
 
     def show(self, jobs: tuple[PlannedJob, ...]) -> None:
         """Note down what waits: a plan without what is being merged."""
-        waiting = [job for job in jobs if not any(block.ulid in self._at_work for block in job.inputs)]
+        waiting = [
+            job for job in jobs if not any(block.ulid in self._at_work for block in job.inputs)
+        ]
         self.ledger.planned(self.name, (planned_job(self.name, job) for job in waiting))
         backlog = backlog_of(waiting)
         self.ledger.note(self.name, lambda status: replace(status, backlog=backlog))
@@ -151,11 +164,14 @@ class Merging:
             raise trouble[0]
 
     def _resume(self, seen: Observation) -> None:
-        """Commit what an earlier process had uploaded: in a shard that of its own streams, for no others are among ``seen``."""
+        """Commit what an earlier process had uploaded: in a shard that of its own streams, for no
+        others are among ``seen``."""
         if not self._resumed:
             done = resume(self.table, seen=seen, skip=self.settings.skip, held=self.held)
             for result in done:
-                _logger.info("committed a merge that had been uploaded before", extra={"block": result.block})
+                _logger.info(
+                    "committed a merge that had been uploaded before", extra={"block": result.block}
+                )
             self.ledger.count(self.name, resumed=len(done))
         self._resumed = True
 
@@ -235,7 +251,9 @@ class Merging:
         self.ledger.ended(self.name, replace(running, state=JobState.FAILED, problem=problem))
         self._failed[job.inputs[0].ulid] = self.table.world.clock.monotonic_s()
         _logger.warning(
-            "not merged: %s", problem, exc_info=None if isinstance(error, BlockstoreError) else error
+            "not merged: %s",
+            problem,
+            exc_info=None if isinstance(error, BlockstoreError) else error,
         )
 
     def _executor(self, engine: MergeEngine) -> Executor:
@@ -257,7 +275,8 @@ class Merging:
             case Outcome.DAMAGED:
                 assert result.damaged is not None
                 self._pending.clear()
-                # The executor has marked it; where it could not, it is left out for a while all the same.
+                # The executor has marked it; where it could not, it is left out for a while all the
+                # same.
                 self._damaged[result.damaged] = (now_s, result.problem)
                 return True
             case Outcome.UPLOADED:
@@ -289,9 +308,14 @@ class Merging:
         self._damaged[ulid] = (now_s, problem)
 
     def _forget(self, now_s: float) -> None:
-        """What was learned of blocks counts for a while: the bucket says it by then, or it is to be tried again."""
-        self._merged = {ulid: since for ulid, since in self._merged.items() if now_s - since < _REMEMBERED_S}
-        self._failed = {ulid: since for ulid, since in self._failed.items() if now_s - since < _REMEMBERED_S}
+        """What was learned of blocks counts for a while: the bucket says it by then, or it is to be
+        tried again."""
+        self._merged = {
+            ulid: since for ulid, since in self._merged.items() if now_s - since < _REMEMBERED_S
+        }
+        self._failed = {
+            ulid: since for ulid, since in self._failed.items() if now_s - since < _REMEMBERED_S
+        }
         self._damaged = {
             ulid: found for ulid, found in self._damaged.items() if now_s - found[0] < _REMEMBERED_S
         }

@@ -1,14 +1,18 @@
-"""What the compactor sees of a table before it plans: one listing, then the index where there is one.
+"""What the compactor sees of a table before it plans: one listing, then the index where there is
+one.
 
 Rules:
-- With an index only its live blocks are candidates: their rows are what readers see. Without one they are what the
-  exact cover chooses among the blocks that are ready, each with the sources for which it is read (3.2).
-- Without an index, a block that the cover will choose otherwise once all complete blocks have aged is no candidate: a
-  fresh merge of it counts as work done, so that many passes within ``sync_delay`` make one merge.
-- A block with a no-compact mark stays out of merges. So does one with a deletion mark, whatever its reason (a person
-  wants its rows gone, and a merge would carry them on), and one that was found damaged.
-- A block that another sort key or time column ordered than the table's of now is merged with its like only (R9); one
-  whose schema contradicts the others' is not merged.
+- With an index only its live blocks are candidates: their rows are what readers see. Without one
+  they are what the exact cover chooses among the blocks that are ready, each with the sources for
+  which it is read (3.2).
+- Without an index, a block that the cover will choose otherwise once all complete blocks have aged
+  is no candidate: a fresh merge of it counts as work done, so that many passes within
+  ``sync_delay`` make one merge.
+- A block with a no-compact mark stays out of merges. So does one with a deletion mark, whatever its
+  reason (a person wants its rows gone, and a merge would carry them on), and one that was found
+  damaged.
+- A block that another sort key or time column ordered than the table's of now is merged with its
+  like only (R9); one whose schema contradicts the others' is not merged.
 - The time of a plan is the store's, read with the listing.
 """
 
@@ -44,7 +48,10 @@ class Observation:
     candidates: tuple[Candidate, ...]
     listing: Listing
     damaged: Mapping[str, str] = field(default_factory=dict)
-    """Live blocks of which objects are missing, so that no merge need try them: ULID to what is wrong. No candidates."""
+    """Live blocks of which objects are missing, so that no merge need try them:
+
+    ULID to what is wrong. No candidates.
+    """
 
     def offers(self, ulid: str, wanted: MergeInput) -> bool:
         """Whether the block may be merged, and would be read as ``wanted`` says."""
@@ -53,7 +60,8 @@ class Observation:
 
 
 def observe(table: Table, *, skip: Labels = (), left_out: Collection[str] = ()) -> Observation:
-    """Look at the table; streams with a label of ``skip`` are not seen, blocks of ``left_out`` are not merged."""
+    """Look at the table; streams with a label of ``skip`` are not seen, blocks of ``left_out`` are
+    not merged."""
     if not table.indexed:
         return _by_listing(table, skip, left_out)
     return _by_index(table, table.catalog.listing(), skip, left_out)
@@ -62,12 +70,14 @@ def observe(table: Table, *, skip: Labels = (), left_out: Collection[str] = ()) 
 def observe_anew(
     table: Table, before: Observation, *, skip: Labels = (), left_out: Collection[str] = ()
 ) -> Observation:
-    """The same, of a table with an index, by its state of now and the listing of a look before: a listing of a large table takes
-    long and costs requests. Marks placed since are not seen."""
+    """The same, of a table with an index, by its state of now and the listing of a look before: a
+    listing of a large table takes long and costs requests. Marks placed since are not seen."""
     return _by_index(table, before.listing, skip, left_out)
 
 
-def _by_index(table: Table, listing: Listing, skip: Labels, left_out: Collection[str]) -> Observation:
+def _by_index(
+    table: Table, listing: Listing, skip: Labels, left_out: Collection[str]
+) -> Observation:
     state = table.log.poll()
     inputs = {
         block.ulid: MergeInput(meta=block.meta, excepted=block.excepted)
@@ -75,7 +85,9 @@ def _by_index(table: Table, listing: Listing, skip: Labels, left_out: Collection
         if not is_skipped(block.meta, skip)
     }
     unmarked = [
-        one.meta for ulid, one in inputs.items() if ulid not in left_out and not _is_kept(listing, ulid)
+        one.meta
+        for ulid, one in inputs.items()
+        if ulid not in left_out and not _is_kept(listing, ulid)
     ]
     damaged = contradicted(table.bucket, listing, unmarked)
     return Observation(
@@ -127,8 +139,12 @@ def _once_aged(found: Mapping[str, Found]) -> dict[str, MergeInput]:
     """What the cover will choose once every block that is complete now is ready."""
     metas = (one.meta for one in found.values() if one.meta is not None and one.damage is None)
     marks = {ulid: one.mark for ulid, one in found.items() if one.mark is not None}
-    chosen = fitting_cover((meta for meta in metas if meta.visible_by is VisibleBy.AGE), marks)[0].chosen
-    return {block.meta.ulid: MergeInput(meta=block.meta, only=block.only_sources) for block in chosen}
+    chosen = fitting_cover((meta for meta in metas if meta.visible_by is VisibleBy.AGE), marks)[
+        0
+    ].chosen
+    return {
+        block.meta.ulid: MergeInput(meta=block.meta, only=block.only_sources) for block in chosen
+    }
 
 
 def _is_marked(listing: Listing, ulid: str) -> bool:

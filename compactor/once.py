@@ -2,14 +2,16 @@
 
 Rules:
 - ``plan_table`` changes nothing.
-- ``compact_once`` claims no role. It needs none: the index checks every merge, so a compactor that runs beside it can
-  waste work and never harm; claiming the role would stop that compactor.
-- Several passes: what one pass makes, the next may merge further. A pass in which nothing was committed and nothing
-  new was learned is the last. Whether there is a next one is asked of the index, by the listing of the last: mostly there is none,
-  and the table is not listed again to learn that.
-- Without an index a merge replaces its inputs only once it has aged. Until then they are work done, so a second pass
-  finds nothing to do: merging what was merged waits for a later run.
-- Merges that a process had uploaded and died before it could commit are committed first (``resume.py``).
+- ``compact_once`` claims no role. It needs none: the index checks every merge, so a compactor that
+  runs beside it can waste work and never harm; claiming the role would stop that compactor.
+- Several passes: what one pass makes, the next may merge further. A pass in which nothing was
+  committed and nothing new was learned is the last. Whether there is a next one is asked of the
+  index, by the listing of the last: mostly there is none, and the table is not listed again to
+  learn that.
+- Without an index a merge replaces its inputs only once it has aged. Until then they are work done,
+  so a second pass finds nothing to do: merging what was merged waits for a later run.
+- Merges that a process had uploaded and died before it could commit are committed first
+  (``resume.py``).
 - A damaged block is quarantined, left out and named in the report; the rest goes on.
 """
 
@@ -31,7 +33,8 @@ from blockstore.table import Table
 __all__ = ["Watch", "compact_once", "merge_options", "plan_seen", "plan_table"]
 
 _CONFLICTS = 3
-"""After so many passes in a row that ended in nothing but conflicts, others change the table too fast for us."""
+"""After so many passes in a row that ended in nothing but conflicts, others change the table too
+fast for us."""
 
 
 def plan_table(table: Table, settings: Settings) -> tuple[PlannedJob, ...]:
@@ -40,12 +43,16 @@ def plan_table(table: Table, settings: Settings) -> tuple[PlannedJob, ...]:
 
 
 def compact_once(
-    table: Table, settings: Settings, *, engine: MergeEngine | None = None, watch: Watch | None = None
+    table: Table,
+    settings: Settings,
+    *,
+    engine: MergeEngine | None = None,
+    watch: Watch | None = None,
 ) -> Report:
     """Merge until there is nothing left to merge; ``watch`` hears of every job as it ends.
 
-    Raises Unavailable (NoSpace too), Indeterminate and the like: what was committed by then stays, everything else is
-    as before, and a later run goes on.
+    Raises Unavailable (NoSpace too), Indeterminate and the like: what was committed by then stays,
+    everything else is as before, and a later run goes on.
     """
     executor = Executor(
         table=table,
@@ -63,7 +70,9 @@ def compact_once(
     passes = conflicts = 0
     while conflicts < _CONFLICTS:
         seen = seen or observe(table, skip=settings.skip, left_out=left_out.keys() | merged)
-        left_out.update({ulid: why for ulid, why in seen.damaged.items() if quarantine(table, ulid, why)})
+        left_out.update(
+            {ulid: why for ulid, why in seen.damaged.items() if quarantine(table, ulid, why)}
+        )
         jobs = plan_seen(seen, settings)
         if not jobs:
             break
@@ -71,7 +80,9 @@ def compact_once(
         done = executor.run_all(jobs, seen, watch)
         results += done
         known = set(left_out)
-        left_out.update({result.damaged: result.problem for result in done if result.damaged is not None})
+        left_out.update(
+            {result.damaged: result.problem for result in done if result.damaged is not None}
+        )
         merged.update(_inputs_by_age(done))
         fruitful = any(result.outcome not in (Outcome.CONFLICT, Outcome.DAMAGED) for result in done)
         conflicts = 0 if fruitful or left_out.keys() - known else conflicts + 1
@@ -90,7 +101,8 @@ def compact_once(
 
 
 def _inputs_by_age(done: Iterable[JobResult]) -> Iterator[str]:
-    """What was merged on a table without an index: work done, though a listing that lags may not show it yet."""
+    """What was merged on a table without an index: work done, though a listing that lags may not
+    show it yet."""
     for result in done:
         if result.outcome is Outcome.UPLOADED:
             yield from (block.ulid for block in result.job.inputs)

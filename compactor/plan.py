@@ -1,25 +1,28 @@
 """What to merge: a pure function of the live blocks, the settings and the time.
 
 Rules:
-- A job has at least two blocks, all of one stream (labels, resolution, sort key), and no block is in two jobs.
-- Blocks that lie in one aligned time window (2h, 8h, 2d, 14d) are merged once the window is closed: later data has
-  arrived, or it is old. The largest closed window comes first, so that a backlog is written once and not once a
-  range; while data arrives, small windows close before large ones and are merged in that order.
-- Blocks of a window still open, of a span that no window holds, or without time are merged by size: as soon as
-  ``tier_blocks`` of about equal size are there.
-- The wait of the first level is bounded in time too: once a block of level 1 has waited for the length of the first
-  range, any others of its size that are of level 1 or small are enough. So a trickle of tiny blocks becomes one block
-  at least every two hours, and costs at most one rewriting of a small block in that time.
-- A merge must be worth its writing: a block is not rewritten for less than a ``tier_blocks``-th of its size, unless
-  what lies beside it in a closed window has waited for that window's length. So no late block stays for ever, and
-  late rows rewrite a window at most once in its length.
+- A job has at least two blocks, all of one stream (labels, resolution, sort key), and no block is
+  in two jobs.
+- Blocks that lie in one aligned time window (2h, 8h, 2d, 14d) are merged once the window is closed:
+  later data has arrived, or it is old. The largest closed window comes first, so that a backlog is
+  written once and not once a range; while data arrives, small windows close before large ones and
+  are merged in that order.
+- Blocks of a window still open, of a span that no window holds, or without time are merged by size:
+  as soon as ``tier_blocks`` of about equal size are there.
+- The wait of the first level is bounded in time too: once a block of level 1 has waited for the
+  length of the first range, any others of its size that are of level 1 or small are enough. So a
+  trickle of tiny blocks becomes one block at least every two hours, and costs at most one rewriting
+  of a small block in that time.
+- A merge must be worth its writing: a block is not rewritten for less than a ``tier_blocks``-th of
+  its size, unless what lies beside it in a closed window has waited for that window's length. So no
+  late block stays for ever, and late rows rewrite a window at most once in its length.
 - The inputs of a job are at most ``max_block_bytes`` together.
 - A block with a no-compact mark is no input, and splits the blocks before it from those after it.
 - A block about to expire by retention is left alone.
-- Within a stream overlapping blocks come first, then the oldest; streams take turns, so none waits for another's
-  backlog.
-- Every plan is applied in finitely many passes: a job makes one block of two or more. An empty plan stays empty
-  until blocks or time change.
+- Within a stream overlapping blocks come first, then the oldest; streams take turns, so none waits
+  for another's backlog.
+- Every plan is applied in finitely many passes: a job makes one block of two or more. An empty plan
+  stays empty until blocks or time change.
 """
 
 from __future__ import annotations
@@ -45,8 +48,11 @@ from blockstore.format.durations import format_duration
 __all__ = ["Candidate", "PlanSettings", "PlannedJob", "Reason", "plan"]
 
 
-def plan(blocks: Iterable[Candidate], settings: PlanSettings, now_ms: int) -> tuple[PlannedJob, ...]:
-    """The jobs of one pass, none of which conflicts with another, in the order in which they should be done."""
+def plan(
+    blocks: Iterable[Candidate], settings: PlanSettings, now_ms: int
+) -> tuple[PlannedJob, ...]:
+    """The jobs of one pass, none of which conflicts with another, in the order in which they should
+    be done."""
     key = attrgetter("stream", "sort_by")
     turns: list[tuple[int, PlannedJob]] = []
     for _, members in groupby(sorted(blocks, key=lambda block: (*key(block), block.ulid)), key=key):
@@ -86,7 +92,9 @@ class _Stream:
         if self.settings.retention_ms is None:
             return
         expired = self.now_ms - self.settings.retention_ms + sum(self.settings.ranges_ms[:1])
-        self.blocks = [block for block in self.blocks if not block.timed or block.max_time > expired]
+        self.blocks = [
+            block for block in self.blocks if not block.timed or block.max_time > expired
+        ]
 
     def _windows(self, range_ms: int) -> Iterator[tuple[int, list[Candidate]]]:
         """The closed windows of one length, oldest first, with the free blocks that lie in each."""
@@ -97,8 +105,8 @@ class _Stream:
                 yield number * range_ms, list(members)
 
     def _unsettled(self) -> Iterator[list[Candidate]]:
-        """The free blocks that no closed window holds: by the least window around each, which is still open, and
-        those around which there is none."""
+        """The free blocks that no closed window holds: by the least window around each, which is
+        still open, and those around which there is none."""
         homes: dict[tuple[int, int] | None, list[Candidate]] = {}
         for block in self._free():
             home = self._home(block)
@@ -118,7 +126,9 @@ class _Stream:
         newest = max((block.max_time for block in self.blocks if block.timed), default=0)
         return newest > end_ms or self.now_ms >= end_ms + self.settings.ranges_ms[0]
 
-    def _window_jobs(self, start: int, range_ms: int, members: list[Candidate]) -> Iterator[PlannedJob]:
+    def _window_jobs(
+        self, start: int, range_ms: int, members: list[Candidate]
+    ) -> Iterator[PlannedJob]:
         for run in runs(members, by_time=True):
             for group in split(run, self.settings.max_block_bytes):
                 inputs = worthwhile(group, self.settings.tier_blocks)
@@ -129,7 +139,8 @@ class _Stream:
                 overlaps = overlap(inputs)
                 yield self._job(
                     Reason.OVERLAP if overlaps else Reason.WINDOW,
-                    f"{len(inputs)} {'overlapping ' if overlaps else ''}blocks in a closed window of "
+                    f"{len(inputs)} {'overlapping ' if overlaps else ''}blocks in a closed window "
+                    "of "
                     f"{_length(range_ms)}",
                     inputs,
                     (start, start + range_ms),
@@ -139,13 +150,16 @@ class _Stream:
         for tier in tiers(run):
             for group in split(sorted(tier, key=attrgetter("ulid")), self.settings.max_block_bytes):
                 if len(group) >= self.settings.tier_blocks or self._fills_a_block(group, tier):
-                    yield self._job(Reason.SIZE, f"{len(group)} blocks of about the same size", group, None)
+                    yield self._job(
+                        Reason.SIZE, f"{len(group)} blocks of about the same size", group, None
+                    )
                     continue
                 early = [block for block in group if block.level == 1 or block.bytes <= SMALL_BYTES]
                 first = [block for block in early if block.level == 1]
                 if len(early) >= 2 and self._has_waited(first, self.settings.wait_ms):
                     details = (
-                        f"{len(early)} blocks, one of which has waited for {_length(self.settings.wait_ms)}"
+                        f"{len(early)} blocks, one of which has waited for "
+                        f"{_length(self.settings.wait_ms)}"
                     )
                     yield self._job(Reason.WAIT, details, early, None)
 
@@ -161,7 +175,11 @@ class _Stream:
         return any(self.now_ms - block.created_ms >= wait_ms for block in blocks)
 
     def _job(
-        self, reason: Reason, details: str, group: Sequence[Candidate], window: tuple[int, int] | None
+        self,
+        reason: Reason,
+        details: str,
+        group: Sequence[Candidate],
+        window: tuple[int, int] | None,
     ) -> PlannedJob:
         self.taken.update(block.ulid for block in group)
         inputs = tuple(sorted(group, key=attrgetter("ulid")))

@@ -1,8 +1,8 @@
 """The values of planning: what it looks at, what it is told, and the jobs that it answers.
 
 Rules:
-- A job carries everything that a person or an executor needs to judge it: its reason, its inputs with their sizes,
-  what it is expected to write, and what it needs of disk and memory at most.
+- A job carries everything that a person or an executor needs to judge it: its reason, its inputs
+  with their sizes, what it is expected to write, and what it needs of disk and memory at most.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _IN_MEMORY = 4
 """Bytes of memory a byte of input, at most: rows decoded, and a window of them on its way."""
 
 _ON_WORK_DISK = 2
-"""Bytes of work disk a byte of input, at most: a copy of each chunk of a remote store, or the rows of one pass."""
+"""Bytes of work disk a byte of input, at most: a copy of each chunk of a remote store, or the rows
+of one pass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,8 @@ class PlanSettings:
     """What the operator decides about plans."""
 
     ranges_ms: tuple[int, ...] = (2 * HOUR_MS, 8 * HOUR_MS, 48 * HOUR_MS, 336 * HOUR_MS)
-    """Lengths of the time windows, ascending, each a multiple of the one before; windows are aligned to 0."""
+    """Lengths of the time windows, ascending, each a multiple of the one before; windows are
+    aligned to 0."""
     tier_blocks: int = 8
     max_block_bytes: int = 64 << 30
     memory_bytes: int = 1 << 30
@@ -62,7 +64,8 @@ class PlanSettings:
 
     @property
     def wait_ms(self) -> int:
-        """How long a block of the first level waits for others of its size before fewer of them are enough."""
+        """How long a block of the first level waits for others of its size before fewer of them are
+        enough."""
         return self.ranges_ms[0]
 
 
@@ -70,7 +73,8 @@ class Reason(StrEnum):
     """Why blocks are merged."""
 
     OVERLAP = "overlap"
-    """They lie in one closed time window, and their times overlap: readers must open all of them."""
+    """They lie in one closed time window, and their times overlap: readers must open all of
+    them."""
     WINDOW = "window"
     """They lie in one closed time window."""
     SIZE = "size"
@@ -110,7 +114,8 @@ class PlannedJob:
 
     @property
     def disk_bytes(self) -> int:
-        """The room on the work disk that the merge takes at most; a merge of few local chunks takes none."""
+        """The room on the work disk that the merge takes at most; a merge of few local chunks takes
+        none."""
         return _ON_WORK_DISK * self.bytes
 
     @property

@@ -1,11 +1,13 @@
 """Whether there is room for a merge, before it starts.
 
 Rules:
-- What a merge needs is known from sizes alone: its output is at most about as large as its inputs; on the work disk lie
-  copies of a remote store's chunks, and the rows of those that are too many to be open at once, or not in the table's order.
-- A merge that does not fit is refused with NoSpace, which names the folder, what is free and what is needed. Others go on.
-- Sizes are estimates and disks are shared: a disk that fills up all the same ends the merge with NoSpace too, and leaves
-  nothing on the work disk.
+- What a merge needs is known from sizes alone: its output is at most about as large as its inputs;
+  on the work disk lie copies of a remote store's chunks, and the rows of those that are too many to
+  be open at once, or not in the table's order.
+- A merge that does not fit is refused with NoSpace, which names the folder, what is free and what
+  is needed. Others go on.
+- Sizes are estimates and disks are shared: a disk that fills up all the same ends the merge with
+  NoSpace too, and leaves nothing on the work disk.
 """
 
 from __future__ import annotations
@@ -48,18 +50,25 @@ def needs(
     remote: bool,
     sorted_first: int = 0,
 ) -> Needs:
-    """What a merge of chunks of these sizes needs, ``open_together`` of which share keys while ``limit`` may be open.
+    """What a merge of chunks of these sizes needs, ``open_together`` of which share keys while
+    ``limit`` may be open.
 
-    Chunks of at most ``held_bytes`` are held in memory; ``sorted_first`` are the bytes of those to be sorted by the merge.
+    Chunks of at most ``held_bytes`` are held in memory; ``sorted_first`` are the bytes of those to
+    be sorted by the merge.
     """
     copies = sum(one for one in sizes if one > held_bytes) if remote else 0
     excess = open_together - limit
     spilled = sum(sorted(sizes)[: min(limit, excess) + excess]) if excess > 0 else 0
-    return Needs(work=copies + _SPILLED * (spilled + sorted_first), output=0 if remote else sum(sizes))
+    return Needs(
+        work=copies + _SPILLED * (spilled + sorted_first), output=0 if remote else sum(sizes)
+    )
 
 
-def check_space(wanted: Needs, bucket: ReadBucket, work_dir: Path, free: Free | None = None) -> None:
-    """Raise NoSpace unless the work disk, and a local bucket's disk, have room for what is wanted."""
+def check_space(
+    wanted: Needs, bucket: ReadBucket, work_dir: Path, free: Free | None = None
+) -> None:
+    """Raise NoSpace unless the work disk, and a local bucket's disk, have room for what is
+    wanted."""
     free = free or free_bytes
     work, target = _existing(work_dir), bucket.path_of(META)
     output = None if target is None else _existing(Path(target))
@@ -82,8 +91,10 @@ def _check(path: Path, wanted: int, free: Free, fix: str) -> None:
     there = free(path)
     if there < wanted + _SPARE:
         raise NoSpace(
-            f"the merge needs up to {size(wanted)} on the disk of {path}, and {size(there)} are free "
-            f"({size(_SPARE)} of them stay so): {fix}; nothing was written, and the merge is planned again"
+            f"the merge needs up to {size(wanted)} on the disk of {path}, and {size(there)} are "
+            "free "
+            f"({size(_SPARE)} of them stay so): {fix}; nothing was written, and the merge is "
+            "planned again"
         )
 
 

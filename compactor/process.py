@@ -1,12 +1,13 @@
-"""The process: a lake, a keeper for each of its tables, and the loops that run them, until it is told to stop or must end.
+"""The process: a lake, a keeper for each of its tables, and the loops that run them, until it is
+told to stop or must end.
 
 Rules:
-- Tables are found as they appear and let go as they vanish. One that cannot be opened is degraded and tried again; the
-  others go on.
-- A fatal failure (the boundary is lost, the role was taken) ends the process: nothing is written any more by its loops, and the
-  error is the process's own answer.
-- To stop: no run begins any more; a merge may go on for ``grace``, then it is abandoned. What was committed stays, everything
-  else is debris that readers never see.
+- Tables are found as they appear and let go as they vanish. One that cannot be opened is degraded
+  and tried again; the others go on.
+- A fatal failure (the boundary is lost, the role was taken) ends the process: nothing is written
+  any more by its loops, and the error is the process's own answer.
+- To stop: no run begins any more; a merge may go on for ``grace``, then it is abandoned. What was
+  committed stays, everything else is debris that readers never see.
 """
 
 from __future__ import annotations
@@ -98,7 +99,8 @@ class Process:
         if error is not None:
             with self._lock:
                 self.fatal = self.fatal or error
-            # Nothing of a merge that is no longer ours may be committed; the index would refuse it anyway.
+            # Nothing of a merge that is no longer ours may be committed; the index would refuse it
+            # anyway.
             self._abandon.set()
         self._stopping.set()
         self.ended.set()
@@ -119,7 +121,8 @@ class Process:
             left_s -= step_s
         if not idle:
             _logger.warning(
-                "the grace is over: the running merge is abandoned, and loses its work and nothing else"
+                "the grace is over: the running merge is abandoned, and loses its work and "
+                "nothing else"
             )
             self._abandon.set()
             idle = self.loops.wait(_ABANDONED_S)
@@ -144,13 +147,17 @@ class Process:
         return self.config.loops.tables_s
 
     def _warn(self, names: Collection[str]) -> None:
-        """Of a URL without tables, and of tables that only the configuration knows: once, and again after they were there."""
+        """Of a URL without tables, and of tables that only the configuration knows: once, and again
+        after they were there."""
         warnings = {
-            f'the configuration has [tables."{name}"], and there is no such table at {self.lake.bucket.url}: check its name'
+            f'the configuration has [tables."{name}"], and there is no such table at '
+            f"{self.lake.bucket.url}: check its name"
             for name in self.config.unmatched(names)
         }
         if not names:
-            warnings.add(f"no table at {self.lake.bucket.url}, nor in a folder right below it: check the URL")
+            warnings.add(
+                f"no table at {self.lake.bucket.url}, nor in a folder right below it: check the URL"
+            )
         for warning in sorted(warnings - self._told):
             _logger.warning("%s", warning)
         self._told = warnings
@@ -208,7 +215,8 @@ class Process:
         return self.config.loops.tables_s
 
     def _still_there(self, keeper: Keeper) -> float:
-        """A folder may outlive its table, and another table may be made in it: let go of what is no longer there."""
+        """A folder may outlive its table, and another table may be made in it: let go of what is no
+        longer there."""
         if not keeper.there():
             self._let_go(keeper.name)
         return self.config.loops.tables_s
@@ -254,7 +262,10 @@ class Process:
                 *self._ending(),
                 *not_ready(lake, tables, now_s=now_s, ready_age_s=ready_age_s, idle_s=idle_s),
             ),
-            unhealthy=(*self._dead(), *stuck(ready_age_s=ready_age_s, idle_s=self._idle_s(here=True))),
+            unhealthy=(
+                *self._dead(),
+                *stuck(ready_age_s=ready_age_s, idle_s=self._idle_s(here=True)),
+            ),
             loops=lake,
             tables=tables,
             gone=self.ledger.gone,
@@ -274,7 +285,8 @@ class Process:
         return ()
 
     def _idle_s(self, *, here: bool = False) -> float | None:
-        """The longest silence of a running merge; with ``here`` only of those whose bytes pass through this process."""
+        """The longest silence of a running merge; with ``here`` only of those whose bytes pass
+        through this process."""
         with self._lock:
             keepers = list(self._keepers.items())
         running = {table.name for table in self.ledger.tables() if table.running}
@@ -295,7 +307,9 @@ class Process:
         watched = keeper.watched
         return replace(
             table,
-            running=tuple(_progressed(job, watched.share(job.bytes), now_ms) for job in table.running),
+            running=tuple(
+                _progressed(job, watched.share(job.bytes), now_ms) for job in table.running
+            ),
             idle_s=0.0 if watched.elsewhere else watched.idle_s(),
         )
 

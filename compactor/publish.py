@@ -1,8 +1,10 @@
 """Discovery: bringing aged blocks that no entry names into the index (protocol 3.6).
 
 Rules:
-- In the order of the cover, up to a fixed number a commit; the index judges block by block which enter.
-- One that cannot enter is named and keeps no other out: where a commit is refused each of its blocks is tried alone.
+- In the order of the cover, up to a fixed number a commit; the index judges block by block which
+  enter.
+- One that cannot enter is named and keeps no other out: where a commit is refused each of its
+  blocks is tried alone.
 - Fenced stops.
 """
 
@@ -35,7 +37,10 @@ class Published:
 
 
 def publish(log: Log, world: World, held: Held, blocks: Sequence[BlockMeta]) -> Published:
-    """Commit these blocks. Raises Fenced, and Unavailable or Indeterminate: the next pass finds what is left."""
+    """Commit these blocks.
+
+    Raises Fenced, and Unavailable or Indeterminate: the next pass finds what is left.
+    """
     published = Published()
     for start in range(0, len(blocks), _BLOCKS):
         part = blocks[start : start + _BLOCKS]
@@ -58,7 +63,9 @@ def _alone(log: Log, world: World, held: Held, block: BlockMeta, published: Publ
         published.quarantined[block.ulid] = str(error)
 
 
-def _commit(log: Log, world: World, held: Held, blocks: Sequence[BlockMeta], published: Published) -> None:
+def _commit(
+    log: Log, world: World, held: Held, blocks: Sequence[BlockMeta], published: Published
+) -> None:
     change = Discover(commit=world.ids.ulid(), epoch=held.epoch, blocks=tuple(blocks))
     committed = log.commit(change)
     published.blocks += [block.ulid for block in blocks if block.ulid not in committed.left]

@@ -1,12 +1,14 @@
 """Quarantine: keeping merges away from a block that is not what its table says it is (R4).
 
 Rules:
-- A block of the index is damaged where an object of it is not there, or has another size, or its meta.json cannot be read:
-  what a listing lacks is asked for by name before anything is said, since listings are older than states and may lag.
+- A block of the index is damaged where an object of it is not there, or has another size, or its
+  meta.json cannot be read: what a listing lacks is asked for by name before anything is said, since
+  listings are older than states and may lag.
 - What the bytes of a chunk show only a merge finds: it ends with DamagedInput.
-- A damaged block gets a no-compact mark with the reason ``malformed`` and a sentence that says what was found and what to do,
-  once; it stays what it is to readers. The mark goes with a ``repair`` that finds the block whole (``blockstore/care``), or by a
-  person's hand. A block that is gone, or on its way out, is not damaged: another process merged it.
+- A damaged block gets a no-compact mark with the reason ``malformed`` and a sentence that says what
+  was found and what to do, once; it stays what it is to readers. The mark goes with a ``repair``
+  that finds the block whole (``blockstore/care``), or by a person's hand. A block that is gone, or
+  on its way out, is not damaged: another process merged it.
 """
 
 from __future__ import annotations
@@ -31,11 +33,14 @@ __all__ = ["contradicted", "quarantine", "unreadable"]
 _logger = logging.getLogger(__name__)
 
 _TURN = 64
-"""So many meta.json of a remote store are read by one thread in a row: each is a few kilobytes. Of a folder one thread reads all:
-several take three times as long, since they wait for one another and not for a disk."""
+"""So many meta.json of a remote store are read by one thread in a row: each is a few kilobytes. Of
+a folder one thread reads all: several take three times as long, since they wait for one another and
+not for a disk."""
 
 
-def contradicted(bucket: ReadBucket, listing: Listing, metas: Iterable[BlockMeta]) -> dict[str, str]:
+def contradicted(
+    bucket: ReadBucket, listing: Listing, metas: Iterable[BlockMeta]
+) -> dict[str, str]:
     """The blocks of which an object is missing or has another size: ULID to what is wrong."""
     damaged = {}
     for meta in metas:
@@ -60,7 +65,10 @@ def unreadable(bucket: ReadBucket, world: World, metas: Sequence[BlockMeta]) -> 
 
 
 def quarantine(table: Table, ulid: str, why: str) -> bool:
-    """Mark the block, if it is still one that readers read; False if it is not, and then nothing was wrong with it."""
+    """Mark the block, if it is still one that readers read;
+
+    False if it is not, and then nothing was wrong with it.
+    """
     if not _is_live(table, ulid):
         return False
     try:
@@ -75,7 +83,9 @@ def quarantine(table: Table, ulid: str, why: str) -> bool:
 def _is_live(table: Table, ulid: str) -> bool:
     if table.indexed:
         return ulid in table.log.poll().blocks
-    return is_there(table.bucket, meta_key(ulid)) and not is_there(table.bucket, deletion_mark_key(ulid))
+    return is_there(table.bucket, meta_key(ulid)) and not is_there(
+        table.bucket, deletion_mark_key(ulid)
+    )
 
 
 def _by_name(bucket: ReadBucket, meta: BlockMeta) -> str | None:

@@ -1,10 +1,11 @@
 """Which blocks wait for a person, and the command line that helps with each.
 
-Two findings: what cleaning found (malformed, or whole and refused by the index), and what merging found, which lies in the
-bucket as a no-compact mark with the reason ``malformed``, so that every process sees it.
+Two findings: what cleaning found (malformed, or whole and refused by the index), and what merging
+found, which lies in the bucket as a no-compact mark with the reason ``malformed``, so that every
+process sees it.
 
-Rule: each command mends what can be mended without losing a row, takes the mark away once the block is whole, and says what it
-needs otherwise. With ``--dry-run`` behind it a repair only looks.
+Rule: each command mends what can be mended without losing a row, takes the mark away once the block
+is whole, and says what it needs otherwise. With ``--dry-run`` behind it a repair only looks.
 """
 
 from __future__ import annotations
@@ -43,14 +44,16 @@ class MarkedMalformed:
         """Blocks found damaged of late that were seen to have a mark."""
 
     def look(self, marked: Collection[str], damaged: Mapping[str, str], url: str) -> Found:
-        """Those of the blocks with a no-compact mark that a merge found to be damaged, and the ``damaged`` of late."""
+        """Those of the blocks with a no-compact mark that a merge found to be damaged, and the
+        ``damaged`` of late."""
         self._known = {ulid: known for ulid, known in self._known.items() if ulid in marked}
         for ulid in sorted(set(marked) - self._known.keys()):
             mark = self._read(ulid)
             if mark is not None:
                 self._known[ulid] = mark
         now = {ulid for ulid in damaged if ulid in self._known or self._read(ulid) is not None}
-        # The process remembers what it found for longer than a person needs who mends the block and takes the mark away.
+        # The process remembers what it found for longer than a person needs who mends the block and
+        # takes the mark away.
         late = {
             ulid: (problem, _mend(url, ulid))
             for ulid, problem in damaged.items()
@@ -58,13 +61,18 @@ class MarkedMalformed:
         }
         self._had = (self._had & damaged.keys()) | now
         return late | {
-            ulid: (mark.reason, mark.command(url, ulid)) for ulid, mark in self._known.items() if mark.waits
+            ulid: (mark.reason, mark.command(url, ulid))
+            for ulid, mark in self._known.items()
+            if mark.waits
         }
 
     def _read(self, ulid: str) -> _Mark | None:
-        """None where the mark is not there now, whatever a listing said: one that comes later is another."""
+        """None where the mark is not there now, whatever a listing said: one that comes later is
+        another."""
         try:
-            mark = decode_no_compact_mark(self._bucket.get(no_compact_mark_key(ulid)).data, ulid=ulid)
+            mark = decode_no_compact_mark(
+                self._bucket.get(no_compact_mark_key(ulid)).data, ulid=ulid
+            )
         except ObjectMissing:
             return None
         except Corrupt as error:

@@ -1,8 +1,9 @@
 """Whether the process is ready, and whether it must be restarted: from its status alone. Pure.
 
-Ready means: every table that it is told to look after is looked after, and was so lately, and there is one. A table that fails, a loop that has
-not ended well for ``ready_age``, a merge that moves no byte for as long, a run that does not end, each is named, with what to
-do. Nothing that has halted looks ready.
+Ready means: every table that it is told to look after is looked after, and was so lately, and there
+is one. A table that fails, a loop that has not ended well for ``ready_age``, a merge that moves no
+byte for as long, a run that does not end, each is named, with what to do. Nothing that has halted
+looks ready.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _STUCK = 4
 """So many times ``ready_age`` without a byte, and the process must be restarted."""
 
 _ENDLESS = 4
-"""So many times ``ready_age``, or its interval if that is longer, and a run hangs; cleaning at a bounded rate takes long."""
+"""So many times ``ready_age``, or its interval if that is longer, and a run hangs; cleaning at a
+bounded rate takes long."""
 
 
 def not_ready(
@@ -34,11 +36,17 @@ def not_ready(
     ready_age_s: float,
     idle_s: float | None,
 ) -> tuple[str, ...]:
-    """Why the process is not ready, at ``now_s`` of the clock that nobody sets; ``idle_s``: for how long the running merge has moved no byte, None without one."""
-    reasons = list(_reasons(tuple(lake), tuple(tables), now_s, ready_age_s, moves=idle_s is not None))
+    """Why the process is not ready, at ``now_s`` of the clock that nobody sets;
+
+    ``idle_s``: for how long the running merge has moved no byte, None without one.
+    """
+    reasons = list(
+        _reasons(tuple(lake), tuple(tables), now_s, ready_age_s, moves=idle_s is not None)
+    )
     if idle_s is not None and idle_s > ready_age_s:
         reasons.append(
-            f"the running merge has moved no byte for {idle_s:.0f} s: see whether the store answers, and where it is done "
+            f"the running merge has moved no byte for {idle_s:.0f} s: see whether the store "
+            "answers, and where it is done "
             "elsewhere (Spark) whether its tasks go on there"
         )
     more = len(reasons) - _TOLD
@@ -66,7 +74,8 @@ def _reasons(
         if loop.last_success_s is None:
             yield f"the lake has not been listed yet{_told(loop)}"
         elif not tables:
-            # A disk that is not mounted, or a URL with a typing error, looks like this; so does a lake that waits for its first.
+            # A disk that is not mounted, or a URL with a typing error, looks like this; so does a
+            # lake that waits for its first.
             yield "there is no table at its URL, nor in a folder right below it: check the URL, or create a table"
     for table in tables:
         if table.health is TableHealth.LEFT:
@@ -87,7 +96,8 @@ def _reasons(
 def _old(
     loop: LoopStatus, of: str, now_s: float, ready_age_s: float, *, merging: bool = False
 ) -> Iterator[str]:
-    """A loop that ended well before, and now runs without an end, or has not ended well for too long.
+    """A loop that ended well before, and now runs without an end, or has not ended well for too
+    long.
 
     A run that is ``merging`` may take as long as it moves bytes, which is looked at for itself.
     """

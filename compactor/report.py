@@ -17,11 +17,14 @@ class Outcome(StrEnum):
 
     COMMITTED = "committed"
     UPLOADED = "uploaded"
-    """On a table without an index: the merged block is durable, and replaces its inputs once it has aged."""
+    """On a table without an index: the merged block is durable, and replaces its inputs once it has
+    aged."""
     CONFLICT = "conflict"
-    """Another operation changed an input meanwhile; nothing is lost, and the next pass plans again."""
+    """Another operation changed an input meanwhile; nothing is lost, and the next pass plans
+    again."""
     DAMAGED = "damaged"
-    """An input is not what its meta.json says; it is left out from now on, and the others are planned again."""
+    """An input is not what its meta.json says; it is left out from now on, and the others are
+    planned again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +91,9 @@ def job_json(job: PlannedJob) -> dict[str, object]:
         "expected_bytes": job.bytes,
         "disk_bytes": job.disk_bytes,
         "memory_bytes": job.memory_bytes,
-        "inputs": [_input_json(block.ulid, block.rows, block.bytes, block.level) for block in job.inputs],
+        "inputs": [
+            _input_json(block.ulid, block.rows, block.bytes, block.level) for block in job.inputs
+        ],
     }
 
 

@@ -1,16 +1,19 @@
-"""Merges that a process had uploaded whole and died before it could commit: found again, and committed.
+"""Merges that a process had uploaded whole and died before it could commit: found again, and
+committed.
 
 Rules:
-- Found by what they account for: a complete, unmarked ``index`` block above the horizon, which the index does not know, whose
-  parents are all live and together hold exactly its sources.
-- Committed only if its rows are certain to be those that readers see now. A merge does not say under which exceptions it
-  was read, so every row of its parents must be in it and none of them may have an exception now. Any other merge is done again,
-  and what it left is cleaned away.
-- Only a merge of blocks that the caller saw as candidates: a shard sees those of its own streams, so no two shards take up the
-  same, and each commits in its own role, by whose epoch it is fenced.
-- The entry is the merge's own: the index checks that every parent is still live, as for any merge, so two processes that
-  find one block (or the one that made it, if it lives after all) harm nothing.
-- On a table without an index there is nothing to find: a merge uploaded whole is visible by its age.
+- Found by what they account for: a complete, unmarked ``index`` block above the horizon, which the
+  index does not know, whose parents are all live and together hold exactly its sources.
+- Committed only if its rows are certain to be those that readers see now. A merge does not say
+  under which exceptions it was read, so every row of its parents must be in it and none of them may
+  have an exception now. Any other merge is done again, and what it left is cleaned away.
+- Only a merge of blocks that the caller saw as candidates: a shard sees those of its own streams,
+  so no two shards take up the same, and each commits in its own role, by whose epoch it is fenced.
+- The entry is the merge's own: the index checks that every parent is still live, as for any merge,
+  so two processes that find one block (or the one that made it, if it lives after all) harm
+  nothing.
+- On a table without an index there is nothing to find: a merge uploaded whole is visible by its
+  age.
 """
 
 from __future__ import annotations
@@ -39,15 +42,19 @@ def resume(
 ) -> tuple[JobResult, ...]:
     """Commit the merges that were uploaded whole, the largest first; answers those that were.
 
-    ``seen`` is what the caller has just seen of the table; where anything was committed it must look again.
+    ``seen`` is what the caller has just seen of the table; where anything was committed it must
+    look again.
 
-    Raises Unavailable, Indeterminate, Fenced: what was committed by then stays, and the rest is found again.
+    Raises Unavailable, Indeterminate, Fenced: what was committed by then stays, and the rest is
+    found again.
     """
     if not table.indexed:
         return ()
     seen = seen or observe(table, skip=skip)
     done: list[JobResult] = []
-    for meta in sorted(_left(table, seen.listing), key=lambda meta: (-len(meta.sources), meta.ulid)):
+    for meta in sorted(
+        _left(table, seen.listing), key=lambda meta: (-len(meta.sources), meta.ulid)
+    ):
         job = _job(meta, table.log.state, seen)
         if job is not None and (committed := _committed(table, meta, job, held)) is not None:
             done.append(committed)
@@ -57,10 +64,13 @@ def resume(
 def _left(table: Table, listing: Listing) -> Iterator[BlockMeta]:
     """The merges that lie there whole and that the index does not know.
 
-    Level-1 blocks that were merged away are many, and are told by their own source; nothing of them is read.
+    Level-1 blocks that were merged away are many, and are told by their own source; nothing of them
+    is read.
     """
     state = table.log.state
-    wanted = {ulid for ulid, directory in listing.directories.items() if _is_unknown(directory, state)}
+    wanted = {
+        ulid for ulid, directory in listing.directories.items() if _is_unknown(directory, state)
+    }
     wanted -= set(state.accounted.held(wanted))
     if not wanted:
         return
@@ -106,7 +116,9 @@ def _job(meta: BlockMeta, state: State, seen: Observation) -> PlannedJob | None:
     )
 
 
-def _committed(table: Table, meta: BlockMeta, job: PlannedJob, held: Held | None) -> JobResult | None:
+def _committed(
+    table: Table, meta: BlockMeta, job: PlannedJob, held: Held | None
+) -> JobResult | None:
     change = Compact(
         commit=table.world.ids.ulid(),
         block=meta,

@@ -1,11 +1,14 @@
 """Retention: blocks whose rows are all older than the table's property ``retention`` leave it.
 
 Rules:
-- By the block's ``maxTime`` (exclusive) and the store's clock: a block goes once its last row is old enough, never before.
-- With an index they leave by one ``expire`` entry, in the compactor's role; a block that was merged or reverted meanwhile
-  is looked at again. They are marked and removed by cleaning, once no version names them.
-- Without an index a retention mark hides them at once (3.2); only blocks that the cover chooses are marked, for the others
-  go because they are superseded. A block without rows declares the table and stays.
+- By the block's ``maxTime`` (exclusive) and the store's clock: a block goes once its last row is
+  old enough, never before.
+- With an index they leave by one ``expire`` entry, in the compactor's role; a block that was merged
+  or reverted meanwhile is looked at again. They are marked and removed by cleaning, once no version
+  names them.
+- Without an index a retention mark hides them at once (3.2); only blocks that the cover chooses are
+  marked, for the others go because they are superseded. A block without rows declares the table and
+  stays.
 - Nothing of a stream that the configuration skips leaves the table (``skipped.py``).
 - Retention decides by block and never rewrites one.
 """
@@ -53,7 +56,10 @@ class Retained:
     rows: int = 0
     bytes: int = 0
     version: int | None = None
-    """The entry by which they left; None without an index, for a dry run, and where there were none."""
+    """The entry by which they left;
+
+    None without an index, for a dry run, and where there were none.
+    """
     dry_run: bool = False
     failed: Mapping[str, str] = field(default_factory=dict)
 
@@ -85,8 +91,8 @@ def plan_retention(table: Table) -> Retained:
 def retain(
     table: Table, held: Held | None, *, skip: Labels = (), objects_per_s: float = OBJECTS_PER_S
 ) -> Retained:
-    """Take what is old enough out of the table, but for streams with a label of ``skip``. ``held`` is the role of compactor;
-    None without an index.
+    """Take what is old enough out of the table, but for streams with a label of ``skip``. ``held``
+    is the role of compactor; None without an index.
 
     Raises Fenced where another process holds the role.
     """
@@ -128,7 +134,9 @@ def _old_by_index(table: Table, state: State) -> list[BlockMeta]:
 def _old_by_cover(table: Table) -> tuple[Sight, list[BlockMeta]]:
     """The sight, and the blocks that readers of its listing see and that are old enough."""
     synced = table.catalog.sync()
-    sight = Sight(listing=synced.listing, found=synced.found, properties=table.definition.properties)
+    sight = Sight(
+        listing=synced.listing, found=synced.found, properties=table.definition.properties
+    )
     before_ms = _before_ms(table)
     if before_ms is None:
         return sight, []
@@ -144,7 +152,8 @@ def _old_by_cover(table: Table) -> tuple[Sight, list[BlockMeta]]:
 
 
 def _is_timed_alike(meta: BlockMeta, table: Table) -> bool:
-    """Whether the block's times are those of the table's time column: another writer's may say nothing of its age."""
+    """Whether the block's times are those of the table's time column: another writer's may say
+    nothing of its age."""
     return meta.time_column == table.definition.time_column
 
 
@@ -153,11 +162,15 @@ def _mark(table: Table, rate: Rate, skip: Labels) -> Retained:
     sight, old = _old_by_cover(table)
     found = [meta for meta in old if not is_skipped(meta, skip)]
     decisions = [
-        Decision(action=Action.MARK, ulid=meta.ulid, reason=MarkReason.RETENTION, why=_details(table))
+        Decision(
+            action=Action.MARK, ulid=meta.ulid, reason=MarkReason.RETENTION, why=_details(table)
+        )
         for meta in found
     ]
     directories = {ulid: one.directory for ulid, one in sight.found.items()}
-    carried: Carried = carry_out(table.bucket, table.world, decisions, directories, rate=rate, fresh=fresh)
+    carried: Carried = carry_out(
+        table.bucket, table.world, decisions, directories, rate=rate, fresh=fresh
+    )
     done = {one.ulid for one in carried.done}
     return _retained(table, [meta for meta in found if meta.ulid in done], failed=carried.failed)
 

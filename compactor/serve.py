@@ -1,10 +1,13 @@
 """Running the compactor as a process: configuration in, exit code out.
 
 Rules:
-- SIGTERM or SIGINT stops it, safely, within ``grace``; a second one abandons the running merge at once. Exit code 0.
-- A fatal failure ends it with the error as its last line. Exit code 1. So it does beside a merge that does not come back.
+- SIGTERM or SIGINT stops it, safely, within ``grace``; a second one abandons the running merge at
+  once. Exit code 0.
+- A fatal failure ends it with the error as its last line. Exit code 1. So it does beside a merge
+  that does not come back.
 - What merges of dead processes left in the work directory goes first.
-- What the process serves, it serves from its first moment to its last: a probe sees it start and stop.
+- What the process serves, it serves from its first moment to its last: a probe sees it start and
+  stop.
 """
 
 from __future__ import annotations
@@ -41,7 +44,9 @@ __all__ = ["serve"]
 _logger = logging.getLogger(__name__)
 
 
-def serve(url: str, config: ProcessConfig, engine: MergeEngine, *, shard: Shard | None = None) -> None:
+def serve(
+    url: str, config: ProcessConfig, engine: MergeEngine, *, shard: Shard | None = None
+) -> None:
     """Run until a signal, or until the process must end. Raises Fenced or BoundaryLost then."""
     world = World.real()
     bucket = Billed(open_bucket(url, world))
@@ -71,8 +76,8 @@ def serve(url: str, config: ProcessConfig, engine: MergeEngine, *, shard: Shard 
 def _end_without_threads(fatal: BaseException | None) -> NoReturn:
     """End now, with the error as the last line where there is one.
 
-    A thread that does not come back from the store or the disk would hold the interpreter for ever. What it was at is debris:
-    nothing of it is visible, and the next start goes on.
+    A thread that does not come back from the store or the disk would hold the interpreter for ever.
+    What it was at is debris: nothing of it is visible, and the next start goes on.
     """
     _logger.warning("a merge did not notice that it was abandoned: the process ends without it")
     logging.shutdown()
@@ -100,7 +105,8 @@ def _served(process: Process, registry: CollectorRegistry, config: ProcessConfig
 def _signals(process: Process) -> Iterator[None]:
     """SIGTERM and SIGINT end the process; what they did before comes back afterwards.
 
-    A handler runs in the middle of whatever the main thread does, so it takes no lock: it writes a byte, and a thread acts.
+    A handler runs in the middle of whatever the main thread does, so it takes no lock: it writes a
+    byte, and a thread acts.
     """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -119,7 +125,9 @@ def _signals(process: Process) -> Iterator[None]:
 
     listener = threading.Thread(target=act, name="signals", daemon=True)
     listener.start()
-    before: dict[int, Any] = {one: signal.signal(one, told) for one in (signal.SIGTERM, signal.SIGINT)}
+    before: dict[int, Any] = {
+        one: signal.signal(one, told) for one in (signal.SIGTERM, signal.SIGINT)
+    }
     try:
         yield
     finally:

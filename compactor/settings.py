@@ -1,7 +1,8 @@
 """What an operator decides about compaction: ``configs/compactor.toml`` and the environment.
 
 Rules:
-- What the table itself promises (delays, retention) is a property of the table and stands in no file.
+- What the table itself promises (delays, retention) is a property of the table and stands in no
+  file.
 - A table of a lake may differ in what ``[tables."name"]`` says; everything else is the process's.
 - Planning and merging take the same defaults from here as by themselves (a test holds it).
 """
@@ -29,7 +30,8 @@ _LEAST_MEMORY = 64 * _MIB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How one table is planned and merged; a field is a key of the file, in units of the program."""
+    """How one table is planned and merged; a field is a key of the file, in units of the
+    program."""
 
     ranges_ms: tuple[int, ...] = (7_200_000, 28_800_000, 172_800_000, 1_209_600_000)
     tier_blocks: int = 8
@@ -53,14 +55,16 @@ TABLE_KEYS = (
         sets="ranges_ms",
         default=("2h", "8h", "2d", "14d"),
         read=kinds.items(kinds.duration_ms),
-        sentence="Time windows, aligned to the epoch: once a window is closed, its blocks are merged into one. "
+        sentence="Time windows, aligned to the epoch: once a window is closed, its blocks are "
+        "merged into one. "
         "Ascending, each a multiple of the one before.",
     ),
     Key(
         name="tier_blocks",
         default=8,
         read=kinds.count,
-        sentence="Blocks that no closed window holds are merged as soon as there are this many of about the same size.",
+        sentence="Blocks that no closed window holds are merged as soon as there are this many of "
+        "about the same size.",
     ),
     Key(
         name="max_block_size",
@@ -73,8 +77,10 @@ TABLE_KEYS = (
         name="skip",
         default=(),
         read=kinds.labels,
-        sentence='Streams to leave alone, by label, while someone repairs them: ["cluster=eu1"] skips every block with '
-        "this label. Nothing of them is merged, taken out by retention, marked or removed; new blocks are published.",
+        sentence='Streams to leave alone, by label, while someone repairs them: ["cluster=eu1"] '
+        "skips every block with "
+        "this label. Nothing of them is merged, taken out by retention, marked or removed; new "
+        "blocks are published.",
     ),
     Key(
         name="chunk_size",
@@ -97,20 +103,23 @@ COMPACTION = Section(
             sets="memory_bytes",
             default="1GiB",
             read=kinds.size,
-            sentence="The memory that one merge may take; inputs that need more are merged in passes over work_dir.",
+            sentence="The memory that one merge may take; inputs that need more are merged in "
+            "passes over work_dir.",
         ),
         Key(
             name="concurrency",
             default="cores",
             read=kinds.cores,
-            sentence="How many threads a merge has, to read, sort and encode; where the store is remote, 16 at least: a "
+            sentence="How many threads a merge has, to read, sort and encode; where the store is "
+            "remote, 16 at least: a "
             'number, or "cores".',
         ),
         Key(
             name="work_dir",
             default="",
             read=kinds.folder,
-            sentence="Where a merge puts what does not fit into memory; empty for the system's folder for temporary "
+            sentence="Where a merge puts what does not fit into memory; empty for the system's "
+            "folder for temporary "
             "files.",
         ),
         Key(
@@ -124,7 +133,10 @@ COMPACTION = Section(
 
 
 def overridden(settings: Settings, fields: Mapping[str, object]) -> Settings:
-    """The settings of a table that differs in these fields. Raises Invalid where they do not agree."""
+    """The settings of a table that differs in these fields.
+
+    Raises Invalid where they do not agree.
+    """
     return replace(settings, **fields)  # type: ignore[arg-type]
 
 
@@ -136,19 +148,25 @@ def _problems(settings: Settings) -> list[str]:
         or ranges[0] <= 0
         or any(after % before or after == before for before, after in itertools.pairwise(ranges))
     ):
-        problems.append("ranges must be one duration or more, ascending, each a multiple of the one before")
+        problems.append(
+            "ranges must be one duration or more, ascending, each a multiple of the one before"
+        )
     if settings.tier_blocks < 2:
         problems.append(f"tier_blocks is {settings.tier_blocks}, expected at least 2")
     if not _MIB <= settings.chunk_bytes <= LARGEST_CHUNK_BYTES:
-        problems.append(f"chunk_size is {format_size(settings.chunk_bytes)}, expected 1MiB to 512MiB")
+        problems.append(
+            f"chunk_size is {format_size(settings.chunk_bytes)}, expected 1MiB to 512MiB"
+        )
     if settings.max_block_bytes < settings.chunk_bytes:
         problems.append(
-            f"max_block_size is {format_size(settings.max_block_bytes)}, expected at least the chunk_size of "
+            f"max_block_size is {format_size(settings.max_block_bytes)}, expected at least the "
+            "chunk_size of "
             f"{format_size(settings.chunk_bytes)}"
         )
     if settings.memory_bytes < _LEAST_MEMORY:
         problems.append(
-            f"memory is {format_size(settings.memory_bytes)}, expected at least {format_size(_LEAST_MEMORY)}"
+            f"memory is {format_size(settings.memory_bytes)}, expected at least "
+            f"{format_size(_LEAST_MEMORY)}"
         )
     if settings.concurrency < 1:
         problems.append(f"concurrency is {settings.concurrency}, expected at least 1")

@@ -1,10 +1,11 @@
 """Sharding: which of several processes merges a stream.
 
 Rules:
-- A stream belongs to exactly one shard of a count, by a hash of its labels and resolution that is the same everywhere and
-  in every release.
-- A shard merges, which begins with what an earlier process had merged of its streams and could not commit any more, and does
-  nothing else: it holds the role ``compactor/<i>``; everything but merging is the role ``compactor``'s.
+- A stream belongs to exactly one shard of a count, by a hash of its labels and resolution that is
+  the same everywhere and in every release.
+- A shard merges, which begins with what an earlier process had merged of its streams and could not
+  commit any more, and does nothing else: it holds the role ``compactor/<i>``; everything but
+  merging is the role ``compactor``'s.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class Shard:
     def __post_init__(self) -> None:
         if not 0 <= self.number < self.count:
             raise Invalid(
-                f"shard {self.number}/{self.count} does not exist: of {self.count} shards the numbers are 0 to "
+                f"shard {self.number}/{self.count} does not exist: of {self.count} shards the "
+                "numbers are 0 to "
                 f"{self.count - 1}"
             )
 
@@ -44,7 +46,9 @@ class Shard:
 
     def owns(self, stream: StreamKey) -> bool:
         """Whether this shard merges the stream."""
-        text = json.dumps([stream.labels, stream.resolution], ensure_ascii=True, separators=(",", ":"))
+        text = json.dumps(
+            [stream.labels, stream.resolution], ensure_ascii=True, separators=(",", ":")
+        )
         digest = hashlib.sha256(text.encode("ascii")).digest()
         return int.from_bytes(digest[:8], "big") % self.count == self.number
 

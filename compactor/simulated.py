@@ -1,7 +1,7 @@
 """The compactor as an actor of the simulation: found by the entry point ``blockstore.actors``.
 
-Everything is the compactor's own code but the merge engine: the real one reads on threads of its own, and a simulated
-process has none.
+Everything is the compactor's own code but the merge engine: the real one reads on threads of its
+own, and a simulated process has none.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ class PlainEngine:
             presorted=True,
         )
         writer.write(kept.sort_by([(name, "ascending") for name in task.definition.sort_by]))
-        return Merged(written=writer.finish(), dropped_rows=sum(rows for rows, _ in read) - kept.num_rows)
+        return Merged(
+            written=writer.finish(), dropped_rows=sum(rows for rows, _ in read) - kept.num_rows
+        )
 
 
 def _rows(bucket: Bucket, item: MergeInput, number: int, schema: pa.Schema) -> tuple[int, pa.Table]:
@@ -77,11 +79,14 @@ def _rows(bucket: Bucket, item: MergeInput, number: int, schema: pa.Schema) -> t
     else:
         sources = pa.chunked_array([pa.repeat(pa.scalar(item.meta.sources[0]), table.num_rows)])
     dropped = pc.is_in(sources, value_set=pa.array(sorted(item.dropped), pa.string()))
-    return table.num_rows, adapt(table, schema).append_column(_SOURCE, sources).filter(pc.invert(dropped))
+    return table.num_rows, adapt(table, schema).append_column(_SOURCE, sources).filter(
+        pc.invert(dropped)
+    )
 
 
 def tend(process: Process, thread: int) -> None:
-    """One life of a compactor: it claims its role, and merges, cleans and collects until another takes over."""
+    """One life of a compactor: it claims its role, and merges, cleans and collects until another
+    takes over."""
     held: Held | None = None
     cleaner: Cleaner | None = None
     before: Table | None = None

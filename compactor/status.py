@@ -1,9 +1,12 @@
-"""What the process tells of itself at one moment: a frozen value for its page, its metrics and its probes.
+"""What the process tells of itself at one moment: a frozen value for its page, its metrics and its
+probes.
 
 Rules:
-- A status is made at once from the ledger, under its lock: what it says of one table belongs together.
-- Times in milliseconds are this machine's clock's, for people; None is "never". Ages are told by times in seconds, of a clock
-  that nobody sets: a machine whose clock is set back must not make anything look younger than it is.
+- A status is made at once from the ledger, under its lock: what it says of one table belongs
+  together.
+- Times in milliseconds are this machine's clock's, for people; None is "never". Ages are told by
+  times in seconds, of a clock that nobody sets: a machine whose clock is set back must not make
+  anything look younger than it is.
 - Nothing here is a promise, only an observation.
 - Every problem comes with what to do: a sentence, or the whole command line that fixes it.
 """
@@ -90,7 +93,8 @@ class JobStatus:
     started_ms: int | None = None
     ended_ms: int | None = None
     progress: float = 0.0
-    """From 0 to 1: bytes written of those expected; of merges done elsewhere, what their engine tells of all together."""
+    """From 0 to 1: bytes written of those expected; of merges done elsewhere, what their engine
+    tells of all together."""
     seconds: float = 0.0
     rows_per_s: float = 0.0
     block: str | None = None
@@ -115,7 +119,9 @@ class Quarantined:
     @property
     def look(self) -> str | None:
         """The command line that only says what ``command`` would do; None for one that cannot."""
-        return f"{self.command} --dry-run" if self.command.startswith("blockstore repair ") else None
+        return (
+            f"{self.command} --dry-run" if self.command.startswith("blockstore repair ") else None
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +209,8 @@ class TableStatus:
     planned: tuple[JobStatus, ...] = ()
     running: tuple[JobStatus, ...] = ()
     idle_s: float = 0.0
-    """For how long the running merge has moved no byte; 0 of merges that are done elsewhere, whose bytes nobody sees here."""
+    """For how long the running merge has moved no byte; 0 of merges that are done elsewhere, whose
+    bytes nobody sees here."""
     finished: tuple[JobStatus, ...] = ()
     """The newest first."""
     quarantined: tuple[Quarantined, ...] = ()

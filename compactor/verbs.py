@@ -64,7 +64,8 @@ def compact(
     once
         Merge until there is nothing left to merge, then end.
     wait
-        Run until stopped: merge, publish, mark, remove, and serve a page; tables are found as they appear.
+        Run until stopped: merge, publish, mark, remove, and serve a page; tables are found as they
+        appear.
     config
         A file such as configs/compactor.toml.
     engine
@@ -76,7 +77,8 @@ def compact(
     """
     if plan + once + wait != 1:
         raise Usage(
-            "compact takes --plan (print what would be merged), --once (merge it) or --wait (go on for good), expected one "
+            "compact takes --plan (print what would be merged), --once (merge it) or --wait (go "
+            "on for good), expected one "
             "of them"
         )
     if shard is not None and not wait:
@@ -97,7 +99,10 @@ def _wait(url: str, config: ProcessConfig, shard: str | None, *, json: bool) -> 
     from blockstore.compactor.shards import parse_shard
 
     if json:
-        raise Usage("--wait writes log lines (JSON where standard error is no terminal), and takes no --json")
+        raise Usage(
+            "--wait writes log lines (JSON where standard error is no terminal), and takes no "
+            "--json"
+        )
     one = None if shard is None else parse_shard(shard)
     serve(url, config, engine_named(config.settings.engine), shard=one)
     return 0
@@ -152,10 +157,13 @@ def _once(url: str, config: ProcessConfig, *, json: bool) -> int:
 
 
 def _failures(tables: Each[Any], config: ProcessConfig) -> int:
-    """Say which tables failed, and which only the configuration knows; the others were done. Raises where one met a bug of
-    ours, whose traceback --debug shows."""
+    """Say which tables failed, and which only the configuration knows; the others were done. Raises
+    where one met a bug of ours, whose traceback --debug shows."""
     for name in config.unmatched({*(one.name for one in tables.found), *tables.left}):
-        remark(f'the configuration has [tables."{name}"], and there is no such table here: check its name')
+        remark(
+            f'the configuration has [tables."{name}"], and there is no such table here: check its '
+            "name"
+        )
     failed = {one.name: one.error for one in tables.found if one.error is not None}
     if not failed:
         return 0
@@ -167,7 +175,11 @@ def _failures(tables: Each[Any], config: ProcessConfig) -> int:
 
 
 def _told(error: Exception) -> str:
-    return str(error) if isinstance(error, _KNOWN) else f"internal error, {type(error).__name__}: {error}"
+    return (
+        str(error)
+        if isinstance(error, _KNOWN)
+        else f"internal error, {type(error).__name__}: {error}"
+    )
 
 
 def _show_plan(jobs: tuple[PlannedJob, ...]) -> None:
@@ -204,7 +216,8 @@ def _say_result(result: JobResult) -> None:
         say(f"{blocks} had no rows left{dropped}; {_visible(result.version)}")
         return
     say(
-        f"{blocks} -> {result.block}: {counted(result.rows, 'row')}{dropped}, {size(result.job.bytes)} -> "
+        f"{blocks} -> {result.block}: {counted(result.rows, 'row')}{dropped}, "
+        f"{size(result.job.bytes)} -> "
         f"{size(result.bytes)}{rate}; {_visible(result.version)}"
     )
     for note in result.notes:
@@ -216,9 +229,11 @@ def _show_report(report: Report, *, of: str) -> None:
         say(f"{of}left out: block {ulid}: {problem}")
     merged = sum(len(result.job.inputs) for result in report.done)
     say(
-        f"{of}{counted(merged, 'block')} merged into {count(len(report.done))}; {_visible(report.version)}"
+        f"{of}{counted(merged, 'block')} merged into {count(len(report.done))}; "
+        f"{_visible(report.version)}"
         if report.done
-        else f"{of}nothing was merged" + (f"; version {report.version}" if report.version is not None else "")
+        else f"{of}nothing was merged"
+        + (f"; version {report.version}" if report.version is not None else "")
     )
 
 

@@ -1,11 +1,12 @@
 """A table's bucket as the process sees it: how far a merge is, and a way to abandon it.
 
 Rules:
-- Only requests for chunks are abandoned: index, metas and marks are answered to the end, so a commit under way is never cut
-  short by our own hand. What an abandoned merge has uploaded is debris, which readers never see and cleaning removes.
+- Only requests for chunks are abandoned: index, metas and marks are answered to the end, so a
+  commit under way is never cut short by our own hand. What an abandoned merge has uploaded is
+  debris, which readers never see and cleaning removes.
 - ``Abandoned`` is no ``Unavailable``: nothing tries it again.
-- Of merges that are done elsewhere no byte passes here. They are as far as their engine tells, and its silence says nothing
-  of this process.
+- Of merges that are done elsewhere no byte passes here. They are as far as their engine tells, and
+  its silence says nothing of this process.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class Abandoned(BlockstoreError):
 
 
 class Watched(Wrapper):
-    """``inner``, whose chunk requests raise Abandoned once ``abandon`` is set; counts the bytes of chunks written."""
+    """``inner``, whose chunk requests raise Abandoned once ``abandon`` is set; counts the bytes of
+    chunks written."""
 
     def __init__(self, inner: Bucket, clock: Clock, abandon: threading.Event) -> None:
         super().__init__(inner)
@@ -46,7 +48,8 @@ class Watched(Wrapper):
         self._begin(0.0)
 
     def tell(self, share: float) -> None:
-        """So much of the merges that are done elsewhere, from 0 to 1, has ended by now: something moved there."""
+        """So much of the merges that are done elsewhere, from 0 to 1, has ended by now: something
+        moved there."""
         with self._lock:
             self._told = max(share, self._told or 0.0)
             self._moved_s = self._clock.monotonic_s()
@@ -61,7 +64,8 @@ class Watched(Wrapper):
         return self._told is not None
 
     def share(self, size: int) -> float:
-        """How far a merge is that is expected to write ``size`` bytes: 0 to 0.99, for it has not ended yet."""
+        """How far a merge is that is expected to write ``size`` bytes: 0 to 0.99, for it has not
+        ended yet."""
         told = self._told
         return min(0.99, told if told is not None else self._written / size if size else 0.0)
 

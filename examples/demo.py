@@ -1,8 +1,8 @@
 """The main job, end to end, on the flights of New York in 2013 (336,776 rows).
 
-Twelve Spark jobs write a month each, two more bring flights that were reported late. The table is listed, queried,
-compacted and queried again: the answers must be equal, and are compared. Every command is printed before it runs,
-so that it can be typed again.
+Twelve Spark jobs write a month each, two more bring flights that were reported late. The table is
+listed, queried, compacted and queried again: the answers must be equal, and are compared. Every
+command is printed before it runs, so that it can be typed again.
 """
 
 from __future__ import annotations
@@ -31,8 +31,14 @@ BLOCKSTORE = str(Path(sys.executable).parent / "blockstore")
 
 QUERIES = [
     "select count(*) as flights from flights",
-    "select carrier, count(*) as flights, round(avg(dep_delay), 2) as delay from flights group by all order by all",
-    "select origin, month, count(*) as n, sum(distance) as miles from flights group by all order by all",
+    (
+        "select carrier, count(*) as flights, round(avg(dep_delay), 2) as delay from flights group by "
+        "all order by all"
+    ),
+    (
+        "select origin, month, count(*) as n, sum(distance) as miles from flights group by all order "
+        "by all"
+    ),
     """select count(*) as n, min(time_hour) as first, max(time_hour) as last from flights
     where origin = 'JFK' and time_hour >= timestamptz '2013-07-01 00:00:00+00' and time_hour < timestamptz '2013-08-01 00:00:00+00'""",
 ]
@@ -45,7 +51,10 @@ def say(text: str) -> None:
 def blockstore(*words: str, show: bool = True) -> str:
     """Run the command line as a person would, and show it; answer what it printed."""
     if show:
-        print("$ blockstore " + " ".join(f'"{word}"' if " " in word else word for word in words), flush=True)
+        print(
+            "$ blockstore " + " ".join(f'"{word}"' if " " in word else word for word in words),
+            flush=True,
+        )
     done = subprocess.run([BLOCKSTORE, *words], capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stdout + done.stderr)
@@ -56,7 +65,10 @@ def blockstore(*words: str, show: bool = True) -> str:
 
 def answers(table: str, *more: str) -> list[object]:
     """What every query of this demo answers now."""
-    return [json.loads(blockstore("query", table, sql, "-o", "json", *more, show=False)) for sql in QUERIES]
+    return [
+        json.loads(blockstore("query", table, sql, "-o", "json", *more, show=False))
+        for sql in QUERIES
+    ]
 
 
 def session() -> SparkSession:
@@ -95,9 +107,15 @@ def spark_jobs(rows: pa.Table, scratch: Path, table: str) -> None:
         print(f"  job {month:2}: flights of month {month:2}", flush=True)
     for number, half in enumerate([f.col("month") <= 6, f.col("month") > 6], start=13):
         write(source.where(late & half), table, number)
-        print(f"  job {number:2}: late reports, months {'1 to 6' if number == 13 else '7 to 12'}", flush=True)
+        print(
+            f"  job {number:2}: late reports, months {'1 to 6' if number == 13 else '7 to 12'}",
+            flush=True,
+        )
     write(source.where(late & (f.col("month") <= 6)), table, 13)
-    print("  job 13 again, as a scheduler's retry would: it is known already and adds nothing", flush=True)
+    print(
+        "  job 13 again, as a scheduler's retry would: it is known already and adds nothing",
+        flush=True,
+    )
     spark.stop()
 
 
@@ -150,7 +168,9 @@ def main() -> None:
     print(f"  {len(QUERIES)} answers, all equal to those before compaction")
 
     say("7. Time travel: the table as the first job left it, and what changed since")
-    blockstore("query", table, "select month, count(*) as n from flights group by month", "--version", "2")
+    blockstore(
+        "query", table, "select month, count(*) as n from flights group by month", "--version", "2"
+    )
     if answers(table, "--version", str(versions)) != before:
         raise SystemExit("the version before compaction no longer answers as it did")
     blockstore("history", table)
@@ -164,13 +184,15 @@ def main() -> None:
     )
     if united["flights"] != counted:
         raise SystemExit(
-            f"United has {united['flights']} flights in the table and {counted} in the package's CSV"
+            f"United has {united['flights']} flights in the table and {counted} in the package's "
+            "CSV"
         )
 
     say(f"Done in {time.monotonic() - started:.0f} s. Go on with:")
     bin_dir = os.path.relpath(Path(sys.executable).parent)
     print(
-        f'  {bin_dir}/blockstore query {table} "select origin, avg(dep_delay) from flights group by origin"'
+        f'  {bin_dir}/blockstore query {table} "select origin, avg(dep_delay) from flights group '
+        'by origin"'
     )
     print(f"  {bin_dir}/blockstore inspect {table} -o wide")
     print(f"  {bin_dir}/blockstore --help")

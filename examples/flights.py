@@ -44,6 +44,9 @@ def load() -> pa.Table:
     """All flights, typed as ``SCHEMA``."""
     types = {field.name: field.type for field in SCHEMA}
     options = pa.csv.ConvertOptions(
-        column_types=types, null_values=["NA"], strings_can_be_null=True, include_columns=list(types)
+        column_types=types,
+        null_values=["NA"],
+        strings_can_be_null=True,
+        include_columns=list(types),
     )
     return pa.csv.read_csv(pa.BufferReader(csv_bytes()), convert_options=options).cast(SCHEMA)

@@ -1,7 +1,8 @@
-"""The half of the independent reader that reads the index: objects, entries, checkpoints, and the states that they make.
+"""The half of the independent reader that reads the index: objects, entries, checkpoints, and the
+states that they make.
 
-Written from docs/format.md alone: Python's standard library, pyarrow, and nothing of ours. It holds everything in memory, folds from the
-oldest version on, and takes it that nobody writes meanwhile.
+Written from docs/format.md alone: Python's standard library, pyarrow, and nothing of ours. It holds
+everything in memory, folds from the oldest version on, and takes it that nobody writes meanwhile.
 """
 
 from __future__ import annotations
@@ -77,11 +78,17 @@ def unique(pairs: list[tuple[str, Any]]) -> Json:
 def parse(data: bytes, name: str, version: str) -> Json:
     """A JSON object, its seal checked; ``version`` is the field that says of which format it is."""
     if data.startswith(b'{"check":"'):
-        check(data[74:76] == b'",' and sha256(data[76:]).encode() == data[10:74], f"{name}: its seal")
+        check(
+            data[74:76] == b'",' and sha256(data[76:]).encode() == data[10:74], f"{name}: its seal"
+        )
     found: Json = json.loads(data.decode(), object_pairs_hook=unique)
     check(isinstance(found, dict), f"{name} is no object")
     unknown = {one.partition("/")[0] for one in found.get("requires") or ()} - FEATURES
-    check(found[version] == 1 and not unknown, f"{name}: {found[version]} {unknown or ''}", "newer-format")
+    check(
+        found[version] == 1 and not unknown,
+        f"{name}: {found[version]} {unknown or ''}",
+        "newer-format",
+    )
     return found
 
 
@@ -98,7 +105,9 @@ class Folder:
         if not self.indexed:
             return
         self.boundary = self.read_boundary()
-        kept = [n for n in entries if n > self.boundary] + [n for n in checkpoints if n >= self.boundary > 0]
+        kept = [n for n in entries if n > self.boundary] + [
+            n for n in checkpoints if n >= self.boundary > 0
+        ]
         check(kept, "no entry is above the boundary", "corrupt" if self.boundary else "not-found")
         state, self.latest = NOTHING, max(kept)
         for base in [n for n in checkpoints if n >= self.boundary > 0]:
@@ -117,14 +126,19 @@ class Folder:
         return self.objects[key].read_bytes()
 
     def numbers(self, name: str) -> list[int]:
-        found = [re.fullmatch(name.replace(".{", "[0-9]{").replace(".", r"\."), key) for key in self.objects]
+        found = [
+            re.fullmatch(name.replace(".{", "[0-9]{").replace(".", r"\."), key)
+            for key in self.objects
+        ]
         return sorted(int(one[1]) for one in found if one)
 
     def read_boundary(self) -> int:
         text = self.get("gc/index.boundary", "boundary-lost")
         check(re.fullmatch(rb"[0-9]{1,20}", text) and int(text) < 2**64, text, "boundary-lost")
         padded = text.startswith(b"0") and len(text) >= 18
-        check(not padded or (len(text) - sum(map(int, text.decode()))) % 3 == 0, text, "boundary-lost")
+        check(
+            not padded or (len(text) - sum(map(int, text.decode()))) % 3 == 0, text, "boundary-lost"
+        )
         return int(text)
 
     def entry(self, number: int) -> tuple[bytes, Json]:
@@ -138,7 +152,9 @@ class Folder:
         (data, entry), last = self.entry(number), state["last"]
         return (last["commit"], last.get("sha256", sha256(data))) == (entry["commit"], sha256(data))
 
-    def ask(self, version: int | None = None, tag: str | None = None, as_of: int | None = None) -> Json:
+    def ask(
+        self, version: int | None = None, tag: str | None = None, as_of: int | None = None
+    ) -> Json:
         """The state that is asked for."""
         tags = self.states[self.latest]["tags"]
         if tag is not None:
@@ -154,22 +170,29 @@ class Folder:
             return self.states[number]
         check(number in tags.values(), f"version {number}", "version-expired")
         state = self.checkpoint(number)
-        check(as_of is None or state["time"] <= as_of, f"what was there at {as_of}", "version-expired")
+        check(
+            as_of is None or state["time"] <= as_of, f"what was there at {as_of}", "version-expired"
+        )
         return state
 
     def checkpoint(self, version: int) -> Json:
-        """The state in a checkpoint, proven by its content; for an earlier release by counts and names."""
+        """The state in a checkpoint, proven by its content; for an earlier release by counts and
+        names."""
         file = opened(self.get(f"index/checkpoints/{version:020d}.parquet"))
         meta, table = file.metadata, file.read(use_threads=False)
         text = meta.metadata[b"blockstore"]
         check(
-            sha256(text).encode() == meta.metadata[b"blockstore.sha256"], f"the JSON of checkpoint {version}"
+            sha256(text).encode() == meta.metadata[b"blockstore.sha256"],
+            f"the JSON of checkpoint {version}",
         )
         rest = parse(text, f"checkpoint {version}", "format")
         groups = sum(meta.row_group(number).num_rows for number in range(file.num_row_groups))
         counts = {len(table), meta.num_rows, groups, rest.get("blocks", len(table))}
         fits = rest["content"] == content(table) if "content" in rest else self.is_named(version)
-        check(fits and len(counts) == 1 and rest["version"] == version, f"checkpoint {version} is not proven")
+        check(
+            fits and len(counts) == 1 and rest["version"] == version,
+            f"checkpoint {version} is not proven",
+        )
         blocks = {}
         for row in table.to_pylist():
             block = {"meta": json.loads(row["meta"]), "sources": row["sources"] or [row["ulid"]]}
@@ -193,7 +216,8 @@ class Folder:
         return rest | told | {"blocks": blocks, "accounted": accounted}
 
     def is_named(self, version: int) -> bool:
-        """Whether the hint and later entries, as far as they name a checkpoint's bytes, name these."""
+        """Whether the hint and later entries, as far as they name a checkpoint's bytes, name
+        these."""
         told = [self.entry(number)[1] for number in self.entries if number > self.boundary]
         try:
             told.append(parse(self.get("index/hint.json"), "the hint", "format"))
@@ -202,7 +226,9 @@ class Folder:
         data = self.get(f"index/checkpoints/{version:020d}.parquet")
         mine = {"id": version, "bytes": len(data), "sha256": sha256(data)}
         names = [
-            one for entry in told if isinstance(one := entry.get("checkpoint"), dict) and one["id"] == version
+            one
+            for entry in told
+            if isinstance(one := entry.get("checkpoint"), dict) and one["id"] == version
         ]
         return not names or mine in names
 
@@ -225,8 +251,14 @@ class Folder:
         known = live if entry["operation"] == "restore" else before["accounted"] - freed | live
         for meta in entry.get("add", ()):
             sources = self.sources(meta, removed)
-            check(meta["ulid"] not in blocks and known.isdisjoint(sources), f"{name} adds what is there")
-            said = meta.get("committed") or {"version": entry["id"], "first_row_id": state["next_row_id"]}
+            check(
+                meta["ulid"] not in blocks and known.isdisjoint(sources),
+                f"{name} adds what is there",
+            )
+            said = meta.get("committed") or {
+                "version": entry["id"],
+                "first_row_id": state["next_row_id"],
+            }
             state["next_row_id"] += 0 if meta.get("committed") else meta["stats"]["numRows"]
             blocks[meta["ulid"]] = {"meta": meta, "sources": sources, "excepted": set(), **said}
             live, known = live.union(sources), known.union(sources)
@@ -241,19 +273,31 @@ class Folder:
         state |= {mark: entry.get(mark) or before[mark] for mark in ("horizon", "floor")}
         state["requires"] = before["requires"].union(entry.get("requires", ()))
         state["epochs"] = before["epochs"] | entry.get("epochs", {})
-        state["batches"] = batches_after(before["batches"], entry, "uploads/0.2" in state["requires"])
+        state["batches"] = batches_after(
+            before["batches"], entry, "uploads/0.2" in state["requires"]
+        )
         return state | {"blocks": blocks, "accounted": accounted, "tags": tags}
 
     def sources(self, meta: Json, removed: Json | None = None) -> list[str]:
-        """The sources of a block: as it says itself, as its file does, or those of the parents that were removed."""
+        """The sources of a block: as it says itself, as its file does, or those of the parents that
+        were removed."""
         ulid, said = meta["ulid"], meta["compaction"].get("sources")
         if isinstance(said, dict):
-            found = opened(self.get(f"{ulid}/sources.parquet")).read(use_threads=False)["source"].to_pylist()
+            found = (
+                opened(self.get(f"{ulid}/sources.parquet"))
+                .read(use_threads=False)["source"]
+                .to_pylist()
+            )
             told = said["count"], said.get("sha256") or said["hash"]
-            check(told == (len(found), sha256("\n".join(found).encode())), f"the list of sources of {ulid}")
+            check(
+                told == (len(found), sha256("\n".join(found).encode())),
+                f"the list of sources of {ulid}",
+            )
             said = found
         elif said is None and removed is not None:
-            parents = [removed[one["ulid"]]["sources"] for one in meta["compaction"].get("parents") or ()]
+            parents = [
+                removed[one["ulid"]]["sources"] for one in meta["compaction"].get("parents") or ()
+            ]
             own = {ulid} if meta["blockstore"].get("own", True) or not parents else set()
             said = sorted(own.union(*parents))
         check(said and said == sorted(set(said)), f"the sources of {ulid}")
@@ -261,7 +305,8 @@ class Folder:
 
 
 def opened(data: bytes) -> pq.ParquetFile:
-    """To be read without threads: one of Arrow's that is still at work when the process ends may abort it."""
+    """To be read without threads: one of Arrow's that is still at work when the process ends may
+    abort it."""
     return pq.ParquetFile(pa.BufferReader(data))
 
 

@@ -1,9 +1,11 @@
-"""A reader of Blockstore's tables, written from docs/format.md alone: Python's standard library, pyarrow, and nothing of ours.
+"""A reader of Blockstore's tables, written from docs/format.md alone: Python's standard library,
+pyarrow, and nothing of ours.
 
     python examples/independent_reader.py FOLDER [--version N | --tag T | --as-of MS | --list]
 
-It prints state and rows as JSON (tests/golden/vectors/README.md), or says what is damaged and exits with 1. It is here to be read,
-and to prove the page. The index is read by independent_index.py; this half lists, covers, and reads the rows.
+It prints state and rows as JSON (tests/golden/vectors/README.md), or says what is damaged and exits
+with 1. It is here to be read, and to prove the page. The index is read by independent_index.py;
+this half lists, covers, and reads the rows.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ LETTERS = {one: at for at, one in enumerate("0123456789ABCDEFGHJKMNPQRSTVWXYZ")}
 HIDING = {"retention", "revert", "manual"}
 REASONS = HIDING | {"superseded", "partial", "malformed"}
 RESERVED = "_source|_row_id|_version|_deleted|_blockstore_.*|"
-NO_TYPE = r"large_|.*_view|halffloat|date64|dictionary|decimal(32|64|256)|null|run_end|.*\[0\]|extension"
+NO_TYPE = (
+    r"large_|.*_view|halffloat|date64|dictionary|decimal(32|64|256)|null|run_end|.*\[0\]|extension"
+)
 LOST = "only an index could show it, and there is none"
 UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
@@ -41,11 +45,16 @@ def chunks(meta: Json) -> list[Json]:
 
 
 def listed(folder: Folder, state: Json | None, now: int, modified: int | None) -> dict[str, Json]:
-    """The blocks that a listing shows and the index does not know; ``why`` says what is wrong with one, if anything is."""
+    """The blocks that a listing shows and the index does not know;
+
+    ``why`` says what is wrong with one, if anything is.
+    """
     delay = "15m" if state is None else state["table"]["properties"]["sync_delay"]
     wait = sum(int(number) * UNITS[unit] for number, unit in re.findall("([0-9]+)([a-z]+)", delay))
     metas = {}
-    for ulid in [key[:26] for key in sorted(folder.objects) if re.fullmatch(f"{ULID}/meta.json", key)]:
+    for ulid in [
+        key[:26] for key in sorted(folder.objects) if re.fullmatch(f"{ULID}/meta.json", key)
+    ]:
         if state and (
             ulid in state["blocks"] or ulid in state["accounted"] or ulid <= (state["floor"] or "")
         ):
@@ -56,7 +65,10 @@ def listed(folder: Folder, state: Json | None, now: int, modified: int | None) -
             meta["hidden"] = hides(folder, ulid, meta["blockstore"]["files"])
         except DAMAGE as error:
             meta["why"] = str(error)
-        says, put = meta["blockstore"], folder.objects[f"{ulid}/meta.json"].stat().st_mtime_ns // 10**6
+        says, put = (
+            meta["blockstore"],
+            folder.objects[f"{ulid}/meta.json"].stat().st_mtime_ns // 10**6,
+        )
         born = sum(LETTERS[one] << 5 * (9 - at) for at, one in enumerate(ulid[:10]))
         age = now - max(born, says.get("uploaded_time", 0), put if modified is None else modified)
         meta["ready"] = age >= wait or says.get("ignore_delay", False)
@@ -73,7 +85,10 @@ def look_at(folder: Folder, ulid: str) -> Json:
     rows = [one["rows"] for one in chunks(meta)]
     says = meta["ulid"], meta["stats"]["numRows"], meta["stats"]["numChunks"]
     check(says == (ulid, sum(rows), len(rows)), f"block {ulid} contradicts itself")
-    return meta | {"sources": folder.sources(meta), "schema": schema_of(meta["blockstore"]["schema"])}
+    return meta | {
+        "sources": folder.sources(meta),
+        "schema": schema_of(meta["blockstore"]["schema"]),
+    }
 
 
 def hides(folder: Folder, ulid: str, files: list[Json]) -> bool:
@@ -87,7 +102,9 @@ def hides(folder: Folder, ulid: str, files: list[Json]) -> bool:
     return mark["reason"] in HIDING
 
 
-def rows_of(folder: Folder, block: Json, columns: pa.Schema, by_name: bool, labels: list[str]) -> list[Json]:
+def rows_of(
+    folder: Folder, block: Json, columns: pa.Schema, by_name: bool, labels: list[str]
+) -> list[Json]:
     """The rows that are shown of a block. ``by_name``: without an index a column is its name."""
     meta, first, shown = block["meta"], block["first_row_id"], []
     level_1 = meta["compaction"]["level"] == 1
@@ -95,14 +112,18 @@ def rows_of(folder: Folder, block: Json, columns: pa.Schema, by_name: bool, labe
     for file in chunks(meta):
         key = f"{meta['ulid']}/{file['path']}"
         data = folder.get(key, "missing")
-        check((len(data), sha256(data)) == (file["bytes"], file["sha256"]), f"{key} has other bytes")
+        check(
+            (len(data), sha256(data)) == (file["bytes"], file["sha256"]), f"{key} has other bytes"
+        )
         table = opened(data).read(use_threads=False)
         count = len(table)
         check(count == file["rows"], f"{key} has other rows")
         told = {label: [meta["blockstore"]["labels"].get(label)] * count for label in labels}
         for field in columns:
             name = stored.get(name_of(field, by_name))
-            told[field.name] = [None] * count if name is None else plain(table.column(name).cast(field.type))
+            told[field.name] = (
+                [None] * count if name is None else plain(table.column(name).cast(field.type))
+            )
         told["_source"] = block["sources"] * count if level_1 else plain(table.column("_source"))
         check(None not in told["_source"], f"{key} has rows without a source")
         known = level_1 and first is not None
@@ -113,8 +134,11 @@ def rows_of(folder: Folder, block: Json, columns: pa.Schema, by_name: bool, labe
     return [row for row in shown if row["_source"] not in block["excepted"]]
 
 
-def choose(state: Json | None, metas: dict[str, Json]) -> tuple[pa.Schema, dict[str, set[str]], set[str]]:
-    """The columns of what is read, the sources that are read of each listed block, and the blocks that are left out."""
+def choose(
+    state: Json | None, metas: dict[str, Json]
+) -> tuple[pa.Schema, dict[str, set[str]], set[str]]:
+    """The columns of what is read, the sources that are read of each listed block, and the blocks
+    that are left out."""
     ready = {ulid: meta for ulid, meta in metas.items() if meta["ready"]}
     left_out = {ulid for ulid, meta in ready.items() if meta["why"]}
     shown = {ulid: meta for ulid, meta in ready.items() if not meta["why"] and not meta["hidden"]}
@@ -122,9 +146,14 @@ def choose(state: Json | None, metas: dict[str, Json]) -> tuple[pa.Schema, dict[
     left_out |= misfits(shown, columns, state is None)
     found = cover({ulid: meta for ulid, meta in ready.items() if ulid not in left_out})
     known, floor = (state["accounted"], state["floor"] or "") if state else (set(), "")
-    new = {u: {one for one in sources if one > floor and one not in known} for u, sources in found.items()}
+    new = {
+        u: {one for one in sources if one > floor and one not in known}
+        for u, sources in found.items()
+    }
     held = known.union(*new.values())
-    left_out = {u for u in left_out if any(one > floor and one not in held for one in metas[u]["sources"])}
+    left_out = {
+        u for u in left_out if any(one > floor and one not in held for one in metas[u]["sources"])
+    }
     read = {ulid: sources for ulid, sources in new.items() if sources and ulid in shown}
     if state is None:
         columns = borne(columns, [metas[ulid] for ulid in read])
@@ -138,7 +167,9 @@ def misfits(metas: dict[str, Json], columns: pa.Schema, by_name: bool) -> set[st
     return {
         ulid
         for ulid, meta in metas.items()
-        if not all(widens(field.type, types.get(name_of(field, by_name))) for field in meta["schema"])
+        if not all(
+            widens(field.type, types.get(name_of(field, by_name))) for field in meta["schema"]
+        )
         or (known is not None and contradicts(meta["schema"], known))
     }
 
@@ -154,8 +185,12 @@ def cover(blocks: dict[str, Json]) -> dict[str, set[str]]:
     taken: dict[str, set[str]] = {}
     chosen, aside = {}, []
     says = {ulid: meta["blockstore"] for ulid, meta in blocks.items()}
-    for ulid in sorted(blocks, key=lambda u: (-says[u].get("revision", 0), -len(blocks[u]["sources"]), u)):
-        stream = json.dumps([says[ulid].get("labels", {}), says[ulid].get("resolution", 0)], sort_keys=True)
+    for ulid in sorted(
+        blocks, key=lambda u: (-says[u].get("revision", 0), -len(blocks[u]["sources"]), u)
+    ):
+        stream = json.dumps(
+            [says[ulid].get("labels", {}), says[ulid].get("resolution", 0)], sort_keys=True
+        )
         before, sources = taken.setdefault(stream, set()), set(blocks[ulid]["sources"])
         if before & sources:
             aside.append((ulid, before, sources))
@@ -174,7 +209,11 @@ def agreed(metas: dict[str, Json]) -> pa.Schema:
     for ulid in sorted(metas, key=lambda one: (metas[one]["sources"][0], one)):
         schema = metas[ulid]["schema"]
         if not contradicts(schema, merged):
-            wider = [one for one in schema if one.name not in merged or widens(merged[one.name], one.type)]
+            wider = [
+                one
+                for one in schema
+                if one.name not in merged or widens(merged[one.name], one.type)
+            ]
             merged |= {field.name: field.type for field in wider}
     return pa.schema(list(merged.items()))
 
@@ -183,7 +222,11 @@ def contradicts(schema: pa.Schema, merged: dict[str, pa.DataType]) -> bool:
     spelled = {name.lower(): name for name in merged}
     for field in schema:
         kind, known = field.type, merged.get(field.name, field.type)
-        joins = widens(kind, known) or widens(known, kind) if not pt.is_nested(kind) else kind.equals(known)
+        joins = (
+            widens(kind, known) or widens(known, kind)
+            if not pt.is_nested(kind)
+            else kind.equals(known)
+        )
         same = spelled.setdefault(field.name.lower(), field.name) == field.name
         if not joins or not same or re.fullmatch(RESERVED, field.name) or not is_type(kind):
             return True
@@ -209,7 +252,9 @@ def widens(old: pa.DataType, new: pa.DataType | None) -> bool:
         return pt.is_float32(old) and pt.is_float64(new)
     inside = [(old.field(at), new.field(at)) for at in range(old.num_fields)]
     sizes = getattr(old, "list_size", 0) == getattr(new, "list_size", 0)
-    return sizes and all(one.name == other.name and widens(one.type, other.type) for one, other in inside)
+    return sizes and all(
+        one.name == other.name and widens(one.type, other.type) for one, other in inside
+    )
 
 
 def table_schema(state: Json) -> pa.Schema:
@@ -266,10 +311,16 @@ def shown(state: Json) -> Json:
     ]
     blocks = []
     for ulid, block in sorted(state["blocks"].items()):
-        one = {"ulid": ulid, "level": block["meta"]["compaction"]["level"], "version": block["version"]}
+        one = {
+            "ulid": ulid,
+            "level": block["meta"]["compaction"]["level"],
+            "version": block["version"],
+        }
         one |= {"first_row_id": block["first_row_id"], "sources": told_list(block["sources"])}
         blocks.append(one | {"excepted": sorted(block["excepted"])})
-    others = state["accounted"].difference(*(block["sources"] for block in state["blocks"].values()))
+    others = state["accounted"].difference(
+        *(block["sources"] for block in state["blocks"].values())
+    )
     told = {
         "blocks": blocks,
         "accounted": told_list(sorted(others)),
@@ -278,7 +329,9 @@ def shown(state: Json) -> Json:
     return {name: state[name] for name in names} | told | {"requires": sorted(state["requires"])}
 
 
-def answer(path: str, listing: bool = False, now: int = 0, modified: int | None = None, **asked: Any) -> Json:
+def answer(
+    path: str, listing: bool = False, now: int = 0, modified: int | None = None, **asked: Any
+) -> Json:
     """The state and the rows of one question. Raises Refused."""
     try:
         return answered(Folder(path), listing, now, modified, asked)
@@ -299,36 +352,52 @@ def answered(folder: Folder, listing: bool, now: int, modified: int | None, aske
         columns, read, left_out = choose(state, metas)
         says = [metas[ulid] for ulid in read]
         if by_name and not says:
-            # Nothing is read: all that is whole says what the table is, young and hidden blocks too.
+            # Nothing is read: all that is whole says what the table is, young and hidden blocks
+            # too.
             whole = {ulid: meta for ulid, meta in metas.items() if not meta["why"]}
             says = [whole[ulid] for ulid in whole.keys() - misfits(whole, agreed(whole), True)]
             columns = borne(agreed(whole), says)
         lost = by_name and not listing and any(meta["why"] == LOST for meta in metas.values())
         check(len(columns) and not lost, f"without an index: {sorted(left_out) or 'nothing'}")
         for ulid, only in read.items():
-            own = {name: metas[ulid][name] for name in ("sources", "schema")} | {"meta": metas[ulid]}
+            own = {name: metas[ulid][name] for name in ("sources", "schema")} | {
+                "meta": metas[ulid]
+            }
             hidden = {source for source in own["sources"] if source not in only}
             blocks[ulid] = own | {"excepted": hidden, "version": None, "first_row_id": None}
         if by_name:
             newest = sorted(says, key=lambda meta: meta["ulid"], reverse=True)
-            table = next((one["blockstore"] for one in newest if ordered(one["blockstore"], columns)), {})
+            table = next(
+                (one["blockstore"] for one in newest if ordered(one["blockstore"], columns)), {}
+            )
             labels = labels.union(*(meta["blockstore"].get("labels", ()) for meta in says))
         chosen = [{"ulid": ulid, "sources": told_list(sorted(read[ulid]))} for ulid in sorted(read)]
         told = {"version": told["version"], "left_out": sorted(left_out), "listed": chosen}
-    labels = labels.union(*(block["meta"]["blockstore"].get("labels", ()) for block in blocks.values()))
+    labels = labels.union(
+        *(block["meta"]["blockstore"].get("labels", ()) for block in blocks.values())
+    )
     taken = {name.lower() for name in columns.names}
     named = sorted(name for name in labels if name.lower() not in taken)
-    rows = [row for block in blocks.values() for row in rows_of(folder, block, columns, by_name, named)]
-    told["columns"] = [[one.name, str(one.type), None if by_name else name_of(one, False)] for one in columns]
+    rows = [
+        row for block in blocks.values() for row in rows_of(folder, block, columns, by_name, named)
+    ]
+    told["columns"] = [
+        [one.name, str(one.type), None if by_name else name_of(one, False)] for one in columns
+    ]
     told |= {"time_column": table.get("time_column"), "sort_by": table.get("sort_by", [])}
     return {"state": told, "rows": sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))}
 
 
 def ordered(block: Json, columns: pa.Schema) -> bool:
-    """Whether a block's own time column and sort key serve the columns of a table without an index."""
+    """Whether a block's own time column and sort key serve the columns of a table without an
+    index."""
     at, keys = block.get("time_column"), block.get("sort_by", [])
-    timed = at is None or (at in columns.names and re.match("timestamp|date", str(columns.field(at).type)))
-    return timed and all(key in columns.names and not pt.is_nested(columns.field(key).type) for key in keys)
+    timed = at is None or (
+        at in columns.names and re.match("timestamp|date", str(columns.field(at).type))
+    )
+    return timed and all(
+        key in columns.names and not pt.is_nested(columns.field(key).type) for key in keys
+    )
 
 
 def main() -> None:

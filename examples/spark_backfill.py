@@ -1,7 +1,8 @@
-"""A year is filled again, day by day, in any order, beside the nightly job. Run: python examples/spark_backfill.py [FOLDER]
+"""A year is filled again, day by day, in any order, beside the nightly job. Run: python
+examples/spark_backfill.py [FOLDER]
 
-Each day is an overwrite of that day's rows, in one version, and a batch of its own: a day that was done is not done
-again, whichever order the days come in and however often the backfill is started.
+Each day is an overwrite of that day's rows, in one version, and a batch of its own: a day that was
+done is not done again, whichever order the days come in and however often the backfill is started.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ def main(session: SparkSession, url: str) -> None:
 
     table = bs_spark.read(session, url)
     sums = (
-        table.groupBy("day").agg(sf.sum("value").alias("total"), sf.count("*").alias("rows")).orderBy("day")
+        table.groupBy("day")
+        .agg(sf.sum("value").alias("total"), sf.count("*").alias("rows"))
+        .orderBy("day")
     )
     for row in sums.collect():
         print(f"{row.day}: {row.rows:,} rows, total {row.total:,}")
@@ -64,7 +67,9 @@ def main(session: SparkSession, url: str) -> None:
 
 if __name__ == "__main__":
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    spark = (
+        SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    )
     spark.sparkContext.setLogLevel("ERROR")
     if len(sys.argv) > 1:
         main(spark, sys.argv[1])

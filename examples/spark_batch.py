@@ -1,7 +1,8 @@
-"""Spark writes blocks, reads a snapshot of them, and goes back in time. Run: python examples/spark_batch.py [FOLDER]
+"""Spark writes blocks, reads a snapshot of them, and goes back in time. Run: python
+examples/spark_batch.py [FOLDER]
 
-One Spark job is one block and one version of the table: a reader sees all of it or none, and running the same job
-again (``app`` and ``batch``) changes nothing.
+One Spark job is one block and one version of the table: a reader sees all of it or none, and
+running the same job again (``app`` and ``batch``) changes nothing.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ def month(session: SparkSession, number: int):
     minutes = sf.col("id") * 17 % (28 * 24 * 60)
     return session.range(50_000).select(
         sf.element_at(
-            sf.array(sf.lit("EWR"), sf.lit("JFK"), sf.lit("LGA")), (sf.col("id") % 3 + 1).cast("int")
+            sf.array(sf.lit("EWR"), sf.lit("JFK"), sf.lit("LGA")),
+            (sf.col("id") % 3 + 1).cast("int"),
         ).alias("origin"),
-        sf.timestamp_seconds(sf.lit(1_356_998_400 + (number - 1) * 28 * 86_400) + minutes * 60).alias(
-            "departure"
-        ),
+        sf.timestamp_seconds(
+            sf.lit(1_356_998_400 + (number - 1) * 28 * 86_400) + minutes * 60
+        ).alias("departure"),
         (sf.col("id") * 7919 % 240 - 20).cast("int").alias("delay"),
     )
 
@@ -34,7 +36,9 @@ def month(session: SparkSession, number: int):
 def main(session: SparkSession, url: str) -> None:
     # The first write creates the table; format("blockstore") needs no registration.
     january = month(session, 1).write.format("blockstore").mode("append")
-    january.options(time_column="departure", sort_by="origin,departure", app="load", batch=1).save(url)
+    january.options(time_column="departure", sort_by="origin,departure", app="load", batch=1).save(
+        url
+    )
 
     # The same by function: faster, and it answers what it made.
     february = bs_spark.append(month(session, 2), url, job=bs.Job(app="load", batch=2))
@@ -54,7 +58,9 @@ def main(session: SparkSession, url: str) -> None:
 
 if __name__ == "__main__":
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    spark = (
+        SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    )
     spark.sparkContext.setLogLevel("ERROR")
     if len(sys.argv) > 1:
         main(spark, sys.argv[1])

@@ -1,7 +1,9 @@
-"""A nightly task of a scheduler such as Airflow, which runs a task again when it fails. Run: python examples/spark_retry.py [FOLDER]
+"""A nightly task of a scheduler such as Airflow, which runs a task again when it fails. Run: python
+examples/spark_retry.py [FOLDER]
 
-The task names its write by what it is for (the application and the day), never by when it ran. Then running it again is
-always right: after an error, after a timeout that hid a success, or by a person who was not sure.
+The task names its write by what it is for (the application and the day), never by when it ran. Then
+running it again is always right: after an error, after a timeout that hid a success, or by a person
+who was not sure.
 """
 
 from __future__ import annotations
@@ -22,14 +24,18 @@ RETRIES = 3
 
 
 def load_day(session: SparkSession, url: str, day: dt.date):
-    """The task: what an operator's python_callable would hold. ``day`` is the scheduler's logical date."""
+    """The task: what an operator's python_callable would hold.
+
+    ``day`` is the scheduler's logical date.
+    """
     rows = session.range(500).select(sf.lit(day).alias("day"), sf.col("id").alias("order"))
     job = bs.Job(app="orders-nightly", batch=day.toordinal())
     return bs_spark.append(rows, url, time_column="day", sort_by=["day", "order"], job=job)
 
 
 def scheduled(task: Callable[[], object]) -> object:
-    """What a scheduler does: run the task again after an error that may pass, and not after one that will not."""
+    """What a scheduler does: run the task again after an error that may pass, and not after one
+    that will not."""
     for attempt in range(1, RETRIES + 1):
         try:
             return task()
@@ -45,12 +51,15 @@ def main(session: SparkSession, url: str) -> None:
     def task() -> object:
         written = load_day(session, url, day)
         if next(lost, False):
-            # The rows are in the table, and the scheduler never hears of it: the worst moment for a retry.
+            # The rows are in the table, and the scheduler never hears of it: the worst moment for a
+            # retry.
             raise ConnectionError("the worker was lost after its write")
         return written
 
     written = scheduled(task)
-    print(f"written once, by version {written.version}; this attempt wrote nothing: {written.already}")
+    print(
+        f"written once, by version {written.version}; this attempt wrote nothing: {written.already}"
+    )
 
     tomorrow = load_day(session, url, day + dt.timedelta(days=1))
     print(f"the next day is version {tomorrow.version}")
@@ -59,7 +68,9 @@ def main(session: SparkSession, url: str) -> None:
 
 if __name__ == "__main__":
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    spark = (
+        SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    )
     spark.sparkContext.setLogLevel("ERROR")
     if len(sys.argv) > 1:
         main(spark, sys.argv[1])

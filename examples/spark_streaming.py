@@ -1,7 +1,9 @@
-"""A stream into a table, and a stream of that table into another. Run: python examples/spark_streaming.py [FOLDER]
+"""A stream into a table, and a stream of that table into another. Run: python
+examples/spark_streaming.py [FOLDER]
 
-Each micro-batch is one block and counts once, however often the query is stopped and started. The second stream follows
-the first table's versions while a compactor merges its blocks, and sees every row once all the same.
+Each micro-batch is one block and counts once, however often the query is stopped and started. The
+second stream follows the first table's versions while a compactor merges its blocks, and sees every
+row once all the same.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from blockstore.compactor.settings import Settings
 
 def arrive(session: SparkSession, folder: str, number: int) -> None:
     """What a device sends: a file of 1,000 readings."""
-    rows = session.range(1000 * number, 1000 * (number + 1)).select("id", (sf.col("id") % 97).alias("value"))
+    rows = session.range(1000 * number, 1000 * (number + 1)).select(
+        "id", (sf.col("id") % 97).alias("value")
+    )
     rows.coalesce(1).write.mode("append").json(f"{folder}/incoming")
 
 
@@ -59,7 +63,9 @@ def main(session: SparkSession, folder: str) -> None:
 
 if __name__ == "__main__":
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    spark = (
+        SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    )
     spark.sparkContext.setLogLevel("ERROR")
     if len(sys.argv) > 1:
         main(spark, sys.argv[1])

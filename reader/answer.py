@@ -1,7 +1,8 @@
-"""An answer in the form that was asked for: a table for people, CSV, TSV, JSON, Parquet or an Arrow stream.
+"""An answer in the form that was asked for: a table for people, CSV, TSV, JSON, Parquet or an Arrow
+stream.
 
-Rules: batches are written as they come, so memory does not grow with the answer; only a table for people is cut, and
-then says so. A file appears only when it is whole.
+Rules: batches are written as they come, so memory does not grow with the answer; only a table for
+people is cut, and then says so. A file appears only when it is whole.
 """
 
 from __future__ import annotations
@@ -21,10 +22,20 @@ from blockstore.errors import Invalid
 from blockstore.reader.readable import is_told, readable
 from blockstore.world import World
 
-__all__ = ["CANNOT_WRITE", "FORMS", "deliver", "flat", "flat_type", "json_value", "unwritable", "write_json"]
+__all__ = [
+    "CANNOT_WRITE",
+    "FORMS",
+    "deliver",
+    "flat",
+    "flat_type",
+    "json_value",
+    "unwritable",
+    "write_json",
+]
 
 CANNOT_WRITE = (pa.ArrowException, orjson.JSONEncodeError, OverflowError)
-"""What is raised where a form has no way to write a value or a type; the last one for a date in a union that Python has not."""
+"""What is raised where a form has no way to write a value or a type; the last one for a date in a
+union that Python has not."""
 
 _SHOWN_ROWS = 1_000
 _SHOWN_TEXT = 120
@@ -33,9 +44,13 @@ _SHOWN_TEXT = 120
 def deliver(answer: pa.RecordBatchReader, form: str, to: str | None) -> None:
     """Write the answer to standard output, or to the file ``to``."""
     if form == "table" and to is not None:
-        raise Invalid("a table for people is not written to a file: say -o csv, tsv, json, parquet or arrow")
+        raise Invalid(
+            "a table for people is not written to a file: say -o csv, tsv, json, parquet or arrow"
+        )
     if to is None and form in ("parquet", "arrow") and sys.stdout.isatty():
-        raise Invalid(f"{form} is not text: send standard output to a file or a pipe, or say --to FILE")
+        raise Invalid(
+            f"{form} is not text: send standard output to a file or a pipe, or say --to FILE"
+        )
     try:
         if form == "table":
             _show(answer)
@@ -53,23 +68,32 @@ def deliver(answer: pa.RecordBatchReader, form: str, to: str | None) -> None:
 def unwritable(form: str, error: Exception) -> Invalid:
     """What to say where the form has no way to write a value or a type of the answer."""
     return Invalid(
-        f"the answer cannot be written as {form} ({' '.join(str(error).split())}): ask for arrow, or cast the columns"
+        f"the answer cannot be written as {form} ({' '.join(str(error).split())}): ask for arrow, "
+        "or cast the columns"
     )
 
 
 def write_json(answer: pa.RecordBatchReader, out: BinaryIO) -> None:
-    """One JSON array, an object a row. Times are ISO texts, binary is base64, NaN and infinity are null."""
+    """One JSON array, an object a row.
+
+    Times are ISO texts, binary is base64, NaN and infinity are null.
+    """
     names = answer.schema.names
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise Invalid(
-            f"the answer has two columns {twice!r}, which one JSON object cannot hold: give one an alias"
+            f"the answer has two columns {twice!r}, which one JSON object cannot hold: give one "
+            "an alias"
         )
     separator = b"["
     for batch in answer:
-        texts = pa.RecordBatch.from_arrays([readable(column) for column in batch.columns], names=names)
+        texts = pa.RecordBatch.from_arrays(
+            [readable(column) for column in batch.columns], names=names
+        )
         for row in texts.to_pylist():
-            out.write(separator + b"\n" + orjson.dumps(row, default=json_value, option=orjson.OPT_UTC_Z))
+            out.write(
+                separator + b"\n" + orjson.dumps(row, default=json_value, option=orjson.OPT_UTC_Z)
+            )
             separator = b","
     out.write(b"[]\n" if separator == b"[" else b"\n]\n")
 
@@ -124,7 +148,8 @@ def _write_file(
         if error.errno is None:
             raise
         raise Invalid(
-            f"{to} cannot be written ({os.strerror(error.errno)}): make room or name a file in a folder that "
+            f"{to} cannot be written ({os.strerror(error.errno)}): make room or name a file in a "
+            "folder that "
             "exists and may be written to; no file was made"
         ) from error
 
@@ -135,7 +160,9 @@ def _show(answer: pa.RecordBatchReader) -> None:
     keys = [str(place) for place in range(len(answer.schema))]
     for batch in answer:
         cut = batch.slice(0, _SHOWN_ROWS - len(rows))
-        columns = [[_cell(value) for value in readable(column).to_pylist()] for column in cut.columns]
+        columns = [
+            [_cell(value) for value in readable(column).to_pylist()] for column in cut.columns
+        ]
         rows += [dict(zip(keys, values, strict=True)) for values in zip(*columns, strict=True)]
         if cut.num_rows < batch.num_rows:
             more = True
@@ -147,12 +174,15 @@ def _show(answer: pa.RecordBatchReader) -> None:
     show_table(columns_shown, rows)
     if more:
         sys.stderr.write(
-            f"the first {_SHOWN_ROWS:,} rows are shown: say -o csv, tsv, json, parquet or arrow for all\n"
+            f"the first {_SHOWN_ROWS:,} rows are shown: say -o csv, tsv, json, parquet or arrow "
+            "for all\n"
         )
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -205,7 +235,8 @@ def flat_type(kind: pa.DataType) -> pa.DataType:
 
 
 def flat(column: pa.Array) -> pa.Array:
-    """A column as CSV can hold it: nested values as JSON, bytes as the base64 that they are in JSON."""
+    """A column as CSV can hold it: nested values as JSON, bytes as the base64 that they are in
+    JSON."""
     if _is_bytes(column.type):
         return pa.array(
             [None if value is None else _base64(value) for value in column.to_pylist()], pa.string()

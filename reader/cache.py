@@ -1,17 +1,19 @@
 """Chunk files of remote buckets, kept on this machine's disk.
 
 Invariants:
-- A file is named by its SHA-256 and appears only whole: it is downloaded under another name, checked for size and
-  hash, put on disk, and renamed. Chunks never change, so a cached file is never stale, and equal chunks are kept once.
-- A disk may still lose what it was given: a hit is checked for its size, and for its hash when this process meets the
-  file first or finds it written to since. A file that fails is dropped and downloaded again, so damage here heals, and
-  is never taken for damage of the bucket.
-- A query reads hard links of its own (``Hold``), so eviction, by this process or another, never takes a file from
-  under it; what the links keep alive is freed with the last of them. Queries that follow one another get the same
-  names for the same chunks, so that an engine that remembers footers by path can.
-- The files together stay within ``limit_bytes``, the least recently used going first (by the time of access, which
-  each use sets; the time of change stays that of the download); what one query needs at once is kept until it ends even
-  if it is more.
+- A file is named by its SHA-256 and appears only whole: it is downloaded under another name,
+  checked for size and hash, put on disk, and renamed. Chunks never change, so a cached file is
+  never stale, and equal chunks are kept once.
+- A disk may still lose what it was given: a hit is checked for its size, and for its hash when this
+  process meets the file first or finds it written to since. A file that fails is dropped and
+  downloaded again, so damage here heals, and is never taken for damage of the bucket.
+- A query reads hard links of its own (``Hold``), so eviction, by this process or another, never
+  takes a file from under it; what the links keep alive is freed with the last of them. Queries that
+  follow one another get the same names for the same chunks, so that an engine that remembers
+  footers by path can.
+- The files together stay within ``limit_bytes``, the least recently used going first (by the time
+  of access, which each use sets; the time of change stays that of the download); what one query
+  needs at once is kept until it ends even if it is more.
 - Processes share a folder without locks: every step is one atomic call of the file system.
 """
 
@@ -101,8 +103,9 @@ class ChunkCache:
         self._evict()
 
     def hold(self, wanted: Iterable[Wanted]) -> Hold:
-        """Have all of them on disk, downloading what is missing, side by side. Raises Corrupt for a chunk that is
-        not what its block says, NoSpace if the disk is full, and what the bucket raises."""
+        """Have all of them on disk, downloading what is missing, side by side. Raises Corrupt for a
+        chunk that is not what its block says, NoSpace if the disk is full, and what the bucket
+        raises."""
         chunks = list(wanted)
         misses = self.counts.misses
         try:
@@ -118,13 +121,15 @@ class ChunkCache:
                     self._evict()
         except OSError as error:
             raise NoSpace(
-                f"the chunk cache {self.held.parent} cannot be written ({error.strerror}): free space, or set "
+                f"the chunk cache {self.held.parent} cannot be written ({error.strerror}): free "
+                "space, or set "
                 "another folder"
             ) from error
         return hold
 
     def forget(self, held: Path, sha256: str) -> None:
-        """Drop the cached file that is held under this name; one that has come in its place since stays."""
+        """Drop the cached file that is held under this name; one that has come in its place since
+        stays."""
         with self._lock:
             self._sound.pop(sha256, None)
         cached = self._files / sha256
@@ -152,7 +157,10 @@ class ChunkCache:
             self.counts.bytes_fetched += chunk.bytes * fetched
 
     def _linked(self, chunk: Wanted, cached: Path, link: Path) -> bool:
-        """Link a cached file and note its use; False if it is not cached, or no longer, or was damaged and is dropped."""
+        """Link a cached file and note its use;
+
+        False if it is not cached, or no longer, or was damaged and is dropped.
+        """
         try:
             os.link(cached, link)
         except FileNotFoundError:
@@ -164,7 +172,8 @@ class ChunkCache:
         try:
             os.utime(link, ns=(self._world.clock.now_ms() * 1_000_000, os.stat(link).st_mtime_ns))
         except PermissionError:
-            # Another user's file, which this one may write: both times move, and it is checked again.
+            # Another user's file, which this one may write: both times move, and it is checked
+            # again.
             os.utime(link)
         return True
 
@@ -197,7 +206,9 @@ class ChunkCache:
         try:
             with open(part, "wb") as file:
                 for start in range(0, chunk.bytes, _PIECE):
-                    data = chunk.bucket.get_range(chunk.key, start, min(_PIECE, chunk.bytes - start))
+                    data = chunk.bucket.get_range(
+                        chunk.key, start, min(_PIECE, chunk.bytes - start)
+                    )
                     digest.update(data)
                     file.write(data)
                 file.flush()
@@ -206,7 +217,8 @@ class ChunkCache:
             state = part.stat()
             if state.st_size != chunk.bytes or digest.hexdigest() != chunk.sha256:
                 raise Corrupt(
-                    f"{chunk.bucket.url}/{chunk.key} has {state.st_size:,} bytes and the hash {digest.hexdigest()[:12]}…, "
+                    f"{chunk.bucket.url}/{chunk.key} has {state.st_size:,} bytes and the hash "
+                    f"{digest.hexdigest()[:12]}…, "
                     f"expected {chunk.bytes:,} and {chunk.sha256[:12]}…"
                 )
             os.utime(part, ns=(self._world.clock.now_ms() * 1_000_000, state.st_mtime_ns))

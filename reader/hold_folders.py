@@ -1,9 +1,11 @@
 """The folders in which the queries of one process hold cached files.
 
 Rules:
-- Each query has a folder of its own while it runs; then the folder is empty and waits for a later query, since to make and remove
-  one takes as long as all else that a hold does. Of as many folders as queries run at once, the first that is free is taken.
-- One that was idle for an hour is not taken any more: other processes remove those of a day ago, and may do so at any moment.
+- Each query has a folder of its own while it runs; then the folder is empty and waits for a later
+  query, since to make and remove one takes as long as all else that a hold does. Of as many folders
+  as queries run at once, the first that is free is taken.
+- One that was idle for an hour is not taken any more: other processes remove those of a day ago,
+  and may do so at any moment.
 - A folder that cannot be emptied is left to them, and so are those of a process that was killed.
 """
 
@@ -48,7 +50,8 @@ class _Idle:
 
 
 class HoldFolders:
-    """Makes them under ``root``, by names that begin with ``process``, which no other process has but one that was forked."""
+    """Makes them under ``root``, by names that begin with ``process``, which no other process has
+    but one that was forked."""
 
     def __init__(self, root: Path, process: str, clock: Clock) -> None:
         self._root = root

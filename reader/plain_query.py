@@ -1,7 +1,8 @@
 """``blockstore query``, and its words where they need no parser.
 
-The parser takes as long to load as DuckDB takes for a small query. So words and the options with one text are read here;
-everything else, and whatever is wrong, is the parser's (``verbs.py``). What is read here means the same there.
+The parser takes as long to load as DuckDB takes for a small query. So words and the options with
+one text are read here; everything else, and whatever is wrong, is the parser's (``verbs.py``). What
+is read here means the same there.
 """
 
 from __future__ import annotations
@@ -47,18 +48,24 @@ def ask(
     output: str = "table",
     to: str | None = None,
 ) -> None:
-    """Answer the SQL, which is the last word, over the tables that the others name; see ``verbs.query``. Raises Usage."""
+    """Answer the SQL, which is the last word, over the tables that the others name; see
+    ``verbs.query``. Raises Usage."""
     if len(words) < 2:
-        raise Usage('query takes the tables\' URLs and the SQL: blockstore query lake/flights "select …"')
+        raise Usage(
+            'query takes the tables\' URLs and the SQL: blockstore query lake/flights "select …"'
+        )
     *urls, sql = words
     given = [
-        name for name, one in (("--version", version), ("--as-of", as_of), ("--tag", tag)) if one is not None
+        name
+        for name, one in (("--version", version), ("--as-of", as_of), ("--tag", tag))
+        if one is not None
     ]
     if len(given) > 1:
         raise Usage(f"{' and '.join(given)} were given, expected one of them")
     if len(urls) > 1 and given not in ([], ["--as-of"]):
         raise Usage(
-            f"{given[0]} is of one table, and several are named: ask for --as-of, or for one table at a time"
+            f"{given[0]} is of one table, and several are named: ask for --as-of, or for one "
+            "table at a time"
         )
     from blockstore.reader.answer import deliver
     from blockstore.reader.query import query

@@ -1,11 +1,16 @@
-"""Dates, times and intervals as texts, for every form of an answer that is text; and where asked for, long numbers too.
+"""Dates, times and intervals as texts, for every form of an answer that is text; and where asked
+for, long numbers too.
 
 Rules:
-- One text a value, wherever it stands: alone in a column or inside a nested value, in JSON, CSV, TSV or a table for people.
-- ISO 8601, exact to the column's unit, a moment with a zone in UTC. The calendar goes on in both directions: the year 12345 is
-  ``12345``, the year before 1 is ``0000``, the one before that ``-0001``. DuckDB reads these texts back.
-- Long numbers are those of types that a double cannot hold: whole numbers of 64 bits and decimals. Their texts have all digits.
-- DuckDB's infinite dates and moments are ``infinity`` and ``-infinity``; the end of a day is ``24:00:00``.
+- One text a value, wherever it stands: alone in a column or inside a nested value, in JSON, CSV,
+  TSV or a table for people.
+- ISO 8601, exact to the column's unit, a moment with a zone in UTC. The calendar goes on in both
+  directions: the year 12345 is ``12345``, the year before 1 is ``0000``, the one before that
+  ``-0001``. DuckDB reads these texts back.
+- Long numbers are those of types that a double cannot hold: whole numbers of 64 bits and decimals.
+  Their texts have all digits.
+- DuckDB's infinite dates and moments are ``infinity`` and ``-infinity``; the end of a day is
+  ``24:00:00``.
 """
 
 from __future__ import annotations
@@ -29,7 +34,9 @@ _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 
 def is_told(kind: pa.DataType) -> bool:
     """Whether a column of plain values of this type becomes texts."""
-    return bool(pt.is_date(kind) or pt.is_timestamp(kind) or pt.is_time(kind) or pt.is_interval(kind))
+    return bool(
+        pt.is_date(kind) or pt.is_timestamp(kind) or pt.is_time(kind) or pt.is_interval(kind)
+    )
 
 
 def is_long(kind: pa.DataType) -> bool:
@@ -38,12 +45,13 @@ def is_long(kind: pa.DataType) -> bool:
 
 
 def readable(column: pa.Array, *, long: bool = False) -> pa.Array:
-    """The column with each such value as its text, also within nested values; everything else as it is. ``long``: also
-    numbers with more digits than a double has."""
+    """The column with each such value as its text, also within nested values; everything else as it
+    is. ``long``: also numbers with more digits than a double has."""
     kind = column.type
     if pt.is_interval(kind):
         return pa.array(
-            [None if value is None else _interval(value) for value in column.to_pylist()], pa.string()
+            [None if value is None else _interval(value) for value in column.to_pylist()],
+            pa.string(),
         )
     if is_told(kind):
         return _moments(column)
@@ -53,7 +61,8 @@ def readable(column: pa.Array, *, long: bool = False) -> pa.Array:
 
 
 def _holds_told(kind: pa.DataType, long: bool) -> bool:
-    """Whether a value holds what can be told; in a union it cannot, and a list of size 0 holds nothing."""
+    """Whether a value holds what can be told; in a union it cannot, and a list of size 0 holds
+    nothing."""
     if pt.is_union(kind) or (pt.is_fixed_size_list(kind) and kind.list_size == 0):
         return False
     if is_told(kind) or (long and is_long(kind)):
@@ -81,7 +90,9 @@ def _within(column: pa.Array, long: bool) -> pa.Array:
     nulls = column.is_null()
     if pt.is_struct(kind):
         parts = [readable(column.field(place), long=long) for place in range(kind.num_fields)]
-        return pa.StructArray.from_arrays(parts, names=[part.name for part in _parts(kind)], mask=nulls)
+        return pa.StructArray.from_arrays(
+            parts, names=[part.name for part in _parts(kind)], mask=nulls
+        )
     if pt.is_map(kind):
         keys, items = readable(column.keys, long=long), readable(column.items, long=long)
         return pa.MapArray.from_arrays(column.offsets, keys, items, mask=nulls)
@@ -94,7 +105,10 @@ def _within(column: pa.Array, long: bool) -> pa.Array:
 
 
 def _moments(column: pa.Array) -> pa.Array:
-    """Dates, moments or times of day: Arrow knows those between the years 1 and 9999, and others one by one."""
+    """Dates, moments or times of day:
+
+    Arrow knows those between the years 1 and 9999, and others one by one.
+    """
     import pyarrow.compute as pc
 
     kind = column.type

@@ -1,7 +1,7 @@
 """Why the reader did not answer, as errors of the tree that say what their caller does next.
 
-They stand beside ``blockstore.errors`` because they carry what only a reader knows: after how many seconds to come
-back, where in the SQL the mistake is, which names are near.
+They stand beside ``blockstore.errors`` because they carry what only a reader knows: after how many
+seconds to come back, where in the SQL the mistake is, which names are near.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ class Busy(Unavailable):
 
 
 class Stale(Unavailable):
-    """The table could not be looked at for longer than ``max_staleness``, and the past is not answered silently."""
+    """The table could not be looked at for longer than ``max_staleness``, and the past is not
+    answered silently."""
 
     def __init__(self, message: str, *, retry_after_s: float) -> None:
         super().__init__(message)

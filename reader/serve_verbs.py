@@ -32,7 +32,8 @@ def serve(
 ) -> None:
     """Serve SQL over tables by HTTP, with a page: the reader gateway.
 
-    It runs until it is ended (Ctrl-C, SIGTERM); then it finishes what it answers, and hands its jobs to other gateways.
+    It runs until it is ended (Ctrl-C, SIGTERM); then it finishes what it answers, and hands its
+    jobs to other gateways.
 
     Parameters
     ----------
@@ -52,7 +53,9 @@ def serve(
     settings = load_settings(config)
     tables = replace(settings.tables, urls=urls) if urls else settings.tables
     if not tables.urls:
-        raise Usage("serve was given no URL: name tables or lakes, or a --config with urls in [tables]")
+        raise Usage(
+            "serve was given no URL: name tables or lakes, or a --config with urls in [tables]"
+        )
     listening = settings.http.listening
     listening = replace(
         listening,
@@ -70,7 +73,9 @@ def token(
     name: str,
     /,
     *,
-    scope: Annotated[tuple[Literal["read", "write", "admin"], ...], Parameter(negative="")] = ("read",),
+    scope: Annotated[tuple[Literal["read", "write", "admin"], ...], Parameter(negative="")] = (
+        "read",
+    ),
     table: Annotated[Many, Parameter(name="--table", negative="")] = (),
     json: Json = False,
 ) -> None:
@@ -114,7 +119,8 @@ def token(
         return
     say(made)
     remark(
-        "the token is shown this once; put its hash into the gateway's configuration and start the gateway again:"
+        "the token is shown this once; put its hash into the gateway's configuration and start "
+        "the gateway again:"
     )
     lines = [f"[tokens.{_quoted(name)}]", f'sha256 = "{entry.sha256}"', f"scopes = {_list(scopes)}"]
     if tables:
@@ -130,12 +136,14 @@ def _check_gate(settings: GatewaySettings, no_auth: bool) -> None:
         raise Invalid("[http] has no address to listen on: set listen, or say --host and --port")
     if no_auth and not listening.loopback:
         raise Invalid(
-            f"--no-auth with {listening.host} would let everybody in: listen on 127.0.0.1, or make tokens with "
+            f"--no-auth with {listening.host} would let everybody in: listen on 127.0.0.1, or "
+            "make tokens with "
             "blockstore token"
         )
     if not no_auth and not settings.tokens:
         raise Invalid(
-            "no token is configured, so nobody could ask: make one with blockstore token NAME, or say --no-auth to serve "
+            "no token is configured, so nobody could ask: make one with blockstore token NAME, or "
+            "say --no-auth to serve "
             "this machine only"
         )
 

@@ -34,7 +34,9 @@ class TableSettings:
 
     def __post_init__(self) -> None:
         if self.max_staleness_s < self.poll_s:
-            raise Invalid("max_staleness of [tables] is shorter than poll: every query would come too late")
+            raise Invalid(
+                "max_staleness of [tables] is shorter than poll: every query would come too late"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

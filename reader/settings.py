@@ -2,7 +2,8 @@
 
 Rules:
 - One file, one process. The URLs may also stand on the command line, and win there.
-- Tokens stand in it by their hashes (``[tokens."name"]``); without any, the gateway starts only where ``--no-auth`` says so.
+- Tokens stand in it by their hashes (``[tokens."name"]``); without any, the gateway starts only
+  where ``--no-auth`` says so.
 """
 
 from __future__ import annotations
@@ -56,14 +57,16 @@ TABLES = Section(
             sets="idle_s",
             default="1h",
             read=kinds.duration_s,
-            sentence="A table that nobody asked for within this time is looked at when somebody asks.",
+            sentence="A table that nobody asked for within this time is looked at when somebody "
+            "asks.",
         ),
         Key(
             name="max_staleness",
             sets="max_staleness_s",
             default="10m",
             read=kinds.duration_s,
-            sentence="A table that could not be looked at for longer is not answered from the past: its queries fail.",
+            sentence="A table that could not be looked at for longer is not answered from the "
+            "past: its queries fail.",
         ),
         Key(
             name="discovery",
@@ -75,7 +78,8 @@ TABLES = Section(
             name="strict",
             default=True,
             read=kinds.switch,
-            sentence="With list: fail queries of tables with malformed blocks that may hold rows nobody else holds.",
+            sentence="With list: fail queries of tables with malformed blocks that may hold rows "
+            "nobody else holds.",
         ),
     ),
 )
@@ -89,7 +93,8 @@ CACHE = Section(
             name="folder",
             default="",
             read=kinds.path,
-            sentence="Where they lie; empty for the user's cache folder. Gateways of one machine may share it.",
+            sentence="Where they lie; empty for the user's cache folder. Gateways of one machine "
+            "may share it.",
         ),
         Key(
             name="size",
@@ -111,14 +116,16 @@ QUERY = Section(
             sets="memory_bytes",
             default="4GiB",
             read=kinds.size,
-            sentence="The memory of all queries together; each gets its share. What needs more goes to disk.",
+            sentence="The memory of all queries together; each gets its share. What needs more "
+            "goes to disk.",
         ),
         Key(
             name="spill",
             sets="spill_bytes",
             default="16GiB",
             read=kinds.size,
-            sentence="The disk that all queries together may use for what does not fit into memory.",
+            sentence="The disk that all queries together may use for what does not fit into "
+            "memory.",
         ),
         Key(
             name="threads",
@@ -168,7 +175,8 @@ QUERY = Section(
             name="isolated",
             default=True,
             read=kinds.switch,
-            sentence="Run each query in a process of its own, which its limits end whatever it does.",
+            sentence="Run each query in a process of its own, which its limits end whatever it "
+            "does.",
         ),
     ),
 )
@@ -181,7 +189,9 @@ def _http(
     tls_key: Path | None,
     **rest: Any,
 ) -> HttpSettings:
-    return HttpSettings(listening=listening(listen=listen, tls_cert=tls_cert, tls_key=tls_key), **rest)
+    return HttpSettings(
+        listening=listening(listen=listen, tls_cert=tls_cert, tls_key=tls_key), **rest
+    )
 
 
 def _origin(value: Any, name: str) -> str:
@@ -193,9 +203,15 @@ def _origin(value: Any, name: str) -> str:
     except ValueError:
         port = 0
     usual = port == {"http": 80, "https": 443}.get(parts.scheme)
-    if port == 0 or usual or given != f"{parts.scheme}://{parts.netloc}" or not _ORIGIN.fullmatch(given):
+    if (
+        port == 0
+        or usual
+        or given != f"{parts.scheme}://{parts.netloc}"
+        or not _ORIGIN.fullmatch(given)
+    ):
         raise Invalid(
-            f"{name} has {value!r}, expected each an origin as browsers send it: https://, a name in small letters, and the "
+            f"{name} has {value!r}, expected each an origin as browsers send it: https://, a name "
+            "in small letters, and the "
             "port where it is not the usual one; no path and no *"
         )
     return given
@@ -251,14 +267,16 @@ HTTP = Section(
             name="origins",
             default=[],
             read=kinds.items(_origin),
-            sentence='The origins whose pages may ask from a browser (CORS), such as "https://dashboards.example"; none by default.',
+            sentence="The origins whose pages may ask from a browser (CORS), such as "
+            '"https://dashboards.example"; none by default.',
         ),
     ),
 )
 
 JOBS = Section(
     name="jobs",
-    sentence="Work that outlives a request: its records lie in the first URL's bucket, under jobs/.",
+    sentence="Work that outlives a request: its records lie in the first URL's bucket, under "
+    "jobs/.",
     build=JobSettings,
     keys=(
         Key(
@@ -279,7 +297,8 @@ JOBS = Section(
             sets="lease_s",
             default="30s",
             read=kinds.duration_s,
-            sentence="A gateway whose job shows no progress for this long is taken for dead, and another goes on.",
+            sentence="A gateway whose job shows no progress for this long is taken for dead, and "
+            "another goes on.",
         ),
         Key(
             name="places",
@@ -312,14 +331,16 @@ JOBS = Section(
             name="work_dir",
             default="",
             read=kinds.folder,
-            sentence="Where uploads to remote stores lie while they are read; empty for the system's temporary folder.",
+            sentence="Where uploads to remote stores lie while they are read; empty for the "
+            "system's temporary folder.",
         ),
     ),
 )
 
 TOKENS = Named(
     name="tokens",
-    sentence="Who may ask; `blockstore token NAME` makes one. A token of some tables learns of no other.",
+    sentence="Who may ask; `blockstore token NAME` makes one. A token of some tables learns of no "
+    "other.",
     example="grafana",
     keys=(
         Key(name="sha256", default="", read=kinds.text, sentence="The SHA-256 of the token."),
@@ -356,8 +377,13 @@ FILE = ConfigFile(
 )
 
 
-def load_settings(path: Path | None = None, environment: Mapping[str, str] | None = None) -> GatewaySettings:
-    """The settings of a file (or none) under the environment. Raises Invalid, naming every problem."""
+def load_settings(
+    path: Path | None = None, environment: Mapping[str, str] | None = None
+) -> GatewaySettings:
+    """The settings of a file (or none) under the environment.
+
+    Raises Invalid, naming every problem.
+    """
     config = FILE.load(path, environment)
     return GatewaySettings(
         tables=config.of(TABLES),

@@ -24,9 +24,9 @@ def query(
 ) -> None:
     """Answer SQL over snapshots of tables.
 
-    A table's name in the SQL is the last part of its URL: `blockstore query lake/flights "select count(*) from
-    flights"`. Several tables are joined by naming their URLs one after the other, the SQL last, or by naming their lake:
-    the folder right below which they lie.
+    A table's name in the SQL is the last part of its URL: `blockstore query lake/flights "select
+    count(*) from flights"`. Several tables are joined by naming their URLs one after the other, the
+    SQL last, or by naming their lake: the folder right below which they lie.
 
     Parameters
     ----------
@@ -35,7 +35,8 @@ def query(
     version
         The version to read, of one table.
     as_of
-        Read what was visible at this moment: ISO 8601 (UTC without a zone), or milliseconds since the epoch.
+        Read what was visible at this moment: ISO 8601 (UTC without a zone), or milliseconds since
+        the epoch.
     tag
         The tag whose version to read, of one table.
     output

@@ -1,6 +1,8 @@
-"""The smallest Ceph that serves S3: one monitor, one object store in memory, one gateway. For scripts/s3-server.
+"""The smallest Ceph that serves S3: one monitor, one object store in memory, one gateway. For
+scripts/s3-server.
 
-Its programs come from the system's packages (Debian: radosgw, ceph-mon, ceph-osd); `install` brings them where it may.
+Its programs come from the system's packages (Debian: radosgw, ceph-mon, ceph-osd); `install` brings
+them where it may.
 """
 
 from __future__ import annotations
@@ -77,7 +79,10 @@ def missing() -> list[str]:
 
 
 def install() -> bool:
-    """Bring the programs by apt where this user may; one loud line where not. Whether they are there now."""
+    """Bring the programs by apt where this user may; one loud line where not.
+
+    Whether they are there now.
+    """
     if not missing():
         return True
     by_hand = f"apt-get install --no-install-recommends {' '.join(PACKAGES)}"
@@ -85,7 +90,10 @@ def install() -> bool:
         _say(f"SKIPPING CEPH: {', '.join(missing())} not found, and only root may run '{by_hand}'")
         return False
     quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", *PACKAGES]):
+    for command in (
+        ["update", "-qq"],
+        ["install", "-y", "-qq", "--no-install-recommends", *PACKAGES],
+    ):
         done = subprocess.run(
             ["apt-get", *command],
             env=quiet,
@@ -102,10 +110,14 @@ def install() -> bool:
 
 
 def launch(
-    root: Path, ports: list[int], access_key: str, secret_key: str, started: list[subprocess.Popen[bytes]]
+    root: Path,
+    ports: list[int],
+    access_key: str,
+    secret_key: str,
+    started: list[subprocess.Popen[bytes]],
 ) -> None:
-    """Start all three programs in ``root``, which is made anew; their ids are in ``root/pid``, and they themselves in
-    ``started``, also those before a step that raises Failed."""
+    """Start all three programs in ``root``, which is made anew; their ids are in ``root/pid``, and
+    they themselves in ``started``, also those before a step that raises Failed."""
     shutil.rmtree(root, ignore_errors=True)
     for name in ("mon", "osd", "log", "run"):
         (root / name).mkdir(parents=True)
@@ -142,7 +154,11 @@ def launch(
 def _start(root: Path, name: str, *command: str) -> subprocess.Popen[bytes]:
     with (root / "log" / f"{name}.out").open("wb") as out:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
     with (root / "pid").open("a") as pids:
         pids.write(f"{process.pid}\n")

@@ -1,11 +1,12 @@
 """Blockstore on Spark: the data source, and the faster ways in and out of a DataFrame.
 
-``df.write.format("blockstore").mode("append").save(url)`` and ``spark.read.format("blockstore").load(url)`` work
-without this import. ``append``, ``overwrite`` and ``read`` do the same with less overhead, and answer; ``register`` makes
-the format known to a session whose lookup of ``pyspark_*`` modules is disabled by a broken one.
+``df.write.format("blockstore").mode("append").save(url)`` and
+``spark.read.format("blockstore").load(url)`` work without this import. ``append``, ``overwrite``
+and ``read`` do the same with less overhead, and answer; ``register`` makes the format known to a
+session whose lookup of ``pyspark_*`` modules is disabled by a broken one.
 
-The only package of the project that imports pyspark. What it exports is imported at first use: every Python worker of
-Spark imports this package, and a task needs little of it.
+The only package of the project that imports pyspark. What it exports is imported at first use:
+every Python worker of Spark imports this package, and a task needs little of it.
 """
 
 from __future__ import annotations
@@ -49,5 +50,7 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
-        raise AttributeError(f"module 'spark' has no attribute {name!r}; it has {', '.join(__all__)}")
+        raise AttributeError(
+            f"module 'spark' has no attribute {name!r}; it has {', '.join(__all__)}"
+        )
     return getattr(import_module(_HOMES[name]), name)

@@ -1,4 +1,5 @@
-"""``append(df, url)``: a DataFrame becomes one block, written by Spark's tasks and committed in this process."""
+"""``append(df, url)``: a DataFrame becomes one block, written by Spark's tasks and committed in
+this process."""
 
 from __future__ import annotations
 
@@ -41,12 +42,13 @@ def append(
 ) -> Written:
     """Append the DataFrame's rows to the table at ``url`` as one block, visible all at once.
 
-    A missing table is created from the DataFrame's schema with ``time_column``, ``sort_by`` and ``labels``. A ``job``
-    that was committed before writes nothing and answers the earlier block; with ``any_order`` its batches may come in any
-    order (a backfill). ``if_exists`` is ``"append"``, ``"error"`` or ``"ignore"``: what happens where the table holds a
-    write already, judged when the write is committed. ``cluster`` exchanges the rows by ranges of the sort key first. Each
-    task sorts at most ``buffer_bytes`` of rows in memory. Raises Invalid if the rows do not fit the table, and what
-    ``Table.append`` raises.
+    A missing table is created from the DataFrame's schema with ``time_column``, ``sort_by`` and
+    ``labels``. A ``job`` that was committed before writes nothing and answers the earlier block;
+    with ``any_order`` its batches may come in any order (a backfill). ``if_exists`` is
+    ``"append"``, ``"error"`` or ``"ignore"``: what happens where the table holds a write already,
+    judged when the write is committed. ``cluster`` exchanges the rows by ranges of the sort key
+    first. Each task sorts at most ``buffer_bytes`` of rows in memory. Raises Invalid if the rows do
+    not fit the table, and what ``Table.append`` raises.
     """
     options = WriteOptions(
         url=checked_url(url),

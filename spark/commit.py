@@ -1,11 +1,14 @@
 """The end of a Spark job, on the driver: the winning attempts' chunks become one visible block.
 
 - meta.json lists the files of the attempts that Spark committed and no other file of the directory.
-- A missing table is created here; whoever created it in between must have given it the schema that the tasks wrote, and
-  an overwrite that found no table replaces nothing that came in between: it conflicts.
-- No rows, no block; that is said as a warning, since ``save`` answers nothing. An overwrite by no rows is a delete.
-- What counts as success, and what an error means, is what ``Table.append`` says: without a job the write succeeds
-  once the block is complete; with one it is published, or the job must be retried. An overwrite is published or refused.
+- A missing table is created here; whoever created it in between must have given it the schema that
+  the tasks wrote, and an overwrite that found no table replaces nothing that came in between: it
+  conflicts.
+- No rows, no block; that is said as a warning, since ``save`` answers nothing. An overwrite by no
+  rows is a delete.
+- What counts as success, and what an error means, is what ``Table.append`` says: without a job the
+  write succeeds once the block is complete; with one it is published, or the job must be retried.
+  An overwrite is published or refused.
 """
 
 from __future__ import annotations
@@ -41,7 +44,9 @@ def commit(plan: WritePlan, written: Sequence[WrittenChunks], world: World) -> W
         "tasks": max(0, now - plan.planned_ms) / 1000,
         "commit": world.clock.monotonic_s() - started,
     }
-    return replace(answer, seconds={phase: round(seconds, 3) for phase, seconds in spent.items()}).say()
+    return replace(
+        answer, seconds={phase: round(seconds, 3) for phase, seconds in spent.items()}
+    ).say()
 
 
 def _committed(plan: WritePlan, written: Sequence[WrittenChunks], world: World) -> Written:
@@ -77,7 +82,9 @@ def _together(written: Sequence[WrittenChunks]) -> WrittenChunks | None:
 def _alone(plan: WritePlan, table: Table, meta: BlockMeta, *, first: bool) -> Written:
     """An append that asks something of the table, so that it has an entry to itself."""
     try:
-        durable, committed = publish(table, meta, first=first, any_order=plan.any_order, message=plan.message)
+        durable, committed = publish(
+            table, meta, first=first, any_order=plan.any_order, message=plan.message
+        )
     except Conflict:
         if plan.if_exists is IfExists.IGNORE and holds_a_write(table.log.poll()):
             return Written(url=plan.url, ignored=True)
@@ -98,7 +105,9 @@ def _alone(plan: WritePlan, table: Table, meta: BlockMeta, *, first: bool) -> Wr
     )
 
 
-def _overwritten(plan: WritePlan, table: Table, begun: Begun, chunks: WrittenChunks | None) -> Written:
+def _overwritten(
+    plan: WritePlan, table: Table, begun: Begun, chunks: WrittenChunks | None
+) -> Written:
     access = Access.of(table.bucket, table.world, table.log)
     if plan.creates:
         begun = begun_on(access, begun)
@@ -106,7 +115,8 @@ def _overwritten(plan: WritePlan, table: Table, begun: Begun, chunks: WrittenChu
             begun.seen or holds_a_write(table.log.at(begun.version))
         ):
             raise Conflict(
-                f"{plan.url} was created by another writer while this overwrite, which had found no table there, was under "
+                f"{plan.url} was created by another writer while this overwrite, which had found "
+                "no table there, was under "
                 "way, and holds rows that it never saw: run it again on the table as it is"
             )
     done = end(access, begun, chunks)
@@ -115,7 +125,12 @@ def _overwritten(plan: WritePlan, table: Table, begun: Begun, chunks: WrittenChu
         earlier = earlier_block(table.log.state, begun.job)
         ulid = None if earlier is None else earlier.ulid
         return Written(
-            url=plan.url, operation="overwrite", ulid=ulid, version=done.version, published=True, already=True
+            url=plan.url,
+            operation="overwrite",
+            ulid=ulid,
+            version=done.version,
+            published=True,
+            already=True,
         )
     return Written(
         url=plan.url,
@@ -147,7 +162,8 @@ def _appended(plan: WritePlan, block: AppendedBlock) -> Written:
 
 
 def _table(plan: WritePlan, world: World) -> Table:
-    """The table of the plan, created if the plan says so; raises Conflict if another made it another way."""
+    """The table of the plan, created if the plan says so; raises Conflict if another made it
+    another way."""
     if not plan.creates:
         return open_any(plan.url, world=world)
     mine = plan.definition
@@ -164,7 +180,9 @@ def _table(plan: WritePlan, world: World) -> Table:
         table = bs.open(plan.url, world=world)
     if table.definition != mine:
         raise Conflict(
-            f"{plan.url} was created by another writer while this job ran, with another definition than the "
-            f"DataFrame's ({', '.join(mine.schema.names)}): run the job again, it then appends to the table as it is."
+            f"{plan.url} was created by another writer while this job ran, with another "
+            "definition than the "
+            f"DataFrame's ({', '.join(mine.schema.names)}): run the job again, it then appends to "
+            "the table as it is."
         )
     return table

@@ -1,10 +1,12 @@
 """Conditions between Spark and Blockstore, in both directions.
 
-- From Spark: the ``column op literal`` filters that Spark offers a data source. One that has no counterpart is left
-  out: Spark evaluates every filter again, so that a lost one costs time and never rows.
-- To Spark: a whole condition of ours as a Spark column, exactly, or None if a part of it cannot be said.
-- Both sides order values alike: NaN equals itself and is greater than every other float, strings compare by their
-  UTF-8 bytes, a null satisfies nothing but IS NULL.
+- From Spark: the ``column op literal`` filters that Spark offers a data source. One that has no
+  counterpart is left out: Spark evaluates every filter again, so that a lost one costs time and
+  never rows.
+- To Spark: a whole condition of ours as a Spark column, exactly, or None if a part of it cannot be
+  said.
+- Both sides order values alike: NaN equals itself and is greater than every other float, strings
+  compare by their UTF-8 bytes, a null satisfies nothing but IS NULL.
 """
 
 from __future__ import annotations
@@ -19,7 +21,18 @@ from pyspark.sql import datasource as ds
 from pyspark.sql import functions as sf
 
 from blockstore.errors import Invalid
-from blockstore.predicate.nodes import Always, And, Compare, IsNull, Key, Node, OneOf, Op, Or, Prefix
+from blockstore.predicate.nodes import (
+    Always,
+    And,
+    Compare,
+    IsNull,
+    Key,
+    Node,
+    OneOf,
+    Op,
+    Or,
+    Prefix,
+)
 from blockstore.predicate.parse import Predicate, parse_filters
 
 __all__ = ["from_spark", "has_counterpart", "quoted", "to_spark"]
@@ -47,7 +60,8 @@ class _Untold(Exception):
 
 
 def from_spark(filters: Iterable[ds.Filter], schema: pa.Schema) -> Predicate:
-    """What is certain of every row that Spark keeps: the conjunction of the filters that have a counterpart."""
+    """What is certain of every row that Spark keeps: the conjunction of the filters that have a
+    counterpart."""
     certain = Predicate()
     for filter_ in filters:
         try:
@@ -67,7 +81,8 @@ def has_counterpart(node: Node) -> bool:
 
 
 def to_spark(node: Node) -> SparkColumn | None:
-    """The condition as a Spark column that is true for exactly the same rows, or None if there is none."""
+    """The condition as a Spark column that is true for exactly the same rows, or None if there is
+    none."""
     return _column(node) if has_counterpart(node) else None
 
 
@@ -77,8 +92,8 @@ def quoted(name: str) -> str:
 
 
 def _condition(filter_: ds.Filter) -> tuple[str, str, Any]:
-    """A filter as ``(column, operator, value)``. What Not makes true is where its child is false: for a null, Spark
-    drops the row either way, except under ``<=>``, which is left alone."""
+    """A filter as ``(column, operator, value)``. What Not makes true is where its child is false:
+    for a null, Spark drops the row either way, except under ``<=>``, which is left alone."""
     negated = isinstance(filter_, ds.Not)
     plain = filter_.child if isinstance(filter_, ds.Not) else filter_
     path: tuple[str, ...] = getattr(plain, "attribute", ())
@@ -141,7 +156,8 @@ def _can_say(kind: pa.DataType, key: Key) -> bool:
 
 
 def _literal(kind: pa.DataType, key: Key) -> SparkColumn:
-    """A key of a column of this type as a Spark literal of the type that Spark reads the column as."""
+    """A key of a column of this type as a Spark literal of the type that Spark reads the column
+    as."""
     if pa.types.is_date(kind):
         return sf.date_from_unix_date(sf.lit(int(key) // _DAY_NS))
     if pa.types.is_timestamp(kind):

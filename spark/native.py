@@ -1,11 +1,14 @@
-"""A plan as a DataFrame over Spark's own Parquet reader: faster than rows through Python, where Spark can do it.
+"""A plan as a DataFrame over Spark's own Parquet reader: faster than rows through Python, where
+Spark can do it.
 
-- Exactly the plan's rows, or an obstacle that says why not: one DataFrame for the chunks that are treated alike (their
-  schema, labels, hidden sources), and the union of those.
-- Spark must fail where a chunk is missing or damaged and must not guess at times: the reader's options say so, whatever
-  the session's settings are.
-- Spark lists the files in this process: its own way for more than 32 paths is a job of one task a path.
-- What need not be said is not: each column of a ``select`` is a dozen calls into the JVM, and a short query's time.
+- Exactly the plan's rows, or an obstacle that says why not: one DataFrame for the chunks that are
+  treated alike (their schema, labels, hidden sources), and the union of those.
+- Spark must fail where a chunk is missing or damaged and must not guess at times: the reader's
+  options say so, whatever the session's settings are.
+- Spark lists the files in this process: its own way for more than 32 paths is a job of one task a
+  path.
+- What need not be said is not: each column of a ``select`` is a dozen calls into the JVM, and a
+  short query's time.
 """
 
 from __future__ import annotations
@@ -39,7 +42,8 @@ _OPTIONS = {
     "mergeSchema": "false",
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
-    # It looks up boxed numbers, of which -0.0 is not 0.0: for x = 0 it drops a row group that holds the former only.
+    # It looks up boxed numbers, of which -0.0 is not 0.0: for x = 0 it drops a row group that holds
+    # the former only.
     "parquet.filter.dictionary.enabled": "false",
 }
 _LIST_HERE = {"spark.sql.sources.parallelPartitionDiscovery.threshold": str(2**31 - 1)}
@@ -50,11 +54,17 @@ def obstacle(session: Any, plan: ScanPlan, bucket: ReadBucket) -> str | None:
     hidden = sorted(set(plan.needed) & set(HIDDEN.names))
     if hidden:
         return f"{', '.join(hidden)} must be computed from the index"
-    strange = [name for name in plan.needed if name in plan.columns.table.names and not _readable(plan, name)]
+    strange = [
+        name
+        for name in plan.needed
+        if name in plan.columns.table.names and not _readable(plan, name)
+    ]
     if strange:
         return f"Spark's Parquet reader does not read the type of {', '.join(strange)}"
     doubtful = [
-        name for name in plan.needed if name in plan.columns.table.names and _may_hold_nan(plan, name)
+        name
+        for name in plan.needed
+        if name in plan.columns.table.names and _may_hold_nan(plan, name)
     ]
     if doubtful:
         return f"{', '.join(doubtful)} may hold NaN, which Spark's Parquet reader prunes away"
@@ -74,7 +84,9 @@ def obstacle(session: Any, plan: ScanPlan, bucket: ReadBucket) -> str | None:
     return None
 
 
-def native_frame(session: Any, plan: ScanPlan, bucket: ReadBucket, schema: st.StructType) -> DataFrame:
+def native_frame(
+    session: Any, plan: ScanPlan, bucket: ReadBucket, schema: st.StructType
+) -> DataFrame:
     """The rows of a plan that has no obstacle, as a DataFrame of ``schema``."""
     if not plan.chunks:
         return session.createDataFrame([], schema)
@@ -119,8 +131,8 @@ def _group_frame(session: Any, plan: ScanPlan, group: ScanGroup, bucket: ReadBuc
 
 
 def _made(name: str, group: ScanGroup, read: ColumnRead | None) -> Column:
-    """A column that does not stand in the group's files as the table has it: a label (``read`` is None), one that they lack, or
-    one that was renamed or widened since."""
+    """A column that does not stand in the group's files as the table has it: a label (``read`` is
+    None), one that they lack, or one that was renamed or widened since."""
     if read is None:
         return sf.lit(group.labels[name]).cast("string").alias(name)
     kind = spark_schema(pa.schema([(name, read.type)]))[name].dataType
@@ -142,11 +154,13 @@ def _readable(plan: ScanPlan, name: str) -> bool:
 
 
 def _may_hold_nan(plan: ScanPlan, name: str) -> bool:
-    """Whether a chunk may hold NaN there: Spark pushes filters down to bounds in which NaN does not stand, and for one read
-    alone that cannot be turned off."""
+    """Whether a chunk may hold NaN there: Spark pushes filters down to bounds in which NaN does not
+    stand, and for one read alone that cannot be turned off."""
     for group in plan.groups():
         stored = plan.reads(group.schema_id)[name].stored_as
-        if stored is not None and may_hold_nan(group.chunks, plan.schemas[group.schema_id].field(stored)):
+        if stored is not None and may_hold_nan(
+            group.chunks, plan.schemas[group.schema_id].field(stored)
+        ):
             return True
     return False
 

@@ -1,10 +1,11 @@
 """What a user may say in ``option(…)``, checked at once and turned into values.
 
-- Option names are case-insensitive, as everywhere in Spark; a name that nobody reads is an error that names the
-  nearest known one: a misspelt ``app`` must not quietly cost the exactly-once promise.
+- Option names are case-insensitive, as everywhere in Spark; a name that nobody reads is an error
+  that names the nearest known one: a misspelt ``app`` must not quietly cost the exactly-once
+  promise.
 - ``app`` and ``batch`` come together or not at all.
-- Columns are named in one comma-separated string, or in a JSON list where a name holds a comma or begins or ends with
-  a space; labels are ``key=value`` pairs separated by commas.
+- Columns are named in one comma-separated string, or in a JSON list where a name holds a comma or
+  begins or ends with a space; labels are ``key=value`` pairs separated by commas.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ DEFAULT_CHUNK_BYTES = 256 * 2**20
 
 
 class IfExists(StrEnum):
-    """What a write does where the table holds a write already; one that is only created counts as not there yet."""
+    """What a write does where the table holds a write already; one that is only created counts as
+    not there yet."""
 
     APPEND = "append"
     ERROR = "error"
@@ -62,7 +64,10 @@ class IfExists(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """How a DataFrame is written. The definition's parts (time column, sort key, labels) serve a first write only."""
+    """How a DataFrame is written.
+
+    The definition's parts (time column, sort key, labels) serve a first write only.
+    """
 
     url: str
     job: Job | None = None
@@ -86,22 +91,29 @@ class WriteOptions:
     def __post_init__(self) -> None:
         check_chunk_size(self.chunk_bytes, "chunk_size (chunk_bytes)")
         if self.any_order and self.job is None:
-            raise Invalid("any_order is about a job's batches, and no job is named: give app and batch too")
+            raise Invalid(
+                "any_order is about a job's batches, and no job is named: give app and batch too"
+            )
         if self.overwrite and self.if_exists is not IfExists.APPEND:
             raise Invalid(
-                f"if_exists={str(self.if_exists)!r} and an overwrite exclude each other: drop one of them"
+                f"if_exists={str(self.if_exists)!r} and an overwrite exclude each other: drop one "
+                "of them"
             )
         about = (self.where, self.isolation, self.read_version)
         if not self.overwrite and any(one is not None for one in about):
             raise Invalid(
-                "where, isolation and read_version are those of an overwrite, and this is an append: say mode('overwrite'), or filter the "
+                "where, isolation and read_version are those of an overwrite, and this is an "
+                "append: say mode('overwrite'), or filter the "
                 "DataFrame"
             )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """Which snapshot is read, and which part of it. None means the newest version, all columns, every row."""
+    """Which snapshot is read, and which part of it.
+
+    None means the newest version, all columns, every row.
+    """
 
     url: str
     version: int | None = None
@@ -116,7 +128,10 @@ class ReadOptions:
     not_null: bool = False
     """Whether columns of which no row of the snapshot is null are declared so."""
     partition_bytes: int | None = None
-    """Chunks are gathered, and large ones are cut, into Spark partitions of about this size; None: by ``shares.share_bytes``."""
+    """Chunks are gathered, and large ones are cut, into Spark partitions of about this size;
+
+    None: by ``shares.share_bytes``.
+    """
 
     def __post_init__(self) -> None:
         given = {"version": self.version, "as_of": self.as_of, "tag": self.tag}
@@ -124,7 +139,9 @@ class ReadOptions:
         if self.listed:
             named.append("discovery='list'")
         if len(named) > 1:
-            raise Invalid(f"{' and '.join(named)} are given: expected one of them, drop the others.")
+            raise Invalid(
+                f"{' and '.join(named)} are given: expected one of them, drop the others."
+            )
 
 
 def write_options(options: Mapping[str, str], *, overwrite: bool = False) -> WriteOptions:
@@ -132,8 +149,10 @@ def write_options(options: Mapping[str, str], *, overwrite: bool = False) -> Wri
     given = known(options, _WRITE, "write")
     if flag(given, "cluster"):
         raise Invalid(
-            "option cluster='true': a data source is handed rows as they are and cannot exchange them between tasks; use "
-            "spark.append(df, url, cluster=True), or df.repartitionByRange('a', 'b') by the sort key before the write."
+            "option cluster='true': a data source is handed rows as they are and cannot exchange "
+            "them between tasks; use "
+            "spark.append(df, url, cluster=True), or df.repartitionByRange('a', 'b') by the sort "
+            "key before the write."
         )
     read = given.get("read_version")
     return WriteOptions(
@@ -199,6 +218,7 @@ def _job(given: Mapping[str, str]) -> Job | None:
         return None
     if not app or batch is None:
         raise Invalid(
-            f"a job is named by both options: found app={app!r} and batch={batch!r}; give each batch a number of its own."
+            f"a job is named by both options: found app={app!r} and batch={batch!r}; give each "
+            "batch a number of its own."
         )
     return Job(app=app, batch=whole(batch, "batch", least=0))

@@ -40,13 +40,15 @@ def overwrite(
     tune: bool = True,
     message: str = "",
 ) -> Written:
-    """Replace all rows of the table at ``url``, or those for which ``where`` is true, by the DataFrame's, in one version.
+    """Replace all rows of the table at ``url``, or those for which ``where`` is true, by the
+    DataFrame's, in one version.
 
-    Every new row must meet ``where``. What others append after this call began stays, unless ``isolation`` (default: the
-    table's property) is ``"serializable"``: then it conflicts. ``read_version`` is the version that the DataFrame was computed
-    from: what others did is judged from there on, and rows that they took away since conflict too. The other arguments are
-    those of ``append``. Raises Conflict where others replaced rows that it is about, or the table was dropped and made anew,
-    while it ran.
+    Every new row must meet ``where``. What others append after this call began stays, unless
+    ``isolation`` (default: the table's property) is ``"serializable"``: then it conflicts.
+    ``read_version`` is the version that the DataFrame was computed from: what others did is judged
+    from there on, and rows that they took away since conflict too. The other arguments are those of
+    ``append``. Raises Conflict where others replaced rows that it is about, or the table was
+    dropped and made anew, while it ran.
     """
     options = WriteOptions(
         url=checked_url(url),

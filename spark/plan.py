@@ -1,4 +1,5 @@
-"""What a Spark job writes: one value, decided on the driver, carried to every task and to the commit.
+"""What a Spark job writes: one value, decided on the driver, carried to every task and to the
+commit.
 
 Every task's process imports this module and ``task``, so they import nothing of the index.
 """
@@ -41,7 +42,8 @@ class WritePlan:
     buffer_bytes: int
     chunk_bytes: int
     done: Written | None = None
-    """The answer, where there is nothing to write: the job was committed before, or the table is left as it is."""
+    """The answer, where there is nothing to write: the job was committed before, or the table is
+    left as it is."""
     plan_s: float = 0.0
     planned_ms: int = 0
     """When the plan was ready, by the clock of the driver's machine."""

@@ -1,13 +1,14 @@
 """The plan of a write, made on the driver before any task starts.
 
 - One job = one block: its ULID is drawn here, and all tasks write chunks into its directory.
-- A missing table is only planned here, from the DataFrame's schema; the commit creates it, so that a job that fails
-  leaves no empty table behind.
+- A missing table is only planned here, from the DataFrame's schema; the commit creates it, so that
+  a job that fails leaves no empty table behind.
 - A DataFrame that does not fit the table is refused here, in one sentence, before a row moves.
-- A job whose batch the table has committed already plans nothing: its tasks write no byte. A batch that can no longer
-  be committed is refused here, not after an hour of writing.
+- A job whose batch the table has committed already plans nothing: its tasks write no byte. A batch
+  that can no longer be committed is refused here, not after an hour of writing.
 - An overwrite is begun here: what others change from now on is judged when it ends.
-- Whether there is a write that ``if_exists`` means is looked at here, to spare the work, and judged at the commit.
+- Whether there is a write that ``if_exists`` means is looked at here, to spare the work, and judged
+  at the commit.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ __all__ = ["plan_write"]
 
 
 def plan_write(schema: st.StructType, options: WriteOptions, world: World) -> WritePlan:
-    """The plan for writing rows of a DataFrame's ``schema``; raises Invalid if they do not fit the table, and Conflict
-    if the table holds a write although ``if_exists`` is ``error``."""
+    """The plan for writing rows of a DataFrame's ``schema``; raises Invalid if they do not fit the
+    table, and Conflict if the table holds a write although ``if_exists`` is ``error``."""
     started = world.clock.monotonic_s()
     rows = arrow_schema(schema)
     try:
@@ -77,7 +78,9 @@ def plan_write(schema: st.StructType, options: WriteOptions, world: World) -> Wr
     )
 
 
-def _begun(table: Table | None, definition: Definition, options: WriteOptions, world: World) -> Begun:
+def _begun(
+    table: Table | None, definition: Definition, options: WriteOptions, world: World
+) -> Begun:
     """The overwrite, begun on the table or on the one that is to be created."""
     asked = Begun(
         source=world.ids.ulid(),
@@ -93,14 +96,18 @@ def _begun(table: Table | None, definition: Definition, options: WriteOptions, w
     if table is None:
         if options.read_version is not None:
             raise NotFound(
-                f"read_version is {options.read_version}, and there is no table at {options.url}: check the URL"
+                f"read_version is {options.read_version}, and there is no table at {options.url}: "
+                "check the URL"
             )
         return begin_anew(asked)
     return begun_on(Access.of(table.bucket, world, table.log), asked, options.read_version)
 
 
 def _done(table: Table, options: WriteOptions) -> Written | None:
-    """The answer where there is nothing to write. Raises Invalid for a batch that can no longer be committed."""
+    """The answer where there is nothing to write.
+
+    Raises Invalid for a batch that can no longer be committed.
+    """
     if options.job is not None:
         # Invalid without an index, where no write happens once
         earlier = _committed_before(table.log.state, table, options.job, options.any_order)
@@ -142,14 +149,16 @@ def _new_definition(rows: pa.Schema, options: WriteOptions) -> Definition:
 
 
 def _check_agreement(definition: Definition, options: WriteOptions) -> None:
-    """Options that define a table serve its first write; later ones may repeat them, not contradict them."""
+    """Options that define a table serve its first write; later ones may repeat them, not contradict
+    them."""
     for name, asked, found in (
         ("time_column", options.time_column, definition.time_column),
         ("sort_by", ",".join(options.sort_by), ",".join(definition.sort_by)),
     ):
         if asked and asked != found:
             raise Invalid(
-                f"option {name}={asked!r}, but {options.url} was created with {name}={found or None!r}: "
+                f"option {name}={asked!r}, but {options.url} was created with "
+                f"{name}={found or None!r}: "
                 "drop the option, or write to a new table."
             )
 

@@ -1,6 +1,7 @@
 """A line in the log, now and then, while a long job runs: how many of its tasks are done.
 
-Spark tells that of a classic session; across Spark Connect there is only the time. What is asked is never worth an error.
+Spark tells that of a classic session; across Spark Connect there is only the time. What is asked is
+never worth an error.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def progress(session: Any, what: str, world: World, *, every_s: float = EVERY_S)
 
 
 def _tasks(session: Any) -> str:
-    """The tasks of the stages that run now: those of this job, and of others in the same application."""
+    """The tasks of the stages that run now: those of this job, and of others in the same
+    application."""
     done = total = 0
     with suppress(Exception):
         tracker = session.sparkContext.statusTracker()

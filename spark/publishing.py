@@ -1,10 +1,11 @@
-"""Appends with a condition on the table: its first write only, or a job whose batches come in any order.
+"""Appends with a condition on the table: its first write only, or a job whose batches come in any
+order.
 
 Rules:
-- Whether the table held a write is judged inside the commit, on the very state that the entry follows: two first writes
-  at once cannot both win, however early each of them looked.
-- A table that is only created holds no write. So a first attempt that failed after it had created the table never
-  hides the job's rows from its retry.
+- Whether the table held a write is judged inside the commit, on the very state that the entry
+  follows: two first writes at once cannot both win, however early each of them looked.
+- A table that is only created holds no write. So a first attempt that failed after it had created
+  the table never hides the job's rows from its retry.
 - Such a block is visible by its entry only: refused, it is debris, and nobody discovers it.
 """
 
@@ -43,22 +44,29 @@ class JobAppend(Append):
 
 def holds_a_write(state: State) -> bool:
     """Whether anything was ever written to the table, also if it was deleted since."""
-    return len(state.blocks) > 0 or state.next_row_id > 0 or bool(state.batches) or len(state.accounted) > 0
+    return (
+        len(state.blocks) > 0
+        or state.next_row_id > 0
+        or bool(state.batches)
+        or len(state.accounted) > 0
+    )
 
 
 def there_already(url: str, version: int) -> str:
     """What to say of a table that holds a write."""
     return (
-        f"{url} holds a write already, at version {version}, and if_exists is 'error': append to it "
-        "(if_exists='append'), leave it (if_exists='ignore'), or replace its rows (mode 'overwrite')"
+        f"{url} holds a write already, at version {version}, and if_exists is 'error': append to "
+        "it "
+        "(if_exists='append'), leave it (if_exists='ignore'), or replace its rows (mode "
+        "'overwrite')"
     )
 
 
 def publish(
     table: Table, meta: BlockMeta, *, first: bool, any_order: bool, message: str
 ) -> tuple[BlockMeta, Committed]:
-    """Make a block whose chunks are uploaded durable and visible, by one entry. Raises Conflict where it must be the first
-    write and is not; then nothing of it is visible, ever."""
+    """Make a block whose chunks are uploaded durable and visible, by one entry. Raises Conflict
+    where it must be the first write and is not; then nothing of it is visible, ever."""
     bucket, world = table.bucket, table.world
     meta = finish_upload(bucket, world, in_time(bucket, world, meta, ulid_time_ms(meta.ulid)))
     for last in (False, False, True):

@@ -1,9 +1,9 @@
 """Whether Spark's JVM reaches a chunk by itself, and by which path.
 
-- A folder: every process of the session's machine opens it. A cluster must mount it everywhere under the same path, as it
-  must for the tasks' Python.
-- ``s3://``: only with Hadoop's S3A connector on the driver's class path, and only where it looks at the same endpoint as
-  this process does; else its answer would be of another store.
+- A folder: every process of the session's machine opens it. A cluster must mount it everywhere
+  under the same path, as it must for the tasks' Python.
+- ``s3://``: only with Hadoop's S3A connector on the driver's class path, and only where it looks at
+  the same endpoint as this process does; else its answer would be of another store.
 - Across Spark Connect nothing is known of the server's machine: nothing is reached.
 """
 
@@ -28,8 +28,8 @@ PATTERN_CHARACTERS = frozenset("{[*?\\%")
 
 
 def path_of_chunks(session: Any, bucket: ReadBucket, sample: str) -> PathOf | str:
-    """The path of an object by its key, as Spark names it; or, as the end of a sentence, why there is none. ``sample`` is
-    any key of the bucket."""
+    """The path of an object by its key, as Spark names it; or, as the end of a sentence, why there
+    is none. ``sample`` is any key of the bucket."""
     if type(session).__module__.startswith("pyspark.sql.connect"):
         return "across Spark Connect the server's files are not known"
     if bucket.path_of(sample) is not None:
@@ -54,7 +54,8 @@ def _without_s3a(session: Any) -> str | None:
     configured = context._jsc.hadoopConfiguration().get("fs.s3a.endpoint") or ""
     if asked.rstrip("/") != configured.removesuffix(AMAZON).rstrip("/"):
         return (
-            f"Spark's S3A connector looks at {configured or 'Amazon'} (spark.hadoop.fs.s3a.endpoint) and this process at "
+            f"Spark's S3A connector looks at {configured or 'Amazon'} "
+            "(spark.hadoop.fs.s3a.endpoint) and this process at "
             f"{asked or 'Amazon'}"
         )
     return None

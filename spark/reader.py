@@ -1,9 +1,12 @@
-"""The data source's read side: chunks that can match, shared out to Spark's tasks and read by pyarrow.
+"""The data source's read side: chunks that can match, shared out to Spark's tasks and read by
+pyarrow.
 
-- Chunks are pruned on the driver; a task is handed its own chunks, or its part of a large one, and nothing of the others.
-- Every value is as it was: filters of the scan are applied exactly, and what Spark's types cannot hold is an error.
-- Spark pickles the reader before it asks for partitions, so that the plan is made when the reader is, and again when
-  Spark offers filters; what only the driver needs does not travel.
+- Chunks are pruned on the driver; a task is handed its own chunks, or its part of a large one, and
+  nothing of the others.
+- Every value is as it was: filters of the scan are applied exactly, and what Spark's types cannot
+  hold is an error.
+- Spark pickles the reader before it asks for partitions, so that the plan is made when the reader
+  is, and again when Spark offers filters; what only the driver needs does not travel.
 """
 
 from __future__ import annotations
@@ -41,7 +44,8 @@ class SharesPartition(InputPartition):
 
 
 class SnapshotReader(DataSourceReader):
-    """Reads one version of a table, under the schema that Spark asks for (by name, in its order)."""
+    """Reads one version of a table, under the schema that Spark asks for (by name, in its
+    order)."""
 
     def __init__(self, snapshot: TableSnapshot, options: ReadOptions, schema: StructType) -> None:
         self._url = snapshot.bucket.url
@@ -71,7 +75,9 @@ class SnapshotReader(DataSourceReader):
         mine = replace(self._plan, chunks=tuple(share.chunk for share in partition.run))
         if len(partition.run) == 1 and partition.run[0].parts > 1:
             (share,) = partition.run
-            batches: Iterable[pa.RecordBatch] = read_part(bucket, mine, part=share.part, parts=share.parts)
+            batches: Iterable[pa.RecordBatch] = read_part(
+                bucket, mine, part=share.part, parts=share.parts
+            )
         else:
             batches = read_plan(bucket, mine, world)
         for batch in batches:
@@ -84,8 +90,9 @@ class SnapshotReader(DataSourceReader):
 
 
 class FilteringReader(SnapshotReader):
-    """The same, pruned by the filters of the query as well. Spark refuses such a reader unless its setting
-    ``spark.sql.python.filterPushdown.enabled`` is true, so that it is made only on request."""
+    """The same, pruned by the filters of the query as well. Spark refuses such a reader unless its
+    setting ``spark.sql.python.filterPushdown.enabled`` is true, so that it is made only on request.
+    """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
         self._plan_with(from_spark(filters, self._plan.columns.visible))

@@ -1,8 +1,9 @@
-"""``read(session, url)``: a snapshot as a DataFrame, by the fastest way that gives exactly its rows.
+"""``read(session, url)``: a snapshot as a DataFrame, by the fastest way that gives exactly its
+rows.
 
-Where Spark's JVM reaches the chunks, its own Parquet reader reads the pruned list of them; everywhere else, and for
-what that reader cannot do, Python in Spark's tasks does. The choice is logged, ``how`` tells it and why, and ``engine``
-makes it.
+Where Spark's JVM reaches the chunks, its own Parquet reader reads the pruned list of them;
+everywhere else, and for what that reader cannot do, Python in Spark's tasks does. The choice is
+logged, ``how`` tells it and why, and ``engine`` makes it.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ class How:
         by = "Spark's Parquet reader" if self.engine is Engine.NATIVE else "Python in Spark's tasks"
         version = "a listing" if self.version is None else f"version {self.version}"
         return (
-            f"{self.url}: {version} by {by}, since {self.reason}; {self.chunks} chunks of {self.bytes:,} bytes, "
+            f"{self.url}: {version} by {by}, since {self.reason}; {self.chunks} chunks of "
+            f"{self.bytes:,} bytes, "
             f"{self.chunks_pruned} left out"
         )
 
@@ -95,18 +97,23 @@ def read(
     engine: str = "auto",
     native: bool | None = None,
 ) -> DataFrame:
-    """The table at ``url`` as a DataFrame of one version: the newest, or that of a number, of a time or of a tag.
+    """The table at ``url`` as a DataFrame of one version: the newest, or that of a number, of a
+    time or of a tag.
 
-    ``discovery="list"`` also reads blocks that only a listing shows so far. ``columns`` picks columns, also the hidden ones
-    (``_source``, ``_row_id``, ``_version``), and ``where`` (a condition in Blockstore's SQL subset) rows; chunks that cannot
-    match are not opened. ``engine="native"`` insists on Spark's own Parquet reader and raises Invalid where it cannot serve;
-    ``"python"`` reads by Python in Spark's tasks; ``native=True`` and ``False`` are short for these.
+    ``discovery="list"`` also reads blocks that only a listing shows so far. ``columns`` picks
+    columns, also the hidden ones (``_source``, ``_row_id``, ``_version``), and ``where`` (a
+    condition in Blockstore's SQL subset) rows; chunks that cannot match are not opened.
+    ``engine="native"`` insists on Spark's own Parquet reader and raises Invalid where it cannot
+    serve; ``"python"`` reads by Python in Spark's tasks; ``native=True`` and ``False`` are short
+    for these.
     """
     options = _options(url, version, as_of, tag, discovery, columns, where)
     choice = _choice(session, options, _engine(engine, native))
     _log.info("%s", choice.how)
     if choice.how.engine is Engine.NATIVE:
-        frame = native_frame(session, choice.plan, choice.snapshot.bucket, choice.target.spark_schema)
+        frame = native_frame(
+            session, choice.plan, choice.snapshot.bucket, choice.target.spark_schema
+        )
     else:
         frame = _by_python(session, choice, options)
     _told[frame] = choice.how
@@ -126,11 +133,13 @@ def how(
     engine: str = "auto",
     native: bool | None = None,
 ) -> How:
-    """How ``read`` reads, and why: of a DataFrame that it answered, or of a session, a URL and what else ``read`` takes."""
+    """How ``read`` reads, and why: of a DataFrame that it answered, or of a session, a URL and what
+    else ``read`` takes."""
     if url is None:
         if source not in _told:
             raise Invalid(
-                "this DataFrame is not one that spark.read answered (one made from it is another): ask how(session, url, …) "
+                "this DataFrame is not one that spark.read answered (one made from it is "
+                "another): ask how(session, url, …) "
                 "with what read was given"
             )
         return _told[source]
@@ -148,7 +157,9 @@ def _options(
     where: str | None,
 ) -> ReadOptions:
     if isinstance(columns, str):
-        raise Invalid(f"columns is the text {columns!r}, expected a list of column names: [{columns!r}]")
+        raise Invalid(
+            f"columns is the text {columns!r}, expected a list of column names: [{columns!r}]"
+        )
     return ReadOptions(
         url=checked_url(url),
         version=version,
@@ -182,7 +193,8 @@ def _choice(session: Any, options: ReadOptions, engine: Engine) -> _Choice:
         against = obstacle(session, plan, snapshot.bucket)
         if against is not None and engine is Engine.NATIVE:
             raise Invalid(
-                f"engine='native' cannot read {target.url}, since {against}: leave the choice open (engine='auto')."
+                f"engine='native' cannot read {target.url}, since {against}: leave the choice "
+                "open (engine='auto')."
             )
         chosen = Engine.NATIVE if against is None else Engine.PYTHON
         reason = against or "it reaches the files and reads these columns exactly"
@@ -200,7 +212,10 @@ def _choice(session: Any, options: ReadOptions, engine: Engine) -> _Choice:
 
 
 def _by_python(session: Any, choice: _Choice, options: ReadOptions) -> DataFrame:
-    """The rows by Python, pinned to what was found. The data source, where it must be, looks at a listing again by itself."""
+    """The rows by Python, pinned to what was found.
+
+    The data source, where it must be, looks at a listing again by itself.
+    """
     found = choice.target
     frame = mapped_frame(
         session, SnapshotReader(choice.snapshot, options, found.spark_schema), choice.plan.rows

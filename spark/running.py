@@ -1,10 +1,13 @@
-"""One write as one Spark action in the user's own process: planned, run by tasks over ``mapInArrow``, committed.
+"""One write as one Spark action in the user's own process: planned, run by tasks over
+``mapInArrow``, committed.
 
-- What the action answers comes from winning attempts only, and nothing of it stays lazy, so that no later use of a
-  result can write again.
-- Spark's Arrow batches are tuned around the action (``tuning``), and the session is left as it was found.
-- With ``cluster`` rows are exchanged between tasks first, by ranges of the table's sort key, and sorted within them by Spark,
-  which spills: so no two chunks of the block overlap, however much a task has.
+- What the action answers comes from winning attempts only, and nothing of it stays lazy, so that no
+  later use of a result can write again.
+- Spark's Arrow batches are tuned around the action (``tuning``), and the session is left as it was
+  found.
+- With ``cluster`` rows are exchanged between tasks first, by ranges of the table's sort key, and
+  sorted within them by Spark, which spills: so no two chunks of the block overlap, however much a
+  task has.
 """
 
 from __future__ import annotations
@@ -47,7 +50,8 @@ def run(df: DataFrame, options: WriteOptions, *, tune: bool, cluster: bool) -> W
 def _clustered(df: DataFrame, plan: WritePlan) -> DataFrame:
     if not plan.definition.sort_by:
         raise Invalid(
-            f"cluster=True exchanges rows by the sort key, and {plan.url} has none: create it with sort_by=[…], or drop "
+            f"cluster=True exchanges rows by the sort key, and {plan.url} has none: create it "
+            "with sort_by=[…], or drop "
             "cluster"
         )
     keys = [quoted(name) for name in plan.definition.sort_by]

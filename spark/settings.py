@@ -1,7 +1,7 @@
 """Settings of a Spark session, changed around one action and put back after it.
 
-A setting belongs to the whole session, so calls from several threads share it: the first that holds it remembers what
-was there, the last one puts that back, and in between the newest value stands.
+A setting belongs to the whole session, so calls from several threads share it: the first that holds
+it remembers what was there, the last one puts that back, and in between the newest value stands.
 """
 
 from __future__ import annotations

@@ -2,12 +2,13 @@
 
 Rules:
 - Every row of every chunk is in exactly one share.
-- A run holds chunks in the plan's order, up to ``partition_bytes``; a chunk that is larger than that by half is cut into
-  shares of about that size, each alone in its run. How many row groups it has only its footer tells: a share without one
-  is an empty task.
+- A run holds chunks in the plan's order, up to ``partition_bytes``; a chunk that is larger than
+  that by half is cut into shares of about that size, each alone in its run. How many row groups it
+  has only its footer tells: a share without one is an empty task.
 - Asked for nothing there is one run, empty.
-- Where nobody says how large a share is, there are about sixteen, each large enough to be worth a task: how many cores
-  there are is not known where the plan is made, and with few large shares one core would end long after the others.
+- Where nobody says how large a share is, there are about sixteen, each large enough to be worth a
+  task: how many cores there are is not known where the plan is made, and with few large shares one
+  core would end long after the others.
 """
 
 from __future__ import annotations
@@ -35,13 +36,19 @@ class Share:
 
 
 def share_bytes(chunks: Iterable[ScanChunk]) -> int:
-    """How large shares of these chunks should be: a sixteenth of all, but between 32 and 128 MiB."""
+    """How large shares of these chunks should be: a sixteenth of all, but between 32 and 128
+    MiB."""
     total = sum(chunk.file.bytes for chunk in chunks)
     return max(LEAST_BYTES, min(MOST_BYTES, -(-total // USUAL_TASKS)))
 
 
-def shares(chunks: Sequence[ScanChunk], partition_bytes: int | None = None) -> list[tuple[Share, ...]]:
-    """The chunks in order, in runs for one task each of about ``partition_bytes`` (None: ``share_bytes``); at least one run."""
+def shares(
+    chunks: Sequence[ScanChunk], partition_bytes: int | None = None
+) -> list[tuple[Share, ...]]:
+    """The chunks in order, in runs for one task each of about ``partition_bytes`` (None:
+
+    ``share_bytes``); at least one run.
+    """
     partition_bytes = share_bytes(chunks) if partition_bytes is None else partition_bytes
     runs: list[list[Share]] = []
     size = 0

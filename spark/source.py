@@ -1,10 +1,11 @@
 """The data source behind ``format("blockstore")``.
 
-Spark builds it in a planning process on the driver's machine, never in the user's own, and hands pickles of it and of
-its reader and writer to others. So all of them hold values only, and every process opens its own bucket.
+Spark builds it in a planning process on the driver's machine, never in the user's own, and hands
+pickles of it and of its reader and writer to others. So all of them hold values only, and every
+process opens its own bucket.
 
-A source that was asked for its schema is pinned to the version that answered: a DataFrame's rows never change under
-it, and always have its schema.
+A source that was asked for its schema is pinned to the version that answered: a DataFrame's rows
+never change under it, and always have its schema.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class BlockstoreSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         settle()
         options, world = read_options(self.options), World.real()
-        snapshot = resolved(options, world)[1] if self._target is None else self._target.snapshot(world)
+        snapshot = (
+            resolved(options, world)[1] if self._target is None else self._target.snapshot(world)
+        )
         return (FilteringReader if options.filters else SnapshotReader)(snapshot, options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
@@ -71,7 +74,8 @@ class BlockstoreSource(DataSource):
         options = sink_options(self.options)
         if overwrite:
             raise Invalid(
-                f"outputMode('complete') replaces all rows of {options.url} at every micro-batch, which a stream cannot: use "
+                f"outputMode('complete') replaces all rows of {options.url} at every micro-batch, "
+                "which a stream cannot: use "
                 "outputMode('append'), or foreachBatch with an overwrite of your own."
             )
         return BatchWriter(schema, options)

@@ -1,8 +1,9 @@
 """Which snapshot a DataFrame reads, and under which schema: resolved once, then fixed.
 
-A DataFrame is one version of the table: its plan is made again for every query, but never of another version, so that
-its rows and its schema stay what they were however the table grows. A table without an index has no versions, and what
-only a listing shows has none yet: that is kept as it was when the DataFrame was made.
+A DataFrame is one version of the table: its plan is made again for every query, but never of
+another version, so that its rows and its schema stay what they were however the table grows. A
+table without an index has no versions, and what only a listing shows has none yet: that is kept as
+it was when the DataFrame was made.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ class Target:
     not_null: frozenset[str] = frozenset()
     """Columns of the schema that are declared so."""
     kept: Snapshot | None = None
-    """The snapshot itself where no version names all of it: of a table without an index, or by a listing. The blocks
-    that the index names are left out of it where there is a version; they are read again."""
+    """The snapshot itself where no version names all of it: of a table without an index, or by a
+    listing. The blocks that the index names are left out of it where there is a version; they are
+    read again."""
 
     @property
     def spark_schema(self) -> st.StructType:
@@ -50,7 +52,9 @@ class Target:
         """The snapshot itself; raises VersionExpired once the version was collected."""
         if self.version is None:
             assert self.kept is not None, "what has no version is kept"
-            return TableSnapshot(bucket=open_bucket(self.url, world), world=world, snapshot=self.kept)
+            return TableSnapshot(
+                bucket=open_bucket(self.url, world), world=world, snapshot=self.kept
+            )
         found = bs.open(self.url, world=world).snapshot(version=self.version)
         if self.kept is None:
             return found
@@ -59,11 +63,16 @@ class Target:
 
 
 def resolved(options: ReadOptions, world: World) -> tuple[Target, TableSnapshot]:
-    """What the options name, as of now, and its snapshot. Raises Corrupt rather than leave malformed blocks out."""
+    """What the options name, as of now, and its snapshot.
+
+    Raises Corrupt rather than leave malformed blocks out.
+    """
     table = open_any(options.url, world=world)
     if options.listed and table.indexed:
         table = bs.open(options.url, discovery="list", world=world)
-    snapshot = table.snapshot(version=options.version, as_of=options.as_of, tag=options.tag, strict=True)
+    snapshot = table.snapshot(
+        version=options.version, as_of=options.as_of, tag=options.tag, strict=True
+    )
     # No row meets FALSE: the plan costs nothing and has the columns.
     nothing = snapshot.scan(columns=options.columns, where=Predicate(node=FALSE)).plan
     kept = None

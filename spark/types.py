@@ -1,11 +1,13 @@
 """How a Spark schema and an Arrow schema say the same thing.
 
-- Everything that a table can hold and Spark can name maps both ways by value; what cannot is refused with the
-  column's name, before a byte is read or written.
-- Columns are nullable on both sides: a table promises no more, and Spark's ``not null`` is a hint of one query. A reader may ask
-  for that hint (``nulls.py``).
-- A column's comment, and field metadata ``blockstore.*``, go with it in both directions; other metadata stays where it is.
-- Timestamps with a zone are instants and reach Spark in UTC; those without one are ``timestamp_ntz``.
+- Everything that a table can hold and Spark can name maps both ways by value; what cannot is
+  refused with the column's name, before a byte is read or written.
+- Columns are nullable on both sides: a table promises no more, and Spark's ``not null`` is a hint
+  of one query. A reader may ask for that hint (``nulls.py``).
+- A column's comment, and field metadata ``blockstore.*``, go with it in both directions; other
+  metadata stays where it is.
+- Timestamps with a zone are instants and reach Spark in UTC; those without one are
+  ``timestamp_ntz``.
 """
 
 from __future__ import annotations
@@ -65,25 +67,29 @@ _NATIVE = {
 
 
 def arrow_schema(schema: st.StructType) -> pa.Schema:
-    """The Arrow schema of a DataFrame's rows; raises Invalid for a column whose type no table can hold."""
+    """The Arrow schema of a DataFrame's rows; raises Invalid for a column whose type no table can
+    hold."""
     for field in schema.fields:
         refused = _refused_part(field.dataType)
         if refused is not None:
             raise Invalid(
-                f"column {field.name!r} has Spark type {refused.simpleString()}, which a table cannot hold: "
+                f"column {field.name!r} has Spark type {refused.simpleString()}, which a table "
+                "cannot hold: "
                 "cast it to a number, a string, a timestamp or a struct of such, or drop it."
             )
     return pa.schema(
         [
             pa.field(field.name, arrow.type, nullable=True, metadata=_kept(field.metadata))
-            for field, arrow in zip(schema.fields, to_arrow_schema(schema, timezone="UTC"), strict=True)
+            for field, arrow in zip(
+                schema.fields, to_arrow_schema(schema, timezone="UTC"), strict=True
+            )
         ]
     )
 
 
 def spark_schema(schema: pa.Schema, not_null: Collection[str] = ()) -> st.StructType:
-    """The Spark schema under which rows of ``schema`` reach a DataFrame, these columns declared ``not null``; raises Invalid for a type
-    Spark lacks."""
+    """The Spark schema under which rows of ``schema`` reach a DataFrame, these columns declared
+    ``not null``; raises Invalid for a type Spark lacks."""
     return st.StructType(
         [
             st.StructField(
@@ -98,12 +104,14 @@ def spark_schema(schema: pa.Schema, not_null: Collection[str] = ()) -> st.Struct
 
 
 def batch_schema(schema: st.StructType) -> pa.Schema:
-    """The Arrow schema that Spark demands of every batch of a DataFrame of ``schema``, to the letter."""
+    """The Arrow schema that Spark demands of every batch of a DataFrame of ``schema``, to the
+    letter."""
     return to_arrow_schema(schema, timezone="UTC")
 
 
 def native_can_read(kind: pa.DataType) -> bool:
-    """Whether Spark's own Parquet reader gives the same values for a column that pyarrow wrote with this type."""
+    """Whether Spark's own Parquet reader gives the same values for a column that pyarrow wrote with
+    this type."""
     if at.is_decimal128(kind):
         return True
     if at.is_timestamp(kind):
@@ -130,11 +138,16 @@ def _spark_type(kind: pa.DataType, column: str) -> st.DataType:
     if at.is_list(kind) or at.is_fixed_size_list(kind):
         return st.ArrayType(_spark_type(kind.value_type, column), True)
     if at.is_map(kind):
-        return st.MapType(_spark_type(kind.key_type, column), _spark_type(kind.item_type, column), True)
+        return st.MapType(
+            _spark_type(kind.key_type, column), _spark_type(kind.item_type, column), True
+        )
     if at.is_struct(kind):
-        return st.StructType([st.StructField(f.name, _spark_type(f.type, column), True) for f in kind])
+        return st.StructType(
+            [st.StructField(f.name, _spark_type(f.type, column), True) for f in kind]
+        )
     raise Invalid(
-        f"column {column!r} has type {kind}, which Spark has no type for: read the other columns with "
+        f"column {column!r} has type {kind}, which Spark has no type for: read the other columns "
+        "with "
         "option('columns', 'a,b,…')."
     )
 
@@ -162,7 +175,9 @@ def _kept(metadata: dict[str, Any] | None) -> dict[str, str] | None:
 def _shown(metadata: dict[bytes, bytes] | None) -> dict[str, str] | None:
     """The part of a table column's metadata that a DataFrame's column carries."""
     texts = {key.decode(errors="replace"): value for key, value in (metadata or {}).items()}
-    shown = {key: value.decode(errors="replace") for key, value in texts.items() if _goes_along(key)}
+    shown = {
+        key: value.decode(errors="replace") for key, value in texts.items() if _goes_along(key)
+    }
     return shown or None
 
 

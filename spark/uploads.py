@@ -2,10 +2,10 @@
 
 While one chunk is on its way, the next is sorted and encoded. Rules:
 - The bytes that wait are bounded; a writer that is faster than the store waits for it.
-- Objects go up one after another, in the order in which they were begun: a task's memory and connections stay what
-  they are without this.
-- ``settle`` returns once every object is whole in the bucket, or raises what the first failure was. Before that nobody
-  may name an object. After a failure nothing more is sent.
+- Objects go up one after another, in the order in which they were begun: a task's memory and
+  connections stay what they are without this.
+- ``settle`` returns once every object is whole in the bucket, or raises what the first failure was.
+  Before that nobody may name an object. After a failure nothing more is sent.
 - Only ``put`` and ``writer`` go beside; everything else is asked at once.
 """
 
@@ -67,7 +67,8 @@ class UploadsBeside(Wrapper):
             self._turn.notify_all()
         self._join()
         while self._unsent:
-            self._unsent.pop().abort()  # a multipart upload that nobody ends is kept, unseen, and paid for
+            # a multipart upload that nobody ends is kept, unseen, and paid for
+            self._unsent.pop().abort()
 
     def whole(self, inner: ObjectWriter) -> None:
         """Close an object, by the thread that sends."""
@@ -75,20 +76,29 @@ class UploadsBeside(Wrapper):
         self._unsent.remove(inner)
 
     def later(self, size: int, step: Callable[[], object]) -> None:
-        """Do a step of an upload after all that were asked for before it. Raises what went wrong in one of those."""
+        """Do a step of an upload after all that were asked for before it.
+
+        Raises what went wrong in one of those.
+        """
         self._later(size, step)
 
     def _later(self, size: int, step: Callable[[], object]) -> None:
         with self._turn:
             self._turn.wait_for(
-                lambda: self._failure is not None or self._bytes == 0 or self._bytes + size <= self._limit
+                lambda: (
+                    self._failure is not None
+                    or self._bytes == 0
+                    or self._bytes + size <= self._limit
+                )
             )
             if self._failure is not None:
                 raise self._failure
             self._steps.append((size, step))
             self._bytes += size
             if self._thread is None:
-                self._thread = threading.Thread(target=self._send, name="blockstore-upload", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._send, name="blockstore-upload", daemon=True
+                )
                 self._thread.start()
             self._turn.notify_all()
 

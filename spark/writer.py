@@ -1,11 +1,13 @@
 """The data source's write side: how Spark drives a plan, its tasks and its commit.
 
-Spark makes the writer in a planning process, runs ``write`` in tasks and ``commit`` in a process of its own; what
-travels between them are pickles of the plan and of the tasks' answers.
+Spark makes the writer in a planning process, runs ``write`` in tasks and ``commit`` in a process of
+its own; what travels between them are pickles of the plan and of the tasks' answers.
 
-- ``commit`` is handed the answers of winning attempts only. It runs R3 and publishes: it makes the block visible.
-- ``abort`` deletes nothing: Spark also calls it, with every answer, when ``commit`` failed after meta.json was
-  written. What a failed job leaves is debris that readers never see and that the compactor removes.
+- ``commit`` is handed the answers of winning attempts only. It runs R3 and publishes: it makes the
+  block visible.
+- ``abort`` deletes nothing: Spark also calls it, with every answer, when ``commit`` failed after
+  meta.json was written. What a failed job leaves is debris that readers never see and that the
+  compactor removes.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ class TasksWriter(DataSourceArrowWriter):
         answers = [message for message in messages if isinstance(message, TaskAnswer)]
         if len(answers) != len(messages):
             raise Unavailable(
-                f"Spark handed {len(messages)} task answers to the commit and {len(messages) - len(answers)} are not ours, so "
+                f"Spark handed {len(messages)} task answers to the commit and "
+                f"{len(messages) - len(answers)} are not ours, so "
                 "rows could be missing: nothing was committed, run the job again"
             )
         _be_heard()
@@ -60,7 +63,10 @@ class TasksWriter(DataSourceArrowWriter):
 
 
 def _be_heard() -> None:
-    """Let what a write did be read: Spark makes the process of the commit, and nobody else gives it a log."""
+    """Let what a write did be read:
+
+    Spark makes the process of the commit, and nobody else gives it a log.
+    """
     logger = logging.getLogger("blockstore")
     if not logger.hasHandlers():
         logger.addHandler(logging.StreamHandler())

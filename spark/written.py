@@ -1,4 +1,5 @@
-"""What a Spark write did: one value for appends and overwrites, answered to the driver and said in the log."""
+"""What a Spark write did: one value for appends and overwrites, answered to the driver and said in
+the log."""
 
 from __future__ import annotations
 
@@ -15,9 +16,10 @@ _log = logging.getLogger("blockstore.spark")
 class Written:
     """What became of a write.
 
-    ``ulid`` is None where there were no new rows, or the job was done too long ago to name its block. ``version`` is the
-    index entry that made it visible; with ``published`` False there is none yet, and the block becomes visible by its age.
-    ``already`` says that its job had been committed before, by the block named here; then nothing was written.
+    ``ulid`` is None where there were no new rows, or the job was done too long ago to name its
+    block. ``version`` is the index entry that made it visible; with ``published`` False there is
+    none yet, and the block becomes visible by its age. ``already`` says that its job had been
+    committed before, by the block named here; then nothing was written.
     """
 
     url: str
@@ -40,19 +42,25 @@ class Written:
     rows_removed: int | None = 0
     """None where reading alone would tell."""
     seconds: Mapping[str, float] = field(default_factory=dict)
-    """By phase: ``plan`` on the driver, ``tasks`` (Spark's action: rows computed, sorted, encoded and uploaded), ``commit``."""
+    """By phase:
+
+    ``plan`` on the driver, ``tasks`` (Spark's action: rows computed, sorted, encoded and uploaded),
+    ``commit``.
+    """
 
     def say(self) -> Written:
         """Tell the log; a write that left rows out, for whatever reason, is a warning."""
         if self.already:
             _log.warning(
-                "%s: its job was committed before (block %s, version %s), so nothing was written; a batch with other rows "
+                "%s: its job was committed before (block %s, version %s), so nothing was written; "
+                "a batch with other rows "
                 "needs a number of its own",
                 self.url, self.ulid, self.version,
             )  # fmt: skip
         elif self.ignored:
             _log.warning(
-                "%s: it holds a write already, so nothing was written (if_exists='ignore')", self.url
+                "%s: it holds a write already, so nothing was written (if_exists='ignore')",
+                self.url,
             )
         elif self.ulid is None and self.version is None:
             _log.warning("%s: the DataFrame has no rows, so no block was written", self.url)
@@ -66,12 +74,14 @@ class Written:
         if self.operation != "append":
             rows = "an unknown number of" if self.rows_removed is None else f"{self.rows_removed:,}"
             gone = (
-                f", in the place of {rows} rows ({len(self.removed) + len(self.accounted)} blocks gone, "
+                f", in the place of {rows} rows ({len(self.removed) + len(self.accounted)} blocks "
+                "gone, "
                 f"{len(self.rewritten)} rewritten)"
             )
         version = "not published yet" if self.version is None else f"version {self.version}"
         block = "no block" if self.ulid is None else f"block {self.ulid}"
         return (
-            f"{self.url}: {self.operation}, {block}, {version}, {self.rows:,} rows in {self.chunks} chunks of "
+            f"{self.url}: {self.operation}, {block}, {version}, {self.rows:,} rows in "
+            f"{self.chunks} chunks of "
             f"{self.bytes:,} bytes{gone}; {spent}"
         )

@@ -6,7 +6,8 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-# How long an example takes says nothing here: the machine may be busy. In CI Hypothesis loads a profile of its own.
+# How long an example takes says nothing here: the machine may be busy. In CI Hypothesis loads a
+# profile of its own.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 if "CI" not in os.environ:
     settings.load_profile("busy")

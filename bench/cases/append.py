@@ -48,12 +48,23 @@ def measure(task: Task) -> Figures:
 
 METRICS = (
     Metric(name="commits_per_s", unit="/s", title="commits", higher_is_better=True, digits=0),
-    Metric(name="aging", unit="", title="last 50 against first 50", higher_is_better=False, digits=2),
+    Metric(
+        name="aging", unit="", title="last 50 against first 50", higher_is_better=False, digits=2
+    ),
 )
 APPEND = Case(
     name="append",
     sentence="append 1,000 rows at a time, each a commit, by one process",
-    peers=("floor", "ours-aged", "ours", "ours-aged-durable", "ours-durable", "lance", "delta", "iceberg"),
+    peers=(
+        "floor",
+        "ours-aged",
+        "ours",
+        "ours-aged-durable",
+        "ours-durable",
+        "lance",
+        "delta",
+        "iceberg",
+    ),
     metrics=METRICS,
     sizes={
         Scale.FULL: {"appends": 300, "rows": 1_000},

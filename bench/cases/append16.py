@@ -31,7 +31,8 @@ class Turn:
 
 
 def measure(task: Task) -> Figures:
-    """``appends`` by each of ``processes`` on one table; an append that raises is refused, and not tried again."""
+    """``appends`` by each of ``processes`` on one table; an append that raises is refused, and not
+    tried again."""
     task.peer.create(task.directory, inputs.SCHEMA, ["id"]).close()
     processes, rows = task.sizes["processes"], task.sizes["rows"]
     # Spawned, not forked: peers with threads of their own do not survive a fork.
@@ -48,7 +49,9 @@ def measure(task: Task) -> Figures:
         for worker in workers:
             worker.join()
         if failed := [worker.exitcode for worker in workers if worker.exitcode]:
-            raise RuntimeError(f"{len(failed)} of {processes} processes of {task.peer.name} died: {failed}")
+            raise RuntimeError(
+                f"{len(failed)} of {processes} processes of {task.peer.name} died: {failed}"
+            )
         done: list[Turn] = list(turns)
     acknowledged = sum(len(turn.seconds) for turn in done)
     refusals = Counter(kind for turn in done for kind in turn.refused)
@@ -58,7 +61,9 @@ def measure(task: Task) -> Figures:
         raise RuntimeError(f"{task.peer.name} acknowledged nothing; refusals: {dict(refusals)}")
     handle = task.peer.open(task.directory)
     if (found := handle.count()) != acknowledged * rows:
-        raise ValueError(f"{task.peer.name} holds {found} rows, {acknowledged * rows} were acknowledged")
+        raise ValueError(
+            f"{task.peer.name} holds {found} rows, {acknowledged * rows} were acknowledged"
+        )
     handle.close()
     wall = max(turn.end for turn in done) - min(turn.start for turn in done)
     return {
@@ -70,7 +75,9 @@ def measure(task: Task) -> Figures:
 
 def _append(name: str, task: Task, number: int, barrier: Barrier, turns: list[Turn]) -> None:
     peer = peers.load(name)
-    own = Task(peer=peer, directory=task.directory, sizes=task.sizes, seed=task.seed * 1_000 + number)
+    own = Task(
+        peer=peer, directory=task.directory, sizes=task.sizes, seed=task.seed * 1_000 + number
+    )
     tables = inputs.small(5, task.sizes["rows"], own.seed)
     warm_up(own)
     handle = peer.open(task.directory)

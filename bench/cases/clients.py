@@ -1,7 +1,8 @@
-"""Many clients on one gateway by HTTP, while a writer appends and the compactor merges and removes with short delays.
+"""Many clients on one gateway by HTTP, while a writer appends and the compactor merges and removes
+with short delays.
 
-The load is the one that the tests run, and every answer is compared with the model at the version that it names: a run with
-a failed query or a wrong answer has no figures.
+The load is the one that the tests run, and every answer is compared with the model at the version
+that it names: a run with a failed query or a wrong answer has no figures.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ def measure(task: Task) -> Figures:
     """Queries a second, and what one takes; each counts and sums all rows."""
     report = run(task.directory, task.sizes["clients"], task.sizes["seconds"], task.seed)
     if wrong := [*report.failed, *report.wrong]:
-        raise ValueError(f"{len(wrong)} of {report.queries} queries failed or answered wrong: {wrong[0]}")
+        raise ValueError(
+            f"{len(wrong)} of {report.queries} queries failed or answered wrong: {wrong[0]}"
+        )
     return {
         "p50_ms": report.percentile_s(0.5) * 1_000,
         "p99_ms": report.percentile_s(0.99) * 1_000,
@@ -30,7 +33,8 @@ def measure(task: Task) -> Figures:
 
 CLIENTS = Case(
     name="clients",
-    sentence="clients of one gateway count and sum a table by SQL while others append, merge and remove",
+    sentence="clients of one gateway count and sum a table by SQL while others append, merge and "
+    "remove",
     peers=("ours-gateway",),
     metrics=(
         Metric(name="p50_ms", unit="ms", title="median", higher_is_better=False, digits=0),
@@ -39,7 +43,9 @@ CLIENTS = Case(
         Metric(name="appends", unit="", title="appends", higher_is_better=True, digits=0),
         Metric(name="merges", unit="", title="merges", higher_is_better=True, digits=0),
         Metric(name="removed", unit="", title="blocks removed", higher_is_better=True, digits=0),
-        Metric(name="memory_mib", unit="MiB", title="peak memory", higher_is_better=False, digits=0),
+        Metric(
+            name="memory_mib", unit="MiB", title="peak memory", higher_is_better=False, digits=0
+        ),
     ),
     sizes={
         Scale.FULL: {"clients": 64, "seconds": 60},

@@ -54,7 +54,9 @@ def _sorted(files: Sequence[Path]) -> bool:
     return True
 
 
-def _case(name: str, sentence: str, full: Sizes, quick: Sizes, rounds: int, peers: tuple[str, ...]) -> Case:
+def _case(
+    name: str, sentence: str, full: Sizes, quick: Sizes, rounds: int, peers: tuple[str, ...]
+) -> Case:
     return Case(
         name=name,
         sentence=sentence,

@@ -1,4 +1,5 @@
-"""A merge by the Spark engine against the local engine: the same blocks, read by both, and the same rows written."""
+"""A merge by the Spark engine against the local engine: the same blocks, read by both, and the same
+rows written."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def prepare(task: Task) -> None:
 
 
 def measure(task: Task) -> Figures:
-    """Neither commits, so both merge the same inputs: by one process with all its threads, and as two tasks of ``local[2]``."""
+    """Neither commits, so both merge the same inputs: by one process with all its threads, and as
+    two tasks of ``local[2]``."""
     import blockstore as bs
     from blockstore import spark as bs_spark
     from blockstore.compactor.merge import MergeInput, MergeOptions, MergeTask
@@ -46,7 +48,9 @@ def measure(task: Task) -> Figures:
 
     half = -(-sum(meta.bytes for meta in blocks) // 2)
     spark = bs_spark.merge_engine(session(), piece_bytes=half)
-    spark.session.range(2).mapInArrow(lambda batches: batches, "id long").collect()  # workers are up
+    spark.session.range(2).mapInArrow(
+        lambda batches: batches, "id long"
+    ).collect()  # workers are up
     ways: dict[str, Any] = {"local": LocalEngine(), "spark": spark}
     rows_per_s = {}
     for name, engine in ways.items():
@@ -75,13 +79,26 @@ def _url(task: Task) -> str:
 
 MERGE_SPARK = Case(
     name="merge_spark",
-    sentence="merge 40 blocks of 200,000 sorted rows as two tasks of Spark, local[2], against the local engine",
+    sentence="merge 40 blocks of 200,000 sorted rows as two tasks of Spark, local[2], against the "
+    "local engine",
     peers=("ours",),
     metrics=(
-        Metric(name="ratio", unit="x", title="Spark against local", higher_is_better=True, digits=2),
-        Metric(name="rows_per_s", unit="M rows/s", title="Spark engine", higher_is_better=True, digits=2),
         Metric(
-            name="local_rows_per_s", unit="M rows/s", title="local engine", higher_is_better=True, digits=2
+            name="ratio", unit="x", title="Spark against local", higher_is_better=True, digits=2
+        ),
+        Metric(
+            name="rows_per_s",
+            unit="M rows/s",
+            title="Spark engine",
+            higher_is_better=True,
+            digits=2,
+        ),
+        Metric(
+            name="local_rows_per_s",
+            unit="M rows/s",
+            title="local engine",
+            higher_is_better=True,
+            digits=2,
         ),
     ),
     sizes={

@@ -27,7 +27,8 @@ def measure(task: Task) -> Figures:
 
     figures = {"open_ms": milliseconds(opened, times=9, warm=2)}
     if (metered := task.peer.open_metered(task.directory)) is not None:
-        # Of the open alone: the first snapshot looks once more (two requests), for a write that was acknowledged meanwhile.
+        # Of the open alone: the first snapshot looks once more (two requests), for a write that was
+        # acknowledged meanwhile.
         figures["requests"] = float(metered.requests())
         figures["beyond_tail"] = figures["requests"] - metered.tail()
         metered.close()

@@ -30,7 +30,8 @@ def measure(task: Task) -> Figures:
 
 
 def polled(task: Task, handle: Handle) -> Figures:
-    """The median of 200 polls by this handle, which is closed, and what one poll asks of the store."""
+    """The median of 200 polls by this handle, which is closed, and what one poll asks of the
+    store."""
     figures = {"poll_ms": milliseconds(handle.poll, times=POLLS, warm=WARM_POLLS)}
     handle.close()
     if (metered := task.peer.open_metered(task.directory)) is not None:
@@ -50,7 +51,11 @@ POLL = Case(
         Metric(name="poll_ms", unit="ms", title="poll", higher_is_better=False, digits=3),
         Metric(name="requests", unit="", title="requests", higher_is_better=False, digits=0),
     ),
-    sizes={Scale.FULL: {"commits": 1_000}, Scale.QUICK: {"commits": 100}, Scale.TINY: {"commits": 5}},
+    sizes={
+        Scale.FULL: {"commits": 1_000},
+        Scale.QUICK: {"commits": 100},
+        Scale.TINY: {"commits": 5},
+    },
     rounds=3,
     prepare=Prepare(name="commits", run=prepare),
     measure=measure,

@@ -1,7 +1,8 @@
 """A poll of a table of a million blocks, nothing new: the state is synthetic, its index is real.
 
-The blocks have no files: an index reader looks at none. They are published in lots, as discovery publishes what a fleet of
-devices has shipped; a checkpoint then holds them all, and a fresh handle opens it before it polls.
+The blocks have no files: an index reader looks at none. They are published in lots, as discovery
+publishes what a fleet of devices has shipped; a checkpoint then holds them all, and a fresh handle
+opens it before it polls.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def prepare(task: Task) -> None:
     log = Log(open_bucket(f"{task.directory / 'table'}?durable=false", world), world)
     log.poll()
     blocks = _blocks(task.sizes["blocks"])
-    while lot := [meta for _, meta in zip(range(min(LOT, task.sizes["blocks"])), blocks, strict=False)]:
+    while lot := [
+        meta for _, meta in zip(range(min(LOT, task.sizes["blocks"])), blocks, strict=False)
+    ]:
         log.commit(Append(commit=world.ids.ulid(), blocks=tuple(lot)))
     write_checkpoint(log.bucket, log.state)
 
@@ -82,7 +85,11 @@ POLL_MILLION = Case(
         Metric(name="poll_ms", unit="ms", title="poll", higher_is_better=False, digits=3),
         Metric(name="requests", unit="", title="requests", higher_is_better=False, digits=0),
     ),
-    sizes={Scale.FULL: {"blocks": 1_000_000}, Scale.QUICK: {"blocks": 20_000}, Scale.TINY: {"blocks": 5}},
+    sizes={
+        Scale.FULL: {"blocks": 1_000_000},
+        Scale.QUICK: {"blocks": 20_000},
+        Scale.TINY: {"blocks": 5},
+    },
     rounds=1,
     prepare=Prepare(name="million", run=prepare),
     measure=measure,

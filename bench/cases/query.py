@@ -58,7 +58,9 @@ def _expect(what: str, found: int, expected: int) -> None:
         raise ValueError(f"{found} {what}, expected {expected}")
 
 
-def _measure(query: Callable[[Handle, random.Random, Sizes], None], times: int) -> Callable[[Task], Figures]:
+def _measure(
+    query: Callable[[Handle, random.Random, Sizes], None], times: int
+) -> Callable[[Task], Figures]:
     def measure(task: Task) -> Figures:
         draw = random.Random(task.seed)
         handle = task.peer.open(task.directory)
@@ -69,7 +71,9 @@ def _measure(query: Callable[[Handle, random.Random, Sizes], None], times: int) 
     return measure
 
 
-def _case(name: str, sentence: str, measure: Callable[[Task], Figures], peers: tuple[str, ...]) -> Case:
+def _case(
+    name: str, sentence: str, measure: Callable[[Task], Figures], peers: tuple[str, ...]
+) -> Case:
     return Case(
         name=name,
         sentence=sentence,

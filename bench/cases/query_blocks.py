@@ -1,7 +1,9 @@
-"""The same queries over the same 10 M rows, once in 20 files and once in 2,000 blocks; raw DuckDB reads the same files.
+"""The same queries over the same 10 M rows, once in 20 files and once in 2,000 blocks; raw DuckDB
+reads the same files.
 
-``ours-gateway`` is the whole way of a gateway: polled tables, admission, and the query in a process of its own. Every
-query has other literals, no result is kept, and the first query of a process, once it is ready, is a figure of its own.
+``ours-gateway`` is the whole way of a gateway: polled tables, admission, and the query in a process
+of its own. Every query has other literals, no result is kept, and the first query of a process,
+once it is ready, is a figure of its own.
 """
 
 from __future__ import annotations
@@ -37,11 +39,14 @@ QUERIES: dict[str, tuple[Callable[[Handle, random.Random, Sizes], None], int, st
 }
 
 
-def _measure(ask: Callable[[Handle, random.Random, Sizes], None], times: int) -> Callable[[Task], Figures]:
+def _measure(
+    ask: Callable[[Handle, random.Random, Sizes], None], times: int
+) -> Callable[[Task], Figures]:
     def measure(task: Task) -> Figures:
         draw = random.Random(task.seed)
         handle = task.peer.open(task.directory)
-        # With its first array pyarrow imports pandas, where it is installed: that is no query's own time.
+        # With its first array pyarrow imports pandas, where it is installed: that is no query's own
+        # time.
         pa.array([0])
         handle.ready()
         first = milliseconds(lambda: ask(handle, draw, task.sizes), times=1, warm=0)
@@ -61,7 +66,12 @@ def _case(name: str, blocks: int) -> Case:
         peers=("duckdb", "ours", "ours-gateway"),
         metrics=(
             Metric(name="query_ms", unit="ms", title=f"{name}, {what}", higher_is_better=False),
-            Metric(name="first_ms", unit="ms", title=f"{name}, {what}, first query", higher_is_better=False),
+            Metric(
+                name="first_ms",
+                unit="ms",
+                title=f"{name}, {what}, first query",
+                higher_is_better=False,
+            ),
         ),
         sizes=SIZES[blocks],
         rounds=3,

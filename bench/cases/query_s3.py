@@ -1,7 +1,9 @@
-"""Queries over 20 files on a real S3 server (SeaweedFS), through a gateway's cache on this machine's disk.
+"""Queries over 20 files on a real S3 server (SeaweedFS), through a gateway's cache on this
+machine's disk.
 
-Cold: the gateway runs, its cache is empty; beside it stand plain GETs of the very chunks that the query fetched. Warm: the
-cache is filled; beside it stands DuckDB over a local copy. All take turns, and every query has other literals.
+Cold: the gateway runs, its cache is empty; beside it stand plain GETs of the very chunks that the
+query fetched. Warm: the cache is filled; beside it stands DuckDB over a local copy. All take turns,
+and every query has other literals.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ _Ask = Callable[[Handle, random.Random, Sizes], None]
 
 def _measure(ask: _Ask) -> Callable[[Task], Figures]:
     def measure(task: Task) -> Figures:
-        """The query, cold and warm, in milliseconds and against its reference; and what a cold one reads."""
+        """The query, cold and warm, in milliseconds and against its reference; and what a cold one
+        reads."""
         world, draw = World.real(), random.Random(task.seed)
         spent: dict[str, list[float]] = {"cold": [], "get": [], "warm": [], "local": []}
         with (
@@ -64,10 +67,14 @@ def _measure(ask: _Ask) -> Callable[[Task], Figures]:
                 spent["cold"].append(_median(ask, gateway, draw, task.sizes, times=1, warm=0))
                 fetched = [keys[file.name] for file in (folder / "files").iterdir()]
                 read = cache.counts.bytes_fetched
-                spent["get"].append(milliseconds(partial(_get, client, fetched, world), times=1, warm=0))
+                spent["get"].append(
+                    milliseconds(partial(_get, client, fetched, world), times=1, warm=0)
+                )
                 query.group_by(gateway, draw, task.sizes)
                 for way, handle in (("warm", gateway), ("local", local)):
-                    spent[way].append(_median(ask, handle, draw, task.sizes, times=WARM_TIMES, warm=2))
+                    spent[way].append(
+                        _median(ask, handle, draw, task.sizes, times=WARM_TIMES, warm=2)
+                    )
                 gateway.close()
             local.close()
         cold, get, warm, beside = (statistics.median(values) for values in spent.values())
@@ -82,7 +89,9 @@ def _measure(ask: _Ask) -> Callable[[Task], Figures]:
     return measure
 
 
-def _median(ask: _Ask, handle: Handle, draw: random.Random, sizes: Sizes, *, times: int, warm: int) -> float:
+def _median(
+    ask: _Ask, handle: Handle, draw: random.Random, sizes: Sizes, *, times: int, warm: int
+) -> float:
     return milliseconds(lambda: ask(handle, draw, sizes), times=times, warm=warm)
 
 

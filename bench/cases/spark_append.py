@@ -1,4 +1,5 @@
-"""A Spark job that appends rows: ours by function and by format, against Spark's own Parquet writer in the same session."""
+"""A Spark job that appends rows: ours by function and by format, against Spark's own Parquet writer
+in the same session."""
 
 from __future__ import annotations
 
@@ -14,7 +15,10 @@ TIMES = 3
 
 
 def measure(task: Task) -> Figures:
-    """All ways take turns in one session. Ours commits atomically, with statistics and hashes; native only writes files."""
+    """All ways take turns in one session.
+
+    Ours commits atomically, with statistics and hashes; native only writes files.
+    """
     import blockstore as bs
     from blockstore import spark as bs_spark
 
@@ -32,11 +36,15 @@ def measure(task: Task) -> Figures:
         kept = {name: spark.conf.get(name) for name in SETTINGS}
         for name, value in SETTINGS.items():
             spark.conf.set(name, value)
-        frame.write.format("blockstore").mode("append").save(url_of(place, "table", durable=durable))
+        frame.write.format("blockstore").mode("append").save(
+            url_of(place, "table", durable=durable)
+        )
         for name, value in kept.items():
             spark.conf.set(name, value)
 
-    spent = medians({"native": native, "function": function, "format": by_format}, task.directory, TIMES)
+    spent = medians(
+        {"native": native, "function": function, "format": by_format}, task.directory, TIMES
+    )
     proof = task.directory / "proof"
     function(proof)
     found = bs.open(url_of(proof, "table", durable=durable)).snapshot().count()
@@ -53,15 +61,34 @@ def measure(task: Task) -> Figures:
 
 SPARK_APPEND = Case(
     name="spark_append",
-    sentence="append 10 M rows of 6 columns by Spark, local[2], against df.write.parquet (zstd 1) in the same session",
+    sentence="append 10 M rows of 6 columns by Spark, local[2], against df.write.parquet (zstd 1) "
+    "in the same session",
     peers=("ours", "ours-durable"),
     metrics=(
-        Metric(name="ratio", unit="x", title="append against native", higher_is_better=True, digits=2),
-        Metric(name="format_ratio", unit="x", title="format against native", higher_is_better=True, digits=2),
-        Metric(name="rows_per_s", unit="M rows/s", title="append", higher_is_better=True, digits=2),
-        Metric(name="format_rows_per_s", unit="M rows/s", title="format", higher_is_better=True, digits=2),
         Metric(
-            name="native_rows_per_s", unit="M rows/s", title="native Parquet", higher_is_better=True, digits=2
+            name="ratio", unit="x", title="append against native", higher_is_better=True, digits=2
+        ),
+        Metric(
+            name="format_ratio",
+            unit="x",
+            title="format against native",
+            higher_is_better=True,
+            digits=2,
+        ),
+        Metric(name="rows_per_s", unit="M rows/s", title="append", higher_is_better=True, digits=2),
+        Metric(
+            name="format_rows_per_s",
+            unit="M rows/s",
+            title="format",
+            higher_is_better=True,
+            digits=2,
+        ),
+        Metric(
+            name="native_rows_per_s",
+            unit="M rows/s",
+            title="native Parquet",
+            higher_is_better=True,
+            digits=2,
         ),
     ),
     sizes={

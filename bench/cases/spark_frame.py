@@ -44,7 +44,8 @@ def session() -> Any:
 
 
 def rows(spark: Any, count: int) -> Any:
-    """``count`` rows of six columns: two numbers, a time, a double, a word of ten, a text that repeats nowhere."""
+    """``count`` rows of six columns: two numbers, a time, a double, a word of ten, a text that
+    repeats nowhere."""
     from pyspark.sql import functions as sf
 
     words = ("ATL", "BOS", "DEN", "EWR", "JFK", "LAX", "LGA", "MIA", "ORD", "SFO")
@@ -52,9 +53,9 @@ def rows(spark: Any, count: int) -> Any:
     return spark.range(0, count, 1, 4).select(
         "id",
         sf.timestamp_seconds(sf.lit(1_700_000_000) + sf.col("id") / 1000).alias("time"),
-        sf.element_at(sf.array(*map(sf.lit, words)), (sf.pmod(mixed, sf.lit(10)) + 1).cast("int")).alias(
-            "origin"
-        ),
+        sf.element_at(
+            sf.array(*map(sf.lit, words)), (sf.pmod(mixed, sf.lit(10)) + 1).cast("int")
+        ).alias("origin"),
         (sf.pmod(mixed, sf.lit(2**40)) / sf.lit(2.0**40)).alias("value"),
         sf.pmod(mixed, sf.lit(1_000)).cast("int").alias("delay"),
         sf.hex(mixed).alias("note"),
@@ -66,8 +67,11 @@ def url_of(directory: Path, name: str, *, durable: bool) -> str:
     return f"{(directory / name).as_uri()}{'' if durable else '?durable=false'}"
 
 
-def medians(ways: Mapping[str, Callable[[Path], object]], directory: Path, times: int) -> dict[str, float]:
-    """The median seconds of each way; they take turns, each time in a fresh folder, after one turn that is not timed."""
+def medians(
+    ways: Mapping[str, Callable[[Path], object]], directory: Path, times: int
+) -> dict[str, float]:
+    """The median seconds of each way; they take turns, each time in a fresh folder, after one turn
+    that is not timed."""
     spent: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(times + 1):
         for name, way in ways.items():

@@ -1,5 +1,5 @@
-"""Spark reads a table: ours by ``spark.read``, by Python in its tasks and by the data source (as it is, and with ``not_null``),
-against Spark's own reader of its own files.
+"""Spark reads a table: ours by ``spark.read``, by Python in its tasks and by the data source (as it
+is, and with ``not_null``), against Spark's own reader of its own files.
 
 The same rows in the same order lie in both; filters have other literals in every turn.
 """
@@ -99,11 +99,14 @@ def _expect(found: int, expected: int) -> None:
 
 SPARK_READ = Case(
     name="spark_read",
-    sentence="read 10 M rows of 6 columns by Spark, local[2], against spark.read.parquet of its own files, in one session",
+    sentence="read 10 M rows of 6 columns by Spark, local[2], against spark.read.parquet of its "
+    "own files, in one session",
     peers=("ours",),
     metrics=tuple(
         metric
-        for work, title in zip(WORK, ("full scan", "prunable filter", "other filter", "count"), strict=True)
+        for work, title in zip(
+            WORK, ("full scan", "prunable filter", "other filter", "count"), strict=True
+        )
         for metric in (
             *(
                 Metric(

@@ -1,4 +1,5 @@
-"""The list path: what one process knows of a table's blocks, from nothing, again, and after a restart."""
+"""The list path: what one process knows of a table's blocks, from nothing, again, and after a
+restart."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def prepare(task: Task) -> None:
 
 
 def measure(task: Task) -> Figures:
-    """A fresh catalog each time for the first sync and for the one after a restart; the libraries are warm."""
+    """A fresh catalog each time for the first sync and for the one after a restart; the libraries
+    are warm."""
     world = World.real()
     bucket = open_bucket(f"{task.directory / 'table'}?durable=false", world)
     properties = Table.open_bucket(bucket, world).definition.properties
@@ -44,7 +46,9 @@ def measure(task: Task) -> Figures:
         "warm_ms": milliseconds(lambda: sync(known), times=5, warm=1),
         "restart_ms": milliseconds(lambda: sync(Catalog(bucket, world, cache)), times=3, warm=1),
         "cover_ms": milliseconds(
-            lambda: list_snapshot(synced.found, None, properties, synced.listing.now_ms), times=5, warm=1
+            lambda: list_snapshot(synced.found, None, properties, synced.listing.now_ms),
+            times=5,
+            warm=1,
         ),
         "bytes_per_block": per_block,
         "file_bytes_per_block": _size(cache) / blocks,
@@ -71,9 +75,23 @@ SYNC = Case(
     metrics=(
         Metric(name="first_ms", unit="ms", title="first sync", higher_is_better=False, digits=0),
         Metric(name="warm_ms", unit="ms", title="warm sync", higher_is_better=False, digits=0),
-        Metric(name="restart_ms", unit="ms", title="sync after a restart", higher_is_better=False, digits=0),
-        Metric(name="cover_ms", unit="ms", title="snapshot of it", higher_is_better=False, digits=0),
-        Metric(name="bytes_per_block", unit="B", title="memory a block", higher_is_better=False, digits=0),
+        Metric(
+            name="restart_ms",
+            unit="ms",
+            title="sync after a restart",
+            higher_is_better=False,
+            digits=0,
+        ),
+        Metric(
+            name="cover_ms", unit="ms", title="snapshot of it", higher_is_better=False, digits=0
+        ),
+        Metric(
+            name="bytes_per_block",
+            unit="B",
+            title="memory a block",
+            higher_is_better=False,
+            digits=0,
+        ),
         Metric(
             name="file_bytes_per_block",
             unit="B",
@@ -82,7 +100,11 @@ SYNC = Case(
             digits=0,
         ),
     ),
-    sizes={Scale.FULL: {"blocks": 10_000}, Scale.QUICK: {"blocks": 1_000}, Scale.TINY: {"blocks": 5}},
+    sizes={
+        Scale.FULL: {"blocks": 10_000},
+        Scale.QUICK: {"blocks": 1_000},
+        Scale.TINY: {"blocks": 5},
+    },
     rounds=3,
     prepare=Prepare(name="listed", run=prepare),
     measure=measure,

@@ -1,6 +1,7 @@
 """The contestants, by name. An adapter is imported only in the process that measures it.
 
-One file a peer; each names its contestants in ``CONTESTANTS`` (one peer may run in several settings).
+One file a peer; each names its contestants in ``CONTESTANTS`` (one peer may run in several
+settings).
 """
 
 from __future__ import annotations
@@ -37,11 +38,14 @@ FAMILIES: Final = {
 
 
 def names(selection: str) -> frozenset[str]:
-    """The contestants that ``--peers`` means: contestants or families, between commas; empty = all."""
+    """The contestants that ``--peers`` means: contestants or families, between commas; empty =
+    all."""
     asked = [part.strip() for part in selection.split(",") if part.strip()]
     families = {FAMILIES.get(module, module) for module in ADAPTERS.values()}
     if unknown := sorted(set(asked) - set(ADAPTERS) - families):
-        raise ValueError(f"no peer is called {unknown[0]!r}; there are {', '.join(sorted(families))}")
+        raise ValueError(
+            f"no peer is called {unknown[0]!r}; there are {', '.join(sorted(families))}"
+        )
     return frozenset(
         name
         for name, module in ADAPTERS.items()

@@ -1,7 +1,7 @@
 """What every contestant can be asked to do: one table in one folder.
 
-Owns the functions that all adapters share. A peer that cannot do one of them leaves it as it is here, and
-refuses with ``Unsupported``; it never answers with something easier.
+Owns the functions that all adapters share. A peer that cannot do one of them leaves it as it is
+here, and refuses with ``Unsupported``; it never answers with something easier.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Handle:
         raise self.unsupported("append")
 
     def ingest(self, tables: Iterable[pa.Table]) -> None:
-        """Make one block of each table, in the fastest way that the peer offers (one commit if it can)."""
+        """Make one block of each table, in the fastest way that the peer offers (one commit if it
+        can)."""
         for table in tables:
             self.append(table)
 
@@ -40,7 +41,8 @@ class Handle:
         raise self.unsupported("poll")
 
     def blocks(self) -> int:
-        """List the table's blocks (data files, fragments), each with its name, and return how many."""
+        """List the table's blocks (data files, fragments), each with its name, and return how
+        many."""
         raise self.unsupported("blocks")
 
     def count(self) -> int:
@@ -48,7 +50,8 @@ class Handle:
         raise self.unsupported("count")
 
     def point_range(self, low: int, high: int) -> int:
-        """Fetch all columns of the rows with ``low <= id <= high`` into Arrow; return how many they are."""
+        """Fetch all columns of the rows with ``low <= id <= high`` into Arrow; return how many they
+        are."""
         raise self.unsupported("point_range")
 
     def group_by(self, shift: int) -> Mapping[str, int]:
@@ -56,8 +59,8 @@ class Handle:
         raise self.unsupported("group_by")
 
     def merge(self) -> Sequence[Path]:
-        """Merge all blocks into few big ones; return the files in the order of their rows if the output is
-        sorted over all of them, and none if it is not."""
+        """Merge all blocks into few big ones; return the files in the order of their rows if the
+        output is sorted over all of them, and none if it is not."""
         raise self.unsupported("merge")
 
     def requests(self) -> int:
@@ -65,7 +68,8 @@ class Handle:
         raise self.unsupported("requests")
 
     def tail(self) -> int:
-        """Index entries after the newest checkpoint: what opening must read beyond its fixed requests."""
+        """Index entries after the newest checkpoint: what opening must read beyond its fixed
+        requests."""
         raise self.unsupported("tail")
 
     def close(self) -> None:
@@ -101,9 +105,15 @@ class Peer(ABC):
         """The table in ``directory``, with nothing kept from earlier handles."""
 
     def open_metered(self, directory: Path) -> Handle | None:
-        """``open`` with a count of the requests made; None if the peer has no such count. Never timed."""
+        """``open`` with a count of the requests made;
+
+        None if the peer has no such count. Never timed.
+        """
         return None
 
     def commands(self, directory: Path) -> Mapping[str, Sequence[str]]:
-        """Programs to start, by metric: ``query_ms`` counts the rows of the table and prints how many they are."""
+        """Programs to start, by metric:
+
+        ``query_ms`` counts the rows of the table and prints how many they are.
+        """
         raise Unsupported(f"{self.name} has no program to start")

@@ -14,7 +14,8 @@ from bench.peers.api import Handle, Peer
 
 __all__ = ["CONTESTANTS", "Delta"]
 
-# delta-rs rewrites nothing above this size; larger than any table here, so that a merge makes one file.
+# delta-rs rewrites nothing above this size; larger than any table here, so that a merge makes one
+# file.
 TARGET_BYTES = 16 * 2**30
 
 
@@ -77,7 +78,10 @@ class Delta(Peer):
     name = "delta"
     family = "delta"
     distribution = "deltalake"
-    settings = "append through an open DeltaTable, checkpoints as it makes them; its own SQL engine; optimize"
+    settings = (
+        "append through an open DeltaTable, checkpoints as it makes them; its own SQL engine; "
+        "optimize"
+    )
 
     def create(self, directory: Path, schema: pa.Schema, sort_by: Sequence[str]) -> Handle:
         place = directory / "table"

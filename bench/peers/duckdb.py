@@ -1,4 +1,5 @@
-"""DuckDB over plain Parquet files: the reference for queries (on the very files of ours) and for merges."""
+"""DuckDB over plain Parquet files: the reference for queries (on the very files of ours) and for
+merges."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ class DuckHandle(FloorHandle):
         super().__init__(directory)
         self._order = ", ".join(sort_by)
         self._output = directory / "merged.parquet"
-        self._connection = duckdb.connect(config={"temp_directory": str(directory / "spill"), **settings})
+        self._connection = duckdb.connect(
+            config={"temp_directory": str(directory / "spill"), **settings}
+        )
         paths = sorted(str(path) for path in directory.glob("**/chunks/*.parquet"))
         self._files = f"read_parquet({paths!r})"
 
@@ -54,7 +57,9 @@ class DuckDB(Peer):
     name = "duckdb"
     family = "duckdb"
     distribution = "duckdb"
-    settings = "the pruned work of its own engine over a list of files; a merge is ORDER BY into one file"
+    settings = (
+        "the pruned work of its own engine over a list of files; a merge is ORDER BY into one file"
+    )
     limits: Mapping[str, str] = {}
 
     def create(self, directory: Path, schema: pa.Schema, sort_by: Sequence[str]) -> Handle:
@@ -66,7 +71,10 @@ class DuckDB(Peer):
     def commands(self, directory: Path) -> Mapping[str, Sequence[str]]:
         """Python with DuckDB, and nothing else."""
         files = sorted(str(path) for path in directory.glob("**/chunks/*.parquet"))
-        code = f'import duckdb; print(duckdb.sql("select count(*) from read_parquet({files!r})").fetchall()[0][0])'
+        code = (
+            'import duckdb; print(duckdb.sql("select count(*) from '
+            f'read_parquet({files!r})").fetchall()[0][0])'
+        )
         return {"query_ms": [sys.executable, "-c", code]}
 
 

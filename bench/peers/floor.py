@@ -1,7 +1,7 @@
 """The floor: Parquet files and their sizes in JSON, with no table layer at all.
 
-No promise is kept here: no version, no snapshot, no atomicity over two files. It is what any table format
-must at least pay on this machine.
+No promise is kept here: no version, no snapshot, no atomicity over two files. It is what any table
+format must at least pay on this machine.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class FloorHandle(Handle):
 
     def count(self) -> int:
         return sum(
-            json.loads(meta.read_text())["stats"]["numRows"] for meta in self._directory.glob("*/meta.json")
+            json.loads(meta.read_text())["stats"]["numRows"]
+            for meta in self._directory.glob("*/meta.json")
         )
 
     def _write(self, name: str, table: pa.Table) -> dict[str, object]:

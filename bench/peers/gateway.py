@@ -1,4 +1,5 @@
-"""Ours by the gateway's way: polled tables, admission, limits, and every query in a process of its own."""
+"""Ours by the gateway's way: polled tables, admission, limits, and every query in a process of its
+own."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ class GatewayHandle(Handle):
 
     def group_by(self, shift: int) -> Mapping[str, int]:
         answer = self._query(
-            f'SELECT origin, count(*) AS n, sum(value + {shift}) AS total FROM "table" GROUP BY origin'
+            f'SELECT origin, count(*) AS n, sum(value + {shift}) AS total FROM "table" GROUP BY '
+            "origin"
         )
         return dict(zip(answer["origin"].to_pylist(), answer["n"].to_pylist(), strict=True))
 
@@ -55,7 +57,9 @@ class Gateway(Peer):
     name = "ours-gateway"
     family = "ours"
     distribution = "blocklake"
-    settings = "the gateway's engine: polled tables, parameters, one query at once in a process of its own"
+    settings = (
+        "the gateway's engine: polled tables, parameters, one query at once in a process of its own"
+    )
 
     def create(self, directory: Path, schema: pa.Schema, sort_by: Sequence[str]) -> Handle:
         raise Unsupported("the gateway's engine reads only; it borrows the files of ours")

@@ -30,7 +30,8 @@ LOT = 1_000
 LARGE_BYTES = 64 << 20
 """Blocks beyond are not held until a lot is full."""
 SINGLE = 10_000
-"""The last blocks of a table are appended one by one, so that its index looks as it does after years of appends."""
+"""The last blocks of a table are appended one by one, so that its index looks as it does after
+years of appends."""
 
 
 class OursHandle(Handle):
@@ -76,13 +77,16 @@ class OursHandle(Handle):
 
     def group_by(self, shift: int) -> Mapping[str, int]:
         answer = self._query(
-            f"SELECT origin, count(*) AS n, sum(value + {shift}) AS total FROM events GROUP BY origin"
+            f"SELECT origin, count(*) AS n, sum(value + {shift}) AS total FROM events GROUP BY "
+            "origin"
         )
         return dict(zip(answer["origin"].to_pylist(), answer["n"].to_pylist(), strict=True))
 
     def merge(self) -> Sequence[Path]:
         report = compact_once(self._table, Settings(work_dir=self._directory.parent))
-        if failed := [result.problem for result in report.results if result.outcome is not Outcome.COMMITTED]:
+        if failed := [
+            result.problem for result in report.results if result.outcome is not Outcome.COMMITTED
+        ]:
             raise RuntimeError(failed[0])
         plan = self._table.snapshot().scan().plan
         return [self._directory / chunk.key for chunk in plan.chunks]
@@ -93,7 +97,9 @@ class OursHandle(Handle):
 
     def tail(self) -> int:
         listed = self._table.bucket.list(CHECKPOINTS)
-        newest = max((version for info in listed if (version := parse_checkpoint(info.key))), default=0)
+        newest = max(
+            (version for info in listed if (version := parse_checkpoint(info.key))), default=0
+        )
         return self._table.poll() - newest
 
     def ready(self) -> None:
@@ -113,7 +119,9 @@ class OursHandle(Handle):
     def _publish_lot(self, tables: Sequence[pa.Table]) -> None:
         bucket = self._table.bucket
         written = [self._table.append(table, publish=False).ulid for table in tables]
-        blocks = tuple(meta.decode(bucket.get(meta_key(ulid)).data, ulid=ulid) for ulid in written if ulid)
+        blocks = tuple(
+            meta.decode(bucket.get(meta_key(ulid)).data, ulid=ulid) for ulid in written if ulid
+        )
         self._table.log.commit(Append(commit=self._table.world.ids.ulid(), blocks=blocks))
 
 
@@ -141,7 +149,14 @@ class Ours(Peer):
 
     def commands(self, directory: Path) -> Mapping[str, Sequence[str]]:
         program = str(Path(sys.executable).with_name("blockstore"))
-        query = [program, "query", str(directory / "table"), 'select count(*) from "table"', "-o", "csv"]
+        query = [
+            program,
+            "query",
+            str(directory / "table"),
+            'select count(*) from "table"',
+            "-o",
+            "csv",
+        ]
         return {"query_ms": query, "help_ms": [program, "--help"]}
 
     def _url(self, directory: Path) -> str:
@@ -152,5 +167,10 @@ CONTESTANTS = (
     Ours("ours", "published, ?durable=false", publish=True, durable=False),
     Ours("ours-aged", "publish=False, ?durable=false", publish=False, durable=False),
     Ours("ours-durable", "published, every file and directory synced", publish=True, durable=True),
-    Ours("ours-aged-durable", "publish=False, every file and directory synced", publish=False, durable=True),
+    Ours(
+        "ours-aged-durable",
+        "publish=False, every file and directory synced",
+        publish=False,
+        durable=True,
+    ),
 )

@@ -50,9 +50,13 @@ class IcebergHandle(Handle):
 
     def group_by(self, shift: int) -> Mapping[str, int]:
         rows = self._table.scan(selected_fields=("origin", "value")).to_arrow()
-        rows = rows.set_column(rows.schema.get_field_index("value"), "value", pc.add(rows["value"], shift))
+        rows = rows.set_column(
+            rows.schema.get_field_index("value"), "value", pc.add(rows["value"], shift)
+        )
         answer = rows.group_by("origin").aggregate([("value", "count"), ("value", "sum")])
-        return dict(zip(answer["origin"].to_pylist(), answer["value_count"].to_pylist(), strict=True))
+        return dict(
+            zip(answer["origin"].to_pylist(), answer["value_count"].to_pylist(), strict=True)
+        )
 
     def merge(self) -> Sequence[Path]:
         # It has no rewrite of small files: read all, write all, in one overwrite.
@@ -81,7 +85,9 @@ class Iceberg(Peer):
 
     def _catalog(self, directory: Path) -> SqlCatalog:
         return SqlCatalog(
-            "bench", uri=f"sqlite:///{directory}/catalog.db", warehouse=f"file://{directory}/warehouse"
+            "bench",
+            uri=f"sqlite:///{directory}/catalog.db",
+            warehouse=f"file://{directory}/warehouse",
         )
 
 

@@ -22,7 +22,9 @@ class LanceHandle(Handle):
 
     def ingest(self, tables: Iterable[pa.Table]) -> None:
         made = [lance.fragment.write_fragments(table, self._dataset.uri) for table in tables]
-        operation = lance.LanceOperation.Append([fragment for fragments in made for fragment in fragments])
+        operation = lance.LanceOperation.Append(
+            [fragment for fragments in made for fragment in fragments]
+        )
         self._dataset = lance.LanceDataset.commit(
             self._dataset.uri, operation, read_version=self._dataset.version
         )
@@ -32,7 +34,11 @@ class LanceHandle(Handle):
 
     def blocks(self) -> int:
         return len(
-            [file.path for fragment in self._dataset.get_fragments() for file in fragment.data_files()]
+            [
+                file.path
+                for fragment in self._dataset.get_fragments()
+                for file in fragment.data_files()
+            ]
         )
 
     def count(self) -> int:
@@ -43,7 +49,10 @@ class LanceHandle(Handle):
         return int(self._dataset.to_table(filter=f"id BETWEEN {low} AND {high}").num_rows)
 
     def group_by(self, shift: int) -> Mapping[str, int]:
-        query = f"SELECT origin, count(*) AS n, sum(value + {shift}) AS total FROM dataset GROUP BY origin"
+        query = (
+            f"SELECT origin, count(*) AS n, sum(value + {shift}) AS total FROM dataset GROUP BY "
+            "origin"
+        )
         answer = pa.Table.from_batches(self._dataset.sql(query).build().to_batch_records())
         return dict(zip(answer["origin"].to_pylist(), answer["n"].to_pylist(), strict=True))
 
@@ -60,7 +69,9 @@ class Lance(Peer):
     settings = "append through an open dataset; compact_files; its own SQL for the group-by"
 
     def create(self, directory: Path, schema: pa.Schema, sort_by: Sequence[str]) -> Handle:
-        return LanceHandle(lance.write_dataset(schema.empty_table(), str(directory / "table.lance")))
+        return LanceHandle(
+            lance.write_dataset(schema.empty_table(), str(directory / "table.lance"))
+        )
 
     def open(self, directory: Path) -> Handle:
         return LanceHandle(lance.dataset(str(directory / "table.lance")))
@@ -77,7 +88,9 @@ class IndexedLance(Lance):
     settings = "the same with a BTREE index over id, built after loading"
 
     def create(self, directory: Path, schema: pa.Schema, sort_by: Sequence[str]) -> Handle:
-        return IndexedHandle(lance.write_dataset(schema.empty_table(), str(directory / "table.lance")))
+        return IndexedHandle(
+            lance.write_dataset(schema.empty_table(), str(directory / "table.lance"))
+        )
 
 
 CONTESTANTS = (Lance(), IndexedLance())

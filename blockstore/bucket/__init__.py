@@ -1,4 +1,5 @@
-"""The object store edge: one interface, its adapters (memory, local, S3) and wrappers of the same shape."""
+"""The object store edge: one interface, its adapters (memory, local, S3) and wrappers of the same
+shape."""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
-"""URLs as Spark and Hadoop write them, in our spelling. Pure, but for the account that the environment names.
+"""URLs as Spark and Hadoop write them, in our spelling. Pure, but for the account that the
+environment names.
 
 - ``file:/x`` is ``file:///x``: Spark hands out folders like that.
 - ``s3a://`` and ``s3n://`` are ``s3://``.
-- ``abfs://``, ``abfss://``, ``wasb://`` and ``wasbs://`` are ``az://`` where they name the account that the environment names, or
-  none; whether the connection is encrypted is the endpoint's to say.
-- Any other text that begins with a scheme and one slash is no folder: a table would lie where nobody looks for it.
+- ``abfs://``, ``abfss://``, ``wasb://`` and ``wasbs://`` are ``az://`` where they name the account
+  that the environment names, or none; whether the connection is encrypted is the endpoint's to say.
+- Any other text that begins with a scheme and one slash is no folder: a table would lie where
+  nobody looks for it.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ _ACCOUNT = "AZURE_STORAGE_ACCOUNT_NAME"
 
 
 def in_our_words(url: str, schemes: tuple[str, ...], forms: str) -> str:
-    """The URL in the spelling that ``open_bucket`` knows. Raises Invalid for a scheme with one slash, and for an account that
-    is not the one whose key the environment holds; ``schemes`` are those with two slashes, ``forms`` all that there are."""
+    """The URL in the spelling that ``open_bucket`` knows. Raises Invalid for a scheme with one
+    slash, and for an account that is not the one whose key the environment holds; ``schemes`` are
+    those with two slashes, ``forms`` all that there are."""
     single = _ONE_SLASH.fullmatch(url)
     if single is not None:
         scheme, rest = single[1], single[2]
@@ -33,7 +36,8 @@ def in_our_words(url: str, schemes: tuple[str, ...], forms: str) -> str:
             return f"file:///{rest}"
         meant = f"write {scheme}://{rest}" if scheme.lower() in schemes else f"use {forms}"
         raise Invalid(
-            f"{url!r} has one slash after the scheme: {meant}, or, for a folder of that name, ./{url}"
+            f"{url!r} has one slash after the scheme: {meant}, or, for a folder of that name, "
+            f"./{url}"
         )
     if _HADOOP_S3.match(url):
         return "s3" + url[3:]
@@ -48,7 +52,8 @@ def _container(url: str, place: str) -> str:
     known = os.environ.get(_ACCOUNT, "")
     if at and account != known:
         raise Invalid(
-            f"{url!r} names the account {account!r}, and {_ACCOUNT} is {known!r}: set it to {account}, with the key that belongs "
+            f"{url!r} names the account {account!r}, and {_ACCOUNT} is {known!r}: set it to "
+            f"{account}, with the key that belongs "
             f"to it, or write az://{container}/prefix for the account that it names"
         )
     return container

@@ -4,15 +4,18 @@ Promises that every bucket keeps (the contract suite in tests/contract holds eac
 - A PUT is atomic: a reader sees the old object, the new one or none, never a part.
 - Read-after-write and list-after-write, unless the table says ``consistency = eventual``.
 - ``put_if_absent`` has exactly one winner among any number of callers.
-- An answer is one of the typed errors of ``blockstore.errors``; the adapter classifies, once. A write whose
-  answer was lost is ``Unanswered``; the adapter never sends it a second time by itself.
-- No object is visible before its writer is closed; an abandoned writer leaves nothing that a listing shows.
+- An answer is one of the typed errors of ``blockstore.errors``; the adapter classifies, once. A
+  write whose answer was lost is ``Unanswered``; the adapter never sends it a second time by itself.
+- No object is visible before its writer is closed; an abandoned writer leaves nothing that a
+  listing shows.
 
-- A writer that raised ``Unavailable`` keeps what it was given: ``write(b"")`` or ``close()`` sends it again.
+- A writer that raised ``Unavailable`` keeps what it was given: ``write(b"")`` or ``close()`` sends
+  it again.
 
-Keys are relative to the bucket's URL, separated by ``/``, never absolute and never with ``..`` (``keys.py``). Times
-are integer milliseconds of UTC. An ETag is opaque and unquoted; HEAD and LIST give it where it costs nothing, and
-then it is the one that GET gives. Buckets are safe to share between threads.
+Keys are relative to the bucket's URL, separated by ``/``, never absolute and never with ``..``
+(``keys.py``). Times are integer milliseconds of UTC. An ETag is opaque and unquoted; HEAD and LIST
+give it where it costs nothing, and then it is the one that GET gives. Buckets are safe to share
+between threads.
 """
 
 from __future__ import annotations
@@ -66,25 +69,35 @@ class ReadBucket(ABC):
 
     @abstractmethod
     def get(self, key: str, *, if_none_match: str | None = None) -> Object:
-        """The whole object. Raises ObjectMissing, or NotModified if its ETag is ``if_none_match``."""
+        """The whole object.
+
+        Raises ObjectMissing, or NotModified if its ETag is ``if_none_match``.
+        """
 
     @abstractmethod
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        """At most ``length`` bytes from byte ``start``: fewer, or none, past the end. Raises ObjectMissing."""
+        """At most ``length`` bytes from byte ``start``: fewer, or none, past the end.
+
+        Raises ObjectMissing.
+        """
 
     @abstractmethod
     def head(self, key: str) -> ObjectInfo:
-        """Size and time of one object, and its ETag where that costs nothing. Raises ObjectMissing."""
+        """Size and time of one object, and its ETag where that costs nothing.
+
+        Raises ObjectMissing.
+        """
 
     @abstractmethod
     def list(
         self, prefix: str = "", *, start_after: str = "", recursive: bool = True
     ) -> Iterator[ObjectInfo]:
-        """Every object whose key starts with ``prefix`` and sorts after ``start_after`` (UTF-8 bytes).
+        """Every object whose key starts with ``prefix`` and sorts after ``start_after`` (UTF-8
+        bytes).
 
-        With ``recursive=False`` only those without a further ``/`` after the prefix (S3's delimiter). The order
-        is the store's own: callers that need one sort. An error midway is raised from the iterator: a listing
-        that did not end by itself decides nothing.
+        With ``recursive=False`` only those without a further ``/`` after the prefix (S3's
+        delimiter). The order is the store's own: callers that need one sort. An error midway is
+        raised from the iterator: a listing that did not end by itself decides nothing.
         """
 
     @abstractmethod
@@ -96,7 +109,8 @@ class ReadBucket(ABC):
         """The store's own clock: what decides about ages. Costs at most one small request."""
 
     def path_of(self, key: str) -> str | None:
-        """A file path by which any program on this machine can read the object, or None where there is none."""
+        """A file path by which any program on this machine can read the object, or None where there
+        is none."""
         return None
 
 
@@ -128,7 +142,8 @@ class Bucket(ReadBucket):
 
     @abstractmethod
     def put_if_match(self, key: str, data: bytes, etag: str) -> str:
-        """Replace what has this ETag; raises PreconditionFailed if it has another, or is missing."""
+        """Replace what has this ETag; raises PreconditionFailed if it has another, or is
+        missing."""
 
     @abstractmethod
     def writer(self, key: str) -> ObjectWriter:
@@ -136,24 +151,32 @@ class Bucket(ReadBucket):
 
     @abstractmethod
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete each key; a missing one is no error. Neither atomic nor in any order: who needs one calls twice.
+        """Delete each key; a missing one is no error. Neither atomic nor in any order: who needs
+        one calls twice.
 
         Raises if any key could not be deleted; some, or all, of the others are gone then.
         """
 
     def delete_once(self, key: str) -> None:
-        """Delete one key by one request, which is never sent again by itself: what has that name by then may be another object.
+        """Delete one key by one request, which is never sent again by itself: what has that name by
+        then may be another object.
 
         Raises Unanswered where nobody knows whether it was applied.
         """
         self.delete([key])
 
     def refuses_stale_writes(self) -> bool | None:
-        """Whether ``put_if_match`` is refused where the ETag is another; None where only a measurement tells."""
+        """Whether ``put_if_match`` is refused where the ETag is another;
+
+        None where only a measurement tells.
+        """
         return None
 
     def keeps_versions(self) -> bool | None:
-        """Whether a DELETE leaves the object's versions behind (and their cost); None where nobody can say."""
+        """Whether a DELETE leaves the object's versions behind (and their cost);
+
+        None where nobody can say.
+        """
         return None
 
 
@@ -174,7 +197,8 @@ def is_there(bucket: ReadBucket, key: str) -> bool:
 
 
 def read_file(bucket: ReadBucket, key: str, size: int | None = None) -> BinaryIO:
-    """A seekable read-only file over ranged GETs, for pyarrow: one HEAD if ``size`` is not given."""
+    """A seekable read-only file over ranged GETs, for pyarrow: one HEAD if ``size`` is not
+    given."""
     from blockstore.bucket.reading import RangeFile
 
     return RangeFile(bucket, key, bucket.head(key).size if size is None else size)  # type: ignore[return-value]

@@ -1,14 +1,18 @@
 """A bucket through obstore: Google Cloud Storage, Azure Blob Storage, and S3 where it is asked for.
 
 Rules:
-- Each request is sent once (``cloud_stores.py``); its answer is classified in ``cloud_errors.py`` and nowhere else.
-- What a compare-and-set compares is the store's own: an ETag on S3 (unquoted: some stores compare the quotes too) and
-  Azure (quoted), the object's generation on Google (kept behind its ETag, ``etag@generation``; a listing shows none).
-- A create that obstore calls lost without a 412 was perhaps a 409: then the key is looked at. Taken is AlreadyExists; free
-  is Contended.
-- obstore knows prefixes by whole path parts; the rest of a prefix is sifted here. Deletes go one by one, in order (R7).
-- ``now_ms`` is the Date of an unsigned request to the endpoint, not older than a minute: obstore shows no headers. A
-  refusal tells the time as well as an answer. A store that is handed in has no endpoint: its time is ours.
+- Each request is sent once (``cloud_stores.py``); its answer is classified in ``cloud_errors.py``
+  and nowhere else.
+- What a compare-and-set compares is the store's own: an ETag on S3 (unquoted: some stores compare
+  the quotes too) and Azure (quoted), the object's generation on Google (kept behind its ETag,
+  ``etag@generation``; a listing shows none).
+- A create that obstore calls lost without a 412 was perhaps a 409: then the key is looked at. Taken
+  is AlreadyExists; free is Contended.
+- obstore knows prefixes by whole path parts; the rest of a prefix is sifted here. Deletes go one by
+  one, in order (R7).
+- ``now_ms`` is the Date of an unsigned request to the endpoint, not older than a minute: obstore
+  shows no headers. A refusal tells the time as well as an answer. A store that is handed in has no
+  endpoint: its time is ours.
 
 Several processes may share a value of this class as far as ``cloud_stores.py`` says.
 """
@@ -60,7 +64,8 @@ _PAGE = 1000
 class CloudBucket(Bucket):
     """The bucket (or container) ``name`` of a kind of store.
 
-    ``store`` makes obstore's store, at first use in a process; by default the one that the environment configures.
+    ``store`` makes obstore's store, at first use in a process; by default the one that the
+    environment configures.
     """
 
     def __init__(
@@ -76,7 +81,9 @@ class CloudBucket(Bucket):
         self._date: tuple[Freshness, int] | None = None
 
     def get(self, key: str, *, if_none_match: str | None = None) -> Object:
-        options: Any = {} if if_none_match is None else {"if_none_match": self._condition(if_none_match)}
+        options: Any = (
+            {} if if_none_match is None else {"if_none_match": self._condition(if_none_match)}
+        )
         try:
             answer = obstore.get(self._store(), check_key(key), options=options)
             etag = self._etag(answer.meta)
@@ -93,7 +100,9 @@ class CloudBucket(Bucket):
             self.head(key)
             return b""
         try:
-            return bytes(obstore.get_range(self._store(), check_key(key), start=start, length=length))
+            return bytes(
+                obstore.get_range(self._store(), check_key(key), start=start, length=length)
+            )
         except FAILURES as error:
             if is_past_the_end(error):
                 return b""
@@ -145,7 +154,8 @@ class CloudBucket(Bucket):
         except (ObjectMissing, PreconditionFailed) as error:
             found = "missing" if isinstance(error, ObjectMissing) else "another"
             raise PreconditionFailed(
-                f"The object {self._at(key)} is not replaced: it is {found}, and ETag {etag} was expected; read it again."
+                f"The object {self._at(key)} is not replaced: it is {found}, and ETag {etag} was "
+                "expected; read it again."
             ) from None
 
     def put_parts(self, key: str, file: IO[bytes]) -> None:
@@ -180,7 +190,9 @@ class CloudBucket(Bucket):
 
     def _put(self, key: str, data: bytes, mode: Any) -> str:
         try:
-            answer = obstore.put(self._store(), check_key(key), bytes(data), mode=mode, use_multipart=False)
+            answer = obstore.put(
+                self._store(), check_key(key), bytes(data), mode=mode, use_multipart=False
+            )
         except FAILURES as error:
             raise self.error(error, key, write=True) from error
         return self._etag(answer) or ""
@@ -203,10 +215,13 @@ class CloudBucket(Bucket):
                 yield self._info(meta, key)
 
     def _below(self, folder: str, skipped: str) -> Iterator[Any]:
-        """Everything below a folder. obstore drops a slash at the end, and a folder's own name skips too much."""
+        """Everything below a folder. obstore drops a slash at the end, and a folder's own name
+        skips too much."""
         offset = skipped if skipped and not skipped.endswith("/") else None
         try:
-            pages = obstore.list(self._store(), folder.rstrip("/") or None, offset=offset, chunk_size=_PAGE)
+            pages = obstore.list(
+                self._store(), folder.rstrip("/") or None, offset=offset, chunk_size=_PAGE
+            )
             for page in pages:
                 yield from page
         except FAILURES as error:
@@ -250,7 +265,8 @@ class CloudBucket(Bucket):
             refusal.close()
         except (OSError, ValueError) as error:
             raise Unavailable(
-                f"The store of {self.url} does not say its time ({error}): check its endpoint and the network."
+                f"The store of {self.url} does not say its time ({error}): check its endpoint and "
+                "the network."
             ) from error
         try:
             return int(parsedate_to_datetime(date or "").timestamp() * 1000)
@@ -286,4 +302,6 @@ class CloudBucket(Bucket):
 
 
 def _is_412(error: BaseException | None) -> bool:
-    return error is not None and (answer_of(error)[0] == 412 or isinstance(error, PreconditionError))
+    return error is not None and (
+        answer_of(error)[0] == 412 or isinstance(error, PreconditionError)
+    )

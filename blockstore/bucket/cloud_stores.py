@@ -1,13 +1,17 @@
-"""Opening obstore's stores: one a process, with obstore's own retries off, configured by the environment.
+"""Opening obstore's stores: one a process, with obstore's own retries off, configured by the
+environment.
 
 Rules:
-- obstore sends each request once (``max_retries`` 0), so that every answer is seen by us; ``retrying.py`` decides what is
-  sent again. A conditional write that is resent could lose against itself.
-- obstore's threads do not survive a fork: a child of a process that has used it would wait for ever, whatever it opens.
-  Such a child is refused, in one sentence. Who forks first and opens then is well.
-- Endpoint and credentials come from the environment, as each store's own tools read them. For S3 that includes boto3's
-  profiles, where boto3 is installed.
-- ``?client=obstore`` is written into the URL only for S3; a URL therefore opens with the same client everywhere.
+- obstore sends each request once (``max_retries`` 0), so that every answer is seen by us;
+  ``retrying.py`` decides what is sent again. A conditional write that is resent could lose against
+  itself.
+- obstore's threads do not survive a fork: a child of a process that has used it would wait for
+  ever, whatever it opens. Such a child is refused, in one sentence. Who forks first and opens then
+  is well.
+- Endpoint and credentials come from the environment, as each store's own tools read them. For S3
+  that includes boto3's profiles, where boto3 is installed.
+- ``?client=obstore`` is written into the URL only for S3; a URL therefore opens with the same
+  client everywhere.
 """
 
 from __future__ import annotations
@@ -41,25 +45,32 @@ def require_obstore() -> None:
     """Raises MissingExtra where obstore is not installed."""
     if importlib.util.find_spec("obstore") is None:
         raise MissingExtra(
-            "gs:// and az:// URLs, and s3:// with ?client=obstore, need obstore, which is not installed: run "
+            "gs:// and az:// URLs, and s3:// with ?client=obstore, need obstore, which is not "
+            "installed: run "
             "pip install 'blocklake[cloud]'."
         )
 
 
 def mark_used() -> None:
-    """Take note that this process uses obstore. Raises Invalid in a forked child of one that has."""
+    """Take note that this process uses obstore.
+
+    Raises Invalid in a forked child of one that has.
+    """
     global _used_in
     pid = os.getpid()
     if _used_in not in (None, pid):
         raise Invalid(
-            f"obstore was used by process {_used_in} before it forked this one, and would wait here for ever: open the "
-            "bucket after the fork only, start processes by spawn, or use boto3 (a URL without ?client=obstore)"
+            f"obstore was used by process {_used_in} before it forked this one, and would wait "
+            "here for ever: open the "
+            "bucket after the fork only, start processes by spawn, or use boto3 (a URL without "
+            "?client=obstore)"
         )
     _used_in = pid
 
 
 def open_store(kind: Kind, name: str) -> Any:
-    """obstore's store of a bucket (for Azure: a container of the account that the environment names)."""
+    """obstore's store of a bucket (for Azure: a container of the account that the environment
+    names)."""
     from obstore import store
 
     options: dict[str, Any] = {

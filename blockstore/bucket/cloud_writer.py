@@ -1,10 +1,12 @@
-"""An object of any size through obstore in bounded memory: gathered in a temporary file, sent when it is closed.
+"""An object of any size through obstore in bounded memory: gathered in a temporary file, sent when
+it is closed.
 
 Rules:
-- Nothing is sent before ``close``, so nothing is visible before it, and an abandoned writer leaves nothing behind.
-- Up to ``SMALL_BYTES`` stay in memory and are one PUT; more lie in an unnamed file of the machine's temporary folder and
-  go as a multipart upload. obstore's own streaming writer would forget what a failed request carried; the file does
-  not, so that ``close()`` sends it again, whole.
+- Nothing is sent before ``close``, so nothing is visible before it, and an abandoned writer leaves
+  nothing behind.
+- Up to ``SMALL_BYTES`` stay in memory and are one PUT; more lie in an unnamed file of the machine's
+  temporary folder and go as a multipart upload. obstore's own streaming writer would forget what a
+  failed request carried; the file does not, so that ``close()`` sends it again, whole.
 """
 
 from __future__ import annotations
@@ -67,6 +69,7 @@ class CloudWriter:
             yield
         except OSError as error:
             raise NoSpace(
-                f"{self._bucket.url}/{self._key} could not be gathered in {tempfile.gettempdir()} ({error.strerror}): free "
+                f"{self._bucket.url}/{self._key} could not be gathered in {tempfile.gettempdir()} "
+                f"({error.strerror}): free "
                 "space there, or set TMPDIR to a larger folder"
             ) from error

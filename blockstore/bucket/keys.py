@@ -3,7 +3,8 @@
 Rules:
 - A key is relative, its parts are separated by single ``/``, and no part is empty, ``.`` or ``..``.
 - A key is text that UTF-8 can write, without NUL, of at most 1,024 bytes (S3's limit).
-- A content ETag depends on the bytes alone: the same content always has the same one, on any machine.
+- A content ETag depends on the bytes alone: the same content always has the same one, on any
+  machine.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ def check_key(key: str) -> str:
     """``key`` itself, or Invalid that says what a key looks like."""
     if _KEY.fullmatch(key) is None:
         raise Invalid(
-            f"The object key {key!r} is refused: a key is relative, its parts are separated by single '/', "
+            f"The object key {key!r} is refused: a key is relative, its parts are separated by "
+            "single '/', "
             "and no part is empty, '.' or '..'."
         )
     if not key.isascii() or len(key) > _MAX_KEY_BYTES:
@@ -47,8 +49,9 @@ def content_etag(data: bytes | memoryview) -> str:
 
 
 def skippable(prefix: str, start_after: str) -> str:
-    """The most that a listing may leave to the store to skip, whether it orders by bytes or by folder: what stands before
-    the first character below ``/``. It is not the name of a folder either: who orders by folder would skip what is in it.
+    """The most that a listing may leave to the store to skip, whether it orders by bytes or by
+    folder: what stands before the first character below ``/``. It is not the name of a folder
+    either: who orders by folder would skip what is in it.
     """
     if not start_after.startswith(prefix):
         return ""
@@ -69,5 +72,6 @@ def _check_bytes(key: str) -> None:
         ) from None
     if size > _MAX_KEY_BYTES:
         raise Invalid(
-            f"The object key {key[:60]!r}… is refused: it has {size} bytes and a key has at most {_MAX_KEY_BYTES}."
+            f"The object key {key[:60]!r}… is refused: it has {size} bytes and a key has at most "
+            f"{_MAX_KEY_BYTES}."
         )

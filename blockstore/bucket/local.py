@@ -1,20 +1,24 @@
 """A folder as a bucket: the embedded default, durable unless ``?durable=false``.
 
 Rules:
-- An object appears whole: a file gets its name once it is complete, by an atomic link (``local_files.py``).
+- An object appears whole: a file gets its name once it is complete, by an atomic link
+  (``local_files.py``).
 - ``put_if_absent`` is that link: exactly one of any number of processes succeeds.
-- ``put_if_match`` compares content, never times, under the folder's lock, which replacing and deleting take as well.
-- Durable means: when a write returns, its data and all names above it are on disk; what was deleted in one folder is
-  gone from disk before anything in the next folder is (R7 relies on the order).
+- ``put_if_match`` compares content, never times, under the folder's lock, which replacing and
+  deleting take as well.
+- Durable means: when a write returns, its data and all names above it are on disk; what was deleted
+  in one folder is gone from disk before anything in the next folder is (R7 relies on the order).
 - Folders are no objects: they come with their first object and go with their last.
 - No symbolic link is followed below the root.
 
-- An object's time is the later of ``mtime`` and ``ctime``: when its name was given, however long ago the bytes were written. It
-  is renewed by whatever changes the file's attributes (``chmod``, a hard link): whoever waits for an age then waits once more.
-- "Now" is the file system's own time, for it is what those times are compared with: a network file system's server
-  has another clock than this machine.
+- An object's time is the later of ``mtime`` and ``ctime``: when its name was given, however long
+  ago the bytes were written. It is renewed by whatever changes the file's attributes (``chmod``, a
+  hard link): whoever waits for an age then waits once more.
+- "Now" is the file system's own time, for it is what those times are compared with: a network file
+  system's server has another clock than this machine.
 
-In a world whose clock is not the machine's, objects are stamped with that clock, so that ages mean the same everywhere.
+In a world whose clock is not the machine's, objects are stamped with that clock, so that ages mean
+the same everywhere.
 """
 
 from __future__ import annotations
@@ -46,7 +50,9 @@ class LocalBucket(Bucket):
         root = os.path.abspath(path)
         if root == "/" or (os.path.exists(root) and not os.path.isdir(root)):
             what = "the root of the file system" if root == "/" else "a file"
-            raise Invalid(f"{root} is {what}, expected a folder to keep tables in, which need not exist yet")
+            raise Invalid(
+                f"{root} is {what}, expected a folder to keep tables in, which need not exist yet"
+            )
         self.url = Path(root).as_uri() + ("" if durable else "?durable=false")
         self._tree = Tree(root, clock, durable=durable)
 
@@ -117,7 +123,8 @@ class LocalBucket(Bucket):
                 found = content_etag(_read(path, name=name, folder_fd=folder_fd))
                 if found != etag:
                     raise PreconditionFailed(
-                        f"The object {path} is not replaced: its ETag is {found}, and {etag} was expected; "
+                        f"The object {path} is not replaced: its ETag is {found}, and {etag} was "
+                        "expected; "
                         "read it again."
                     )
                 file = self._filled(path, data)
@@ -127,7 +134,8 @@ class LocalBucket(Bucket):
                     file.close()
         except (FileNotFoundError, NotADirectoryError, ObjectMissing):
             raise PreconditionFailed(
-                f"The object {path} is not replaced: it is missing, and ETag {etag} was expected; read it again."
+                f"The object {path} is not replaced: it is missing, and ETag {etag} was expected; "
+                "read it again."
             ) from None
         except OSError as error:
             raise classify_write(error, path) from error

@@ -1,4 +1,5 @@
-"""What the operating system's refusals mean in the error tree: the one place where the local bucket classifies."""
+"""What the operating system's refusals mean in the error tree: the one place where the local bucket
+classifies."""
 
 from __future__ import annotations
 
@@ -6,7 +7,14 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from blockstore.errors import AccessDenied, BlockstoreError, Invalid, NoSpace, ObjectMissing, Unavailable
+from blockstore.errors import (
+    AccessDenied,
+    BlockstoreError,
+    Invalid,
+    NoSpace,
+    ObjectMissing,
+    Unavailable,
+)
 
 __all__ = ["classify", "classify_write", "classified_write", "symlink_refused"]
 
@@ -31,13 +39,15 @@ def classify(error: OSError, path: str) -> BlockstoreError:
 
 
 def classify_write(error: OSError, path: str) -> BlockstoreError:
-    """The typed error of a write to ``path`` that failed with ``error`` before anything was visible."""
+    """The typed error of a write to ``path`` that failed with ``error`` before anything was
+    visible."""
     reason = error.strerror or str(error)
     if error.errno in _FULL:
         return NoSpace(f"There is no space to write {path} ({reason}): free some, then try again.")
     if error.errno in {errno.EISDIR, errno.ENOTDIR, errno.EEXIST}:
         return Invalid(
-            f"{path} cannot be an object ({reason}): it is a folder of objects, or would lie below an object."
+            f"{path} cannot be an object ({reason}): it is a folder of objects, or would lie "
+            "below an object."
         )
     if error.errno == errno.ENOENT:
         return Unavailable(
@@ -52,12 +62,15 @@ def classify_write(error: OSError, path: str) -> BlockstoreError:
 
 def symlink_refused(path: str) -> Invalid:
     """The refusal of a symbolic link, which could lead out of the bucket."""
-    return Invalid(f"{path} is a symbolic link, and a bucket follows none: put the files themselves there.")
+    return Invalid(
+        f"{path} is a symbolic link, and a bucket follows none: put the files themselves there."
+    )
 
 
 @contextmanager
 def classified_write(path: str) -> Iterator[None]:
-    """Turns what the operating system raises in the block into typed errors of a write to ``path``."""
+    """Turns what the operating system raises in the block into typed errors of a write to
+    ``path``."""
     try:
         yield
     except OSError as error:

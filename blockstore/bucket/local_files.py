@@ -1,12 +1,13 @@
 """Files that appear whole: the steps under the local bucket's writes.
 
 Rules:
-- A new file has no name until it is complete (O_TMPFILE), so a killed writer leaves nothing at all. Where the system
-  has no such files, and for the moment in which a name is replaced, it has a name that starts with ``HIDDEN``, which
-  no key may have and no listing shows.
+- A new file has no name until it is complete (O_TMPFILE), so a killed writer leaves nothing at all.
+  Where the system has no such files, and for the moment in which a name is replaced, it has a name
+  that starts with ``HIDDEN``, which no key may have and no listing shows.
 - ``link`` gives the name if it is free, atomically: of any number of callers exactly one succeeds.
-- ``replace`` needs the folder's lock: whoever replaces, deletes or compares takes turns there. The lock is a flock on
-  the folder itself: it leaves no file, ends with its process, and is the same by whatever root the folder is reached.
+- ``replace`` needs the folder's lock: whoever replaces, deletes or compares takes turns there. The
+  lock is a flock on the folder itself: it leaves no file, ends with its process, and is the same by
+  whatever root the folder is reached.
 - Nothing here syncs by itself.
 """
 
@@ -26,13 +27,17 @@ HIDDEN = ".~blockstore."
 
 _UNNAMED = getattr(os, "O_TMPFILE", 0) if os.path.isdir("/proc/self/fd") else 0
 _NO_UNNAMED = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.EPERM}
-"""No unnamed files here; or (EPERM, on ext4) none now: the folder is just being removed, which a name waits for."""
+"""No unnamed files here; or (EPERM, on ext4) none now: the folder is just being removed, which a
+name waits for."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _numbers = count()
 
 
 class NewFile:
-    """A file in ``folder`` that nobody sees yet. Raises FileNotFoundError if the folder is missing."""
+    """A file in ``folder`` that nobody sees yet.
+
+    Raises FileNotFoundError if the folder is missing.
+    """
 
     __slots__ = ("_folder", "_hidden", "fd", "named", "size")
 
@@ -68,19 +73,25 @@ class NewFile:
     def link(self, path: str) -> None:
         """Give it the name ``path``; raises FileExistsError if that is taken."""
         if self._hidden is None:
-            # src_dir_fd makes Python call linkat, which alone follows the link in /proc to the file.
+            # src_dir_fd makes Python call linkat, which alone follows the link in /proc to the
+            # file.
             os.link(f"/proc/self/fd/{self.fd}", path, src_dir_fd=self.fd, follow_symlinks=True)
         else:
             os.link(f"{self._folder}/{self._hidden}", path)
         self.named = True
 
     def replace(self, name: str, folder_fd: int) -> None:
-        """Give it the name ``name`` in its folder, in place of what has it. With the folder's lock held."""
+        """Give it the name ``name`` in its folder, in place of what has it.
+
+        With the folder's lock held.
+        """
         while self._hidden is None:
             hidden = _hidden_name()
             source = f"/proc/self/fd/{self.fd}"
             try:
-                os.link(source, hidden, src_dir_fd=self.fd, dst_dir_fd=folder_fd, follow_symlinks=True)
+                os.link(
+                    source, hidden, src_dir_fd=self.fd, dst_dir_fd=folder_fd, follow_symlinks=True
+                )
             except FileExistsError:
                 continue  # left by a dead process that had our number
             self._hidden = hidden
@@ -106,7 +117,10 @@ class NewFile:
 
 @contextmanager
 def locked_folder(folder: str) -> Iterator[int]:
-    """The folder's file descriptor, with its lock held. Raises FileNotFoundError or NotADirectoryError."""
+    """The folder's file descriptor, with its lock held.
+
+    Raises FileNotFoundError or NotADirectoryError.
+    """
     fd = os.open(folder, _FOLDER)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -120,7 +134,8 @@ def locked_folder(folder: str) -> Iterator[int]:
 
 
 def sync_folder(folder: str) -> tuple[int, int]:
-    """Put the folder's names on disk; answers its device and inode, which tell it from another of its name."""
+    """Put the folder's names on disk; answers its device and inode, which tell it from another of
+    its name."""
     fd = os.open(folder, _FOLDER)
     try:
         os.fsync(fd)

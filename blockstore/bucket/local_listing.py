@@ -1,10 +1,14 @@
-"""Listings of a folder as a bucket's: keys in UTF-8 order over nested folders, at the cost of what they yield.
+"""Listings of a folder as a bucket's: keys in UTF-8 order over nested folders, at the cost of what
+they yield.
 
 Rules:
-- Only regular files with names that UTF-8 can write are objects: links, pipes and hidden names are not shown.
+- Only regular files with names that UTF-8 can write are objects: links, pipes and hidden names are
+  not shown.
 - Times are told by the caller's ``modified`` (``local_tree.py``).
-- A listing starts at the deepest folder that its prefix names and enters no folder that cannot hold a hit.
-- What vanishes while it is listed is not shown; any other refusal of the system ends the listing with its error.
+- A listing starts at the deepest folder that its prefix names and enters no folder that cannot hold
+  a hit.
+- What vanishes while it is listed is not shown; any other refusal of the system ends the listing
+  with its error.
 - Of folders alone: one that may not be looked into is shown. Its neighbours must not go with it.
 
 Python orders text by code points, which is the order of its UTF-8 bytes.
@@ -35,7 +39,8 @@ def list_deep(root: str, prefix: str, start_after: str, modified: Modified) -> I
 
 
 def list_flat(root: str, prefix: str, start_after: str, modified: Modified) -> Iterator[ObjectInfo]:
-    """The objects without a further ``/`` after ``prefix``: names are sifted first, then only hits are looked at."""
+    """The objects without a further ``/`` after ``prefix``: names are sifted first, then only hits
+    are looked at."""
     folder, stem, head = _split(root, prefix)
     if start_after.startswith(stem):
         start_after = start_after[len(stem) :]
@@ -58,7 +63,8 @@ def list_flat(root: str, prefix: str, start_after: str, modified: Modified) -> I
 
 
 def list_folders(root: str, prefix: str) -> Iterator[str]:
-    """The next parts below ``prefix``, each ending in ``/``, of those folders that hold an object."""
+    """The next parts below ``prefix``, each ending in ``/``, of those folders that hold an
+    object."""
     folder, stem, head = _split(root, prefix)
     for name in _sifted(folder, head):
         if name.endswith("/") and _may_hold_an_object(f"{folder}/{name[:-1]}", stem + name):
@@ -72,7 +78,9 @@ def _may_hold_an_object(folder: str, stem: str) -> bool:
         return True
 
 
-def _walk(folder: str, stem: str, head: str, start_after: str, modified: Modified) -> Iterator[ObjectInfo]:
+def _walk(
+    folder: str, stem: str, head: str, start_after: str, modified: Modified
+) -> Iterator[ObjectInfo]:
     for name in _sifted(folder, head):
         key = stem + name
         if name.endswith("/"):
@@ -85,7 +93,8 @@ def _walk(folder: str, stem: str, head: str, start_after: str, modified: Modifie
 
 
 def _sifted(folder: str, head: str) -> list[str]:
-    """The names in ``folder`` that start with ``head``, in the order of the keys: a folder sorts as ``name/``."""
+    """The names in ``folder`` that start with ``head``, in the order of the keys: a folder sorts as
+    ``name/``."""
     try:
         with os.scandir(folder) as entries:
             names = [
@@ -126,6 +135,7 @@ def _shown(name: str) -> bool:
 
 
 def _split(root: str, prefix: str) -> tuple[str, str, str]:
-    """The deepest folder that a prefix names, its key with ``/`` at the end, and how names in it start."""
+    """The deepest folder that a prefix names, its key with ``/`` at the end, and how names in it
+    start."""
     stem, slash, head = prefix.rpartition("/")
     return (f"{root}/{stem}", stem + slash, head) if slash else (root, "", head)

@@ -1,11 +1,15 @@
-"""The folders under a local bucket: made for the first object, durable when asked, removed with the last.
+"""The folders under a local bucket: made for the first object, durable when asked, removed with the
+last.
 
 Rules:
-- Every path comes from ``path``, which refuses what leads out: ``..``, symbolic links, hidden names.
-- A folder may go at any moment (another process deleted its last object): making and naming start again then.
-- ``put`` and ``add`` answer once the data, the name and, when durable, all names above it are on disk.
-- The time of the file system is that of a file made just now. Whoever may not write there, or finds no folder or no space, gets the
-  machine's: no block is removed by one who cannot write.
+- Every path comes from ``path``, which refuses what leads out: ``..``, symbolic links, hidden
+  names.
+- A folder may go at any moment (another process deleted its last object): making and naming start
+  again then.
+- ``put`` and ``add`` answer once the data, the name and, when durable, all names above it are on
+  disk.
+- The time of the file system is that of a file made just now. Whoever may not write there, or finds
+  no folder or no space, gets the machine's: no block is removed by one who cannot write.
 - A hidden name that a killed process left goes with its folder, once it is a day old.
 """
 
@@ -46,11 +50,15 @@ class Tree:
         self._on_disk: dict[str, tuple[int, int]] = {}
 
     def path(self, key: str) -> str:
-        """Where the object of ``key`` lies; Invalid if the key, or a link on the way, leads elsewhere."""
+        """Where the object of ``key`` lies;
+
+        Invalid if the key, or a link on the way, leads elsewhere.
+        """
         check_key(key)
         if HIDDEN in key and any(part.startswith(HIDDEN) for part in key.split("/")):
             raise Invalid(
-                f"The object key {key!r} is refused: names that start with {HIDDEN!r} are the bucket's own."
+                f"The object key {key!r} is refused: names that start with {HIDDEN!r} are the "
+                "bucket's own."
             )
         slash = key.find("/")
         while slash >= 0:
@@ -58,14 +66,16 @@ class Tree:
             try:
                 mode = os.lstat(folder).st_mode
             except OSError:
-                break  # nothing lies below it, or the request itself will say why it cannot go there
+                # nothing lies below it, or the request itself will say why it cannot go there
+                break
             if stat.S_ISLNK(mode):
                 raise symlink_refused(folder)
             slash = key.find("/", slash + 1)
         return f"{self.root}/{key}"
 
     def modified_ms(self, found: os.stat_result) -> int:
-        """When a file got its name, as far as the system tells: its bytes may have been written long before."""
+        """When a file got its name, as far as the system tells: its bytes may have been written
+        long before."""
         ns = found.st_mtime_ns if self._stamps else max(found.st_mtime_ns, found.st_ctime_ns)
         return ns // 1_000_000
 
@@ -106,7 +116,10 @@ class Tree:
         self._sync_names(folder, path)
 
     def put(self, file: NewFile, path: str) -> None:
-        """Name the file ``path``, in place of what has that name. Again after an error: what is left to do."""
+        """Name the file ``path``, in place of what has that name.
+
+        Again after an error: what is left to do.
+        """
         folder, name = _folder_of(path), path.rpartition("/")[2]
 
         def link_or_replace() -> None:
@@ -125,14 +138,16 @@ class Tree:
         self._sync_names(folder, path)
 
     def replace_locked(self, file: NewFile, path: str, folder_fd: int) -> None:
-        """Name the file ``path`` in place of what has that name, by a caller who holds the folder's lock."""
+        """Name the file ``path`` in place of what has that name, by a caller who holds the folder's
+        lock."""
         with classified_write(path):
             self._complete(file)
             file.replace(path.rpartition("/")[2], folder_fd)
         self._sync_names(_folder_of(path), path)
 
     def remove(self, paths: Iterable[str]) -> None:
-        """Delete what is there, in this order, on disk before the next folder's turn; then empty folders."""
+        """Delete what is there, in this order, on disk before the next folder's turn; then empty
+        folders."""
         for folder, group in groupby(paths, key=_folder_of):
             with classified_write(folder):
                 try:
@@ -158,7 +173,8 @@ class Tree:
             except FileNotFoundError:
                 made = self._make(folder) or made
         if not made:
-            # A file system such as that of the processes says "no such file" of what it will not have.
+            # A file system such as that of the processes says "no such file" of what it will not
+            # have.
             raise PermissionError(errno.EPERM, "no folder can be made there")
         return step()
 
@@ -178,7 +194,8 @@ class Tree:
         return made
 
     def _sync_names(self, folder: str, path: str) -> None:
-        """Put the names from ``folder`` up to the root on disk, except those that this handle knows are there."""
+        """Put the names from ``folder`` up to the root on disk, except those that this handle knows
+        are there."""
         if not self._durable:
             return
         synced = {}
@@ -193,14 +210,16 @@ class Tree:
             return  # deleted meanwhile, by someone who saw the object
         except OSError as error:
             raise Unanswered(
-                f"{path} was written, but the disk did not confirm it ({error.strerror}): read it again."
+                f"{path} was written, but the disk did not confirm it ({error.strerror}): read it "
+                "again."
             ) from error
         if len(self._on_disk) > _REMEMBERED_FOLDERS:
             self._on_disk.clear()
         self._on_disk.update(synced)
 
     def _sync_left(self, folder: str) -> None:
-        """Put on disk what is left in ``folder``, or, if another process removed that as well, above it."""
+        """Put on disk what is left in ``folder``, or, if another process removed that as well,
+        above it."""
         while self._durable:
             try:
                 sync_folder(folder)
@@ -220,7 +239,8 @@ class Tree:
                     os.unlink(name, dir_fd=folder_fd)
 
     def _prune(self, folder: str) -> str:
-        """Remove ``folder`` and those above it, as far as they are empty; answers the first one left."""
+        """Remove ``folder`` and those above it, as far as they are empty; answers the first one
+        left."""
         while folder != self.root:
             try:
                 os.rmdir(folder)

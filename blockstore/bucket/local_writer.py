@@ -1,4 +1,5 @@
-"""A local object written piece by piece: small pieces are gathered, large ones go straight to the file."""
+"""A local object written piece by piece: small pieces are gathered, large ones go straight to the
+file."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ _GATHERED_BYTES = 1 << 18
 
 
 class LocalWriter:
-    """Writes the object at ``path``; it gets its name when closed, and nothing is left of it if it is not."""
+    """Writes the object at ``path``; it gets its name when closed, and nothing is left of it if it
+    is not."""
 
     def __init__(self, tree: Tree, path: str) -> None:
         self._tree = tree

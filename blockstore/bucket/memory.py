@@ -1,4 +1,5 @@
-"""A bucket in this process's memory: for tests, the simulation and scratch tables (``memory://name``).
+"""A bucket in this process's memory: for tests, the simulation and scratch tables
+(``memory://name``).
 
 Rules:
 - All requests take turns under one lock, so every promise of ``api.py`` holds by construction.
@@ -39,9 +40,12 @@ class _Contents:
 
 
 class MemoryBucket(Bucket):
-    """A bucket that lives as long as this value, or as long as the process where ``contents`` are shared."""
+    """A bucket that lives as long as this value, or as long as the process where ``contents`` are
+    shared."""
 
-    def __init__(self, clock: Clock, url: str = "memory://", contents: _Contents | None = None) -> None:
+    def __init__(
+        self, clock: Clock, url: str = "memory://", contents: _Contents | None = None
+    ) -> None:
         self.url = url
         self._clock = clock
         self._contents = contents if contents is not None else _Contents()
@@ -57,7 +61,9 @@ class MemoryBucket(Bucket):
 
     def head(self, key: str) -> ObjectInfo:
         stored = self._stored(key)
-        return ObjectInfo(key=key, size=len(stored.data), modified_ms=stored.modified_ms, etag=stored.etag)
+        return ObjectInfo(
+            key=key, size=len(stored.data), modified_ms=stored.modified_ms, etag=stored.etag
+        )
 
     def list(
         self, prefix: str = "", *, start_after: str = "", recursive: bool = True
@@ -65,7 +71,9 @@ class MemoryBucket(Bucket):
         check_prefix(prefix)
         with self._contents.lock:
             found = [
-                ObjectInfo(key=key, size=len(stored.data), modified_ms=stored.modified_ms, etag=stored.etag)
+                ObjectInfo(
+                    key=key, size=len(stored.data), modified_ms=stored.modified_ms, etag=stored.etag
+                )
                 for key in self._keys_from(prefix, start_after)
                 if recursive or "/" not in key[len(prefix) :]
                 for stored in (self._contents.objects[key],)
@@ -101,7 +109,8 @@ class MemoryBucket(Bucket):
             if stored is None or stored.etag != etag:
                 found = "it is missing" if stored is None else f"its ETag is {stored.etag}"
                 raise PreconditionFailed(
-                    f"The object {key} in {self.url} is not replaced: {found}, and {etag} was expected; "
+                    f"The object {key} in {self.url} is not replaced: {found}, and {etag} was "
+                    "expected; "
                     "read it again."
                 )
             return self._store(key, data)
@@ -135,7 +144,10 @@ class MemoryBucket(Bucket):
         return stored.etag
 
     def _keys_from(self, prefix: str, start_after: str) -> Sequence[str]:
-        """With the lock held: Python orders text by code points, which is the order of UTF-8 bytes."""
+        """With the lock held:
+
+        Python orders text by code points, which is the order of UTF-8 bytes.
+        """
         keys = self._contents.keys
         at = bisect_left(keys, prefix)
         if start_after >= prefix:
@@ -173,7 +185,8 @@ _shared_lock = threading.Lock()
 
 
 def memory_bucket(name: str, clock: Clock) -> MemoryBucket:
-    """The bucket ``memory://name`` of this process: made at its first use, gone with the process."""
+    """The bucket ``memory://name`` of this process: made at its first use, gone with the
+    process."""
     with _shared_lock:
         contents = _shared.setdefault(name, _Contents())
     return MemoryBucket(clock, f"memory://{name}", contents)

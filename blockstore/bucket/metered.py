@@ -1,7 +1,9 @@
-"""Counts what goes through a bucket: requests and bytes by method. Request budgets are tested with it.
+"""Counts what goes through a bucket: requests and bytes by method. Request budgets are tested with
+it.
 
-One call is one request, except ``list`` and ``prefixes`` (a page a thousand objects on S3), ``delete`` (one a key) and
-``writer`` (one a part). ``delete`` counts its keys; a writer counts when it is opened.
+One call is one request, except ``list`` and ``prefixes`` (a page a thousand objects on S3),
+``delete`` (one a key) and ``writer`` (one a part). ``delete`` counts its keys; a writer counts when
+it is opened.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ __all__ = ["Metered"]
 
 
 class Metered(Wrapper):
-    """``counts[method]`` calls made, failed ones too, and ``bytes[method]`` bytes read or written."""
+    """``counts[method]`` calls made, failed ones too, and ``bytes[method]`` bytes read or
+    written."""
 
     def __init__(self, bucket: Bucket) -> None:
         super().__init__(bucket)

@@ -38,12 +38,15 @@ class Prefixed(Wrapper):
         self, prefix: str = "", *, start_after: str = "", recursive: bool = True
     ) -> Iterator[ObjectInfo]:
         after = self._prefix + start_after if start_after else ""
-        listing = self.inner.list(self._prefix + check_prefix(prefix), start_after=after, recursive=recursive)
+        listing = self.inner.list(
+            self._prefix + check_prefix(prefix), start_after=after, recursive=recursive
+        )
         return map(self._relative, listing)
 
     def prefixes(self, prefix: str = "") -> Iterator[str]:
         return (
-            found[len(self._prefix) :] for found in self.inner.prefixes(self._prefix + check_prefix(prefix))
+            found[len(self._prefix) :]
+            for found in self.inner.prefixes(self._prefix + check_prefix(prefix))
         )
 
     def path_of(self, key: str) -> str | None:
@@ -72,5 +75,8 @@ class Prefixed(Wrapper):
 
     def _relative(self, info: ObjectInfo) -> ObjectInfo:
         return ObjectInfo(
-            key=info.key[len(self._prefix) :], size=info.size, modified_ms=info.modified_ms, etag=info.etag
+            key=info.key[len(self._prefix) :],
+            size=info.size,
+            modified_ms=info.modified_ms,
+            etag=info.etag,
         )

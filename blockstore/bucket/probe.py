@@ -1,7 +1,7 @@
 """What a store really does, measured: each promise of ``api.py`` that the protocols rest on (3.8).
 
-Servers that ignore If-None-Match and overwrite are common, so nothing is believed. The probe writes only below
-``_probe-<ulid>/`` and removes what it wrote, also when it fails midway.
+Servers that ignore If-None-Match and overwrite are common, so nothing is believed. The probe writes
+only below ``_probe-<ulid>/`` and removes what it wrote, also when it fails midway.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One promise: its name, whether the store keeps it, what was seen, and what follows from that."""
+    """One promise: its name, whether the store keeps it, what was seen, and what follows from
+    that."""
 
     name: str
     result: Result
@@ -66,7 +67,8 @@ class _Seen:
 
 
 def probe(bucket: Bucket, world: World, *, only: str | None = None) -> tuple[Finding, ...]:
-    """Everything that a table needs of ``bucket``, or one promise ``only``, in one Finding a promise.
+    """Everything that a table needs of ``bucket``, or one promise ``only``, in one Finding a
+    promise.
 
     Raises what forbids to write at all.
     """
@@ -84,11 +86,17 @@ def verdict(findings: Sequence[Finding]) -> str:
     broken = {one.name for one in findings if one.result is Result.FAILED}
     unknown = {one.name for one in findings if one.result is Result.UNKNOWN}
     if broken & {CREATE_IF_ABSENT, READ_AFTER_WRITE}:
-        return "Only tables without an index work here: create them with index=False (--no-index), consistency = eventual."
+        return (
+            "Only tables without an index work here: create them with index=False (--no-index), "
+            "consistency = eventual."
+        )
     if unknown & {CREATE_IF_ABSENT, READ_AFTER_WRITE}:
         return "It could not be measured whether tables with an index work here: measure again."
     if IF_MATCH in broken:
-        return "Tables with an index work here, in degraded mode: what the index dropped is never removed, nor are its entries."
+        return (
+            "Tables with an index work here, in degraded mode: what the index dropped is never "
+            "removed, nor are its entries."
+        )
     if broken:
         return "Tables with an index work here, with the restrictions named above."
     return "Tables with and without an index work here."
@@ -108,7 +116,9 @@ def _look(promise: _Promise, bucket: Bucket, world: World, under: str) -> Findin
         seen = promise.look(bucket, world, under)
     except Invalid as error:
         denied = isinstance(error, AccessDenied)
-        seen = _Seen(kept=None if denied else False, detail=f"the store refuses the request: {error}")
+        seen = _Seen(
+            kept=None if denied else False, detail=f"the store refuses the request: {error}"
+        )
     except BlockstoreError as error:
         seen = _Seen(kept=None, detail=f"could not be measured: {error}")
     if seen.kept is None:
@@ -143,7 +153,9 @@ def _list_after_write(bucket: Bucket, world: World, under: str) -> _Seen:
         key = f"{under}/list/{number}"
         bucket.delete([key])
         missed += key in {info.key for info in bucket.list(f"{under}/list/")}
-    return _Seen(kept=missed == 0, detail=f"{missed} of 10 listings lagged behind a write or a delete")
+    return _Seen(
+        kept=missed == 0, detail=f"{missed} of 10 listings lagged behind a write or a delete"
+    )
 
 
 def _create_if_absent(bucket: Bucket, world: World, under: str) -> _Seen:
@@ -160,7 +172,9 @@ def _create_if_absent(bucket: Bucket, world: World, under: str) -> _Seen:
             return _Seen(kept=None, detail="a client got no answer, so winners cannot be counted")
         winners.append(answers.count(True))
         if winners[-1] == 1 and bucket.get(key).data != b"%d" % answers.index(True):
-            return _Seen(kept=False, detail="a client that was refused had overwritten the winner's object")
+            return _Seen(
+                kept=False, detail="a client that was refused had overwritten the winner's object"
+            )
     counted = ", ".join(map(str, winners))
     return _Seen(
         kept=set(winners) == {1},
@@ -201,7 +215,8 @@ def _compare_and_set(bucket: Bucket, world: World, under: str) -> _Seen:
 
 
 def _raced_compare_and_set(bucket: Bucket, world: World, key: str, etag: str) -> _Seen:
-    """16 clients replace one object at once: exactly one may succeed; a lost answer counts by what is there."""
+    """16 clients replace one object at once: exactly one may succeed; a lost answer counts by what
+    is there."""
 
     def replace(client: int) -> bool | None:
         return _won(lambda: bucket.put_if_match(key, b"client %d" % client, etag))
@@ -213,7 +228,8 @@ def _raced_compare_and_set(bucket: Bucket, world: World, key: str, etag: str) ->
     right = len(won) <= 1 and there in {b"client %d" % client for client in (won or open_)}
     lost = f", {len(open_)} unanswered" if open_ else ""
     return _Seen(
-        kept=right, detail=f"stale writes are refused; {len(won)} of {_CLIENTS} racing clients won{lost}"
+        kept=right,
+        detail=f"stale writes are refused; {len(won)} of {_CLIENTS} racing clients won{lost}",
     )
 
 
@@ -248,7 +264,8 @@ def _ordered_listings(bucket: Bucket, world: World, under: str) -> _Seen:
         return _Seen(kept=None, detail=f"the listing showed {len(found)} of 6 objects")
     ordered = all(one < other for one, other in pairwise(found))
     return _Seen(
-        kept=ordered, detail="in the order of UTF-8 bytes" if ordered else "in another order than UTF-8 bytes"
+        kept=ordered,
+        detail="in the order of UTF-8 bytes" if ordered else "in another order than UTF-8 bytes",
     )
 
 
@@ -256,7 +273,11 @@ def _plain_deletes(bucket: Bucket, world: World, under: str) -> _Seen:
     versions = bucket.keeps_versions()
     if versions is None:
         return _Seen(kept=None, detail="the store does not say whether it keeps versions")
-    kept = "the bucket keeps the versions of deleted objects" if versions else "a delete frees the space"
+    kept = (
+        "the bucket keeps the versions of deleted objects"
+        if versions
+        else "a delete frees the space"
+    )
     return _Seen(kept=not versions, detail=kept)
 
 
@@ -271,19 +292,22 @@ _PROMISES = (
         name="list-after-write",
         look=_list_after_write,
         kept="Uploads are checked and cold reads are complete at once.",
-        broken="Set consistency = eventual: a block then waits sync_delay (at least 5 min) before it is seen.",
+        broken="Set consistency = eventual: a block then waits sync_delay (at least 5 min) before "
+        "it is seen.",
     ),
     _Promise(
         name=CREATE_IF_ABSENT,
         look=_create_if_absent,
         kept="Tables with an index work: every commit has one winner.",
-        broken="Only tables without an index work here: no versions, no transactions, no exactly-once jobs.",
+        broken="Only tables without an index work here: no versions, no transactions, no "
+        "exactly-once jobs.",
     ),
     _Promise(
         name=IF_MATCH,
         look=_compare_and_set,
         kept="The boundary can advance, so old index entries and dropped blocks are removed.",
-        broken="The boundary cannot advance: index entries, and blocks that the index dropped, are kept for ever.",
+        broken="The boundary cannot advance: index entries, and blocks that the index dropped, "
+        "are kept for ever.",
     ),
     _Promise(
         name="if-none-match GET",
@@ -309,7 +333,8 @@ _PROMISES = (
         name="unversioned bucket",
         look=_plain_deletes,
         kept="What is removed is no longer paid for.",
-        broken="Removed blocks stay and are paid for as versions, and each merge adds the size of what it replaced: add a "
+        broken="Removed blocks stay and are paid for as versions, and each merge adds the size of "
+        "what it replaced: add a "
         "lifecycle rule that expires noncurrent versions.",
         broken_is=Result.WARNING,
     ),

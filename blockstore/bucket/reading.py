@@ -1,11 +1,13 @@
-"""A stored object as a file: seekable, read-only, one ranged GET a read. For pyarrow, without fsspec.
+"""A stored object as a file: seekable, read-only, one ranged GET a read. For pyarrow, without
+fsspec.
 
-pyarrow reads a Parquet file's footer and then each column chunk once, whole. Who knows which says so (``expect``), and
-neighbors are fetched together; nothing is kept that was read. The object is immutable (R1), so ranges read at different
-times belong together.
+pyarrow reads a Parquet file's footer and then each column chunk once, whole. Who knows which says
+so (``expect``), and neighbors are fetched together; nothing is kept that was read. The object is
+immutable (R1), so ranges read at different times belong together.
 
-Give it to pyarrow without ``pre_buffer`` and without threads: with either, Arrow reads in threads of its own, and one of
-them may drop the last bytes that Python owns when the interpreter is already ending, which aborts the process.
+Give it to pyarrow without ``pre_buffer`` and without threads: with either, Arrow reads in threads
+of its own, and one of them may drop the last bytes that Python owns when the interpreter is already
+ending, which aborts the process.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ class _Piece:
 
 
 class RangeFile(io.RawIOBase):
-    """Bytes ``0`` to ``size`` of the object ``key``; a read past the end answers fewer bytes, or none."""
+    """Bytes ``0`` to ``size`` of the object ``key``; a read past the end answers fewer bytes, or
+    none."""
 
     def __init__(self, bucket: ReadBucket, key: str, size: int) -> None:
         super().__init__()
@@ -54,7 +57,8 @@ class RangeFile(io.RawIOBase):
         self._pieces: list[_Piece] = []
 
     def expect(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """These ranges (start, length) will be read, each once and whole: fetch neighbors by one GET, at the first read."""
+        """These ranges (start, length) will be read, each once and whole: fetch neighbors by one
+        GET, at the first read."""
         self._pieces = []
         for start, length in sorted(ranges):
             last = self._pieces[-1] if self._pieces else None
@@ -81,7 +85,9 @@ class RangeFile(io.RawIOBase):
         bases = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}
         position = bases[whence] + offset
         if position < 0:
-            raise Invalid(f"Byte {position} of {self.name} does not exist: seek to byte 0 or later.")
+            raise Invalid(
+                f"Byte {position} of {self.name} does not exist: seek to byte 0 or later."
+            )
         self._position = position
         return position
 

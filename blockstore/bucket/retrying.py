@@ -1,13 +1,17 @@
 """Sends again what may be sent again, when the store did not answer.
 
 Rules:
-- Only requests that are the same whether done once or twice: reads, plain puts, writers' parts, deletes.
-- Never a conditional write: its answer decides, and a second one could lose against the first (3.3 step 4). Nor ``delete_once``:
-  what has the key by then may be another's.
+- Only requests that are the same whether done once or twice: reads, plain puts, writers' parts,
+  deletes.
+- Never a conditional write: its answer decides, and a second one could lose against the first (3.3
+  step 4). Nor ``delete_once``: what has the key by then may be another's.
 - Never after NoSpace: a full disk is a matter for people.
-- A write of which one attempt was not answered ends as Unanswered, whatever the last one was told: it may be there.
-- Full jitter: each pause is drawn between nothing and a bound that doubles; all of them end before the deadline.
-- A listing is handed out once it is whole, so that a failure midway starts it again and none is seen twice.
+- A write of which one attempt was not answered ends as Unanswered, whatever the last one was told:
+  it may be there.
+- Full jitter: each pause is drawn between nothing and a bound that doubles; all of them end before
+  the deadline.
+- A listing is handed out once it is whole, so that a failure midway starts it again and none is
+  seen twice.
 """
 
 from __future__ import annotations
@@ -29,7 +33,8 @@ _DELETE_BATCH = 1_000
 
 
 class Retrying(Wrapper):
-    """``bucket``, asked up to ``attempts`` times within ``deadline_s`` where a second request does no harm."""
+    """``bucket``, asked up to ``attempts`` times within ``deadline_s`` where a second request does
+    no harm."""
 
     def __init__(
         self,
@@ -61,7 +66,9 @@ class Retrying(Wrapper):
         self, prefix: str = "", *, start_after: str = "", recursive: bool = True
     ) -> Iterator[ObjectInfo]:
         return iter(
-            self.retry(lambda: [*self.inner.list(prefix, start_after=start_after, recursive=recursive)])
+            self.retry(
+                lambda: [*self.inner.list(prefix, start_after=start_after, recursive=recursive)]
+            )
         )
 
     def prefixes(self, prefix: str = "") -> Iterator[str]:
@@ -85,8 +92,8 @@ class Retrying(Wrapper):
         return self.retry(self.inner.keeps_versions)
 
     def retry(self, request: Callable[[], A]) -> A:
-        """What ``request`` answers, at the first attempt that is answered; else its last error, or Unanswered if a write
-        among them was."""
+        """What ``request`` answers, at the first attempt that is answered; else its last error, or
+        Unanswered if a write among them was."""
         clock = self._world.clock
         deadline = clock.monotonic_s() + self._deadline_s
         unanswered = False
@@ -100,14 +107,19 @@ class Retrying(Wrapper):
                 over = attempt == self._attempts or clock.monotonic_s() + pause >= deadline
                 if isinstance(error, NoSpace) or over:
                     if unanswered and not isinstance(error, Unanswered):
-                        raise Unanswered(f"{error} (an earlier attempt was not answered)") from error
+                        raise Unanswered(
+                            f"{error} (an earlier attempt was not answered)"
+                        ) from error
                     raise
             clock.sleep(pause)
         raise AssertionError("the last attempt is answered or raises")
 
 
 class _RetryingWriter:
-    """A writer whose unsent bytes are sent again: ``write(b"")`` after ``write``, ``close`` after ``close``."""
+    """A writer whose unsent bytes are sent again:
+
+    ``write(b"")`` after ``write``, ``close`` after ``close``.
+    """
 
     def __init__(self, retrying: Retrying, inner: ObjectWriter) -> None:
         self._retrying = retrying

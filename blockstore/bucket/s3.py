@@ -1,14 +1,18 @@
 """An S3 bucket through boto3, the reference adapter.
 
 Rules:
-- Each request is sent once (``s3_client.py``); its answer is classified in ``s3_errors.py`` and nowhere else.
+- Each request is sent once (``s3_client.py``); its answer is classified in ``s3_errors.py`` and
+  nowhere else.
 - ETags travel unquoted: some stores compare the quotes too.
 - Deletes go a thousand at a time (``s3_delete.py``).
-- A listing is right on stores that order by folder (``a/b`` before ``a-b``) as well: what the store is asked to skip is
-  skipped in both orders, the rest is sifted here. Keys that end in ``/`` (folder markers of consoles) are no objects.
-- ``now_ms`` is never ahead of the store's clock: the Date of an answer not older than a minute, plus our time since.
+- A listing is right on stores that order by folder (``a/b`` before ``a-b``) as well: what the store
+  is asked to skip is skipped in both orders, the rest is sifted here. Keys that end in ``/``
+  (folder markers of consoles) are no objects.
+- ``now_ms`` is never ahead of the store's clock: the Date of an answer not older than a minute,
+  plus our time since.
 
-Several processes may share a value of this class: clients are made after the fork (``s3_client.py``).
+Several processes may share a value of this class: clients are made after the fork
+(``s3_client.py``).
 """
 
 from __future__ import annotations
@@ -22,7 +26,13 @@ from blockstore.bucket.api import Bucket, NotModified, Object, ObjectInfo
 from blockstore.bucket.keys import check_key, check_prefix, skippable
 from blockstore.bucket.s3_client import require_boto3, shared_client
 from blockstore.clock import Clock
-from blockstore.errors import AlreadyExists, BlockstoreError, NotFound, ObjectMissing, PreconditionFailed
+from blockstore.errors import (
+    AlreadyExists,
+    BlockstoreError,
+    NotFound,
+    ObjectMissing,
+    PreconditionFailed,
+)
 from blockstore.freshness import Freshness
 
 require_boto3()
@@ -37,7 +47,10 @@ _DATE_LASTS_S = 60.0
 
 
 class S3Bucket(Bucket):
-    """The bucket ``name``; ``connections`` is the most that are kept open, one a thread that uses it."""
+    """The bucket ``name``;
+
+    ``connections`` is the most that are kept open, one a thread that uses it.
+    """
 
     def __init__(self, name: str, clock: Clock, *, connections: int = 16) -> None:
         self.url = f"s3://{name}"
@@ -81,7 +94,10 @@ class S3Bucket(Bucket):
         except FAILURES as error:
             raise self.error(error, key, write=False) from error
         return ObjectInfo(
-            key=key, size=answer["ContentLength"], modified_ms=_ms(answer["LastModified"]), etag=_etag(answer)
+            key=key,
+            size=answer["ContentLength"],
+            modified_ms=_ms(answer["LastModified"]),
+            etag=_etag(answer),
         )
 
     def list(
@@ -132,7 +148,8 @@ class S3Bucket(Bucket):
             typed = self.error(error, key, write=True)
             if isinstance(typed, ObjectMissing):
                 raise PreconditionFailed(
-                    f"The object {self.url}/{key} is not replaced: it is missing, and ETag {etag} was expected; "
+                    f"The object {self.url}/{key} is not replaced: it is missing, and ETag {etag} "
+                    "was expected; "
                     "read it again."
                 ) from None
             raise typed from error

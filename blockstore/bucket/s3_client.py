@@ -2,9 +2,11 @@
 
 Rules:
 - A client never crosses a fork: each process makes its own (sockets must not be shared).
-- Endpoint, region, credentials and profile come from where boto3 looks for them; nothing is configured here.
-- botocore sends each request once, so that every answer is seen by us; ``retrying.py`` decides what is sent again.
-  One exception: a request that was refused because the bucket lies in another region goes to that region.
+- Endpoint, region, credentials and profile come from where boto3 looks for them; nothing is
+  configured here.
+- botocore sends each request once, so that every answer is seen by us; ``retrying.py`` decides what
+  is sent again. One exception: a request that was refused because the bucket lies in another region
+  goes to that region.
 """
 
 from __future__ import annotations
@@ -29,11 +31,14 @@ _READ_TIMEOUT_S = 60
 def require_boto3() -> None:
     """Raises MissingExtra where boto3 is not installed."""
     if importlib.util.find_spec("boto3") is None:
-        raise MissingExtra("s3:// URLs need boto3, which is not installed: run pip install 'blocklake[s3]'.")
+        raise MissingExtra(
+            "s3:// URLs need boto3, which is not installed: run pip install 'blocklake[s3]'."
+        )
 
 
 def shared_client(connections: int) -> Any:
-    """This process's S3 client for the environment as it is now, with up to ``connections`` kept connections."""
+    """This process's S3 client for the environment as it is now, with up to ``connections`` kept
+    connections."""
     settings = tuple(sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))
     wanted = (os.getpid(), connections, settings)
     with _lock:
@@ -49,7 +54,9 @@ def _make_client(connections: int) -> Any:
 
     session = get_session()
     # A listing's thousand times a page are most of its cost with botocore's own parser.
-    session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=parse_time)
+    session.get_component("response_parser_factory").set_parser_defaults(
+        timestamp_parser=parse_time
+    )
     client = boto3.session.Session(botocore_session=session).client(
         "s3",
         # Any region serves a store that has none; a client cannot be made without one.
@@ -61,7 +68,8 @@ def _make_client(connections: int) -> Any:
             retries={"total_max_attempts": 1, "mode": "standard"},
             tcp_keepalive=True,
             parameter_validation=False,
-            # Checksum trailers are unknown to many stores; TLS and our own SHA-256 of each chunk guard the bytes.
+            # Checksum trailers are unknown to many stores; TLS and our own SHA-256 of each chunk
+            # guard the bytes.
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",
         ),
@@ -71,7 +79,8 @@ def _make_client(connections: int) -> Any:
 
 
 def _ask_the_region_once(context: dict[str, Any], **_: object) -> None:
-    """botocore asks HeadBucket where a bucket lies, and would ask again, without end, if that is redirected too."""
+    """botocore asks HeadBucket where a bucket lies, and would ask again, without end, if that is
+    redirected too."""
     context["s3_redirect"]["redirected"] = True
 
 

@@ -2,10 +2,12 @@
 
 Rules:
 - A batch has no order; whoever needs one (R7) asks twice. One key alone goes as a plain DELETE.
-- A key counts as deleted only if the answer names it. One that the answer does not mention is deleted by itself, so a
-  server that does not know batches and says 200 all the same deletes nothing in silence.
+- A key counts as deleted only if the answer names it. One that the answer does not mention is
+  deleted by itself, so a server that does not know batches and says 200 all the same deletes
+  nothing in silence.
 - A store that refuses batches is asked key by key from then on.
-- Of several failures the one that can be tried again is raised first: what is left then fails for good, by name.
+- Of several failures the one that can be tried again is raised first: what is left then fails for
+  good, by name.
 """
 
 from __future__ import annotations

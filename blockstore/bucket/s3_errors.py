@@ -1,10 +1,11 @@
 """What S3's answers mean in the error tree: the one place where the S3 bucket classifies.
 
 Rules:
-- A conditional write's 412 is the caller's answer: AlreadyExists or PreconditionFailed. So is 404 to If-Match.
+- A conditional write's 412 is the caller's answer: AlreadyExists or PreconditionFailed. So is 404
+  to If-Match.
 - 409 is Contended and 503 SlowDown is Throttled: the request was not applied.
-- Any other 5xx, a timeout or a reset after sending is Unanswered for a write (some stores answer 500 to a lost race,
-  and nobody can know), Unavailable for a read.
+- Any other 5xx, a timeout or a reset after sending is Unanswered for a write (some stores answer
+  500 to a lost race, and nobody can know), Unavailable for a read.
 - A connection that never opened carried nothing: Unavailable, for writes too.
 """
 
@@ -71,7 +72,8 @@ def answer_of(error: BaseException) -> tuple[int, str]:
 
 
 def classify(error: Exception, url: str, bucket: str, *, write: bool) -> BlockstoreError:
-    """The typed error of a request for the object or bucket at ``url`` that failed with ``error``."""
+    """The typed error of a request for the object or bucket at ``url`` that failed with
+    ``error``."""
     if not isinstance(error, boto.ClientError):
         return _without_answer(error, url, write=write)
     status, code = answer_of(error)
@@ -79,16 +81,23 @@ def classify(error: Exception, url: str, bucket: str, *, write: bool) -> Blockst
     detail = _detail(error)
     if code == "NoSuchBucket":
         return NotFound(
-            f"There is no S3 bucket {bucket}: create it, for example with 'aws s3 mb s3://{bucket}'."
+            f"There is no S3 bucket {bucket}: create it, for example with 'aws s3 mb "
+            f"s3://{bucket}'."
         )
     if status == 412:
-        return PreconditionFailed(f"{url} is not replaced: it is not what was expected (412); read it again.")
+        return PreconditionFailed(
+            f"{url} is not replaced: it is not what was expected (412); read it again."
+        )
     if status == 404:
         return ObjectMissing(f"There is no object {url}.")
     if status == 409:
-        return Contended(f"{url} was written by another at the same moment ({said}): send it again.")
+        return Contended(
+            f"{url} was written by another at the same moment ({said}): send it again."
+        )
     if code in _THROTTLED or status == 429:
-        return Throttled(f"The store asks for fewer requests ({said} for {url}): wait, then try again.")
+        return Throttled(
+            f"The store asks for fewer requests ({said} for {url}): wait, then try again."
+        )
     if code in _FULL or status == 507:
         return NoSpace(f"The store has no space for {url} ({said}): free some, or raise the quota.")
     if status in {401, 403} or code in _DENIED:
@@ -97,12 +106,14 @@ def classify(error: Exception, url: str, bucket: str, *, write: bool) -> Blockst
         )
     if status in {301, 307, 308} or code == "AuthorizationHeaderMalformed":
         return Invalid(
-            f"The S3 bucket {bucket} lies in another region ({said}{detail}): set AWS_REGION to its region."
+            f"The S3 bucket {bucket} lies in another region ({said}{detail}): set AWS_REGION to "
+            "its region."
         )
     if code == "RequestTimeout" or status in {500, 502, 503, 504} or status >= 520:
         return _lost(said, url, write=write)
     return Invalid(
-        f"The store refuses the request for {url} ({said}{detail}): it lacks the operation, or a limit is hit."
+        f"The store refuses the request for {url} ({said}{detail}): it lacks the operation, or a "
+        "limit is hit."
     )
 
 
@@ -114,15 +125,19 @@ def _without_answer(error: Exception, url: str, *, write: bool) -> BlockstoreErr
         )
     if isinstance(error, _NEVER_SENT):
         return Unavailable(
-            f"The store of {url} cannot be reached ({error}): check AWS_ENDPOINT_URL and the network."
+            f"The store of {url} cannot be reached ({error}): check AWS_ENDPOINT_URL and the "
+            "network."
         )
-    if isinstance(error, (boto.ParamValidationError, boto.InvalidRegionError, boto.ProfileNotFound)):
+    if isinstance(
+        error, (boto.ParamValidationError, boto.InvalidRegionError, boto.ProfileNotFound)
+    ):
         return Invalid(
             f"The request for {url} cannot be made ({error}): correct the URL or the AWS settings."
         )
     if isinstance(error, ResponseParserError):
         return Corrupt(
-            f"The answer for {url} is not S3's ({error}): check that AWS_ENDPOINT_URL names an S3 store."
+            f"The answer for {url} is not S3's ({error}): check that AWS_ENDPOINT_URL names an S3 "
+            "store."
         )
     return _lost(str(error), url, write=write)
 
@@ -130,7 +145,8 @@ def _without_answer(error: Exception, url: str, *, write: bool) -> BlockstoreErr
 def _lost(said: str, url: str, *, write: bool) -> BlockstoreError:
     if write:
         return Unanswered(
-            f"Nobody knows yet whether the write of {url} was applied ({said}): read it, or send it again."
+            f"Nobody knows yet whether the write of {url} was applied ({said}): read it, or send "
+            "it again."
         )
     return Unavailable(f"{url} could not be read ({said}): try again.")
 

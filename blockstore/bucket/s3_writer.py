@@ -1,10 +1,12 @@
 """An S3 object of any size in bounded memory: one PUT while it is small, else a multipart upload.
 
 Rules:
-- Parts have ``PART_BYTES``, except the last; at most one part and what one ``write`` brings is held in memory.
+- Parts have ``PART_BYTES``, except the last; at most one part and what one ``write`` brings is held
+  in memory.
 - Nothing is visible before the upload is completed; an aborted upload's parts are given back.
-- What a failed request carried is kept, so that ``write(b"")`` or ``close()`` sends it again. A completion whose answer
-  was lost is asked again; the store then forgets the upload, and the object's own ETag says whether it was ours.
+- What a failed request carried is kept, so that ``write(b"")`` or ``close()`` sends it again. A
+  completion whose answer was lost is asked again; the store then forgets the upload, and the
+  object's own ETag says whether it was ours.
 """
 
 from __future__ import annotations
@@ -65,7 +67,8 @@ class S3Writer:
         try:
             self._bucket.send("abort_multipart_upload", self._key, UploadId=upload)
         except FAILURES:
-            # Forgotten by us either way; a lifecycle rule for incomplete uploads frees what the store still holds.
+            # Forgotten by us either way; a lifecycle rule for incomplete uploads frees what the
+            # store still holds.
             return
 
     def _send_part(self, size: int) -> None:
@@ -74,7 +77,8 @@ class S3Writer:
         number = len(self._etags) + 1
         if number > _MAX_PARTS:
             raise Invalid(
-                f"The object {self._bucket.url}/{self._key} has more than {_MAX_PARTS} parts of {PART_BYTES} bytes, "
+                f"The object {self._bucket.url}/{self._key} has more than {_MAX_PARTS} parts of "
+                f"{PART_BYTES} bytes, "
                 "which S3 refuses: write several smaller ones."
             )
         with memoryview(self._buffer) as whole:
@@ -84,10 +88,15 @@ class S3Writer:
         del self._buffer[:size]
 
     def _complete(self, upload: str) -> None:
-        parts = [{"PartNumber": number, "ETag": etag} for number, etag in enumerate(self._etags, start=1)]
+        parts = [
+            {"PartNumber": number, "ETag": etag} for number, etag in enumerate(self._etags, start=1)
+        ]
         try:
             self._bucket.send(
-                "complete_multipart_upload", self._key, UploadId=upload, MultipartUpload={"Parts": parts}
+                "complete_multipart_upload",
+                self._key,
+                UploadId=upload,
+                MultipartUpload={"Parts": parts},
             )
         except FAILURES as error:
             if answer_of(error)[1] == NO_SUCH_UPLOAD:
@@ -103,7 +112,8 @@ class S3Writer:
             found = None
         if found != _multipart_etag(self._etags):
             raise Unanswered(
-                f"The upload of {self._bucket.url}/{self._key} is gone and the object there is another's, or none: "
+                f"The upload of {self._bucket.url}/{self._key} is gone and the object there is "
+                "another's, or none: "
                 "write it again."
             )
 

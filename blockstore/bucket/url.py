@@ -1,9 +1,10 @@
 """From a URL to a bucket: the one place that knows the schemes.
 
-``lake/flights``, ``file:///data/lake`` (both take ``?durable=false``), ``memory://name/prefix``, ``s3://bucket/prefix``
-(through boto3, or obstore with ``?client=obstore``), ``gs://bucket/prefix``, ``az://container/prefix``.
-What Spark and Hadoop write for the same places is understood too (``aliases.py``).
-``bucket.url`` is the canonical form: absolute, without a slash at the end. Opening sends no request.
+``lake/flights``, ``file:///data/lake`` (both take ``?durable=false``), ``memory://name/prefix``,
+``s3://bucket/prefix`` (through boto3, or obstore with ``?client=obstore``), ``gs://bucket/prefix``,
+``az://container/prefix``. What Spark and Hadoop write for the same places is understood too
+(``aliases.py``). ``bucket.url`` is the canonical form: absolute, without a slash at the end.
+Opening sends no request.
 """
 
 from __future__ import annotations
@@ -24,13 +25,19 @@ from blockstore.world import Threads, World
 __all__ = ["last_part", "open_bucket"]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
-_FORMS = "a path, file:///dir, memory://name, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix"
+_FORMS = (
+    "a path, file:///dir, memory://name, s3://bucket/prefix, gs://bucket/prefix or "
+    "az://container/prefix"
+)
 _SCHEMES = ("memory", "s3", "gs", "az")
 _CLIENTS = ("boto3", "obstore")
 
 
 def open_bucket(url: str | os.PathLike[str], world: World) -> Bucket:
-    """The bucket behind ``url``. One behind a network sends again what may be sent again (``retrying.py``)."""
+    """The bucket behind ``url``.
+
+    One behind a network sends again what may be sent again (``retrying.py``).
+    """
     url = os.fspath(url) if isinstance(url, os.PathLike) else url
     if not isinstance(url, str):
         raise Invalid(f"the URL is {url!r}, expected text: {_FORMS}")
@@ -75,7 +82,8 @@ def _check_endpoint() -> None:
         address = os.environ.get(variable)
         if address and not address.lower().startswith(("http://", "https://")):
             raise Invalid(
-                f"{variable} is {address!r}, expected an address with its scheme: write http://{address} or https://{address}"
+                f"{variable} is {address!r}, expected an address with its scheme: write "
+                f"http://{address} or https://{address}"
             )
 
 
@@ -84,7 +92,8 @@ def _client(url: str, query: str) -> str:
     client = options.pop("client", _CLIENTS[0])
     if options or client not in _CLIENTS:
         raise Invalid(
-            f"The options of {url!r} are not understood: s3:// takes ?client=boto3 or ?client=obstore."
+            f"The options of {url!r} are not understood: s3:// takes ?client=boto3 or "
+            "?client=obstore."
         )
     return client
 
@@ -96,7 +105,8 @@ def _local(url: str, path: str, query: str, world: World) -> LocalBucket:
     durable = options.pop("durable", "true")
     if options or durable not in {"true", "false"}:
         raise Invalid(
-            f"The options of {url!r} are not understood: a folder takes ?durable=true or ?durable=false."
+            f"The options of {url!r} are not understood: a folder takes ?durable=true or "
+            "?durable=false."
         )
     return LocalBucket(path, world.clock, durable=durable == "true")
 

@@ -1,4 +1,7 @@
-"""A bucket around a bucket: passes every request on. What the wrappers of this package, and tests, derive from."""
+"""A bucket around a bucket: passes every request on.
+
+What the wrappers of this package, and tests, derive from.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ __all__ = ["ReadOnly", "Wrapper"]
 
 
 class ReadOnly(ReadBucket):
-    """The reading half of a bucket: what readers hold, so that they cannot write by type nor at run time."""
+    """The reading half of a bucket: what readers hold, so that they cannot write by type nor at run
+    time."""
 
     def __init__(self, bucket: ReadBucket) -> None:
         self._bucket = bucket

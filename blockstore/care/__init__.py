@@ -1,1 +1,2 @@
-"""Care of a table: look whether it is whole, mend it, mark it, bring back a lost index, ship blocks, copy tables."""
+"""Care of a table: look whether it is whole, mend it, mark it, bring back a lost index, ship
+blocks, copy tables."""

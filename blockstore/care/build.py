@@ -1,10 +1,12 @@
-"""Finished blocks in a folder of this machine, made without a network: what ``ship`` carries to a table later.
+"""Finished blocks in a folder of this machine, made without a network: what ``ship`` carries to a
+table later.
 
 Rules:
-- The bytes are those of an append: the same writer, ``visible_by: age``, one source, meta.json last. So is the order of
-  the disk: a chunk is durable before meta.json names it.
-- A folder remembers the definition under which its blocks are built (``blockstore.table.json``, checksummed): a device
-  asks for it once. To build under another one in the same folder is refused, unless it is the same table's, altered.
+- The bytes are those of an append: the same writer, ``visible_by: age``, one source, meta.json
+  last. So is the order of the disk: a chunk is durable before meta.json names it.
+- A folder remembers the definition under which its blocks are built (``blockstore.table.json``,
+  checksummed): a device asks for it once. To build under another one in the same folder is refused,
+  unless it is the same table's, altered.
 - An error leaves only chunks that no meta.json lists: no block.
 """
 
@@ -53,15 +55,19 @@ def build(
     labels: Mapping[str, str] | None = None,
     world: World | None = None,
 ) -> AppendedBlock:
-    """Make a finished block of ``data`` (whatever ``Table.append`` takes) in a folder, to be shipped later.
+    """Make a finished block of ``data`` (whatever ``Table.append`` takes) in a folder, to be
+    shipped later.
 
-    What the rows are is said once a folder: by ``schema`` with ``time_column`` and ``sort_by``, or by ``like``, a table's
-    URL (which is asked for it) or its ``definition``. Later calls may leave all of them out.
+    What the rows are is said once a folder: by ``schema`` with ``time_column`` and ``sort_by``, or
+    by ``like``, a table's URL (which is asked for it) or its ``definition``. Later calls may leave
+    all of them out.
     """
     world = world or World.real()
     place = folder_at(folder, world)
     if like is not None and (schema is not None or time_column is not None or tuple(sort_by)):
-        raise Invalid("build takes like=, or schema= with time_column= and sort_by=, found both: drop one")
+        raise Invalid(
+            "build takes like=, or schema= with time_column= and sort_by=, found both: drop one"
+        )
     wanted = like if isinstance(like, Definition) else None
     if isinstance(like, str):
         wanted = definition_at(like, world)
@@ -89,11 +95,13 @@ def build_block(
     labels: Mapping[str, str] | None = None,
     producer: str = _PRODUCER,
 ) -> BlockMeta | None:
-    """Write a finished block; None, and nothing is there, where there are no rows. Raises Invalid for rows that do not
-    fit."""
+    """Write a finished block; None, and nothing is there, where there are no rows. Raises Invalid
+    for rows that do not fit."""
     if labels is not None:
         check_new_labels(labels, definition.schema.names)
-    with BlockWriter(folder, world, world.ids.ulid(), definition, labels=labels, producer=producer) as writer:
+    with BlockWriter(
+        folder, world, world.ids.ulid(), definition, labels=labels, producer=producer
+    ) as writer:
         for batch in batches_of(data):
             writer.write(batch)
         written = writer.finish()
@@ -115,7 +123,10 @@ def folder_at(path: str, world: World) -> Bucket:
 
 
 def definition_at(url: str, world: World) -> Definition:
-    """The definition of the table at ``url``, with an index or without. Raises NotFound where there is none."""
+    """The definition of the table at ``url``, with an index or without.
+
+    Raises NotFound where there is none.
+    """
     bucket = open_bucket(url, world)
     if never_indexed(bucket):
         return Unindexed.open(Catalog(bucket, world), Properties(), trusting=False).definition
@@ -123,7 +134,10 @@ def definition_at(url: str, world: World) -> Definition:
 
 
 def remembered(folder: Bucket) -> Definition | None:
-    """The definition that a folder's blocks are built under, or None. Raises Corrupt where it is damaged."""
+    """The definition that a folder's blocks are built under, or None.
+
+    Raises Corrupt where it is damaged.
+    """
     subject = f"{FOLDER_TABLE} of {folder.url}"
     try:
         document = parse(folder.get(FOLDER_TABLE).data, subject)
@@ -133,13 +147,15 @@ def remembered(folder: Bucket) -> Definition | None:
     table = document.raw("table")
     if not isinstance(table, dict) or document.text("sha256") != _digest(table):
         raise Corrupt(
-            f"{subject} was edited or cut: delete it, and say once more what the rows are (--like, --schema)"
+            f"{subject} was edited or cut: delete it, and say once more what the rows are "
+            "(--like, --schema)"
         )
     return Definition.from_json(table, subject)
 
 
 def remember(folder: Bucket, wanted: Definition | None) -> Definition:
-    """The definition to build under: the one wanted now, from now on, or else the one that the folder remembers."""
+    """The definition to build under: the one wanted now, from now on, or else the one that the
+    folder remembers."""
     try:
         known = remembered(folder)
     except Corrupt as error:
@@ -149,7 +165,8 @@ def remember(folder: Bucket, wanted: Definition | None) -> Definition:
     if wanted is None:
         if known is None:
             raise Invalid(
-                f"nothing says yet what the rows in {folder.url} are: name a table that they are for (--like URL), or their "
+                f"nothing says yet what the rows in {folder.url} are: name a table that they are "
+                "for (--like URL), or their "
                 "columns (--schema)"
             )
         return known
@@ -157,21 +174,26 @@ def remember(folder: Bucket, wanted: Definition | None) -> Definition:
         return known
     if known is not None and not _goes_on(known, wanted):
         raise Conflict(
-            f"the blocks in {folder.url} are built under another definition than this one: use a folder for each table"
+            f"the blocks in {folder.url} are built under another definition than this one: use a "
+            "folder for each table"
         )
     table = wanted.to_json()
     folder.put(
         FOLDER_TABLE,
         orjson.dumps(
-            {"version": FORMAT_VERSION, "table": table, "sha256": _digest(table)}, option=orjson.OPT_INDENT_2
+            {"version": FORMAT_VERSION, "table": table, "sha256": _digest(table)},
+            option=orjson.OPT_INDENT_2,
         ),
     )
     return wanted
 
 
 def _goes_on(known: Definition, wanted: Definition) -> bool:
-    """Whether ``wanted`` is what the same table has become: it knows every schema that ``known`` does."""
-    return all(wanted.id_of(serialize(schema)) == number for number, schema in known.schemas.items())
+    """Whether ``wanted`` is what the same table has become: it knows every schema that ``known``
+    does."""
+    return all(
+        wanted.id_of(serialize(schema)) == number for number, schema in known.schemas.items()
+    )
 
 
 def _digest(table: object) -> str:

@@ -1,9 +1,10 @@
-"""What a look at a table has found: frozen values for people and for machines, each with the command that mends it.
+"""What a look at a table has found: frozen values for people and for machines, each with the
+command that mends it.
 
 Rules:
 - A finding names one object, what was found there and what was expected, and what to do next.
-- ``error``: rows cannot be read, or the index contradicts itself. ``warning``: a person should decide something.
-  ``note``: nothing is wrong for readers; something is left over.
+- ``error``: rows cannot be read, or the index contradicts itself. ``warning``: a person should
+  decide something. ``note``: nothing is wrong for readers; something is left over.
 - A healthy table gives no finding.
 """
 
@@ -49,12 +50,13 @@ class Check(StrEnum):
     DUPLICATE = "duplicate"
     CLOCK = "clock"
     QUARANTINE = "quarantine"
-    """A complete block that nobody will publish: at or below the floor, with some sources that the index holds already,
-    or with a schema that the definition does not know."""
+    """A complete block that nobody will publish: at or below the floor, with some sources that the
+    index holds already, or with a schema that the definition does not know."""
     NAME = "name"
     HASH = "hash"
     CHUNK = "chunk"
-    """A chunk that Parquet cannot read, or with other rows or another schema than its meta.json says."""
+    """A chunk that Parquet cannot read, or with other rows or another schema than its meta.json
+    says."""
     ORDER = "order"
     STATISTICS = "statistics"
     TIME = "time"

@@ -1,13 +1,13 @@
 """A folder of finished blocks on a device: what waits there to be shipped.
 
 Rules:
-- A block is finished once its directory holds a meta.json; a directory without one is still being written, and is left
-  alone.
-- Whatever cannot be read here, or contradicts its meta.json, is ``Corrupt`` and names the block: a device's bad disk is
-  no fault of the store, and no reason to stop.
+- A block is finished once its directory holds a meta.json; a directory without one is still being
+  written, and is left alone.
+- Whatever cannot be read here, or contradicts its meta.json, is ``Corrupt`` and names the block: a
+  device's bad disk is no fault of the store, and no reason to stop.
 - A folder that holds an index is a table and no place to ship from.
-- What is taken away here (only when asked, and only what was shipped) goes meta.json first, so that a block half gone is
-  not a finished one.
+- What is taken away here (only when asked, and only what was shipped) goes meta.json first, so that
+  a block half gone is not a finished one.
 """
 
 from __future__ import annotations
@@ -40,11 +40,15 @@ class FinishedBlocks:
         inside = self.bucket.path_of(SHIPPER_STATE)
         if inside is not None and not os.path.isdir(os.path.dirname(inside)):
             raise NotFound(
-                f"there is no folder {os.path.dirname(inside)}: build blocks in it, or check the path"
+                f"there is no folder {os.path.dirname(inside)}: build blocks in it, or check the "
+                "path"
             )
-        if next(iter(self.bucket.list(INDEX)), None) or next(iter(self.bucket.list(BOUNDARY)), None):
+        if next(iter(self.bucket.list(INDEX)), None) or next(
+            iter(self.bucket.list(BOUNDARY)), None
+        ):
             raise Invalid(
-                f"{self.bucket.url} is a table with an index, expected a folder of finished blocks: copy a table with "
+                f"{self.bucket.url} is a table with an index, expected a folder of finished "
+                "blocks: copy a table with "
                 "'blockstore replicate FROM TO'"
             )
 
@@ -53,24 +57,31 @@ class FinishedBlocks:
         return list_directories(self.bucket).directories
 
     def load(self, directory: Directory) -> BlockMeta:
-        """A finished block's meta. Raises Corrupt where it, or the size of a file, is not what it must be."""
+        """A finished block's meta.
+
+        Raises Corrupt where it, or the size of a file, is not what it must be.
+        """
         meta = load_meta(self.reader, directory.ulid)
         difference = directory.difference(meta)
         if difference is not None:
             raise Corrupt(
-                f"block {directory.ulid}: {difference} in {self.bucket.url}: restore it from a copy, or build it again"
+                f"block {directory.ulid}: {difference} in {self.bucket.url}: restore it from a "
+                "copy, or build it again"
             )
         return meta
 
     def verify(self, meta: BlockMeta, ulid: str) -> None:
-        """Raise Corrupt unless every file of the block in directory ``ulid`` has the hash that its meta.json says."""
+        """Raise Corrupt unless every file of the block in directory ``ulid`` has the hash that its
+        meta.json says."""
         for file in meta.files:
             verify_file(self.reader, ulid, file)
 
     def take_away(self, directory: Directory) -> None:
         """Delete a block that was shipped."""
         self.bucket.delete([meta_key(directory.ulid)])
-        self.bucket.delete([object_key(directory.ulid, path) for path in directory.objects if path != META])
+        self.bucket.delete(
+            [object_key(directory.ulid, path) for path in directory.objects if path != META]
+        )
 
 
 class _Suspect(ReadOnly):

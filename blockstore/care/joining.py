@@ -1,11 +1,13 @@
-"""A table without an index, as a shipper sees it: whether there is one, and which blocks it could show.
+"""A table without an index, as a shipper sees it: whether there is one, and which blocks it could
+show.
 
 Rules:
-- The table is what its blocks say. Where no complete block lies there is no table, and nothing is shipped: neither to a
-  mistyped URL nor to where a table was.
-- A block joins if its schema does not contradict those that lie there. It is refused even where it is older than they
-  are: readers let the older decide, so that it would push them out.
-- The schema of the block that bears the oldest name joins unasked. Only for another one are all blocks read, once each.
+- The table is what its blocks say. Where no complete block lies there is no table, and nothing is
+  shipped: neither to a mistyped URL nor to where a table was.
+- A block joins if its schema does not contradict those that lie there. It is refused even where it
+  is older than they are: readers let the older decide, so that it would push them out.
+- The schema of the block that bears the oldest name joins unasked. Only for another one are all
+  blocks read, once each.
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ class Joining:
         self._joins: set[bytes] = set()
 
     def begin(self, no_index: NotFound) -> None:
-        """Look whether a table is there, as a pass must before it ships or removes anything. Raises NotFound, as a write
-        does; Corrupt where its index was lost."""
+        """Look whether a table is there, as a pass must before it ships or removes anything. Raises
+        NotFound, as a write does; Corrupt where its index was lost."""
         if not never_indexed(self._bucket):
             raise no_index
         schema = self._first_schema()

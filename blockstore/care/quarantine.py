@@ -1,15 +1,17 @@
 """The mark of the compactor's quarantine: whose it is, and when it may go.
 
 Rules:
-- It is a no-compact mark with the reason ``malformed``: a merge found the block damaged. One with any other reason, or one that
-  cannot be read, may be a person's, and is left to a person.
-- It goes once every byte of the block was looked at and nothing was found that a merge would stumble over.
+- It is a no-compact mark with the reason ``malformed``: a merge found the block damaged. One with
+  any other reason, or one that cannot be read, may be a person's, and is left to a person.
+- It goes once every byte of the block was looked at and nothing was found that a merge would
+  stumble over.
 
-- A person, or whoever hides a block, who wants it kept from merges takes the quarantine's mark over: it is theirs from then on, its
-  time counts anew, and no repair takes it away.
+- A person, or whoever hides a block, who wants it kept from merges takes the quarantine's mark
+  over: it is theirs from then on, its time counts anew, and no repair takes it away.
 
-Taking the quarantine's own mark away is safe at any time. No reader heeds it, and no removal: it only keeps the block out of merges,
-and a merge hashes what it reads, so it marks the block anew if that is damaged all the same.
+Taking the quarantine's own mark away is safe at any time. No reader heeds it, and no removal: it
+only keeps the block out of merges, and a merge hashes what it reads, so it marks the block anew if
+that is damaged all the same.
 """
 
 from __future__ import annotations
@@ -38,14 +40,20 @@ DAMAGE = frozenset(
         Check.TIME,
     }
 )
-"""Findings that another copy of the block mends. Rows of a foreign source are not among them: nobody can say whose they are."""
+"""Findings that another copy of the block mends.
+
+Rows of a foreign source are not among them: nobody can say whose they are.
+"""
 
 _STUMBLES = DAMAGE | {Check.SOURCE}
 """What a merge refuses, or should not be given."""
 
 
 def is_whole(findings: Iterable[Finding]) -> bool:
-    """Whether merges may take a block of which a deep look found this. Text that is no UTF-8 can be merged."""
+    """Whether merges may take a block of which a deep look found this.
+
+    Text that is no UTF-8 can be merged.
+    """
     return not any(one.check in _STUMBLES for one in findings)
 
 
@@ -57,7 +65,10 @@ def quarantined_as(mark: NoCompactMark | None) -> str | None:
 
 
 def release(bucket: Bucket, world: World, ulid: str) -> bool:
-    """Take the quarantine's mark away; False where none lies there now, or one that is a person's."""
+    """Take the quarantine's mark away;
+
+    False where none lies there now, or one that is a person's.
+    """
     if quarantined_as(_mark(bucket, ulid)) is None:
         return False
     withdraw_no_compact(bucket, world, ulid)
@@ -65,7 +76,8 @@ def release(bucket: Bucket, world: World, ulid: str) -> bool:
 
 
 def take_over(bucket: Bucket, world: World, ulid: str, details: str) -> bool:
-    """Keep a block from merges by a mark that is not the quarantine's; False where such a one lies there already.
+    """Keep a block from merges by a mark that is not the quarantine's; False where such a one lies
+    there already.
 
     Raises NotFound where nothing lies in its directory.
     """

@@ -1,12 +1,15 @@
 """The blocks of a replica: copied whole, under their own names, the oldest first.
 
 Invariants:
-- Files first, then the marks, then meta.json: whoever lists the replica sees a block complete and marked as its source
-  was, or not at all. After meta.json the listing must hold every file, as in R3.
-- Every byte is hashed on its way; a file that lies there already is read back before it is believed.
-- A replica's block keeps its name: where R3 would go on under a new ULID, this says that somebody cleans the replica.
-- Marks are mirrored: placed where the source has one, withdrawn where the source has withdrawn it. A block that the
-  source has removed stays: only a compactor removes.
+- Files first, then the marks, then meta.json: whoever lists the replica sees a block complete and
+  marked as its source was, or not at all. After meta.json the listing must hold every file, as in
+  R3.
+- Every byte is hashed on its way; a file that lies there already is read back before it is
+  believed.
+- A replica's block keeps its name: where R3 would go on under a new ULID, this says that somebody
+  cleans the replica.
+- Marks are mirrored: placed where the source has one, withdrawn where the source has withdrawn it.
+  A block that the source has removed stays: only a compactor removes.
 """
 
 from __future__ import annotations
@@ -76,12 +79,14 @@ class BlockCopier:
         self.withdrawn = 0
 
     def complete(self, ulids: Iterable[str]) -> None:
-        """Make every one of these blocks complete in the target. Raises Gone where the source has it no more, Corrupt,
-        naming the block, where it is damaged."""
+        """Make every one of these blocks complete in the target. Raises Gone where the source has
+        it no more, Corrupt, naming the block, where it is damaged."""
         wanted = iter(sorted(set(ulids) - self._complete))
         while group := list(islice(wanted, _GROUP)):
             read = self._world.pool.map(self.read, group)
-            self._world.pool.map(self._send, [(one.meta, file) for one in read for file in one.meta.files])
+            self._world.pool.map(
+                self._send, [(one.meta, file) for one in read for file in one.meta.files]
+            )
             for one in read:
                 self._finish(one)
 
@@ -113,7 +118,9 @@ class BlockCopier:
         try:
             data = self._source.get(meta_key(ulid)).data
             meta = decode(
-                data, ulid=ulid, load_sources=lambda: self._source.get(object_key(ulid, sources_path())).data
+                data,
+                ulid=ulid,
+                load_sources=lambda: self._source.get(object_key(ulid, sources_path())).data,
             )
         except ObjectMissing:
             raise Gone(ulid) from None
@@ -127,7 +134,14 @@ class BlockCopier:
             self._advance(file.bytes)
             return
         try:
-            send_file(self._source, self._target, meta.ulid, file, lies_as=meta.ulid, advance=self._advance)
+            send_file(
+                self._source,
+                self._target,
+                meta.ulid,
+                file,
+                lies_as=meta.ulid,
+                advance=self._advance,
+            )
         except ObjectMissing:
             raise Gone(meta.ulid) from None
 
@@ -165,6 +179,8 @@ def _check_listed(meta: BlockMeta, sizes: Mapping[str, int], target: ReadBucket)
     for file in meta.files:
         if sizes.get(file.path) != file.bytes:
             raise Conflict(
-                f"block {meta.ulid}: {file.path} was copied to {target.url} and is gone or changed: something cleans or writes "
-                "there; a replica has no compactor and no writer but this, end them and replicate again"
+                f"block {meta.ulid}: {file.path} was copied to {target.url} and is gone or "
+                "changed: something cleans or writes "
+                "there; a replica has no compactor and no writer but this, end them and replicate "
+                "again"
             )

@@ -1,20 +1,23 @@
-"""The index of a replica: the source's own entries, byte for byte, each after the blocks that it names.
+"""The index of a replica: the source's own entries, byte for byte, each after the blocks that it
+names.
 
 Invariants:
-- The boundary is written first, as 0: until there is a version, nobody takes the place for a table, or for one that lost
-  its index.
-- An entry is created, if absent, in order, once every block that it adds is complete: whoever reads the replica sees an
-  earlier version of the source, whole, never a broken one. Tags' checkpoints and their blocks go before the tag.
-- A replica of a table whose first entries were collected begins at C, the oldest version that the source still promises
-  (its boundary + 1): the blocks of C, the checkpoint of C, then the boundary advances to C (protocol 3.4). So does a
-  replica that the source's boundary has left behind.
-- Only entries above the source's boundary, read after them, are copied, and only while the source is the table that was
-  looked at; what moved meanwhile is planned anew. A void entry is copied like any other: the chain covers it. What it names is not.
-- A replica that has an entry which the source has not, or another one, is forked: Conflict, which names the version, and
-  nothing of it is touched.
+- The boundary is written first, as 0: until there is a version, nobody takes the place for a table,
+  or for one that lost its index.
+- An entry is created, if absent, in order, once every block that it adds is complete: whoever reads
+  the replica sees an earlier version of the source, whole, never a broken one. Tags' checkpoints
+  and their blocks go before the tag.
+- A replica of a table whose first entries were collected begins at C, the oldest version that the
+  source still promises (its boundary + 1): the blocks of C, the checkpoint of C, then the boundary
+  advances to C (protocol 3.4). So does a replica that the source's boundary has left behind.
+- Only entries above the source's boundary, read after them, are copied, and only while the source
+  is the table that was looked at; what moved meanwhile is planned anew. A void entry is copied like
+  any other: the chain covers it. What it names is not.
+- A replica that has an entry which the source has not, or another one, is forked: Conflict, which
+  names the version, and nothing of it is touched.
 - A checkpoint is copied once all entries up to it are there.
-- A source or a replica that was dropped and made anew between two looks is another table: it is read cold, never folded
-  onto what was known, so that its versions are told as forked.
+- A source or a replica that was dropped and made anew between two looks is another table: it is
+  read cold, never folded onto what was known, so that its versions are told as forked.
 """
 
 from __future__ import annotations
@@ -37,7 +40,12 @@ from blockstore.errors import (
     VersionExpired,
 )
 from blockstore.index.boundary import write_first
-from blockstore.index.checkpoint import decode_checkpoint, ensure_checkpoint, put_checkpoint, raise_hint
+from blockstore.index.checkpoint import (
+    decode_checkpoint,
+    ensure_checkpoint,
+    put_checkpoint,
+    raise_hint,
+)
 from blockstore.index.entry import Entry, decode_entry
 from blockstore.index.log import Log
 from blockstore.index.named import name_of
@@ -57,7 +65,8 @@ _ULID = 26
 
 
 class _Moved(Exception):
-    """The source's boundary passed what was being copied, or another table stands there: plan anew."""
+    """The source's boundary passed what was being copied, or another table stands there: plan
+    anew."""
 
 
 class IndexCopier:
@@ -80,7 +89,8 @@ class IndexCopier:
             except (_Moved, VersionExpired):
                 continue
         raise Unavailable(
-            f"the boundary of {self._source.bucket.url} moved past what was being copied, {_RESTARTS} times: try again"
+            f"the boundary of {self._source.bucket.url} moved past what was being copied, "
+            f"{_RESTARTS} times: try again"
         )
 
     def _run(self, blocks: BlockCopier) -> State:
@@ -93,7 +103,8 @@ class IndexCopier:
         at = self._replica_version(latest)
         if at is None or at < boundary:
             at = self._begin(boundary, blocks)
-        # Also where no entry is new: a pass may have died between the last of them and the checkpoint.
+        # Also where no entry is new: a pass may have died between the last of them and the
+        # checkpoint.
         checkpoint = self._copy_checkpoint(max(self._replica.reader.checkpoints(0), default=0), at)
         while at < latest.version:
             page = range(at + 1, min(at + _PAGE, latest.version) + 1)
@@ -103,7 +114,10 @@ class IndexCopier:
         return latest
 
     def _look(self) -> State:
-        """The source's latest state. Raises _Moved where its table is another one since it was last looked at."""
+        """The source's latest state.
+
+        Raises _Moved where its table is another one since it was last looked at.
+        """
         source = self._source.follow()
         if source is not self._source:
             self._source, self._reader = source, source.reader
@@ -111,7 +125,10 @@ class IndexCopier:
         return source.state
 
     def _replica_version(self, latest: State) -> int | None:
-        """The replica's version, or None where it has none yet. Raises Conflict where it is forked."""
+        """The replica's version, or None where it has none yet.
+
+        Raises Conflict where it is forked.
+        """
         try:
             self._replica = self._replica.follow()
         except NotFound:
@@ -143,12 +160,14 @@ class IndexCopier:
             return len(latest.accounted.held(known)) == len(known)
 
     def _begin(self, boundary: int, blocks: BlockCopier) -> int:
-        """Give the replica its first version, or the next one that it can still get; answers what it has then."""
+        """Give the replica its first version, or the next one that it can still get; answers what
+        it has then."""
         if boundary:
             fixed = self._replica.boundary.why_fixed()
             if fixed is not None:
                 raise Invalid(
-                    f"{self._target.url} cannot hold a replica of a table whose first versions were collected: its boundary "
+                    f"{self._target.url} cannot hold a replica of a table whose first versions "
+                    "were collected: its boundary "
                     f"cannot advance ({fixed}); choose another store"
                 )
         write_first(self._target, self._world, _PATIENCE_S)
@@ -176,7 +195,8 @@ class IndexCopier:
         for number, data in zip(page, found, strict=True):
             if data is None:
                 raise Corrupt(
-                    f"index entry {number} of {self._source.bucket.url} is missing above the boundary: restore it from a copy"
+                    f"index entry {number} of {self._source.bucket.url} is missing above the "
+                    "boundary: restore it from a copy"
                 )
             entries.append((data, decode_entry(data, entry_id=number, url=self._source.bucket.url)))
         void = frozenset(self._source.state.void)
@@ -197,11 +217,13 @@ class IndexCopier:
             if self._source.boundary.read() > boundary:
                 raise _Moved from None
             raise Corrupt(
-                f"block {gone} of {self._source.bucket.url}, which {what} names, is not there: restore it from a copy"
+                f"block {gone} of {self._source.bucket.url}, which {what} names, is not there: "
+                "restore it from a copy"
             ) from None
 
     def _pin(self, version: int, blocks: BlockCopier) -> None:
-        """The checkpoint that a tag stands for, and its blocks; nothing where the source has dropped the tag since."""
+        """The checkpoint that a tag stands for, and its blocks; nothing where the source has
+        dropped the tag since."""
         try:
             data = self._source.bucket.get(checkpoint_key(version)).data
             state = self._reader.checkpoint(data, version)
@@ -209,14 +231,16 @@ class IndexCopier:
         except (ObjectMissing, Gone) as error:
             if version in self._look().tags.values():
                 raise Corrupt(
-                    f"version {version} of {self._source.bucket.url} is tagged and not whole ({error} is not there): restore it "
+                    f"version {version} of {self._source.bucket.url} is tagged and not whole "
+                    f"({error} is not there): restore it "
                     "from a copy, or untag"
                 ) from None
             return
         self._again(lambda: put_checkpoint(self._target, version, data))
 
     def _copy_checkpoint(self, newest: int, at: int) -> int:
-        """The source's newest checkpoint up to ``at``, if it is newer than the replica's; answers the replica's newest."""
+        """The source's newest checkpoint up to ``at``, if it is newer than the replica's; answers
+        the replica's newest."""
         listed = [version for version in self._reader.checkpoints(newest + 1) if version <= at]
         if not listed:
             return newest
@@ -247,7 +271,8 @@ class IndexCopier:
             raise self._forked(entry.id)
 
     def _again(self, write: Callable[[], A]) -> A:
-        """A write that may be sent any number of times, until its answer is known or patience ends."""
+        """A write that may be sent any number of times, until its answer is known or patience
+        ends."""
         clock = self._world.clock
         deadline = clock.monotonic_s() + _PATIENCE_S
         pace = Pace(self._world)
@@ -263,6 +288,8 @@ class IndexCopier:
 
     def _forked(self, version: int) -> Conflict:
         return Conflict(
-            f"{self._target.url} is no replica of {self._source.bucket.url}: its version {version} is not the source's, so "
-            "somebody else has written there, or it is another table; replicate to an empty place, and let nobody write there"
+            f"{self._target.url} is no replica of {self._source.bucket.url}: its version "
+            f"{version} is not the source's, so "
+            "somebody else has written there, or it is another table; replicate to an empty "
+            "place, and let nobody write there"
         )

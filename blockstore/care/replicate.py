@@ -1,16 +1,19 @@
-"""Copying a table, with its index or without, to another place; again and again, so that the copy follows.
+"""Copying a table, with its index or without, to another place; again and again, so that the copy
+follows.
 
 Invariants:
-- The copy is the same table: the same blocks under the same names, the same entries, tags and marks. At every moment its
-  readers see an earlier state of the source, whole.
+- The copy is the same table: the same blocks under the same names, the same entries, tags and
+  marks. At every moment its readers see an earlier state of the source, whole.
 - A pass may die anywhere; the next one goes on, and copies nothing again that lies there whole.
-- Blocks first, then what makes them count: with an index its entries (``replica_index.py``), without one their meta.json.
-- Nobody else writes to a replica, and no compactor cleans it: a fork is told, a mark that the source has not is withdrawn.
-- Nothing is removed. What the source has removed stays, unnamed by any version or superseded in the cover, until the copy
-  is made a table of its own and its own compactor cleans it.
+- Blocks first, then what makes them count: with an index its entries (``replica_index.py``),
+  without one their meta.json.
+- Nobody else writes to a replica, and no compactor cleans it: a fork is told, a mark that the
+  source has not is withdrawn.
+- Nothing is removed. What the source has removed stays, unnamed by any version or superseded in the
+  cover, until the copy is made a table of its own and its own compactor cleans it.
 
-A damaged block that a version names stops the index before that version; any other one is left out by name, and the
-others go on.
+A damaged block that a version names stops the index before that version; any other one is left out
+by name, and the others go on.
 """
 
 from __future__ import annotations
@@ -53,7 +56,10 @@ class ReplicationReport:
 
 
 class Replicator:
-    """Copies one table to one place. Keep it between passes: it keeps what it read of both indexes."""
+    """Copies one table to one place.
+
+    Keep it between passes: it keeps what it read of both indexes.
+    """
 
     def __init__(self, source: Bucket, target: Bucket, world: World) -> None:
         if place(source) == place(target):
@@ -64,7 +70,10 @@ class Replicator:
         self._index: IndexCopier | None = None
 
     def once(self, advance: Advance = lambda _: None) -> ReplicationReport:
-        """Bring the replica to what the source is now. Raises Conflict where the target is no replica of it."""
+        """Bring the replica to what the source is now.
+
+        Raises Conflict where the target is no replica of it.
+        """
         if self._index is None:
             log = Log(self._source, self._world)
             try:
@@ -98,8 +107,11 @@ class Replicator:
             refused=refused,
         )
 
-    def _copy_aged(self, here: Listing, state: State | None, blocks: BlockCopier) -> tuple[RefusedBlock, ...]:
-        """Copy the blocks that no entry names and that are visible by their age; answers those that are damaged."""
+    def _copy_aged(
+        self, here: Listing, state: State | None, blocks: BlockCopier
+    ) -> tuple[RefusedBlock, ...]:
+        """Copy the blocks that no entry names and that are visible by their age; answers those that
+        are damaged."""
         refused = []
         for ulid, directory in here.directories.items():
             if META not in directory.objects or ulid in blocks.there or is_known(ulid, state):
@@ -112,17 +124,20 @@ class Replicator:
             except Gone:
                 if is_there(self._source, meta_key(ulid)):
                     reason = (
-                        f"block {ulid}: a file that its meta.json names is missing: restore it from a copy"
+                        f"block {ulid}: a file that its meta.json names is missing: restore it "
+                        "from a copy"
                     )
                     refused.append(RefusedBlock(ulid=ulid, reason=reason))
         return tuple(refused)
 
     def _check_target(self, here: Listing, there: Listing, *, indexed: bool) -> None:
-        """Raise NotFound where the source is no table, Conflict where the target cannot become its replica."""
+        """Raise NotFound where the source is no table, Conflict where the target cannot become its
+        replica."""
         mine, theirs = _complete(here), _complete(there)
         if not indexed and not mine:
             raise NotFound(
-                f"no table at {self._source.url}: found neither an index nor a complete block; check the URL"
+                f"no table at {self._source.url}: found neither an index nor a complete block; "
+                "check the URL"
             )
         replica = Log(self._target, self._world)
         try:
@@ -133,22 +148,29 @@ class Replicator:
             if indexed:
                 return  # whether it is this table's is seen entry by entry
             raise Conflict(
-                f"{self._target.url} has an index and {self._source.url} has none: replicate to an empty place"
+                f"{self._target.url} has an index and {self._source.url} has none: replicate to "
+                "an empty place"
             )
         if theirs and not theirs & mine and not self._share_sources(here, there):
             raise Conflict(
-                f"{self._target.url} holds blocks ({min(theirs)} is one), and none of them is {self._source.url}'s: it is another "
+                f"{self._target.url} holds blocks ({min(theirs)} is one), and none of them is "
+                f"{self._source.url}'s: it is another "
                 "table; replicate to an empty place"
             )
         for ulid in theirs & mine:
-            if here.directories[ulid].objects[META].size != there.directories[ulid].objects[META].size:
+            if (
+                here.directories[ulid].objects[META].size
+                != there.directories[ulid].objects[META].size
+            ):
                 raise Conflict(
-                    f"block {ulid} of {self._target.url} is another one than that of {self._source.url}: replicate to an empty "
+                    f"block {ulid} of {self._target.url} is another one than that of "
+                    f"{self._source.url}: replicate to an empty "
                     "place"
                 )
 
     def _share_sources(self, here: Listing, there: Listing) -> bool:
-        """Whether blocks of both account for a common write: a replica whose every block was merged away since."""
+        """Whether blocks of both account for a common write: a replica whose every block was merged
+        away since."""
         sources = [
             {
                 source

@@ -1,18 +1,24 @@
-"""Shipping finished blocks from a folder to a table: a device writes offline, and this carries it over.
+"""Shipping finished blocks from a folder, where a device writes offline, to a table.
 
 Invariants:
-- The oldest first. Chunks, then meta.json, then the looks of R3, then the index entry: as an append does it, with its code.
-- Each row counts once, whatever was killed and however often it is shipped: a block whose sources the table accounts for
-  is not sent again; one that lies there complete is finished, not written anew; one that was refused by a mark goes on
-  under a new ULID that keeps its source, and the folder's state remembers the name.
-- A damaged block is refused by name before any byte of it is visible, and so is one that no table could show; the
-  others go on. What the store does (no answer, no right, no space) stops the pass, and the next one goes on from there.
+- The oldest first. Chunks, then meta.json, then the looks of R3, then the index entry: as an append
+  does it, with its code.
+- Each row counts once, whatever was killed and however often it is shipped: a block whose sources
+  the table accounts for is not sent again; one that lies there complete is finished, not written
+  anew; one that was refused by a mark goes on under a new ULID that keeps its source, and the
+  folder's state remembers the name.
+- A damaged block is refused by name before any byte of it is visible, and so is one that no table
+  could show; the others go on. What the store does (no answer, no right, no space) stops the pass,
+  and the next one goes on from there.
 - Nothing is sent twice that lies in the bucket with its size and SHA-256.
-- A block above the horizon is published; one at or below it is left to discovery, one at or below the floor is uploaded
-  and reported to a person (protocol 3.6).
-- Only what is durable in the table, and written down as such, may be taken from the folder, and only when asked.
-- What was written down is compared with the table as it is now before it is believed (``shipped.py``).
-- Nothing is shipped to a place without a table, and nothing taken from the folder for one that is gone (``joining.py``).
+- A block above the horizon is published; one at or below it is left to discovery, one at or below
+  the floor is uploaded and reported to a person (protocol 3.6).
+- Only what is durable in the table, and written down as such, may be taken from the folder, and
+  only when asked.
+- What was written down is compared with the table as it is now before it is believed
+  (``shipped.py``).
+- Nothing is shipped to a place without a table, and nothing taken from the folder for one that is
+  gone (``joining.py``).
 
 Works with create-if-absent or without: a store with PUT, GET and LIST has tables without an index.
 """
@@ -76,7 +82,10 @@ class ShippedBlock:
     rows: int
     bytes: int
     version: int | None = None
-    """The index entry that shows it; None: it becomes visible by its age, or once a person lets it."""
+    """The index entry that shows it;
+
+    None: it becomes visible by its age, or once a person lets it.
+    """
     already: bool = False
     """The table had its rows before this pass."""
     late: bool = False
@@ -124,19 +133,28 @@ class _Pass:
 
     state: State | None
     held: Mapping[str, str] = field(default_factory=dict)
-    """Of a table without an index whose folder has no state, or a wrong one: source to the block that holds it."""
+    """Of a table without an index whose folder has no state, or a wrong one: source to the block
+    that holds it."""
     looked: Looked = field(default_factory=Looked)
     """What the table says of the state's lines."""
     lost: frozenset[str] = frozenset()
-    """Blocks that are said to be shipped and are not there; a person decides whether they are shipped again."""
+    """Blocks that are said to be shipped and are not there; a person decides whether they are
+    shipped again."""
 
 
 class Shipper:
-    """Ships from one folder to one table. Keep it between passes: it keeps what it read of the index."""
+    """Ships from one folder to one table.
 
-    def __init__(self, folder: Bucket, target: Bucket, world: World, *, remove_shipped: bool = False) -> None:
+    Keep it between passes: it keeps what it read of the index.
+    """
+
+    def __init__(
+        self, folder: Bucket, target: Bucket, world: World, *, remove_shipped: bool = False
+    ) -> None:
         if place(folder) == place(target):
-            raise Invalid(f"{target.url} is the folder itself: name the table that its blocks are for")
+            raise Invalid(
+                f"{target.url} is the folder itself: name the table that its blocks are for"
+            )
         self._blocks = FinishedBlocks(folder)
         self._blocks.check()
         self._bucket = patient(target, world)
@@ -147,7 +165,8 @@ class Shipper:
         self._remove = remove_shipped
 
     def waiting_bytes(self) -> int:
-        """The size of what the folder holds and the state does not call shipped: for a progress bar."""
+        """The size of what the folder holds and the state does not call shipped: for a progress
+        bar."""
         state = load(self._blocks.bucket) or ShipperState()
         sent = state.sent_to(self._table)
         return sum(
@@ -158,7 +177,10 @@ class Shipper:
         )
 
     def once(self, advance: Advance = lambda _: None) -> ShipReport:
-        """Ship what is finished now. Raises what keeps the whole pass from going on; the next one continues."""
+        """Ship what is finished now.
+
+        Raises what keeps the whole pass from going on; the next one continues.
+        """
         directories = self._blocks.directories()
         finished = {ulid: one for ulid, one in directories.items() if META in one.objects}
         remembered = load(self._blocks.bucket)
@@ -204,7 +226,9 @@ class Shipper:
             ),
         )
 
-    def _look(self, finished: Mapping[str, Directory], state: ShipperState, *, rebuild: bool) -> _Pass:
+    def _look(
+        self, finished: Mapping[str, Directory], state: ShipperState, *, rebuild: bool
+    ) -> _Pass:
         log = self._log or Log(self._bucket, self._world)
         try:
             self._log = log.follow()
@@ -216,14 +240,18 @@ class Shipper:
             looked = self._look_at_lines(state, None)
             wanted = looked.gone | (new if rebuild else set())
             held = self._held(min(wanted)) if wanted else {}
-            lost = frozenset(ulid for ulid in looked.gone if not held.keys() >= {*self._sources(ulid)})
+            lost = frozenset(
+                ulid for ulid in looked.gone if not held.keys() >= {*self._sources(ulid)}
+            )
             return _Pass(state=None, held=held, looked=looked, lost=lost)
         looked = self._look_at_lines(state, self._log.state)
         return _Pass(state=self._log.state, looked=looked, lost=looked.gone & looked.forgotten)
 
     def _look_at_lines(self, state: ShipperState, index: State | None) -> Looked:
         lines = state.sent_to(self._table)
-        return look_at_lines(self._bucket, self._world, lines, self._sources, index, removing=self._remove)
+        return look_at_lines(
+            self._bucket, self._world, lines, self._sources, index, removing=self._remove
+        )
 
     def _sources(self, ulid: str) -> tuple[str, ...]:
         """The sources of a block of the folder; its own name where they cannot be read."""
@@ -233,10 +261,14 @@ class Shipper:
             return (ulid,)
 
     def _held(self, oldest: str) -> Mapping[str, str]:
-        """Who in a table without an index holds which source, among blocks that can hold one from ``oldest`` on."""
+        """Who in a table without an index holds which source, among blocks that can hold one from
+        ``oldest`` on."""
         first = ulid_at(max(0, ulid_time_ms(oldest) - _SKEW_MS))
         found = look(
-            self._bucket, self._world, list_directories(self._bucket), skip=lambda ulid: ulid < first
+            self._bucket,
+            self._world,
+            list_directories(self._bucket),
+            skip=lambda ulid: ulid < first,
         )
         metas = [one.meta for one in found.values() if one.meta is not None and one.damage is None]
         return {source: meta.ulid for meta in metas for source in meta.sources}
@@ -252,11 +284,15 @@ class Shipper:
         return _Durable(meta=meta, lies_as=block.ulid, block=block)
 
     def _shown(self, durable: _Durable, state: State | None) -> ShippedBlock:
-        """Publish a durable block, where that is for a writer to do. A damaged index stops the pass: it would meet
-        every block alike."""
+        """Publish a durable block, where that is for a writer to do. A damaged index stops the
+        pass: it would meet every block alike."""
         block, meta = durable.block, durable.meta
         shipped = ShippedBlock(
-            ulid=meta.ulid, lies_as=durable.lies_as, rows=meta.rows, bytes=meta.bytes, already=block is None
+            ulid=meta.ulid,
+            lies_as=durable.lies_as,
+            rows=meta.rows,
+            bytes=meta.bytes,
+            already=block is None,
         )
         if block is None:
             return shipped
@@ -269,33 +305,41 @@ class Shipper:
         except Corrupt as error:
             raise _Stop from error
         return replace(
-            shipped, lies_as=answer.ulid or block.ulid, version=answer.version, already=answer.already
+            shipped,
+            lies_as=answer.ulid or block.ulid,
+            version=answer.version,
+            already=answer.already,
         )
 
     def _check_wanted(self, meta: BlockMeta, state: State | None) -> None:
         """Raise Invalid for a block that the table could never show."""
         if meta.visible_by is VisibleBy.INDEX:
             raise Invalid(
-                f"block {meta.ulid} is a transaction's and visible by its index entry only, which is not in this folder: copy "
+                f"block {meta.ulid} is a transaction's and visible by its index entry only, which "
+                "is not in this folder: copy "
                 "the table it belongs to with 'blockstore replicate', or write its rows again"
             )
         if state is None:
             contradiction = self._joining.why_not(meta.schema)
             if contradiction is not None:
                 raise Invalid(
-                    f"block {meta.ulid} contradicts the blocks in {self._bucket.url}: {contradiction}; build it again under the "
+                    f"block {meta.ulid} contradicts the blocks in {self._bucket.url}: "
+                    f"{contradiction}; build it again under the "
                     "table's definition (--like), or ship it to another table"
                 )
             return
         if meta.time_column != state.definition.time_column:
             raise Invalid(
-                f"block {meta.ulid} says that its times are those of {meta.time_column!r}, and the table's are those of "
-                f"{state.definition.time_column!r}: build its rows again under the table's definition (--like)"
+                f"block {meta.ulid} says that its times are those of {meta.time_column!r}, and "
+                "the table's are those of "
+                f"{state.definition.time_column!r}: build its rows again under the table's "
+                "definition (--like)"
             )
         if state.definition.id_of(meta.schema) is None:
             raise Invalid(
                 f"block {meta.ulid} has a schema that the table does not know, expected one of the "
-                f"{len(state.definition.schemas)} of its definition: build it again under the table's (--like), or alter the "
+                f"{len(state.definition.schemas)} of its definition: build it again under the "
+                "table's (--like), or alter the "
                 "table"
             )
 
@@ -331,26 +375,33 @@ class Shipper:
         except ObjectMissing:
             return  # gone since it was listed: its upload is finished, or made again
         raise Conflict(
-            f"block {meta.ulid} in the table is another one than the one in this folder: two devices must not share a "
+            f"block {meta.ulid} in the table is another one than the one in this folder: two "
+            "devices must not share a "
             "folder or a source of randomness; build its rows again"
         )
 
     def _anew(self, refused: BlockMeta) -> BlockMeta:
         return successor(refused, self._world.ids.ulid(), self._world.clock.now_ms())
 
-    def _send(self, meta: BlockMeta, origin: str, there: Mapping[str, int], advance: Advance) -> None:
-        """Send the files of the folder's block ``origin`` that do not lie under ``meta``'s name yet."""
+    def _send(
+        self, meta: BlockMeta, origin: str, there: Mapping[str, int], advance: Advance
+    ) -> None:
+        """Send the files of the folder's block ``origin`` that do not lie under ``meta``'s name
+        yet."""
 
         def send(file: ChunkFile) -> None:
             if holds(self._bucket, meta.ulid, file, there.get(file.path)):
                 advance(file.bytes)
                 return
-            send_file(self._blocks.reader, self._bucket, origin, file, lies_as=meta.ulid, advance=advance)
+            send_file(
+                self._blocks.reader, self._bucket, origin, file, lies_as=meta.ulid, advance=advance
+            )
 
         self._world.pool.map(send, meta.files)
 
     def _was_adopted(self, ulid: str, state: State | None) -> bool:
-        """Whether a person has let a late block in: its mark names the write that its rows are, and the table has that."""
+        """Whether a person has let a late block in: its mark names the write that its rows are, and
+        the table has that."""
         name = adopted_name(examine(self._bucket, list_directory(self._bucket, ulid)).mark)
         return state is not None and name is not None and bool(state.accounted.held([name]))
 
@@ -369,7 +420,8 @@ class Shipper:
 
 
 def _holder(meta: BlockMeta, known: _Pass) -> str | None:
-    """The block, or a name for it, that accounts for all sources of ``meta`` in the table already."""
+    """The block, or a name for it, that accounts for all sources of ``meta`` in the table
+    already."""
     sources = meta.sources
     if known.state is not None and len(known.state.accounted.held(sources)) == len(sources):
         return meta.ulid
@@ -381,14 +433,18 @@ def _holder(meta: BlockMeta, known: _Pass) -> str | None:
 
 def _lost(sent: Sent) -> str:
     return (
-        f"block {sent.lies_as} was shipped and is not in the table now, nor is it known that others hold its rows: if the table "
-        f"was lost, delete {SHIPPER_STATE} in the folder, and what the table lacks is shipped again; if the block was removed "
+        f"block {sent.lies_as} was shipped and is not in the table now, nor is it known that "
+        "others hold its rows: if the table "
+        f"was lost, delete {SHIPPER_STATE} in the folder, and what the table lacks is shipped "
+        "again; if the block was removed "
         "there on purpose, delete it here"
     )
 
 
 def _too_late(sent: Sent) -> str:
     return (
-        f"block {sent.lies_as} was uploaded and is at or below the table's floor: it comes too late to be told from a write "
-        "that was removed, and readers leave it out; let a person decide with 'blockstore repair --adopt'"
+        f"block {sent.lies_as} was uploaded and is at or below the table's floor: it comes too "
+        "late to be told from a write "
+        "that was removed, and readers leave it out; let a person decide with 'blockstore repair "
+        "--adopt'"
     )

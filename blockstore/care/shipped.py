@@ -1,12 +1,16 @@
-"""What a folder's state says was shipped, against the table at that URL now: one may be lost, and another made there.
+"""What a folder's state says was shipped, against the table at that URL now: one may be lost, and
+another made there.
 
 Rules:
-- With an index a line is believed where the table accounts for the block's sources, where it may have forgotten them
-  (the block lies at or below the floor), or where the block lies in the table; one that is not believed is dropped, and
-  the block shipped again. What was removed on purpose is accounted for, so nothing comes back.
-- Without an index a line is looked at before a removal only. One whose block is gone is dropped where other blocks hold its
-  rows; else nobody can tell a lost table from a block that a person took out: it stays, and a person is told.
-- The floor is no witness for a removal: the table must account for the block, or have it. What it can neither is told.
+- With an index a line is believed where the table accounts for the block's sources, where it may
+  have forgotten them (the block lies at or below the floor), or where the block lies in the table;
+  one that is not believed is dropped, and the block shipped again. What was removed on purpose is
+  accounted for, so nothing comes back.
+- Without an index a line is looked at before a removal only. One whose block is gone is dropped
+  where other blocks hold its rows; else nobody can tell a lost table from a block that a person
+  took out: it stays, and a person is told.
+- The floor is no witness for a removal: the table must account for the block, or have it. What it
+  can neither is told.
 """
 
 from __future__ import annotations
@@ -44,8 +48,8 @@ def look_at_lines(
     *,
     removing: bool,
 ) -> Looked:
-    """Compare the lines with the table in ``bucket``; ``state`` is its index's. What the index accounts for costs no request,
-    anything else a HEAD at most."""
+    """Compare the lines with the table in ``bucket``; ``state`` is its index's. What the index
+    accounts for costs no request, anything else a HEAD at most."""
     there: set[str] = set()
     forgotten: set[str] = set()
     asked: list[str] = []
@@ -70,5 +74,7 @@ def look_at_lines(
         if lies
     }
     return Looked(
-        there=frozenset(there | lying), gone=frozenset({*asked} - lying), forgotten=frozenset(forgotten)
+        there=frozenset(there | lying),
+        gone=frozenset({*asked} - lying),
+        forgotten=frozenset(forgotten),
     )

@@ -1,11 +1,12 @@
 """``blockstore.shipper.json``: what a shipper has shipped from a folder, and where to.
 
 Rules:
-- It is replaced as a whole, atomically, after each block; a process that dies between a block and its line ships
-  nothing twice: the bucket knows the block's sources.
-- It carries the SHA-256 of its content. A damaged one is as good as none, and is told in the log: what it knew is asked of
-  the bucket again.
-- It is kept by table, so that one folder may serve two; and only about blocks that still lie in the folder.
+- It is replaced as a whole, atomically, after each block; a process that dies between a block and
+  its line ships nothing twice: the bucket knows the block's sources.
+- It carries the SHA-256 of its content. A damaged one is as good as none, and is told in the log:
+  what it knew is asked of the bucket again.
+- It is kept by table, so that one folder may serve two; and only about blocks that still lie in the
+  folder.
 - A newer version is refused, not overwritten.
 """
 
@@ -68,7 +69,10 @@ class ShipperState:
 
 
 def load(folder: Bucket) -> ShipperState | None:
-    """The folder's state; None where there is none, or none that can be believed. Raises NewerFormat."""
+    """The folder's state;
+
+    None where there is none, or none that can be believed. Raises NewerFormat.
+    """
     try:
         data = folder.get(SHIPPER_STATE).data
     except ObjectMissing:

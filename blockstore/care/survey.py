@@ -1,12 +1,15 @@
-"""What can be read of an index, past whatever is damaged: the ground on which ``verify``, ``repair`` and rebuilding stand.
+"""What can be read of an index, past whatever is damaged: the ground on which ``verify``,
+``repair`` and rebuilding stand.
 
-A reader stops at the first damaged object, as it must (protocol 3.5); this look goes on, and tells. Rules:
+A reader stops at the first damaged object, as it must (protocol 3.5); this look goes on, and tells.
+Rules:
 - Nothing at or below a readable boundary is looked at: what lies there is void.
-- The fold begins at the oldest checkpoint that is left and follows every entry; behind a gap it goes on from the next
-  checkpoint, because that one equals the fold. ``state`` is as far as it comes; ``later`` are the readable entries
-  above it, which no reader can follow.
+- The fold begins at the oldest checkpoint that is left and follows every entry; behind a gap it
+  goes on from the next checkpoint, because that one equals the fold. ``state`` is as far as it
+  comes; ``later`` are the readable entries above it, which no reader can follow.
 - Without a boundary only the newest readable checkpoint counts: entries before it may be void.
-- Everything is read under the double look: if the boundary moved meanwhile, the look is taken again.
+- Everything is read under the double look: if the boundary moved meanwhile, the look is taken
+  again.
 """
 
 from __future__ import annotations
@@ -70,7 +73,8 @@ class Survey:
     folded: Mapping[int, State]
     """For each bad checkpoint that the fold reached: what it should hold."""
     base: int
-    """The version of the last checkpoint from which the fold went on; 0 where it began with entry 1."""
+    """The version of the last checkpoint from which the fold went on; 0 where it began with entry
+    1."""
     state: State | None
     """The state as far as the entries can be followed."""
     later: tuple[Entry, ...]
@@ -78,7 +82,8 @@ class Survey:
     void: tuple[Entry, ...] = ()
     """Void entries: written on top of another history, and passed over by every reader."""
     removed: Mapping[str, Removed] = field(default_factory=dict)
-    """Blocks that a version above the boundary names and a later one does not, by their last removal."""
+    """Blocks that a version above the boundary names and a later one does not, by their last
+    removal."""
 
     @property
     def added_later(self) -> Mapping[str, AddedBlock]:
@@ -102,8 +107,8 @@ class Survey:
 
     @property
     def is_whole(self) -> bool:
-        """Whether ``state`` is the newest version for certain: the latest entry is never deleted, so where it is there
-        and was reached nothing came after it."""
+        """Whether ``state`` is the newest version for certain: the latest entry is never deleted,
+        so where it is there and was reached nothing came after it."""
         newest = self.entries[-1] if self.entries else None
         return self.state is not None and self.state.version == newest == self.highest
 
@@ -122,7 +127,10 @@ class _Look:
     void: dict[int, Entry] = field(default_factory=dict)
     removed: dict[str, Removed] = field(default_factory=dict)
     named_from: int | None = None
-    """Blocks that an entry from here on removes are named by the version before it (R8); None: that is not known."""
+    """Blocks that an entry from here on removes are named by the version before it (R8);
+
+    None: that is not known.
+    """
 
 
 def survey(
@@ -132,23 +140,26 @@ def survey(
     every_checkpoint: bool = False,
     advance: Callable[[float], None] = lambda _: None,
 ) -> Survey:
-    """Look at a whole index. ``every_checkpoint`` compares each with the fold, else only the newest; ``advance`` is told
-    of the entries read."""
+    """Look at a whole index. ``every_checkpoint`` compares each with the fold, else only the
+    newest; ``advance`` is told of the entries read."""
     for _ in range(_RESTARTS):
         found = _survey(bucket, world, every_checkpoint, advance)
         if _boundary(bucket, world)[0] == found.boundary:
             return found
     raise Unavailable(
-        f"the boundary of {bucket.url} moved during each of {_RESTARTS} looks at its index; try again"
+        f"the boundary of {bucket.url} moved during each of {_RESTARTS} looks at its index; try "
+        "again"
     )
 
 
 def state_at(bucket: ReadBucket, world: World, found: Survey, version: int) -> State | None:
-    """The state of a version above the boundary, folded from the checkpoint before it; None where something on the way is
-    missing or damaged."""
+    """The state of a version above the boundary, folded from the checkpoint before it; None where
+    something on the way is missing or damaged."""
     if found.boundary is None:
         return None
-    before = [one for one in found.checkpoints if one < version and one not in found.bad_checkpoints]
+    before = [
+        one for one in found.checkpoints if one < version and one not in found.bad_checkpoints
+    ]
     try:
         state = read_checkpoint(bucket, before[-1]) if before else State.EMPTY
         if not before and found.boundary:
@@ -171,7 +182,10 @@ def slim(meta: BlockMeta) -> BlockMeta:
 
 
 def read_checkpoint(bucket: ReadBucket, version: int) -> State:
-    """The state that a checkpoint holds, all of it decoded. Raises Corrupt, also where it is missing."""
+    """The state that a checkpoint holds, all of it decoded.
+
+    Raises Corrupt, also where it is missing.
+    """
     try:
         state = decode_checkpoint(bucket.get(checkpoint_key(version)).data, version=version)
     except ObjectMissing:
@@ -181,7 +195,9 @@ def read_checkpoint(bucket: ReadBucket, version: int) -> State:
     return state
 
 
-def _survey(bucket: ReadBucket, world: World, every: bool, advance: Callable[[float], None]) -> Survey:
+def _survey(
+    bucket: ReadBucket, world: World, every: bool, advance: Callable[[float], None]
+) -> Survey:
     boundary, lost = _boundary(bucket, world)
     reader = IndexReader(bucket, world, Boundary(bucket, world))
     entries = reader.entries(boundary or 0)
@@ -194,7 +210,9 @@ def _survey(bucket: ReadBucket, world: World, every: bool, advance: Callable[[fl
         followed: Iterable[int] = entries
         usable = checkpoints
     else:
-        look.state = _newest(bucket, checkpoints, look) or (State.EMPTY if entries[:1] == [1] else None)
+        look.state = _newest(bucket, checkpoints, look) or (
+            State.EMPTY if entries[:1] == [1] else None
+        )
         look.base = 0 if look.state is None else look.state.version
         followed = [entry for entry in entries if entry > look.base]
         usable = []
@@ -267,7 +285,8 @@ def _follow(
 
 
 def _rebase(bucket: ReadBucket, bases: list[int], entry: int, look: _Look) -> None:
-    """Before ``entry``: where the fold stands elsewhere, go on from a checkpoint right before it, if there is one."""
+    """Before ``entry``: where the fold stands elsewhere, go on from a checkpoint right before it,
+    if there is one."""
     while bases and bases[0] < entry:
         version = bases.pop(0)
         standing = 0 if look.state is None else look.state.version
@@ -319,7 +338,10 @@ def _compare(bucket: ReadBucket, state: State, look: _Look) -> None:
     problem = None
     try:
         data = bucket.get(key).data
-        if data != encode_checkpoint(state) and decode_checkpoint(data, version=state.version) != state:
+        if (
+            data != encode_checkpoint(state)
+            and decode_checkpoint(data, version=state.version) != state
+        ):
             problem = f"{key} holds another state than the entries up to {state.version} add up to"
     except ObjectMissing:
         return
@@ -332,4 +354,6 @@ def _compare(bucket: ReadBucket, state: State, look: _Look) -> None:
 
 def _holes(entries: list[int], boundary: int | None) -> tuple[tuple[int, int], ...]:
     known = entries if boundary is None else [boundary, *entries]
-    return tuple((before + 1, after - 1) for before, after in pairwise(known) if after != before + 1)
+    return tuple(
+        (before + 1, after - 1) for before, after in pairwise(known) if after != before + 1
+    )

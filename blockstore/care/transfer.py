@@ -1,11 +1,13 @@
 """Files of blocks from one bucket into another: verified on the way, taken up again after a death.
 
 Rules:
-- The bytes that are sent are hashed while they are sent. A file with other bytes than its meta.json says is visible
-  nowhere: its object is only made once the last byte has agreed.
-- What lies in the target with the right size is read back and hashed before it is believed, and then not sent again.
+- The bytes that are sent are hashed while they are sent. A file with other bytes than its meta.json
+  says is visible nowhere: its object is only made once the last byte has agreed.
+- What lies in the target with the right size is read back and hashed before it is believed, and
+  then not sent again.
 - Pieces of some megabytes: memory does not grow with a file.
-- A file that does not agree with its meta.json is ``Corrupt`` and names the block; whatever else a bucket raises passes.
+- A file that does not agree with its meta.json is ``Corrupt`` and names the block; whatever else a
+  bucket raises passes.
 """
 
 from __future__ import annotations
@@ -55,7 +57,8 @@ def verify_file(source: ReadBucket, ulid: str, file: ChunkFile) -> None:
 
 
 def holds(target: ReadBucket, ulid: str, file: ChunkFile, size: int | None) -> bool:
-    """Whether a file that the target lists with ``size`` (None: not at all) is this one, by reading it back."""
+    """Whether a file that the target lists with ``size`` (None: not at all) is this one, by reading
+    it back."""
     if size != file.bytes:
         return False
     digest = hashlib.sha256()
@@ -68,11 +71,18 @@ def holds(target: ReadBucket, ulid: str, file: ChunkFile, size: int | None) -> b
 
 
 def send_file(
-    source: ReadBucket, target: Bucket, ulid: str, file: ChunkFile, *, lies_as: str, advance: Advance
+    source: ReadBucket,
+    target: Bucket,
+    ulid: str,
+    file: ChunkFile,
+    *,
+    lies_as: str,
+    advance: Advance,
 ) -> None:
     """Copy a file of block ``ulid`` into the target's directory of block ``lies_as``.
 
-    Raises Corrupt, naming the block, where it holds other bytes than its meta.json says; then nothing is visible.
+    Raises Corrupt, naming the block, where it holds other bytes than its meta.json says; then
+    nothing is visible.
     """
     writer = target.writer(object_key(lies_as, file.path))
     try:
@@ -92,7 +102,8 @@ def pieces(bucket: ReadBucket, key: str, size: int) -> Iterator[bytes]:
 
 
 def _checked(source: ReadBucket, ulid: str, file: ChunkFile) -> Iterator[bytes]:
-    """The file's pieces; after the last one Corrupt is raised if they were not those that meta.json says."""
+    """The file's pieces; after the last one Corrupt is raised if they were not those that meta.json
+    says."""
     digest = hashlib.sha256()
     key = object_key(ulid, file.path)
     found = 0
@@ -102,9 +113,11 @@ def _checked(source: ReadBucket, ulid: str, file: ChunkFile) -> Iterator[bytes]:
         yield piece
     if found != file.bytes:
         raise Corrupt(
-            f"block {ulid}: {file.path} ends after {found:,} bytes, expected {file.bytes:,}: restore it from a copy"
+            f"block {ulid}: {file.path} ends after {found:,} bytes, expected {file.bytes:,}: "
+            "restore it from a copy"
         )
     if digest.hexdigest() != file.sha256:
         raise Corrupt(
-            f"block {ulid}: {file.path} has another SHA-256 than its meta.json says: restore it from a copy"
+            f"block {ulid}: {file.path} has another SHA-256 than its meta.json says: restore it "
+            "from a copy"
         )

@@ -30,7 +30,8 @@ def alter(
 ) -> None:
     """Add or widen columns, set properties.
 
-    Old blocks are read as the new definition says: a column that they lack is null, a narrower type is widened.
+    Old blocks are read as the new definition says: a column that they lack is null, a narrower type
+    is widened.
 
     Parameters
     ----------
@@ -53,7 +54,8 @@ def alter(
     table = open_any(url)
     if not table.indexed:
         raise Invalid(
-            f"the table at {table.url} has no index to stand in: alter it in the program that writes, whose next block "
+            f"the table at {table.url} has no index to stand in: alter it in the program that "
+            "writes, whose next block "
             "carries the change"
         )
     definition = table.alter(
@@ -63,6 +65,8 @@ def alter(
         message=message,
     )
     if json:
-        show_json({"url": table.url, "version": table.log.state.version, **definition_json(definition)})
+        show_json(
+            {"url": table.url, "version": table.log.state.version, **definition_json(definition)}
+        )
     else:
         say(f"altered {table.url}, version {table.log.state.version}: {described(definition)}")

@@ -1,6 +1,8 @@
-"""Blocks as the command line shows them: every directory of a table with its state, and those of a snapshot alone.
+"""Blocks as the command line shows them: every directory of a table with its state, and those of a
+snapshot alone.
 
-One JSON shape a block, the same in every verb. A block's state is told by ``lifecycle.states``, never guessed here.
+One JSON shape a block, the same in every verb. A block's state is told by ``lifecycle.states``,
+never guessed here.
 """
 
 from __future__ import annotations
@@ -35,7 +37,11 @@ class Shown:
 
     def json(self) -> dict[str, Cell]:
         """The block for machines."""
-        value: dict[str, Cell] = {"ulid": self.ulid, "state": str(self.state), "reason": self.reason}
+        value: dict[str, Cell] = {
+            "ulid": self.ulid,
+            "state": str(self.state),
+            "reason": self.reason,
+        }
         value |= {"version": self.version, "bytes": self.bytes}
         if self.meta is not None:
             value |= meta_json(self.meta)
@@ -45,7 +51,9 @@ class Shown:
     @property
     def source(self) -> str | None:
         """The one write that the block holds, where it is one."""
-        return self.meta.sources[0] if self.meta is not None and len(self.meta.sources) == 1 else None
+        return (
+            self.meta.sources[0] if self.meta is not None and len(self.meta.sources) == 1 else None
+        )
 
 
 def live(snapshot: TableSnapshot) -> list[Shown]:
@@ -54,7 +62,8 @@ def live(snapshot: TableSnapshot) -> list[Shown]:
 
 
 def examine(table: Table) -> list[Shown]:
-    """Every directory of the table and every block that the index names, by one listing and the metas it shows."""
+    """Every directory of the table and every block that the index names, by one listing and the
+    metas it shows."""
     listing = table.catalog.listing()
     state = table.log.poll() if table.indexed else None
     known = {} if state is None else {block.ulid: block for block in state.blocks}
@@ -64,10 +73,15 @@ def examine(table: Table) -> list[Shown]:
     else:
         found = table.catalog.look(listing).found
     properties = table.definition.properties
-    covered = {meta.ulid for meta in list_snapshot(found, state, properties, listing.now_ms).cover.superseded}
+    covered = {
+        meta.ulid
+        for meta in list_snapshot(found, state, properties, listing.now_ms).cover.superseded
+    }
     shown = [
         _directory(
-            one, classify(one.evidence(state, covered=ulid in covered), listing.now_ms, properties), known
+            one,
+            classify(one.evidence(state, covered=ulid in covered), listing.now_ms, properties),
+            known,
         )
         for ulid, one in found.items()
     ]
@@ -80,7 +94,9 @@ def _live(block: LiveBlock) -> Shown:
         ulid=block.ulid,
         meta=block.meta,
         state=BlockState.READY,
-        reason="an index entry names it" if block.version else "complete, and older than sync_delay",
+        reason="an index entry names it"
+        if block.version
+        else "complete, and older than sync_delay",
         version=block.version or None,
         first_row_id=block.first_row_id if block.version else None,
         excepted=tuple(sorted(block.excepted)),
@@ -111,7 +127,8 @@ def _gone(block: LiveBlock, listing: Listing) -> Shown:
         ulid=block.ulid,
         meta=block.meta,
         state=BlockState.MALFORMED,
-        reason=f"an index entry names it, but the listing of {iso(listing.now_ms)} shows no such directory",
+        reason=f"an index entry names it, but the listing of {iso(listing.now_ms)} shows no such "
+        "directory",
         version=block.version,
         first_row_id=block.first_row_id,
         excepted=tuple(sorted(block.excepted)),
@@ -150,7 +167,12 @@ SHORT = (
     Column("size", "SIZE", right=True),
     Column("level", "LEVEL", right=True),
 )
-LONG = (*SHORT, Column("state", "STATE"), Column("labels", "LABELS", fold=True), Column("from", "SOURCE"))
+LONG = (
+    *SHORT,
+    Column("state", "STATE"),
+    Column("labels", "LABELS", fold=True),
+    Column("from", "SOURCE"),
+)
 WIDE = (
     *LONG,
     Column("version", "VERSION", right=True),

@@ -36,7 +36,8 @@ def build(
     label: Annotated[Many, Parameter(name="--label", negative="")] = (),
     json: Json = False,
 ) -> None:
-    """Make a finished block in a folder, offline, of the rows of files; ship carries it to a table later.
+    """Make a finished block in a folder, offline, of the rows of files; ship carries it to a table
+    later.
 
     Parameters
     ----------
@@ -47,7 +48,8 @@ def build(
     like
         The table that the blocks are for: it is asked for its columns, now.
     schema
-        The columns as `name:type,…`, or a file to take them from; with --time-column and --sort-by as for create.
+        The columns as `name:type,…`, or a file to take them from; with --time-column and --sort-by
+        as for create.
     time_column
         The timestamp or date by which blocks are pruned and merged.
     sort_by
@@ -63,11 +65,13 @@ def build(
     """
     if not files:
         raise Usage(
-            "build was given no file: name Parquet, CSV, TSV, JSON lines or Arrow files, or - for stdin"
+            "build was given no file: name Parquet, CSV, TSV, JSON lines or Arrow files, or - for "
+            "stdin"
         )
     if like is not None and (schema is not None or time_column is not None or sort_by is not None):
         raise Usage(
-            "--like and --schema, --time-column, --sort-by exclude each other: the table says all of them"
+            "--like and --schema, --time-column, --sort-by exclude each other: the table says all "
+            "of them"
         )
     if schema is None and (time_column is not None or sort_by is not None):
         raise Usage("--time-column and --sort-by go with --schema: name the columns too")
@@ -75,7 +79,9 @@ def build(
     place = folder_at(folder, world)
     wanted = None if like is None else definition_at(like, world)
     if schema is not None:
-        wanted = Definition.create(read_schema(schema), time_column=time_column, sort_by=listed(sort_by))
+        wanted = Definition.create(
+            read_schema(schema), time_column=time_column, sort_by=listed(sort_by)
+        )
     definition = remember(place, wanted)
     labels = pairs(label, "--label") or None
     with sources(files, format_) as named:
@@ -87,11 +93,14 @@ def build(
             except Invalid as error:
                 raise rows.placed(error) from error
     if json:
-        block = None if meta is None else {"ulid": meta.ulid, "rows": meta.rows, "bytes": meta.bytes}
+        block = (
+            None if meta is None else {"ulid": meta.ulid, "rows": meta.rows, "bytes": meta.bytes}
+        )
         show_json(block or {"ulid": None, "rows": 0, "bytes": 0})
     elif meta is None:
         say(f"nothing built in {folder}: the files have no rows")
     else:
         say(
-            f"built {counted(meta.rows, 'row')}, {size(meta.bytes)}, in {folder} as block {meta.ulid}: ship it when you can"
+            f"built {counted(meta.rows, 'row')}, {size(meta.bytes)}, in {folder} as block "
+            f"{meta.ulid}: ship it when you can"
         )

@@ -38,20 +38,22 @@ def create(
     url
         Where the table will lie; the last part of its path is its name in SQL.
     schema
-        The columns as `name:type,…` (`"id:int!, time:timestamp[us, UTC], tags:list<string>"`; `!` is not null), or a
-        Parquet, CSV, TSV, JSON lines or Arrow file to take them from.
+        The columns as `name:type,…` (`"id:int!, time:timestamp[us, UTC], tags:list<string>"`; `!`
+        is not null), or a Parquet, CSV, TSV, JSON lines or Arrow file to take them from.
     time_column
         The timestamp or date by which blocks are pruned and merged.
     sort_by
         The columns, `a,b`, by which rows are sorted in every file.
     property_
-        A table property, `name=value`: consistency, sync_delay, delete_delay, partial_delay, history_retention,
-        retention, isolation.
+        A table property, `name=value`: consistency, sync_delay, delete_delay, partial_delay,
+        history_retention, retention, isolation.
     label
-        A constant of everything that is appended, `name=value`; blocks of different labels are never merged.
+        A constant of everything that is appended, `name=value`; blocks of different labels are
+        never merged.
     no_index
-        A table without an index: blocks become visible by their age, and there are no versions, jobs or transactions. An
-        empty block carries the definition; properties and labels stand nowhere, and are said where they are needed.
+        A table without an index: blocks become visible by their age, and there are no versions,
+        jobs or transactions. An empty block carries the definition; properties and labels stand
+        nowhere, and are said where they are needed.
     key
         Not yet: keyed tables come later.
     json
@@ -59,11 +61,13 @@ def create(
     """
     if key is not None:
         raise Usage(
-            "--key is not there yet: keyed tables come with a later release; leave it out to append rows"
+            "--key is not there yet: keyed tables come with a later release; leave it out to "
+            "append rows"
         )
     if no_index and (property_ or label):
         raise Usage(
-            "--no-index takes no --property and no --label, because such a table keeps them nowhere: a label is given to "
+            "--no-index takes no --property and no --label, because such a table keeps them "
+            "nowhere: a label is given to "
             "write, a property to the configuration of each process"
         )
     table = create_table(
@@ -87,14 +91,16 @@ def create(
 
 
 def _shortcomings(table: Table) -> list[str]:
-    """What the store does not do for the table, said before it costs something (``blockstore probe`` tells more)."""
+    """What the store does not do for the table, said before it costs something (``blockstore
+    probe`` tells more)."""
     notes = []
     fixed = table.log.boundary.why_fixed() if table.indexed else None
     if fixed is not None:
         notes.append(fixed)
     if table.bucket.keeps_versions():
         notes.append(
-            "the bucket keeps versions of what is removed, and they are paid for: add a lifecycle rule that expires "
+            "the bucket keeps versions of what is removed, and they are paid for: add a lifecycle "
+            "rule that expires "
             "noncurrent versions"
         )
     return notes

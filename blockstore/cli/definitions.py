@@ -21,7 +21,11 @@ def definition_json(definition: Definition) -> dict[str, Cell]:
     not_null = set(required(definition.schema))
     return {
         "columns": [
-            {"name": field.name, "type": type_name(field.type), "nullable": field.name not in not_null}
+            {
+                "name": field.name,
+                "type": type_name(field.type),
+                "nullable": field.name not in not_null,
+            }
             for field in definition.schema
         ],
         "schema_id": definition.schema_id,

@@ -36,9 +36,11 @@ def delete(
     where
         The condition, in SQL; a row for which it is unknown (null) stays. `true` is every row.
     isolation
-        write-serializable: what others append meanwhile stays; serializable: it conflicts. The default is the table's.
+        write-serializable: what others append meanwhile stays; serializable: it conflicts. The
+        default is the table's.
     read_version
-        The version that the condition was made for: what others appended since then stays, or conflicts.
+        The version that the condition was made for: what others appended since then stays, or
+        conflicts.
     dry_run
         Say what would go, and change nothing.
     message

@@ -52,7 +52,9 @@ def diff(url: str, before: int, after: int, /, *, json: Json = False) -> None:
         f"version {found.before} to {found.after}: {_rows(found.rows)}, "
         f"{counted(len(found.added), 'block')} added, {count(len(found.removed))} removed"
     )
-    rows = [_cells("+", meta) for meta in found.added] + [_cells("-", meta) for meta in found.removed]
+    rows = [_cells("+", meta) for meta in found.added] + [
+        _cells("-", meta) for meta in found.removed
+    ]
     if rows:
         show_table((Column("sign", ""), *SHORT), rows)
     for ulid, sources in found.excepted.items():

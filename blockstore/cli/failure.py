@@ -1,7 +1,7 @@
 """Errors as the command line tells them: one sentence on standard error, and the exit code.
 
-A sentence of ours is printed as it is. What the machine says (no such file, no space) is put in our words. Anything
-else is a bug of ours, is called one, and still ends with a sentence.
+A sentence of ours is printed as it is. What the machine says (no such file, no space) is put in our
+words. Anything else is a bug of ours, is called one, and still ends with a sentence.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ def remark(sentence: str) -> None:
 
 
 def report(error: BaseException, *, changes: bool = True) -> int:
-    """Print the error's sentence and answer the exit code; ``changes`` says whether the verb may have changed anything."""
+    """Print the error's sentence and answer the exit code;
+
+    ``changes`` says whether the verb may have changed anything.
+    """
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else FAILED
     if isinstance(error, BrokenPipeError):
@@ -65,7 +68,8 @@ def report(error: BaseException, *, changes: bool = True) -> int:
 
 
 def unanswered(output: Output, code: int) -> None:
-    """Say that the verb went its way and its answer could not be written; nothing to a pipe that nobody reads."""
+    """Say that the verb went its way and its answer could not be written; nothing to a pipe that
+    nobody reads."""
     if isinstance(output.failure, BrokenPipeError):
         return
     done = "done, but the answer" if code == 0 else "besides, the answer"
@@ -91,12 +95,18 @@ def _sentence(error: BaseException) -> str:
         return f"{error}: make room, or send it elsewhere, and run the command again"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         where = f"{error.filename} cannot be written" if error.filename else "a disk is full"
-        return f"{where} ({(error.strerror or 'full').lower()}): make room, or set TMPDIR to a folder that has more"
+        return (
+            f"{where} ({(error.strerror or 'full').lower()}): make room, or set TMPDIR to a "
+            "folder that has more"
+        )
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {(error.strerror or 'cannot be used').lower()}"
     if isinstance(error, FileNotFoundError) and _folder_is_gone():
         return "the folder that this was started in is gone: change to one that exists"
-    return f"internal error, {type(error).__name__}: {error}; run again with --debug and report the traceback"
+    return (
+        f"internal error, {type(error).__name__}: {error}; run again with --debug and report the "
+        "traceback"
+    )
 
 
 def _folder_is_gone() -> bool:

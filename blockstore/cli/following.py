@@ -1,4 +1,5 @@
-"""Verbs that go on until they are interrupted: pass after pass, with pauses that differ from one process to the next."""
+"""Verbs that go on until they are interrupted: pass after pass, with pauses that differ from one
+process to the next."""
 
 from __future__ import annotations
 
@@ -26,14 +27,16 @@ def interval_s(text: str, option: str) -> float:
 
 
 def follow(world: World, pause_s: float, act: Callable[[], object]) -> int:
-    """Act, pause, and act again until interrupted. A store that does not answer is told, and asked again; everything else
-    ends it."""
+    """Act, pause, and act again until interrupted. A store that does not answer is told, and asked
+    again; everything else ends it."""
     try:
         while True:
             try:
                 act()
             except Unavailable as error:
-                sys.stderr.write(f"trying again in about {pause_s:g} s: {' '.join(str(error).split())}\n")
+                sys.stderr.write(
+                    f"trying again in about {pause_s:g} s: {' '.join(str(error).split())}\n"
+                )
             sys.stdout.flush()
             if nobody_reads():
                 return FAILED

@@ -28,7 +28,11 @@ _COLUMNS = (
 
 
 def history(
-    url: str, /, *, last: Annotated[int | None, Parameter(name=["--last", "-n"])] = None, json: Json = False
+    url: str,
+    /,
+    *,
+    last: Annotated[int | None, Parameter(name=["--last", "-n"])] = None,
+    json: Json = False,
 ) -> None:
     """Show a table's versions, the oldest first, as far back as they are kept.
 

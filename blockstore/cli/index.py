@@ -1,4 +1,5 @@
-"""``blockstore index rebuild``: bring a lost index back, after saying what is certain and what nobody can know."""
+"""``blockstore index rebuild``: bring a lost index back, after saying what is certain and what
+nobody can know."""
 
 from __future__ import annotations
 
@@ -26,9 +27,11 @@ _COLUMNS = (
     Column("why", "WHY", fold=True),
 )
 _WAYS = {
-    Way.MEND: "every entry can be followed: only the boundary or a checkpoint is written again, and nothing is lost",
+    Way.MEND: "every entry can be followed: only the boundary or a checkpoint is written again, "
+    "and nothing is lost",
     Way.FINISH: "a rebuild died after it had written its state: it is carried on",
-    Way.RENEW: "the entries end before the latest one: a new index begins, from what can be read and what the blocks tell",
+    Way.RENEW: "the entries end before the latest one: a new index begins, from what can be read "
+    "and what the blocks tell",
 }
 Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 
@@ -45,7 +48,8 @@ def index(
     message: str = "",
     json: Json = False,
 ) -> int:
-    """Bring back a lost index. Stop every process that works on the table first, and copy index/ and gc/ elsewhere.
+    """Bring back a lost index. Stop every process that works on the table first, and copy index/
+    and gc/ elsewhere.
 
     Without --yes it only says what it would do. It is refused while the index can be read.
 
@@ -71,10 +75,15 @@ def index(
     world = World.real()
     bucket = open_bucket(url, world)
     plan = plan_rebuild(
-        bucket, world, leave_out=frozenset(ulid.upper() for ulid in leave_out), properties=delays(property_)
+        bucket,
+        world,
+        leave_out=frozenset(ulid.upper() for ulid in leave_out),
+        properties=delays(property_),
     )
     ready = plan.way is Way.MEND or plan.state is not None
-    done = carry_out(bucket, world, plan, message=message) if yes and not dry_run and ready else None
+    done = (
+        carry_out(bucket, world, plan, message=message) if yes and not dry_run and ready else None
+    )
     if json:
         show_json(_json(plan, done))
     else:
@@ -83,7 +92,8 @@ def index(
         return 0
     stops = counted(len(plan.stops), "block")
     return complain(
-        f"a person must decide about {stops} first: mend them, or name what to leave out with --leave-out"
+        f"a person must decide about {stops} first: mend them, or name what to leave out with "
+        "--leave-out"
         if plan.stops
         else f"nothing tells what the table at {plan.url} is: restore its index from a copy"
     )
@@ -99,12 +109,16 @@ def _show(plan: RebuildPlan, done: Rebuilt | None) -> None:
         say(f"note: {line}")
     if done is not None:
         say(
-            f"rebuilt: version {done.version}, boundary {done.boundary}, {counted(done.blocks, 'block')}; start the "
+            f"rebuilt: version {done.version}, boundary {done.boundary}, "
+            f"{counted(done.blocks, 'block')}; start the "
             "processes again, and look at the table with blockstore verify"
         )
     elif plan.judged:
         unsure = f", {len(plan.unsure)} of which nobody can be sure" if plan.unsure else ""
-        say(f"nothing was changed: {counted(len(plan.taken), 'block')} would be taken{unsure}; --yes does it")
+        say(
+            f"nothing was changed: {counted(len(plan.taken), 'block')} would be taken{unsure}; "
+            "--yes does it"
+        )
     else:
         say("nothing was changed: --yes does it")
 

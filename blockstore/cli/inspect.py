@@ -1,4 +1,5 @@
-"""``blockstore inspect``: every block of a table with its state, as one listing and the index show it."""
+"""``blockstore inspect``: every block of a table with its state, as one listing and the index show
+it."""
 
 from __future__ import annotations
 
@@ -61,8 +62,8 @@ def inspect(
     selector
         Show only blocks with this label, `name=value`, or in this state, `state=ready`.
     state
-        Show only blocks in this state: fresh, ready, superseded, marked, deleting, partial, malformed. May be given
-        several times.
+        Show only blocks in this state: fresh, ready, superseded, marked, deleting, partial,
+        malformed. May be given several times.
     template
         Print a line a block by this format string instead, such as '{ulid} {rows:,} {state}'.
     sort_by
@@ -99,7 +100,9 @@ def _rows(blocks: list[Shown], table: Table) -> str:
     if not table.indexed:
         ready = sum(block.state is BlockState.READY for block in blocks)
         return f"{ready:,} ready; the table has no index"
-    rows = sum(block.meta.rows for block in blocks if block.meta is not None and block.version is not None)
+    rows = sum(
+        block.meta.rows for block in blocks if block.meta is not None and block.version is not None
+    )
     return f"{counted(rows, 'live row')} at version {table.log.state.version}"
 
 
@@ -108,26 +111,33 @@ def _check_state(blocks: list[Shown], wanted: dict[str, str]) -> None:
     state = wanted.get("state")
     labelled = any(block.meta is not None and "state" in block.meta.labels for block in blocks)
     if state is not None and not labelled and state not in set(BlockState):
-        raise Usage(f"--selector is 'state={state}', expected one of the states {', '.join(BlockState)}")
+        raise Usage(
+            f"--selector is 'state={state}', expected one of the states {', '.join(BlockState)}"
+        )
 
 
 def _selected(block: Shown, wanted: dict[str, str]) -> bool:
     labels = {} if block.meta is None else block.meta.labels
     return all(
-        str(block.state) == value if name == "state" and name not in labels else labels.get(name) == value
+        str(block.state) == value
+        if name == "state" and name not in labels
+        else labels.get(name) == value
         for name, value in wanted.items()
     )
 
 
 def _row(block: Shown) -> dict[str, Cell]:
-    return dict.fromkeys(_KEYS, None) | {key: value for key, value in block.json().items() if key in _KEYS}
+    return dict.fromkeys(_KEYS, None) | {
+        key: value for key, value in block.json().items() if key in _KEYS
+    }
 
 
 def _order(text: str) -> Callable[[list[Shown]], list[Shown]]:
     name = text.removeprefix("-")
     if name not in _KEYS:
         raise Usage(
-            f"--sort-by is {text!r}, expected one of {', '.join(_KEYS)}, with - in front to turn it around"
+            f"--sort-by is {text!r}, expected one of {', '.join(_KEYS)}, with - in front to turn "
+            "it around"
         )
 
     def key(block: Shown) -> tuple[bool, object]:

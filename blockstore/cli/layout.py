@@ -1,8 +1,8 @@
 """How the columns of a table for people share a terminal.
 
-Rules: no value is ever cut and no column left out. A number, a name or a time keeps its width; the gaps give way first,
-then long texts, which are broken over lines, the widest first. Where even that does not fit, there is no layout: the rows
-are shown one below the other.
+Rules: no value is ever cut and no column left out. A number, a name or a time keeps its width; the
+gaps give way first, then long texts, which are broken over lines, the widest first. Where even that
+does not fit, there is no layout: the rows are shown one below the other.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Layout:
 
 
 def layout(natural: Sequence[int], least: Sequence[int], room: int | None) -> Layout | None:
-    """Columns between their ``least`` and their ``natural`` widths that fit into ``room`` (None: as wide as they want); None
-    if nothing fits."""
+    """Columns between their ``least`` and their ``natural`` widths that fit into ``room`` (None: as
+    wide as they want); None if nothing fits."""
     wanted = Layout(tuple(natural))
     if room is None or wanted.total <= room:
         return wanted

@@ -1,4 +1,5 @@
-"""What keeps the start and the end of the program ``blockstore`` short; nobody who imports the package gets any of it."""
+"""What keeps the start and the end of the program ``blockstore`` short; nobody who imports the
+package gets any of it."""
 
 from __future__ import annotations
 
@@ -22,30 +23,36 @@ class _NoPandas:
 
 
 def without_pandas() -> None:
-    """From now on, importing pandas fails in this process as if it were not installed, until pyspark is loaded.
+    """From now on, importing pandas fails in this process as if it were not installed, until
+    pyspark is loaded.
 
-    pyarrow imports pandas at the first list that it turns into an array, wherever pandas is installed; that doubles the
-    time that a short command takes. Only for verbs that use no pandas;
-    pyspark does nothing with Arrow without pandas, so a process that has loaded it finds pandas as ever.
+    pyarrow imports pandas at the first list that it turns into an array, wherever pandas is
+    installed; that doubles the time that a short command takes. Only for verbs that use no pandas;
+    pyspark does nothing with Arrow without pandas, so a process that has loaded it finds pandas as
+    ever.
     """
     sys.meta_path.insert(0, _NoPandas())
 
 
 def collects_rarely() -> None:
-    """Let the garbage collector wait for more objects: loading modules makes many, and all of them stay.
+    """Let the garbage collector wait for more objects: loading modules makes many, and all of them
+    stay.
 
-    Only for a verb that changes nothing: what goes on for days, such as a gateway, is collected as Python means it.
+    Only for a verb that changes nothing: what goes on for days, such as a gateway, is collected as
+    Python means it.
     """
     gc.set_threshold(_OBJECTS)
 
 
 def without_algebra_threads() -> None:
-    """numpy's linear algebra starts a thread a core when it is loaded; nothing here multiplies matrices."""
+    """numpy's linear algebra starts a thread a core when it is loaded; nothing here multiplies
+    matrices."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def leave(code: int) -> NoReturn:
-    """End the process: what is registered for its end is done, and what it holds in memory is not taken apart piece by piece.
+    """End the process: what is registered for its end is done, and what it holds in memory is not
+    taken apart piece by piece.
 
     Only for a verb that changed nothing: no thread of it is waited for.
     """

@@ -50,7 +50,8 @@ def ls(url: str, /, *, json: Json = False) -> int:
     found = [row for row in rows if row is not None]
     if not found:
         raise NotFound(
-            f"no table at {bucket.url}, nor in a folder right below it: create one, or check the URL"
+            f"no table at {bucket.url}, nor in a folder right below it: create one, or check the "
+            "URL"
         )
     if json:
         show_json(found)
@@ -116,7 +117,9 @@ def _cells(row: dict[str, Cell]) -> dict[str, str]:
         value = row[key]
         return value if isinstance(value, int) else None
 
-    rows, size_bytes, blocks, version = (number(key) for key in ("rows", "bytes", "blocks", "version"))
+    rows, size_bytes, blocks, version = (
+        number(key) for key in ("rows", "bytes", "blocks", "version")
+    )
     return {
         "name": str(row["name"]),
         "rows": "" if rows is None else count(rows),

@@ -1,7 +1,9 @@
-"""The command ``blockstore``: finds the verb, loads it and no other, runs it, and turns errors into exit codes.
+"""The command ``blockstore``: finds the verb, loads it and no other, runs it, and turns errors into
+exit codes.
 
-Exit codes: 0 done, 1 failed, 2 the command line is wrong, 130 interrupted. An error is one sentence on standard error; a
-traceback is shown only with ``--debug``. A verb that has changed something is done even if its answer cannot be written.
+Exit codes: 0 done, 1 failed, 2 the command line is wrong, 130 interrupted. An error is one sentence
+on standard error; a traceback is shown only with ``--debug``. A verb that has changed something is
+done even if its answer cannot be written.
 """
 
 from __future__ import annotations
@@ -56,7 +58,8 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _ended(output: Output, code: int) -> int:
-    """Write what is still held, and answer the exit code: 0 for a change that is done, whoever gets its answer."""
+    """Write what is still held, and answer the exit code: 0 for a change that is done, whoever gets
+    its answer."""
     told = output.failure is not None and not output.lasting
     try:
         sys.stdout.flush()
@@ -127,7 +130,8 @@ def _app() -> App:
 
 
 def _shown_default(value: object) -> str | None:
-    """A default as the help shows it; what says no more than that nothing was given is not shown."""
+    """A default as the help shows it; what says no more than that nothing was given is not
+    shown."""
     return None if value is None or value is False or value in ("", ()) else str(value)
 
 
@@ -139,5 +143,7 @@ def _call(app: App, words: list[str]) -> Any:
     except CycloptsError as error:
         text = " ".join(str(error).split()).rstrip(".")
         if text.startswith("Unused Tokens"):
-            text = "more words than the verb takes: " + text.partition(":")[2].strip(" []").replace("'", "")
+            text = "more words than the verb takes: " + text.partition(":")[2].strip(" []").replace(
+                "'", ""
+            )
         raise Usage(f"{text[:1].lower()}{text[1:]}; see blockstore {words[0]} --help") from None

@@ -1,4 +1,5 @@
-"""``blockstore mark``: a person's marks on a block, and its removal at once where nothing else helps."""
+"""``blockstore mark``: a person's marks on a block, and its removal at once where nothing else
+helps."""
 
 from __future__ import annotations
 
@@ -39,9 +40,10 @@ def mark(
 ) -> int:
     """Have a block deleted, or keep it from merges.
 
-    A live block is taken out of the table by an entry; the compactor removes it once no version names it any more. Without an
-    index the mark hides it: this command keeps it from merges first and waits, hides it, and looks for a while whether a merge that comes
-    late shows its rows again. It says what it waits for; interrupted, it goes on when it is run again.
+    A live block is taken out of the table by an entry; the compactor removes it once no version
+    names it any more. Without an index the mark hides it: this command keeps it from merges first
+    and waits, hides it, and looks for a while whether a merge that comes late shows its rows again.
+    It says what it waits for; interrupted, it goes on when it is run again.
 
     Parameters
     ----------
@@ -58,13 +60,16 @@ def mark(
     remove
         Take the mark away instead; it is honored at once.
     now
-        With --deletion and --yes: remove it at once, without the delays. With an index this takes the compactor's role.
+        With --deletion and --yes: remove it at once, without the delays. With an index this takes
+        the compactor's role.
     yes
         Really.
     force
-        Remove it now although a version that can be asked for names it, or another block would show its rows again.
+        Remove it now although a version that can be asked for names it, or another block would show
+        its rows again.
     property_
-        For a table without an index, `name=value`: its delays, such as delete_delay=48h, and consistency=eventual where listings lag.
+        For a table without an index, `name=value`: its delays, such as delete_delay=48h, and
+        consistency=eventual where listings lag.
     json
         Print JSON.
     """
@@ -98,7 +103,10 @@ def mark(
 
 
 def _delete(marker: Marker, ulid: str, details: str) -> Marked:
-    """Have the block deleted, and tell of each wait. Raises Interrupted with what lies there by then."""
+    """Have the block deleted, and tell of each wait.
+
+    Raises Interrupted with what lies there by then.
+    """
     waited: list[Waiting] = []
 
     def tell(waiting: Waiting) -> None:
@@ -113,7 +121,8 @@ def _delete(marker: Marker, ulid: str, details: str) -> Marked:
         if not waited:
             raise
         raise Interrupted(
-            f"{marker.marks_on(ulid)}; run the command again to go on, or with --remove, and with --no-compact --remove, to take "
+            f"{marker.marks_on(ulid)}; run the command again to go on, or with --remove, and with "
+            "--no-compact --remove, to take "
             "back what lies there"
         ) from None
 
@@ -149,7 +158,8 @@ def _remove_now(
         return complain(f"block {ulid} is not removed: {hindered}; --force removes it all the same")
     if not yes:
         raise Usage(
-            f"--now removes block {ulid} of {table.url} at once and for good, expected --yes as well: without --now it is "
+            f"--now removes block {ulid} of {table.url} at once and for good, expected --yes as "
+            "well: without --now it is "
             "marked, and the mark can be withdrawn"
         )
     if table.indexed and ulid in table.log.poll().blocks:

@@ -1,8 +1,10 @@
-"""What the command line prints: tables for people, JSON for machines, CSV and TSV for other programs.
+"""What the command line prints: tables for people, JSON for machines, CSV and TSV for other
+programs.
 
-Rules: machine output carries whole numbers, ISO times and full names; only tables for people are rounded. Times are UTC.
-A table that is wider than the terminal is shown row by row, so that no digit and no column is missing (``layout.py``).
-People are never shown a character that steers their terminal (``printable.py``).
+Rules: machine output carries whole numbers, ISO times and full names; only tables for people are
+rounded. Times are UTC. A table that is wider than the terminal is shown row by row, so that no
+digit and no column is missing (``layout.py``). People are never shown a character that steers their
+terminal (``printable.py``).
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ Cell = str | int | float | bool | None | Sequence[object] | Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table for people: its key in the row, its title, and whether its values are numbers."""
+    """A column of a table for people: its key in the row, its title, and whether its values are
+    numbers."""
 
     key: str
     title: str
@@ -51,7 +54,8 @@ class Column:
 
 
 def say(text: str) -> None:
-    """A sentence on standard output, in a line of its own, at once: what goes on for long says what it has done so far."""
+    """A sentence on standard output, in a line of its own, at once: what goes on for long says what
+    it has done so far."""
     sys.stdout.write(printable(text) + "\n")
     sys.stdout.flush()
 
@@ -96,10 +100,13 @@ def _width(text: str) -> int:
 
 
 def _write_grid(
-    columns: Sequence[Column], titles: Sequence[str], cells: Sequence[Sequence[str]], widths: Sequence[int]
+    columns: Sequence[Column],
+    titles: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    widths: Sequence[int],
 ) -> None:
-    """What ``_show_grid`` shows where there is room for all. What draws at terminals takes longer to load than a small
-    query takes, so nothing of it is loaded for a pipe."""
+    """What ``_show_grid`` shows where there is room for all. What draws at terminals takes longer
+    to load than a small query takes, so nothing of it is loaded for a pipe."""
     if not columns:
         return
     found = Layout(tuple(widths))
@@ -132,8 +139,11 @@ def _show_grid(
     Console(file=sys.stdout, highlight=False, width=found.total + len(columns)).print(table)
 
 
-def _show_records(keys: Sequence[str], titles: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
-    """A line a value, and an empty one between two rows; a terminal breaks a long line and loses nothing of it."""
+def _show_records(
+    keys: Sequence[str], titles: Sequence[str], cells: Sequence[Sequence[str]]
+) -> None:
+    """A line a value, and an empty one between two rows; a terminal breaks a long line and loses
+    nothing of it."""
     from rich.cells import set_cell_size
 
     shown = [title or key for title, key in zip(titles, keys, strict=True)]
@@ -145,9 +155,13 @@ def _show_records(keys: Sequence[str], titles: Sequence[str], cells: Sequence[Se
                 sys.stdout.write(f"{set_cell_size(name, width)}  {text}".rstrip() + "\n")
 
 
-def rows_as(form: Literal["csv", "tsv"], rows: Sequence[Mapping[str, Cell]], keys: Sequence[str]) -> None:
+def rows_as(
+    form: Literal["csv", "tsv"], rows: Sequence[Mapping[str, Cell]], keys: Sequence[str]
+) -> None:
     """Rows as CSV or TSV with a header; nested values as JSON."""
-    writer = csv.writer(sys.stdout, dialect="excel" if form == "csv" else "excel-tab", lineterminator="\n")
+    writer = csv.writer(
+        sys.stdout, dialect="excel" if form == "csv" else "excel-tab", lineterminator="\n"
+    )
     writer.writerow(keys)
     for row in rows:
         writer.writerow([_plain(row[key]) for key in keys])
@@ -171,16 +185,23 @@ def iso(time_ms: int | None) -> str:
         moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=time_ms)
     except OverflowError:
         return f"{time_ms} ms"
-    return moment.isoformat(timespec="milliseconds" if time_ms % 1000 else "seconds").replace("+00:00", "Z")
+    return moment.isoformat(timespec="milliseconds" if time_ms % 1000 else "seconds").replace(
+        "+00:00", "Z"
+    )
 
 
 def span(min_ms: int, max_ms: int) -> str:
-    """A half-open range of time for people: to the minute, the second day left out where it is the first one's."""
+    """A half-open range of time for people: to the minute, the second day left out where it is the
+    first one's."""
     low, high = iso(min_ms // 1000 * 1000), iso(max_ms // 1000 * 1000)
     if len(low) != 20 or len(high) != 20:
         return f"{low} … {high}"
     first = f"{low[:10]} {low[11:16]}"
-    return f"{first} … {high[11:16]}" if low[:10] == high[:10] else f"{first} … {high[:10]} {high[11:16]}"
+    return (
+        f"{first} … {high[11:16]}"
+        if low[:10] == high[:10]
+        else f"{first} … {high[:10]} {high[11:16]}"
+    )
 
 
 def count(number: int) -> str:

@@ -1,4 +1,5 @@
-"""What ``blockstore --help`` shows: every verb with its sentence, and nothing loaded that runs one."""
+"""What ``blockstore --help`` shows: every verb with its sentence, and nothing loaded that runs
+one."""
 
 from __future__ import annotations
 
@@ -12,13 +13,15 @@ __all__ = ["ABOUT", "EPILOGUE", "overview", "unknown", "version"]
 
 ABOUT = "Tables on object storage: immutable blocks, one compactor, exact snapshots."
 EPILOGUE = (
-    "URL is a folder, file:///folder, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or memory://name. "
+    "URL is a folder, file:///folder, s3://bucket/prefix, gs://bucket/prefix, "
+    "az://container/prefix or memory://name. "
     "`blockstore VERB --help` explains a verb; --debug shows the traceback of an error."
 )
 
 _WIDTH = 80
 _ALIKE = 0.75
-"""How alike a typed word and a verb are at least where one was meant: a letter missing, doubled or swapped, and no more."""
+"""How alike a typed word and a verb are at least where one was meant: a letter missing, doubled or
+swapped, and no more."""
 
 
 def overview() -> str:
@@ -47,7 +50,8 @@ def version() -> str:
 
 
 def unknown(verb: str) -> str:
-    """What to say about a word that is no verb: the verb that was meant, only where one is close; else all of them."""
+    """What to say about a word that is no verb: the verb that was meant, only where one is close;
+    else all of them."""
     known = [*VERBS, *rooms.VERBS]
     near = OTHER_NAMES.get(verb) or next(
         iter(difflib.get_close_matches(verb, known, n=1, cutoff=_ALIKE)), None

@@ -1,4 +1,5 @@
-"""``blockstore overwrite``: the rows of files in the place of all rows, or of those that a condition is true for."""
+"""``blockstore overwrite``: the rows of files in the place of all rows, or of those that a
+condition is true for."""
 
 from __future__ import annotations
 
@@ -58,9 +59,11 @@ def overwrite(
     label
         A constant of the new rows, `name=value`.
     isolation
-        write-serializable: what others append meanwhile stays; serializable: it conflicts. The default is the table's.
+        write-serializable: what others append meanwhile stays; serializable: it conflicts. The
+        default is the table's.
     read_version
-        The version from which the new rows were computed: what others changed since then conflicts as if it came now.
+        The version from which the new rows were computed: what others changed since then conflicts
+        as if it came now.
     dry_run
         Read the files, say what would go, and change nothing.
     message
@@ -70,7 +73,8 @@ def overwrite(
     """
     if not files:
         raise Usage(
-            "overwrite was given no file: name Parquet, CSV, TSV, JSON lines or Arrow files, or - for stdin; to take rows away "
+            "overwrite was given no file: name Parquet, CSV, TSV, JSON lines or Arrow files, or - "
+            "for stdin; to take rows away "
             "use delete"
         )
     job = job_of(app, batch)

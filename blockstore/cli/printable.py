@@ -1,4 +1,5 @@
-"""Values as a terminal may be given them: what would steer it, or hide or turn around text, is shown by its number.
+"""Values as a terminal may be given them: what would steer it, or hide or turn around text, is
+shown by its number.
 
 Machine output (CSV, JSON, Parquet) does not pass through here: it carries values as they are.
 """
@@ -17,7 +18,8 @@ _SHORT = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 
 
 def printable(text: str) -> str:
-    """The text in lines of its own, with tabs, and without anything else that a terminal acts on."""
+    """The text in lines of its own, with tabs, and without anything else that a terminal acts
+    on."""
     return _UNSEEN.sub(_shown, text)
 
 

@@ -23,8 +23,8 @@ _COLUMNS = (
 def probe(url: str, /, *, json: Json = False) -> int:
     """Measure what a store guarantees.
 
-    Writes a few small objects below the URL and removes them. The exit code is 1 if a promise is not kept without which
-    something does not work; a warning costs something, and works.
+    Writes a few small objects below the URL and removes them. The exit code is 1 if a promise is
+    not kept without which something does not work; a warning costs something, and works.
 
     Parameters
     ----------

@@ -15,8 +15,8 @@ __all__ = ["progress"]
 def progress(
     what: str, total: float | None, *, quiet: bool = False, counted: bool = False
 ) -> Iterator[Advance]:
-    """Give a function that advances the bar by so many of ``total`` bytes, or, if ``counted``, things; does nothing off a
-    terminal."""
+    """Give a function that advances the bar by so many of ``total`` bytes, or, if ``counted``,
+    things; does nothing off a terminal."""
     if quiet or not sys.stderr.isatty():
         yield lambda _: None
         return

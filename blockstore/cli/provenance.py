@@ -1,5 +1,5 @@
-"""Where a block comes from and who still has it: its marks, the entry that committed it, the versions and tags that name
-it, the rows of each of its sources."""
+"""Where a block comes from and who still has it: its marks, the entry that committed it, the
+versions and tags that name it, the rows of each of its sources."""
 
 from __future__ import annotations
 
@@ -82,7 +82,8 @@ def provenance(table: Table, block: Shown) -> Provenance:
 
 
 def rows_by_source(table: Table, meta: BlockMeta) -> dict[str, int]:
-    """How many rows each source has in the block; of a merged one a column of every chunk is read."""
+    """How many rows each source has in the block; of a merged one a column of every chunk is
+    read."""
     if meta.level == 1:
         return {meta.sources[0]: meta.rows}
     counted: Counter[str] = Counter(dict.fromkeys(meta.sources, 0))

@@ -1,4 +1,5 @@
-"""Removing at once, which is the compactor's alone: found by the entry point group ``blockstore.removal``.
+"""Removing at once, which is the compactor's alone: found by the entry point group
+``blockstore.removal``.
 
 The command line imports no room; without the compactor's room a block can be marked, and no more.
 """
@@ -30,9 +31,14 @@ class Removed(Protocol):
 
 
 class Remove(Protocol):
-    """Removes one block at once, in the order of R7. Raises Conflict where a version names it and ``force`` is not said."""
+    """Removes one block at once, in the order of R7.
 
-    def __call__(self, table: Table, ulid: str, details: str = "", *, force: bool = False) -> Removed: ...
+    Raises Conflict where a version names it and ``force`` is not said.
+    """
+
+    def __call__(
+        self, table: Table, ulid: str, details: str = "", *, force: bool = False
+    ) -> Removed: ...
 
 
 def removal() -> Remove:
@@ -40,14 +46,16 @@ def removal() -> Remove:
     points = tuple(entry_points(group=GROUP))
     if not points:
         raise MissingExtra(
-            "removing at once is the compactor's alone, and it is not installed: pip install 'blocklake[compactor]', or mark "
+            "removing at once is the compactor's alone, and it is not installed: pip install "
+            "'blocklake[compactor]', or mark "
             "the block without --now"
         )
     try:
         found: Remove = points[0].load()
     except ImportError as error:
         raise MissingExtra(
-            f"removing at once is the compactor's alone, and it cannot be loaded from {points[0].value} ({error}): "
+            "removing at once is the compactor's alone, and it cannot be loaded from "
+            f"{points[0].value} ({error}): "
             "pip install 'blocklake[compactor]'"
         ) from error
     return found

@@ -1,4 +1,5 @@
-"""``blockstore repair``: say what would be mended and what it costs, and do it where that was asked for."""
+"""``blockstore repair``: say what would be mended and what it costs, and do it where that was asked
+for."""
 
 from __future__ import annotations
 
@@ -47,8 +48,8 @@ def repair(
 ) -> int:
     """Mend what verify has found.
 
-    Without the name of a block it only says what it would do, and does it with --yes. The exit code is 1 if a step could
-    not be done.
+    Without the name of a block it only says what it would do, and does it with --yes. The exit code
+    is 1 if a step could not be done.
 
     Parameters
     ----------
@@ -65,10 +66,11 @@ def repair(
     deep
         Look for damage inside every file, as verify --deep does.
     stale_entry
-        The number of an index entry above a gap, left by a writer of a history that was replaced by a copy. It is shown, and
-        with --yes removed.
+        The number of an index entry above a gap, left by a writer of a history that was replaced by
+        a copy. It is shown, and with --yes removed.
     wait
-        Without an index a repair waits sync_delay before it reads: wait here instead of coming back.
+        Without an index a repair waits sync_delay before it reads: wait here instead of coming
+        back.
     dry_run
         Only say what would be done.
     yes
@@ -97,11 +99,16 @@ def repair(
     else:
         _show(plan, done, acting=acting, named=wishes.named)
     failed = sum(one.failed for one in done)
-    return complain(f"{counted(failed, 'step')} not done in {plan.url}, run it again") if failed else 0
+    return (
+        complain(f"{counted(failed, 'step')} not done in {plan.url}, run it again") if failed else 0
+    )
 
 
 def _target(url: str, properties: Many) -> Target | None:
-    """The table, opened; None where its index cannot be read: then that is all that can be mended."""
+    """The table, opened;
+
+    None where its index cannot be read: then that is all that can be mended.
+    """
     try:
         table = open_with(url, properties)
     except NewerFormat:
@@ -124,7 +131,9 @@ def _show(plan: RepairPlan, done: tuple[Done, ...], *, acting: bool, named: bool
     show_table(_COLUMNS, [_row(plan, place) for place in range(len(plan.steps))])
     if acting:
         for one in done:
-            later = "" if one.ready_ms is None else f"; run this again at {iso(one.ready_ms)} or later"
+            later = (
+                "" if one.ready_ms is None else f"; run this again at {iso(one.ready_ms)} or later"
+            )
             say(f"{one.step.object}: {one.told}{later}")
     elif plan.acts:
         lost = f", {counted(plan.rows_lost, 'row')} would be lost" if plan.rows_lost else ""
@@ -147,7 +156,12 @@ def _json(plan: RepairPlan, done: tuple[Done, ...]) -> dict[str, Cell]:
         "url": plan.url,
         "rows_lost": plan.rows_lost,
         "plan": [
-            {"does": str(one.kind), "object": one.object, "rows_lost": one.rows_lost, "what": one.what}
+            {
+                "does": str(one.kind),
+                "object": one.object,
+                "rows_lost": one.rows_lost,
+                "what": one.what,
+            }
             for one in plan.steps
         ],
         "done": [

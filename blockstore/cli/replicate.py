@@ -30,8 +30,9 @@ def replicate(
 ) -> int:
     """Copy a table, with its versions, to another place; run again, it copies what is new.
 
-    Readers of the copy see an earlier version, whole, at every moment. Nobody else may write to the copy, and no compactor
-    may clean it, as long as it is one. The exit code is 1 if damaged blocks were left out; they are named.
+    Readers of the copy see an earlier version, whole, at every moment. Nobody else may write to the
+    copy, and no compactor may clean it, as long as it is one. The exit code is 1 if damaged blocks
+    were left out; they are named.
 
     Parameters
     ----------

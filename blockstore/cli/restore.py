@@ -59,10 +59,15 @@ def restore(
     elif done.nothing:
         say(f"{table.url} shows what version {done.to} did: nothing was changed")
     else:
-        rows = "" if done.rows is None else f", {'+' if done.rows >= 0 else ''}{counted(done.rows, 'row')}"
+        rows = (
+            ""
+            if done.rows is None
+            else f", {'+' if done.rows >= 0 else ''}{counted(done.rows, 'row')}"
+        )
         end = "nothing was changed yet" if done.dry_run else f"version {done.version}"
         verb = "would restore" if done.dry_run else "restored"
         say(
-            f"{verb} {table.url} to version {done.to}: {counted(len(done.brought_back), 'block')} back, "
+            f"{verb} {table.url} to version {done.to}: {counted(len(done.brought_back), 'block')} "
+            "back, "
             f"{len(done.removed):,} out{rows}; {end}"
         )

@@ -64,12 +64,14 @@ def _told(done: Reverted, url: str) -> list[str]:
     lines += [f"{verb} write {source}, which nobody had published yet" for source in done.accounted]
     lines += [f"write {source} shows no rows any more: nothing to do" for source in done.already]
     lines += [
-        f"write {source} was an overwrite: what it replaced does not come back, blockstore restore brings it"
+        f"write {source} was an overwrite: what it replaced does not come back, blockstore "
+        "restore brings it"
         for source in done.overwrites
     ]
     if done.version is not None:
         lines.append(
-            f"reverted {count(len(done.hidden) + len(done.accounted))} of {url}: version {done.version}"
+            f"reverted {count(len(done.hidden) + len(done.accounted))} of {url}: version "
+            f"{done.version}"
         )
     elif not done.dry_run:
         lines.append(f"nothing of {url} was changed")

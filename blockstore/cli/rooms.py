@@ -1,7 +1,7 @@
 """The verbs that the rooms bring, by name: loaded when they are used, and never before.
 
-The command line imports no room. A room whose package or extra is missing costs its own verbs only, which answer with
-the command that brings it.
+The command line imports no room. A room whose package or extra is missing costs its own verbs only,
+which answer with the command that brings it.
 """
 
 from __future__ import annotations
@@ -16,16 +16,21 @@ __all__ = ["MODULES", "READS", "VERBS", "at_once", "load"]
 
 
 VERBS = {
-    "cleanup": "Publish aged blocks, mark what nobody needs, remove what was marked long enough ago.",
+    "cleanup": "Publish aged blocks, mark what nobody needs, remove what was marked long enough "
+    "ago.",
     "compact": "Merge small blocks into large ones; with --wait look after tables for good.",
     "query": "Answer SQL over snapshots of tables.",
-    "retention": "Take blocks out of the table whose rows are all older than its property retention.",
+    "retention": "Take blocks out of the table whose rows are all older than its property "
+    "retention.",
     "serve": "Serve SQL over tables by HTTP, with a page: the reader gateway.",
     "token": "Make a token for the gateway: shown once, and its hash for the configuration.",
 }
 
 READS = frozenset({"query", "token"})
-"""The verbs that change nothing: whoever misses their answer runs them again. A token that was not shown is worth nothing."""
+"""The verbs that change nothing: whoever misses their answer runs them again.
+
+A token that was not shown is worth nothing.
+"""
 
 MODULES = {
     "cleanup": "blockstore.compactor.care_verbs",
@@ -47,7 +52,10 @@ def load(verb: str) -> Callable[..., Any]:
 
 
 def at_once(verb: str, words: Sequence[str]) -> Callable[[], object] | None:
-    """What runs the verb on its words without the parser; None where only the parser knows what they mean. Raises MissingExtra."""
+    """What runs the verb on its words without the parser;
+
+    None where only the parser knows what they mean. Raises MissingExtra.
+    """
     if verb not in _PLAIN:
         return None
     found: Callable[[], object] | None = _loaded(verb, _PLAIN[verb], "at_once")(words)

@@ -1,8 +1,9 @@
-"""The columns of a table as people write them: ``carrier:string, delay:int, at:timestamp[us, UTC] not null``.
+"""The columns of a table as people write them: ``carrier:string, delay:int, at:timestamp[us, UTC]
+not null``.
 
-The grammar: columns separated by commas; a column is ``name:type``, with ``not null`` or ``!`` after the type; a name
-with other characters than letters, digits and ``_`` stands in double quotes. Types nest:
-``list<int>``, ``map<string, double>``, ``struct<lat:double, lon:double>``.
+The grammar: columns separated by commas; a column is ``name:type``, with ``not null`` or ``!``
+after the type; a name with other characters than letters, digits and ``_`` stands in double quotes.
+Types nest: ``list<int>``, ``map<string, double>``, ``struct<lat:double, lon:double>``.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ def parse_schema(text: str) -> pa.Schema:
 
 
 def type_name(kind: pa.DataType) -> str:
-    """The type as ``parse_schema`` reads it (its Arrow name where the grammar has no word for it)."""
+    """The type as ``parse_schema`` reads it (its Arrow name where the grammar has no word for
+    it)."""
     if pa.types.is_struct(kind):
         return f"struct<{', '.join(f'{_name(field.name)}:{type_name(field.type)}' for field in kind.fields)}>"
     if pa.types.is_map(kind):
@@ -74,7 +76,9 @@ def type_name(kind: pa.DataType) -> str:
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision}, {kind.scale})"
     if pa.types.is_timestamp(kind):
-        return f"timestamp[{kind.unit}]" if kind.tz is None else f"timestamp[{kind.unit}, {kind.tz}]"
+        return (
+            f"timestamp[{kind.unit}]" if kind.tz is None else f"timestamp[{kind.unit}, {kind.tz}]"
+        )
     for name, known in _TYPES.items():
         if known.equals(kind):
             return name
@@ -190,5 +194,6 @@ class _Parser:
         rest = self._text[self._at :].strip()
         found = f"{rest[:20]!r}" if rest else "the end"
         raise Usage(
-            f"the schema {self._text!r} cannot be read at character {self._at + 1}, found {found}, expected {expected}"
+            f"the schema {self._text!r} cannot be read at character {self._at + 1}, found "
+            f"{found}, expected {expected}"
         )

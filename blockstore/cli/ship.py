@@ -32,15 +32,17 @@ def ship(
     remove_shipped: Annotated[bool, Parameter(negative="")] = False,
     json: Json = False,
 ) -> int:
-    """Upload finished blocks from a folder, each exactly once, the oldest first, however often it is tried.
+    """Upload finished blocks from a folder, each exactly once, the oldest first, however often it
+    is tried.
 
-    The exit code is 1 if a block was refused: it is named, and the others are shipped. With --follow and --watch the verb
-    goes on until it is interrupted.
+    The exit code is 1 if a block was refused: it is named, and the others are shipped. With
+    --follow and --watch the verb goes on until it is interrupted.
 
     Parameters
     ----------
     folder
-        Finished blocks, as build makes them; what was shipped is kept there in blockstore.shipper.json.
+        Finished blocks, as build makes them; what was shipped is kept there in
+        blockstore.shipper.json.
     url
         The table, with an index or without; it must be there.
     once
@@ -56,7 +58,9 @@ def ship(
     """
     pause_s = _pause_s(once, watch, follow_)
     world = World.real()
-    shipper = Shipper(folder_at(folder, world), open_bucket(url, world), world, remove_shipped=remove_shipped)
+    shipper = Shipper(
+        folder_at(folder, world), open_bucket(url, world), world, remove_shipped=remove_shipped
+    )
 
     def act() -> ShipReport:
         with progress(f"shipping to {url}", shipper.waiting_bytes(), quiet=json) as advance:
@@ -67,7 +71,11 @@ def ship(
     if pause_s is not None:
         return follow(world, pause_s, act)
     refused = len(act().refused)
-    return complain(f"{counted(refused, 'block')} of {folder} need a look, see above") if refused else 0
+    return (
+        complain(f"{counted(refused, 'block')} of {folder} need a look, see above")
+        if refused
+        else 0
+    )
 
 
 def _pause_s(once: bool, watch: str | None, following: bool) -> float | None:
@@ -89,7 +97,9 @@ def _tell(report: ShipReport, folder: str, url: str, *, json: bool, quietly: boo
         say(f"{'late' if refused.late else 'refused'} {refused.ulid}: {refused.reason}")
     if report.removed:
         say(f"removed {counted(len(report.removed), 'shipped block')} from {folder}")
-    waiting = f", {counted(len(report.unfinished), 'directory')} unfinished" if report.unfinished else ""
+    waiting = (
+        f", {counted(len(report.unfinished), 'directory')} unfinished" if report.unfinished else ""
+    )
     rows = sum(block.rows for block in report.shipped if not block.already)
     say(f"{counted(len(report.shipped), 'block')}, {count(rows)} new rows, to {url}{waiting}")
 
@@ -98,7 +108,9 @@ def _what(block: ShippedBlock) -> str:
     if block.already:
         return "the table has its rows already"
     where = (
-        "" if block.lies_as == block.ulid else f" as block {block.lies_as}, because its upload was refused"
+        ""
+        if block.lies_as == block.ulid
+        else f" as block {block.lies_as}, because its upload was refused"
     )
     seen = (
         "not published, readers will discover it by its age"

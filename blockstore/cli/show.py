@@ -10,7 +10,17 @@ from cyclopts import Parameter
 
 from blockstore.cli.blocks import Shown, cells, examine
 from blockstore.cli.options import Json
-from blockstore.cli.output import Cell, Column, count, counted, iso, say, show_json, show_table, size
+from blockstore.cli.output import (
+    Cell,
+    Column,
+    count,
+    counted,
+    iso,
+    say,
+    show_json,
+    show_table,
+    size,
+)
 from blockstore.cli.provenance import Provenance, provenance, rows_by_source
 from blockstore.errors import Invalid, NotFound
 from blockstore.format.block import ChunkFile, StatValue
@@ -39,7 +49,8 @@ _STATISTICS = (
 
 
 def show(url: str, ulid: str, /, *, rows: Flag = False, json: Json = False) -> None:
-    """Show everything about one block: its state and why, its marks, who has it, its files and their statistics.
+    """Show everything about one block: its state and why, its marks, who has it, its files and
+    their statistics.
 
     Parameters
     ----------
@@ -53,11 +64,15 @@ def show(url: str, ulid: str, /, *, rows: Flag = False, json: Json = False) -> N
         Print JSON, with the statistics of every file.
     """
     if not is_ulid(ulid.upper()):
-        raise Invalid(f"{ulid!r} is no block's name, expected a ULID such as 01JD0000000000000000000000")
+        raise Invalid(
+            f"{ulid!r} is no block's name, expected a ULID such as 01JD0000000000000000000000"
+        )
     table = open_any(url)
     block = next((block for block in examine(table) if block.ulid == ulid.upper()), None)
     if block is None:
-        raise NotFound(f"there is no block {ulid.upper()} in {table.url}: list them with blockstore inspect")
+        raise NotFound(
+            f"there is no block {ulid.upper()} in {table.url}: list them with blockstore inspect"
+        )
     known = provenance(table, block)
     by_source = rows_by_source(table, block.meta) if rows and block.meta is not None else None
     if json:
@@ -85,7 +100,9 @@ def _file(file: ChunkFile) -> dict[str, Cell]:
     }
 
 
-def _tell(block: Shown, known: Provenance, by_source: Mapping[str, int] | None, schema: pa.Schema) -> None:
+def _tell(
+    block: Shown, known: Provenance, by_source: Mapping[str, int] | None, schema: pa.Schema
+) -> None:
     shown = cells(block)
     say(f"block    {block.ulid}")
     say(f"state    {block.state}: {block.reason}")
@@ -99,9 +116,14 @@ def _tell(block: Shown, known: Provenance, by_source: Mapping[str, int] | None, 
     say(f"time     {iso(meta.min_time)} … {iso(meta.max_time)}")
     say(f"rows     {count(meta.rows)}, {size(meta.bytes)} in {counted(len(meta.chunks), 'chunk')}")
     say(
-        f"level    {meta.level}, revision {meta.revision}, visible by {meta.visible_by}, schema {meta.schema_id}"
+        f"level    {meta.level}, revision {meta.revision}, visible by {meta.visible_by}, schema "
+        f"{meta.schema_id}"
     )
-    for title, text in (("labels", shown["labels"]), ("job", shown["job"]), ("producer", meta.producer)):
+    for title, text in (
+        ("labels", shown["labels"]),
+        ("job", shown["job"]),
+        ("producer", meta.producer),
+    ):
         if text:
             say(f"{title:<8} {text}")
     if by_source is None:
@@ -130,17 +152,27 @@ def _tell_provenance(known: Provenance) -> None:
         mark = known.mark
         details = f": {mark.details}" if mark.details else ""
         by = f", superseded by {mark.superseded_by}" if mark.superseded_by else ""
-        say(f"mark     for deletion, {mark.reason}, {iso(mark.deletion_time_s * 1000)}{details}{by}")
+        say(
+            f"mark     for deletion, {mark.reason}, {iso(mark.deletion_time_s * 1000)}{details}{by}"
+        )
     if known.no_compact:
         say("mark     no-compact: merges leave it alone")
     for problem in known.mark_problems:
         say(f"mark     {problem}")
     if known.debris:
-        say(f"debris   {counted(len(known.debris), 'object')} of failed attempts, {known.debris[0]} is one")
+        say(
+            f"debris   {counted(len(known.debris), 'object')} of failed attempts, "
+            f"{known.debris[0]} is one"
+        )
 
 
 def _file_cells(file: ChunkFile) -> dict[str, str]:
-    return {"path": file.path, "rows": count(file.rows), "size": size(file.bytes), "sha256": file.sha256}
+    return {
+        "path": file.path,
+        "rows": count(file.rows),
+        "size": size(file.bytes),
+        "sha256": file.sha256,
+    }
 
 
 def _statistics(file: ChunkFile, schema: pa.Schema) -> list[dict[str, str]]:

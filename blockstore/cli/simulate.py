@@ -32,9 +32,10 @@ def simulate(
 ) -> int:
     """Run the real code under faults, from a seed.
 
-    Writers, compactors, readers and people work on one table in memory, under lost answers, late requests, stale listings,
-    crashes and clocks that are off; after every step an oracle compares what they see with what must be true. The same
-    seed gives the same run. The exit code is 1 if a promise was broken, and the run is named with the command that replays it.
+    Writers, compactors, readers and people work on one table in memory, under lost answers, late
+    requests, stale listings, crashes and clocks that are off; after every step an oracle compares
+    what they see with what must be true. The same seed gives the same run. The exit code is 1 if a
+    promise was broken, and the run is named with the command that replays it.
 
     Parameters
     ----------
@@ -54,7 +55,9 @@ def simulate(
     from blockstore.simulation.series import run_series
 
     if min(seeds, steps) < 1 or min(seed, least, processes) < 0:
-        raise Usage("--seeds and --steps take a number from 1, --seed, --least and --processes one from 0")
+        raise Usage(
+            "--seeds and --steps take a number from 1, --seed, --least and --processes one from 0"
+        )
     wanted = min(seeds, processes or os.cpu_count() or 1)
     watch = _show_progress if sys.stderr.isatty() else _silent
     series = run_series(range(seed, seed + seeds), steps, processes=wanted, watch=watch)
@@ -72,7 +75,10 @@ def _show(series: Series, steps: int, missing: list[str]) -> None:
         for name, number in counts.items():
             say(f"  {count(number):>12}  {name}")
     days = series.simulated_ms // _DAY_MS
-    say(f"{counted(series.runs, 'run')}, {counted(series.steps, 'step')}, {counted(days, 'simulated day')}")
+    say(
+        f"{counted(series.runs, 'run')}, {counted(series.steps, 'step')}, "
+        f"{counted(days, 'simulated day')}"
+    )
     if series.runs == 1:
         say(f"trace {series.digest}")
     broken = series.broken

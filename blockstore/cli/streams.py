@@ -1,9 +1,11 @@
-"""The standard streams of the command: what standard output refuses is told apart from what the verb does.
+"""The standard streams of the command: what standard output refuses is told apart from what the
+verb does.
 
 Rules:
-- A stream that is closed is the null device: the verb neither fails for it nor writes into a file that got its number.
-- A verb that only looks stops when its output is refused. One that changes something goes on to its end and its output
-  is dropped: a failure would have it run again, which writes its rows twice.
+- A stream that is closed is the null device: the verb neither fails for it nor writes into a file
+  that got its number.
+- A verb that only looks stops when its output is refused. One that changes something goes on to its
+  end and its output is dropped: a failure would have it run again, which writes its rows twice.
 - Standard error is never a reason to fail.
 """
 
@@ -24,7 +26,8 @@ class OutputFailed(Exception):
 
 
 class Output(io.RawIOBase):
-    """A file descriptor whose refusal is remembered: raised as OutputFailed, or, where ``lasting``, kept for the end.
+    """A file descriptor whose refusal is remembered: raised as OutputFailed, or, where ``lasting``,
+    kept for the end.
 
     A closed pipe is raised as what it is, BrokenPipeError.
     """
@@ -50,7 +53,8 @@ class Output(io.RawIOBase):
             try:
                 return os.write(self._number, data)
             except OSError as error:
-                # A copy, without the frames that led here: they would hold whatever wrote until the process ends.
+                # A copy, without the frames that led here: they would hold whatever wrote until the
+                # process ends.
                 self.failure = OSError(error.errno, error.strerror)
         if not self.lasting:
             if isinstance(self.failure, BrokenPipeError):
@@ -67,7 +71,8 @@ class Output(io.RawIOBase):
 
 
 def prepare(*, lasting: bool) -> Output | None:
-    """Make the process's streams as the rules say; answers standard output, None where it is not the process's own."""
+    """Make the process's streams as the rules say; answers standard output, None where it is not
+    the process's own."""
     if sys.stdin is None:
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 - as long as the process
     told, answers = sys.stderr or _null(), sys.stdout or _null()

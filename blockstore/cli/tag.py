@@ -9,7 +9,9 @@ from blockstore.table import open_any
 __all__ = ["tag"]
 
 
-def tag(url: str, name: str, /, *, version: int | None = None, message: str = "", json: Json = False) -> None:
+def tag(
+    url: str, name: str, /, *, version: int | None = None, message: str = "", json: Json = False
+) -> None:
     """Keep a version readable under a name until it is untagged.
 
     Parameters

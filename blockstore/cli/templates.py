@@ -1,8 +1,9 @@
-"""``--template``: a line a row, in the words of Python's format strings, over the values that machines get.
+"""``--template``: a line a row, in the words of Python's format strings, over the values that
+machines get.
 
-Rules: a field is a plain name of the row's values, with a format if wanted (``{rows:,}``); attributes and indexes are
-refused, so that a template can read nothing but the row. A width is a number of at most four digits: it is said by the
-template, never by a value, and fills no memory.
+Rules: a field is a plain name of the row's values, with a format if wanted (``{rows:,}``);
+attributes and indexes are refused, so that a template can read nothing but the row. A width is a
+number of at most four digits: it is said by the template, never by a value, and fills no memory.
 """
 
 from __future__ import annotations
@@ -35,14 +36,17 @@ def template(text: str, names: Sequence[str]) -> Callable[[Mapping[str, Cell]], 
     wide = next((form for _, _, form, _ in parts if form and _UNBOUNDED.search(form)), None)
     if wide is not None:
         raise Usage(
-            f"--template has the format {wide!r}, expected widths of at most 9999 and no other field in it"
+            f"--template has the format {wide!r}, expected widths of at most 9999 and no other "
+            "field in it"
         )
 
     def line(row: Mapping[str, Cell]) -> str:
         try:
             return text.format_map({name: _value(row.get(name)) for name in names})
         except (ValueError, TypeError, KeyError) as error:
-            raise Usage(f"--template {text!r} cannot be filled in for {row.get('ulid')} ({error})") from None
+            raise Usage(
+                f"--template {text!r} cannot be filled in for {row.get('ulid')} ({error})"
+            ) from None
 
     return line
 

@@ -1,4 +1,7 @@
-"""Words of the command line, read as values: pairs, lists, moments, jobs. A wrong word is a usage error."""
+"""Words of the command line, read as values: pairs, lists, moments, jobs.
+
+A wrong word is a usage error.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +37,16 @@ def listed(text: str | None) -> tuple[str, ...]:
 
 
 def moment_ms(text: str, option: str) -> int:
-    """An ISO 8601 moment (UTC where it names no zone) or milliseconds since the epoch, in milliseconds."""
+    """An ISO 8601 moment (UTC where it names no zone) or milliseconds since the epoch, in
+    milliseconds."""
     if text.isascii() and text.isdigit() and len(text) > _YEAR_AND_DAY:
         return int(text)
     try:
         return to_ms(text)
     except Invalid:
         raise Usage(
-            f"{option} is {text!r}, expected a moment such as 2013-01-31T23:59:00Z, or milliseconds since the epoch"
+            f"{option} is {text!r}, expected a moment such as 2013-01-31T23:59:00Z, or "
+            "milliseconds since the epoch"
         ) from None
 
 

@@ -1,7 +1,8 @@
-"""The verbs of the foundation: their names, the sentence that each has in the overview, and where each lies.
+"""The verbs of the foundation: their names, the sentence that each has in the overview, and where
+each lies.
 
-A verb is one file of this package with one function of the verb's name. The rooms' verbs are named in
-``rooms.py``; this module and the verbs import no room.
+A verb is one file of this package with one function of the verb's name. The rooms' verbs are named
+in ``rooms.py``; this module and the verbs import no room.
 """
 
 from __future__ import annotations

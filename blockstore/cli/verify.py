@@ -50,7 +50,8 @@ def verify(
     deep
         Read every file as well: its hash, its rows and their order, its statistics and sources.
     chain
-        `VERSION:DIGEST`, noted from an earlier verify: tell whether the history still leads through that version.
+        `VERSION:DIGEST`, noted from an earlier verify: tell whether the history still leads through
+        that version.
     property_
         For a table without an index, `name=value`: its delays, such as sync_delay=15m.
     json
@@ -93,9 +94,15 @@ def _noted(text: str) -> Noted:
 def _show(report: Report) -> None:
     if report.findings:
         show_table(_COLUMNS, [_row(finding) for finding in report])
-    found = [counted(sum(one.severity is severity for one in report), str(severity)) for severity in Severity]
+    found = [
+        counted(sum(one.severity is severity for one in report), str(severity))
+        for severity in Severity
+    ]
     where = "no index" if report.version is None else f"version {report.version}"
-    looked = f"{counted(report.blocks, 'complete block')}, {counted(report.files, 'file')}, {size(report.bytes)}, {where}"
+    looked = (
+        f"{counted(report.blocks, 'complete block')}, {counted(report.files, 'file')}, "
+        f"{size(report.bytes)}, {where}"
+    )
     say(f"{looked}: {', '.join(found) if report.findings else 'everything is as it should be'}")
     if report.chain is not None:
         say(f"chain {report.version}:{report.chain}")

@@ -63,7 +63,8 @@ def write(
     """
     if not files:
         raise Usage(
-            "write was given no file: name Parquet, CSV, TSV, JSON lines or Arrow files, or - for stdin"
+            "write was given no file: name Parquet, CSV, TSV, JSON lines or Arrow files, or - for "
+            "stdin"
         )
     job = job_of(app, batch)
     table = open_any(url)
@@ -91,8 +92,8 @@ def write(
 
 @contextmanager
 def _told_if_it_ends_early(table: Table, writer: Writer, job: Job | None) -> Iterator[Writer]:
-    """The writer, finished or aborted at the end; an interruption says what became of the rows, and so does a refusal that
-    comes after rows were uploaded."""
+    """The writer, finished or aborted at the end; an interruption says what became of the rows, and
+    so does a refusal that comes after rows were uploaded."""
     url = table.url
     try:
         with writer:
@@ -104,7 +105,8 @@ def _told_if_it_ends_early(table: Table, writer: Writer, job: Job | None) -> Ite
             fate = f"nothing was written to {url}{_debris(table, writer)}"
         else:
             fate = (
-                f"whether block {writer.ulid} is in {url} is not known: look for it with blockstore inspect {url} before "
+                f"whether block {writer.ulid} is in {url} is not known: look for it with "
+                f"blockstore inspect {url} before "
                 "you write its rows again"
             )
         raise Interrupted(fate) from interrupt
@@ -115,14 +117,19 @@ def _told_if_it_ends_early(table: Table, writer: Writer, job: Job | None) -> Ite
 
 
 def _unpublished(ulid: str, job: Job | None) -> str:
-    """What became of a whole block that was refused: a job's is seen by its entry only, another by its age."""
+    """What became of a whole block that was refused: a job's is seen by its entry only, another by
+    its age."""
     if job is None:
         return ""
-    return f"; its rows lie there as block {ulid}, which no reader sees: run the same job again, or leave it to the compactor"
+    return (
+        f"; its rows lie there as block {ulid}, which no reader sees: run the same job again, or "
+        "leave it to the compactor"
+    )
 
 
 def _debris(table: Table, writer: Writer) -> str:
-    """What a write that ended early has uploaded, and what becomes of it: only the compactor removes (R4)."""
+    """What a write that ended early has uploaded, and what becomes of it: only the compactor
+    removes (R4)."""
     try:
         ulid, left = writer.left_behind()
     except BlockstoreError as error:
@@ -131,7 +138,8 @@ def _debris(table: Table, writer: Writer) -> str:
         return ""
     delays = table.definition.properties
     return (
-        f"; {size(left)} of it lie there as block {ulid}, which no reader sees: the compactor, or blockstore cleanup, marks it "
+        f"; {size(left)} of it lie there as block {ulid}, which no reader sees: the compactor, or "
+        "blockstore cleanup, marks it "
         f"for deletion once it is {format_duration(delays.partial_delay_s)} old, and removes it "
         f"{format_duration(delays.delete_delay_s)} later"
     )
@@ -151,7 +159,10 @@ def _json(block: AppendedBlock) -> dict[str, object]:
 
 def _told(url: str, block: AppendedBlock) -> str:
     if block.already:
-        return f"nothing written to {url}: this batch was written before, as block {block.ulid or 'unknown'}"
+        return (
+            f"nothing written to {url}: this batch was written before, as block "
+            f"{block.ulid or 'unknown'}"
+        )
     if block.ulid is None:
         return f"nothing written to {url}: the files have no rows"
     seen = (

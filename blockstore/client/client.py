@@ -32,7 +32,10 @@ _SUFFIXES = {
 
 
 class Client:
-    """A gateway at ``url``; ``token`` is what `blockstore token` made, ``verify`` a file of certificates to trust."""
+    """A gateway at ``url``;
+
+    ``token`` is what `blockstore token` made, ``verify`` a file of certificates to trust.
+    """
 
     def __init__(
         self,
@@ -65,9 +68,11 @@ class Client:
         tag: str | Mapping[str, str] | None = None,
         limit: int | None = None,
     ) -> Rows:
-        """A query: ``.to_arrow()``, ``.to_pandas()``, ``.to_polars()``, ``.to_pylist()``, or ``with ….stream()``.
+        """A query: ``.to_arrow()``, ``.to_pandas()``, ``.to_polars()``, ``.to_pylist()``, or ``with
+        ….stream()``.
 
-        Dates and times among the parameters are sent as ISO texts. Raises Invalid for one that cannot be sent.
+        Dates and times among the parameters are sent as ISO texts. Raises Invalid for one that
+        cannot be sent.
         """
         asked = {
             "sql": sql,
@@ -90,7 +95,9 @@ class Client:
     def history(self, name: str, *, limit: int = 100) -> list[dict[str, Any]]:
         """The newest versions of a table, the newest first."""
         path = f"/v1/tables/{quote(name)}/history"
-        found: list[dict[str, Any]] = self._wire.json("GET", path, params={"limit": limit})["entries"]
+        found: list[dict[str, Any]] = self._wire.json("GET", path, params={"limit": limit})[
+            "entries"
+        ]
         return found
 
     def upload(
@@ -104,11 +111,13 @@ class Client:
         key: str | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> RemoteJob:
-        """Append the rows of a CSV or TSV file to a table: all of them, once, or none; ``.wait()`` says which.
+        """Append the rows of a CSV or TSV file to a table: all of them, once, or none; ``.wait()``
+        says which.
 
-        ``key`` names the upload: sent again under the same key, also by another process, it is the same job. Without one
-        a fresh key is drawn, under which lost answers are asked for again. ``progress`` is told the bytes sent so far.
-        Raises Invalid for a file that is no CSV or TSV; what is wrong with a row, ``wait`` says.
+        ``key`` names the upload: sent again under the same key, also by another process, it is the
+        same job. Without one a fresh key is drawn, under which lost answers are asked for again.
+        ``progress`` is told the bytes sent so far. Raises Invalid for a file that is no CSV or TSV;
+        what is wrong with a row, ``wait`` says.
         """
         kind = form or _form_of(file, "csv")
         if kind not in _MEDIA:
@@ -131,7 +140,9 @@ class Client:
         )
         return RemoteJob(self._wire, told)
 
-    def query_job(self, sql: str, *, form: str = "parquet", key: str | None = None, **at: Any) -> RemoteJob:
+    def query_job(
+        self, sql: str, *, form: str = "parquet", key: str | None = None, **at: Any
+    ) -> RemoteJob:
         """A query that may take long, into a file: ``.wait().save(path)``."""
         return self._ask({"kind": "query", "sql": sql, "format": form}, key, at)
 
@@ -145,7 +156,8 @@ class Client:
         timeout_s: float = 3600.0,
         **at: Any,
     ) -> RemoteJob:
-        """Write a table's rows to a file of this machine, CSV, TSV or Parquet as its name says; whole or not at all."""
+        """Write a table's rows to a file of this machine, CSV, TSV or Parquet as its name says;
+        whole or not at all."""
         kind = form or _form_of(path, "")
         job = self._ask({"kind": "download", "table": table, "format": kind}, None, at)
         job.wait(timeout_s, progress=progress)
@@ -168,7 +180,9 @@ class Client:
         if limit is not None:
             body["limit"] = limit
         headers = {"Idempotency-Key": key or self._wire.world.ids.ulid()}
-        return RemoteJob(self._wire, self._wire.json("POST", "/v1/jobs", json=body, headers=headers))
+        return RemoteJob(
+            self._wire, self._wire.json("POST", "/v1/jobs", json=body, headers=headers)
+        )
 
 
 def _at(version: Any, as_of: Any, tag: Any) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""A DB-API 2.0 door (PEP 249) to a gateway: for tools that speak it. Reading only; parameters are ``?``.
+"""A DB-API 2.0 door (PEP 249) to a gateway: for tools that speak it. Reading only; parameters are
+``?``.
 
 from blockstore.client import dbapi
 with dbapi.connect("http://127.0.0.1:8080") as connection:
@@ -112,7 +113,10 @@ class Connection:
         self._open()
 
     def rollback(self) -> None:
-        """Nothing: no transaction is ever open, so all of it is undone. Pools call this on each connection that comes back."""
+        """Nothing: no transaction is ever open, so all of it is undone.
+
+        Pools call this on each connection that comes back.
+        """
         self._open()
 
     def close(self) -> None:
@@ -134,8 +138,9 @@ class Connection:
 
 
 class Cursor:
-    """One query at a time; rows come as they are fetched, in bounded memory. An answer that broke off stays broken: each
-    later fetch raises the same, until the next ``execute``, so half of one is never taken for whole."""
+    """One query at a time; rows come as they are fetched, in bounded memory. An answer that broke
+    off stays broken: each later fetch raises the same, until the next ``execute``, so half of one
+    is never taken for whole."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -148,7 +153,10 @@ class Cursor:
         self.rowcount = -1
 
     def execute(self, operation: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
-        """Ask; rows are then fetched. Dates and times among the parameters are sent as ISO texts."""
+        """Ask; rows are then fetched.
+
+        Dates and times among the parameters are sent as ISO texts.
+        """
         self._check()
         self._end()
         try:

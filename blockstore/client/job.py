@@ -48,8 +48,9 @@ class RemoteJob:
     def wait(
         self, timeout_s: float = 3600.0, *, progress: OnProgress | None = None, every_s: float = 0.5
     ) -> RemoteJob:
-        """Until it has ended. Raises Invalid if it failed or was cancelled (the reason stands in ``told``), Unavailable
-        if it has not ended in time: it goes on, and can be waited for again."""
+        """Until it has ended. Raises Invalid if it failed or was cancelled (the reason stands in
+        ``told``), Unavailable if it has not ended in time: it goes on, and can be waited for again.
+        """
         clock = self._wire.world.clock
         until_s = clock.monotonic_s() + timeout_s
         pause_s = min(every_s, 0.05)
@@ -59,7 +60,9 @@ class RemoteJob:
             if self.state in _ENDED:
                 break
             if clock.monotonic_s() >= until_s:
-                raise Unavailable(f"job {self.id} is {self.state} after {timeout_s:g} s: wait for it again")
+                raise Unavailable(
+                    f"job {self.id} is {self.state} after {timeout_s:g} s: wait for it again"
+                )
             clock.sleep(pause_s)
             pause_s = min(every_s, pause_s * 2)
             self.refresh()
@@ -69,7 +72,10 @@ class RemoteJob:
         return self
 
     def save(self, path: str | os.PathLike[str], *, progress: OnProgress | None = None) -> int:
-        """Fetch the file that it made; it appears at ``path`` only when it is whole. Answers its bytes."""
+        """Fetch the file that it made; it appears at ``path`` only when it is whole.
+
+        Answers its bytes.
+        """
         wanted, got = int((self.told.get("result") or {}).get("bytes", -1)), 0
         with (
             self._wire.answer("GET", f"/v1/jobs/{self.id}/result") as found,
@@ -81,5 +87,7 @@ class RemoteJob:
                 if progress is not None:
                     progress({**self.told, "fetched": got})
             if wanted >= 0 and got != wanted:
-                raise Unavailable(f"job {self.id}: {got:,} bytes came of {wanted:,}: fetch it again")
+                raise Unavailable(
+                    f"job {self.id}: {got:,} bytes came of {wanted:,}: fetch it again"
+                )
         return got

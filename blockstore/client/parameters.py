@@ -15,9 +15,9 @@ _DEEPEST = 4
 
 
 def sendable(parameters: object) -> list[object] | dict[str, object] | None:
-    """A list or a dict of what JSON has; dates and times become ISO texts, which the gateway's engine casts to the type
-    of what they are compared with, and decimals ``{"$decimal": digits}``, since JSON's numbers are read as floats. Raises
-    Invalid, which names the parameter."""
+    """A list or a dict of what JSON has; dates and times become ISO texts, which the gateway's
+    engine casts to the type of what they are compared with, and decimals ``{"$decimal": digits}``,
+    since JSON's numbers are read as floats. Raises Invalid, which names the parameter."""
     if parameters is None:
         return None
     if isinstance(parameters, Mapping):
@@ -25,7 +25,8 @@ def sendable(parameters: object) -> list[object] | dict[str, object] | None:
     if isinstance(parameters, Sequence) and not isinstance(parameters, str | bytes | bytearray):
         return [_value(value, str(place)) for place, value in enumerate(parameters, start=1)]
     raise Invalid(
-        f"the parameters are {type(parameters).__name__}, expected a list for ? and $1, or names and values for $name"
+        f"the parameters are {type(parameters).__name__}, expected a list for ? and $1, or names "
+        "and values for $name"
     )
 
 
@@ -41,7 +42,8 @@ def _value(value: object, name: str, depth: int = 0) -> object:
     if isinstance(value, Mapping) and depth < _DEEPEST:
         return {str(key): _value(one, name, depth + 1) for key, one in value.items()}
     raise Invalid(
-        f"parameter {name} is {_kind(value)}, expected a number, a text, true or false, a date or a time, or a "
+        f"parameter {name} is {_kind(value)}, expected a number, a text, true or false, a date or "
+        "a time, or a "
         "list of such: give it as text, and cast it in the SQL"
     )
 

@@ -20,7 +20,10 @@ _ARROW = "application/vnd.apache.arrow.stream"
 
 
 class Rows:
-    """One query. It is sent when its rows are asked for, once for ``to_…``; ``stream`` sends it anew each time."""
+    """One query.
+
+    It is sent when its rows are asked for, once for ``to_…``; ``stream`` sends it anew each time.
+    """
 
     def __init__(self, wire: Wire, question: Mapping[str, object]) -> None:
         self._wire = wire
@@ -31,8 +34,8 @@ class Rows:
 
     @contextmanager
     def stream(self) -> Iterator[pa.RecordBatchReader]:
-        """The rows batch by batch, in bounded memory; leaving ends the query. The reader raises Unavailable where the
-        answer breaks off, and does so again at every later read."""
+        """The rows batch by batch, in bounded memory; leaving ends the query. The reader raises
+        Unavailable where the answer breaks off, and does so again at every later read."""
         headers = {"Accept": _ARROW, "Content-Type": "application/json"}
         body = json.dumps(self._question).encode()
         with self._wire.answer("POST", "/v1/query", content=lambda: body, headers=headers) as found:

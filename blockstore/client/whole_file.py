@@ -1,10 +1,12 @@
 """A file of this machine that appears only when it is whole.
 
 Rules:
-- What is written lies beside its target meanwhile, under a name that nobody else has, made anew: never in another's file.
-- A file that is replaced leaves its permissions to the new one; where a symbolic link stands, what it points to is
-  replaced.
-- What is no file (a pipe, a device) is written to as it is: it cannot be replaced, and takes the bytes as they come.
+- What is written lies beside its target meanwhile, under a name that nobody else has, made anew:
+  never in another's file.
+- A file that is replaced leaves its permissions to the new one; where a symbolic link stands, what
+  it points to is replaced.
+- What is no file (a pipe, a device) is written to as it is: it cannot be replaced, and takes the
+  bytes as they come.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ __all__ = ["whole_file"]
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str], ids: Ids) -> Iterator[BinaryIO]:
-    """Something to write to, which is at ``path`` once the block has ended; after an error in it nothing has changed there.
+    """Something to write to, which is at ``path`` once the block has ended; after an error in it
+    nothing has changed there.
 
     Raises OSError.
     """
@@ -36,7 +39,9 @@ def whole_file(path: str | os.PathLike[str], ids: Ids) -> Iterator[BinaryIO]:
         return
     target = os.path.realpath(path)
     part = os.path.join(os.path.dirname(target), f".blockstore-{ids.token()}.part")
-    number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    number = os.open(
+        part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666
+    )
     try:
         with open(number, "wb") as out:
             if replaced is not None:

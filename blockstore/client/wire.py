@@ -1,9 +1,10 @@
 """Requests to a gateway, and its errors as those of the tree.
 
 Rules:
-- What only asks is sent again after 429 and 503, when the gateway says, and after a connection that failed: a few times.
-- What changes something is sent again only with the Idempotency-Key under which it was sent first: the gateway then answers
-  the same job.
+- What only asks is sent again after 429 and 503, when the gateway says, and after a connection that
+  failed: a few times.
+- What changes something is sent again only with the Idempotency-Key under which it was sent first:
+  the gateway then answers the same job.
 - An answer that breaks off is Unavailable; half of one is never taken for whole.
 """
 
@@ -51,12 +52,20 @@ class Wire:
     """One gateway's address, a token, and the connections to it; safe to share between threads."""
 
     def __init__(
-        self, url: str, token: str | None, world: World, *, timeout_s: float, verify: str | bool = True
+        self,
+        url: str,
+        token: str | None,
+        world: World,
+        *,
+        timeout_s: float,
+        verify: str | bool = True,
     ) -> None:
         httpx = _httpx()
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         if not url.startswith(("http://", "https://")):
-            raise Invalid(f"the gateway's URL is {url!r}, expected one such as https://gateway:8080")
+            raise Invalid(
+                f"the gateway's URL is {url!r}, expected one such as https://gateway:8080"
+            )
         self.world = world
         self._http = httpx.Client(
             base_url=url.rstrip("/"),
@@ -84,8 +93,8 @@ class Wire:
         again: bool = True,
         **more: Any,
     ) -> Iterator[httpx.Response]:
-        """The answer, its body not read yet: ``pieces`` reads it. ``content`` makes the body, anew for each try. Raises
-        errors of the tree."""
+        """The answer, its body not read yet: ``pieces`` reads it. ``content`` makes the body, anew
+        for each try. Raises errors of the tree."""
         found = self._sent(method, path, content, again, more)
         try:
             yield found
@@ -93,7 +102,12 @@ class Wire:
             found.close()
 
     def _sent(
-        self, method: str, path: str, content: Callable[[], Any] | None, again: bool, more: dict[str, Any]
+        self,
+        method: str,
+        path: str,
+        content: Callable[[], Any] | None,
+        again: bool,
+        more: dict[str, Any],
     ) -> httpx.Response:
         httpx = _httpx()
         for left in range(_TRIES - 1 if again else 0, -1, -1):
@@ -104,7 +118,8 @@ class Wire:
             except httpx.HTTPError as error:
                 if not left:
                     raise Unavailable(
-                        f"the gateway at {self._http.base_url} does not answer ({_told(error)}): check the address, and "
+                        f"the gateway at {self._http.base_url} does not answer ({_told(error)}): "
+                        "check the address, and "
                         "that it runs"
                     ) from error
                 self.world.clock.sleep(self.world.ids.uniform(0.1, 0.5))
@@ -120,7 +135,10 @@ class Wire:
 
 
 def pieces(found: httpx.Response) -> Iterator[bytes]:
-    """The body of an answer. Raises Unavailable if it breaks off; errors of whoever takes the pieces stay theirs."""
+    """The body of an answer.
+
+    Raises Unavailable if it breaks off; errors of whoever takes the pieces stay theirs.
+    """
     httpx = _httpx()
     try:
         yield from found.iter_bytes()

@@ -1,7 +1,7 @@
 """A block as bytes: its schema, its meta.json, its chunks, its marks.
 
-Owns the format of everything inside a block's directory, and the table's definition that they share. It knows of
-no index and decides nothing about visibility.
+Owns the format of everything inside a block's directory, and the table's definition that they
+share. It knows of no index and decides nothing about visibility.
 
 Its parts are loaded when they are used: who reads a meta.json needs nothing that writes Parquet.
 """

@@ -1,12 +1,15 @@
-"""A block as values: what meta.json says, after it was checked. ``meta.py`` turns it into bytes and back.
+"""A block as values: what meta.json says, after it was checked. ``meta.py`` turns it into bytes and
+back.
 
 Invariants, checked when a value is built:
-- ``sources`` is sorted, without doubles and never empty (a list too long for meta.json is loaded first).
-- A level-1 block has exactly one source; every block with another number of sources has level 2 or more.
+- ``sources`` is sorted, without doubles and never empty (a list too long for meta.json is loaded
+  first).
+- A level-1 block has exactly one source; every block with another number of sources has level 2 or
+  more.
 - A block of revision 0 lists itself or has level 2 or more.
 - ``min_time`` < ``max_time``: inclusive, exclusive, in milliseconds.
-- Every chunk has a path inside ``chunks/`` (``sources.parquet`` is the one other file), a size, rows and a hash;
-  no path stands twice.
+- Every chunk has a path inside ``chunks/`` (``sources.parquet`` is the one other file), a size,
+  rows and a hash; no path stands twice.
 """
 
 from __future__ import annotations
@@ -21,7 +24,16 @@ from blockstore.errors import Invalid
 from blockstore.format.texts import check_text
 from blockstore.names import chunk_path, is_chunk_path, sources_path
 
-__all__ = ["BlockMeta", "ChunkFile", "ColumnStats", "Job", "Parent", "StatValue", "StreamKey", "VisibleBy"]
+__all__ = [
+    "BlockMeta",
+    "ChunkFile",
+    "ColumnStats",
+    "Job",
+    "Parent",
+    "StatValue",
+    "StreamKey",
+    "VisibleBy",
+]
 
 StatValue = bool | int | float | str
 """A statistic as JSON holds it; ``statistics.py`` says how each Arrow type is written."""
@@ -50,8 +62,14 @@ class Job:
         check_text("the job's app", self.app, limit=MAX_APP)
         if not self.app:
             raise Invalid("the job's app is empty, expected the application's name")
-        if isinstance(self.batch, bool) or not isinstance(self.batch, int) or not 0 <= self.batch < 2**63:
-            raise Invalid(f"the job's batch is {self.batch!r}, expected a whole number from 0, below 2**63")
+        if (
+            isinstance(self.batch, bool)
+            or not isinstance(self.batch, int)
+            or not 0 <= self.batch < 2**63
+        ):
+            raise Invalid(
+                f"the job's batch is {self.batch!r}, expected a whole number from 0, below 2**63"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +82,12 @@ class Parent:
 
 
 class ColumnStats(NamedTuple):
-    """Bounds of one column in one chunk. None where nothing is known: the type has no order, no upper text of
-    64 characters exists, or every value is null or NaN. ``nans`` counts NaNs, which no bound covers.
+    """Bounds of one column in one chunk. None where nothing is known: the type has no order, no
+    upper text of 64 characters exists, or every value is null or NaN. ``nans`` counts NaNs, which
+    no bound covers.
 
-    A named tuple, since there is one for each column of each chunk, and a plan over a table makes them all.
+    A named tuple, since there is one for each column of each chunk, and a plan over a table makes
+    them all.
     """
 
     min: StatValue | None
@@ -89,7 +109,10 @@ class ChunkFile:
 
 @dataclass(frozen=True, slots=True, order=True)
 class StreamKey:
-    """What keeps blocks apart: labels (sorted pairs) and resolution. Cover and merge never mix streams."""
+    """What keeps blocks apart: labels (sorted pairs) and resolution.
+
+    Cover and merge never mix streams.
+    """
 
     labels: tuple[tuple[str, str], ...]
     resolution: int
@@ -119,8 +142,8 @@ class BlockMeta:
     time_column: str | None = None
     sort_by: tuple[str, ...] = ()
     schema: Serialized = b""
-    """The Arrow schema of the user's columns, IPC-serialized: reserved columns are implied, by level. Empty in an
-    index entry, which names ``schema_id`` instead."""
+    """The Arrow schema of the user's columns, IPC-serialized: reserved columns are implied, by
+    level. Empty in an index entry, which names ``schema_id`` instead."""
     schema_id: int = 0
     """The schema's id in the table's definition; 0 until an entry names it (meta.json does not)."""
     files: tuple[ChunkFile, ...] = ()
@@ -139,7 +162,8 @@ class BlockMeta:
         for file in self.files:
             if not is_chunk_path(file.path) and file.path != sources_path():
                 raise Invalid(
-                    f"block {self.ulid}: files names {file.path[:120]!r}, expected a path such as {chunk_path(1)}"
+                    f"block {self.ulid}: files names {file.path[:120]!r}, expected a path such as "
+                    f"{chunk_path(1)}"
                 )
 
     @property
@@ -160,11 +184,13 @@ def _check_sources(meta: BlockMeta) -> None:
     if len(sources) > 1:
         if meta.level < 2:
             raise Invalid(
-                f"block {meta.ulid}: level is {meta.level} with {len(sources)} sources, expected 2 or more"
+                f"block {meta.ulid}: level is {meta.level} with {len(sources)} sources, expected "
+                "2 or more"
             )
         if any(left >= right for left, right in pairwise(sources)):
             raise Invalid(f"block {meta.ulid}: sources is not sorted, or names one twice")
     elif meta.level < 2 and meta.revision == 0 and sources[0] != meta.ulid:
         raise Invalid(
-            f"block {meta.ulid}: the only source is {sources[0]}, expected the block itself at revision 0"
+            f"block {meta.ulid}: the only source is {sources[0]}, expected the block itself at "
+            "revision 0"
         )

@@ -1,9 +1,10 @@
 """The rows that a writer holds before they make a chunk, and what they weigh.
 
-Rule: ``bytes`` is never less than what the rows take. To weigh a batch exactly costs more than to write some
-columns of a small one, so the buffers that it lies in are counted first, and batches are weighed only when that
-count matters: a slice then stops counting for the whole that it was cut from. Texts that come as numbers of a dictionary count
-as texts, which is what those who read them will hold.
+Rule: ``bytes`` is never less than what the rows take. To weigh a batch exactly costs more than to
+write some columns of a small one, so the buffers that it lies in are counted first, and batches are
+weighed only when that count matters: a slice then stops counting for the whole that it was cut
+from. Texts that come as numbers of a dictionary count as texts, which is what those who read them
+will hold.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class Held:
     def has_room(self, batch: pa.RecordBatch, limit: int) -> bool:
         """Whether the rows and those of ``batch`` take ``limit`` bytes at most."""
         return bool(
-            self.bytes + batch.get_total_buffer_size() <= limit or self.weigh() + batch.nbytes <= limit
+            self.bytes + batch.get_total_buffer_size() <= limit
+            or self.weigh() + batch.nbytes <= limit
         )
 
     def weigh(self) -> int:

@@ -1,12 +1,13 @@
 """Reading a chunk back: whole or in batches, by the shortest way the bucket offers.
 
 Rules:
-- A chunk's size must be what meta.json says; a chunk that cannot be parsed is Corrupt, one that is not there is
-  ObjectMissing, each with its key: never fewer rows (R11).
-- Where the bucket has files, the file is read; a small chunk costs one GET; of a large one only what is needed
-  is fetched, by ranges, in the caller's thread.
+- A chunk's size must be what meta.json says; a chunk that cannot be parsed is Corrupt, one that is
+  not there is ObjectMissing, each with its key: never fewer rows (R11).
+- Where the bucket has files, the file is read; a small chunk costs one GET; of a large one only
+  what is needed is fetched, by ranges, in the caller's thread.
 - Rows come as the file holds them: bringing them under a newer schema is ``schema.adapt``.
-- Row groups are left out only by whoever judges them (``may``); of what is left out nothing is fetched.
+- Row groups are left out only by whoever judges them (``may``); of what is left out nothing is
+  fetched.
 """
 
 from __future__ import annotations
@@ -49,11 +50,16 @@ def read_chunk(
     threads: bool = False,
     verify: bool = False,
 ) -> pa.Table:
-    """The rows of a chunk; ``columns`` that it does not have are left out. ``verify`` compares its SHA-256 too."""
+    """The rows of a chunk;
+
+    ``columns`` that it does not have are left out. ``verify`` compares its SHA-256 too.
+    """
     with _opened(bucket, key, file, verify=verify) as opened:
         parquet, ranged = opened.parquet, opened.ranged
         _expect(parquet, ranged, columns, range(parquet.metadata.num_row_groups))
-        return parquet.read(columns=_present(parquet, columns), use_threads=threads and ranged is None)
+        return parquet.read(
+            columns=_present(parquet, columns), use_threads=threads and ranged is None
+        )
 
 
 def read_batches(
@@ -82,10 +88,11 @@ def read_part(
     batch_rows: int = 65_536,
     verify: bool = False,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """One of ``parts`` runs of the chunk's row groups, batch by batch, each with the position of its first row.
+    """One of ``parts`` runs of the chunk's row groups, batch by batch, each with the position of
+    its first row.
 
-    Every row is in exactly one of the runs; where there are more parts than row groups, some are empty. Rows of groups
-    that ``may`` excludes do not come.
+    Every row is in exactly one of the runs; where there are more parts than row groups, some are
+    empty. Rows of groups that ``may`` excludes do not come.
     """
     with _opened(bucket, key, file, verify=verify) as opened:
         parquet, ranged = opened.parquet, opened.ranged
@@ -112,7 +119,8 @@ def read_part(
                     position += piece.num_rows
             if position != end:
                 raise Corrupt(
-                    f"chunk {key} holds its rows up to {position:,} only, expected {end:,} as its footer says: restore it "
+                    f"chunk {key} holds its rows up to {position:,} only, expected {end:,} as its "
+                    "footer says: restore it "
                     "from a copy"
                 )
 
@@ -130,7 +138,8 @@ class _Opened:
     source: pa.NativeFile
     parquet: pq.ParquetFile
     ranged: RangeFile | None
-    """What fetches it piece by piece, if anything does: then Arrow may read in no thread of its own."""
+    """What fetches it piece by piece, if anything does: then Arrow may read in no thread of its
+    own."""
 
     def coding(self, names: Sequence[str]) -> pq.ParquetFile:
         """The same, these columns read as numbers into dictionaries."""
@@ -153,22 +162,30 @@ def _opened(bucket: ReadBucket, key: str, file: ChunkFile, *, verify: bool) -> I
         ):
             if parquet.metadata.num_rows != file.rows:
                 raise Corrupt(
-                    f"chunk {key} has {parquet.metadata.num_rows:,} rows, expected {file.rows:,} as its meta.json "
+                    f"chunk {key} has {parquet.metadata.num_rows:,} rows, expected {file.rows:,} "
+                    "as its meta.json "
                     "says: restore it from a copy"
                 )
             yield _Opened(source=native, parquet=parquet, ranged=ranged)
     except UNREADABLE as error:
-        raise Corrupt(f"chunk {key} cannot be read as Parquet ({error}): restore it from a copy") from error
+        raise Corrupt(
+            f"chunk {key} cannot be read as Parquet ({error}): restore it from a copy"
+        ) from error
 
 
 def _expect(
-    parquet: pq.ParquetFile, ranged: RangeFile | None, columns: Sequence[str] | None, groups: Collection[int]
+    parquet: pq.ParquetFile,
+    ranged: RangeFile | None,
+    columns: Sequence[str] | None,
+    groups: Collection[int],
 ) -> None:
     if ranged is not None:
         ranged.expect(_ranges(parquet.metadata, columns, groups))
 
 
-def _source(bucket: ReadBucket, key: str, file: ChunkFile, *, verify: bool) -> pa.NativeFile | RangeFile:
+def _source(
+    bucket: ReadBucket, key: str, file: ChunkFile, *, verify: bool
+) -> pa.NativeFile | RangeFile:
     path = bucket.path_of(key)
     if path is not None and not verify:
         _check_size(key, _file_size(key, path), file)
@@ -177,7 +194,9 @@ def _source(bucket: ReadBucket, key: str, file: ChunkFile, *, verify: bool) -> p
         data = bucket.get(key).data
         _check_size(key, len(data), file)
         if verify and hashlib.sha256(data).hexdigest() != file.sha256:
-            raise Corrupt(f"chunk {key} has another SHA-256 than its meta.json says: restore it from a copy")
+            raise Corrupt(
+                f"chunk {key} has another SHA-256 than its meta.json says: restore it from a copy"
+            )
         return pa.BufferReader(data)
     return RangeFile(bucket, key, file.bytes)
 
@@ -185,11 +204,14 @@ def _source(bucket: ReadBucket, key: str, file: ChunkFile, *, verify: bool) -> p
 def _ranges(
     metadata: pq.FileMetaData, columns: Sequence[str] | None, groups: Collection[int]
 ) -> Iterator[tuple[int, int]]:
-    """Where the chunks of these columns lie; of nested ones all parts, whose paths begin with the column's name."""
+    """Where the chunks of these columns lie; of nested ones all parts, whose paths begin with the
+    column's name."""
     for group in map(metadata.row_group, groups):
         for part in map(group.column, range(group.num_columns)):
             path = part.path_in_schema
-            if columns is None or any(path == name or path.startswith(f"{name}.") for name in columns):
+            if columns is None or any(
+                path == name or path.startswith(f"{name}.") for name in columns
+            ):
                 start = part.data_page_offset
                 if part.has_dictionary_page:
                     start = min(start, part.dictionary_page_offset)
@@ -202,10 +224,13 @@ def _file_size(key: str, path: str) -> int:
     except (FileNotFoundError, NotADirectoryError):
         raise ObjectMissing(f"chunk {key} is missing at {path}: restore it from a copy") from None
     except PermissionError:
-        raise AccessDenied(f"chunk {key} at {path} may not be read by this user: grant read access") from None
+        raise AccessDenied(
+            f"chunk {key} at {path} may not be read by this user: grant read access"
+        ) from None
     if not stat.S_ISREG(found.st_mode):
         raise Corrupt(
-            f"chunk {key} at {path} is no file of the bucket's own, and links are not followed: restore it from a copy"
+            f"chunk {key} at {path} is no file of the bucket's own, and links are not followed: "
+            "restore it from a copy"
         )
     return found.st_size
 
@@ -213,7 +238,8 @@ def _file_size(key: str, path: str) -> int:
 def _check_size(key: str, found: int, file: ChunkFile) -> None:
     if found != file.bytes:
         raise Corrupt(
-            f"chunk {key} has {found:,} bytes, expected {file.bytes:,} as its meta.json says: restore it from a copy"
+            f"chunk {key} has {found:,} bytes, expected {file.bytes:,} as its meta.json says: "
+            "restore it from a copy"
         )
 
 

@@ -1,9 +1,10 @@
 """The statistics of a chunk, taken from what its Parquet writer has computed already.
 
 Rules:
-- The result is what ``statistics.collect`` would find by looking at every value (a test holds it to that), at a
-  tenth of the cost.
-- Parquet knows no NaN and drops the bounds of texts beyond 4 KiB: both are looked for as the rows go by.
+- The result is what ``statistics.collect`` would find by looking at every value (a test holds it to
+  that), at a tenth of the cost.
+- Parquet knows no NaN and drops the bounds of texts beyond 4 KiB: both are looked for as the rows
+  go by.
 - Parquet stores seconds as milliseconds and unsigned integers as signed ones: both are turned back.
 """
 
@@ -49,7 +50,8 @@ class StatisticsPlan:
 
     @classmethod
     def of(cls, definition: Definition) -> StatisticsPlan:
-        """The plan: the columns that have statistics, and the time column, whose range a block always needs."""
+        """The plan: the columns that have statistics, and the time column, whose range a block
+        always needs."""
         schema, time_column = definition.schema, definition.time_column
         shown = columns_of(schema, definition.sort_by)
         wanted = {*shown, time_column}
@@ -58,20 +60,29 @@ class StatisticsPlan:
         for position, field in enumerate(schema):
             if field.name in wanted:
                 columns.append(
-                    _Column(name=field.name, position=position, leaf=leaf, bounds=_reader(field.type))
+                    _Column(
+                        name=field.name, position=position, leaf=leaf, bounds=_reader(field.type)
+                    )
                 )
             leaf += _leaves(field.type)
         return cls(
             columns=tuple(columns),
-            floats=tuple(column for column in columns if pt.is_floating(schema.field(column.position).type)),
-            texts=tuple(column for column in columns if pt.is_string(schema.field(column.position).type)),
+            floats=tuple(
+                column for column in columns if pt.is_floating(schema.field(column.position).type)
+            ),
+            texts=tuple(
+                column for column in columns if pt.is_string(schema.field(column.position).type)
+            ),
             shown=shown,
             time_column=time_column,
         )
 
 
 class ChunkStatistics:
-    """Gathers the statistics of one chunk: ``add`` all of its rows, then ``finish`` with the file's footer."""
+    """Gathers the statistics of one chunk:
+
+    ``add`` all of its rows, then ``finish`` with the file's footer.
+    """
 
     __slots__ = ("_plan", "_rows", "_tallies")
 
@@ -81,7 +92,10 @@ class ChunkStatistics:
         self._tallies = {column.name: Tally() for column in plan.columns}
 
     def add(self, rows: pa.Table, *, only: bool) -> None:
-        """See rows as they are written; ``only`` if they are all of the chunk, which then costs less."""
+        """See rows as they are written;
+
+        ``only`` if they are all of the chunk, which then costs less.
+        """
         for column in self._plan.floats:
             self._tallies[column.name].nans += count_nans(rows.column(column.position))
         if only:
@@ -122,10 +136,13 @@ class ChunkStatistics:
 
 
 def _texts(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """All texts of a column, those of a dictionary once: it holds none that no row has (``coded.renumbered``)."""
+    """All texts of a column, those of a dictionary once: it holds none that no row has
+    (``coded.renumbered``)."""
     if not pt.is_dictionary(values.type):
         return values
-    return pa.chunked_array([part.dictionary for part in values.chunks], type=values.type.value_type)
+    return pa.chunked_array(
+        [part.dictionary for part in values.chunks], type=values.type.value_type
+    )
 
 
 def _leaves(kind: pa.DataType) -> int:

@@ -1,13 +1,15 @@
 """Writing a block's chunks: rows in, Parquet files out, in one pass and in bounded memory.
 
 Rules:
-- A chunk is sorted by the table's sort key, all of it. Rows are gathered up to ``buffer_bytes``, sorted and written
-  as one chunk; rows known to be in order (``presorted``: a merge) go out row group by row group, and a chunk
-  ends before ``chunk_size``.
+- A chunk is sorted by the table's sort key, all of it. Rows are gathered up to ``buffer_bytes``,
+  sorted and written as one chunk; rows known to be in order (``presorted``: a merge) go out row
+  group by row group, and a chunk ends before ``chunk_size``.
 - Statistics and SHA-256 are taken on the way; no byte is read twice.
-- At most ``buffer_bytes`` and one row group are held, whatever comes in (an incoming batch is cut before it is cast).
-- A row is refused before it is written: types, nulls and names are checked as a batch comes in. After an error
-  nothing that was written is visible; what lies in the bucket is debris that no meta.json names.
+- At most ``buffer_bytes`` and one row group are held, whatever comes in (an incoming batch is cut
+  before it is cast).
+- A row is refused before it is written: types, nulls and names are checked as a batch comes in.
+  After an error nothing that was written is visible; what lies in the bucket is debris that no
+  meta.json names.
 - This module never deletes: ``abort`` forgets, and a later cleaning finds what was left.
 """
 
@@ -47,7 +49,8 @@ _SMALL = 16 * MIB
 
 
 class BlockWriter:
-    """Writes the chunks of one block; use it as a context manager, or end it with ``finish`` or ``abort``."""
+    """Writes the chunks of one block; use it as a context manager, or end it with ``finish`` or
+    ``abort``."""
 
     def __init__(
         self,
@@ -68,7 +71,8 @@ class BlockWriter:
         coded: Collection[str] = (),
         presorted: bool = False,
     ) -> None:
-        """``coded`` are the columns of text that come as numbers of a dictionary, which go into the file as they are."""
+        """``coded`` are the columns of text that come as numbers of a dictionary, which go into the
+        file as they are."""
         check_labels(labels or {})
         self.ulid = ulid
         self.rows = 0
@@ -99,23 +103,34 @@ class BlockWriter:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if not self._ended:
             self.abort()
 
     def write(self, rows: pa.RecordBatch | pa.Table) -> None:
-        """Take in rows. Raises Invalid, naming the column (and the row, counted from 0 over all writes)."""
+        """Take in rows.
+
+        Raises Invalid, naming the column (and the row, counted from 0 over all writes).
+        """
         if self._ended:
-            raise Invalid(f"block {self.ulid} is finished, expected no more rows: write them to a new block")
+            raise Invalid(
+                f"block {self.ulid} is finished, expected no more rows: write them to a new block"
+            )
         for batch in [rows] if isinstance(rows, pa.RecordBatch) else rows.to_batches():
             for piece in self._pieces(batch):
                 self._take(piece)
 
     def finish(self) -> WrittenChunks:
-        """Write what is held, and answer what lies in the bucket now; no file where there was no row."""
+        """Write what is held, and answer what lies in the bucket now; no file where there was no
+        row."""
         if self._ended:
-            raise Invalid(f"block {self.ulid} is finished already, expected finish to be called once")
+            raise Invalid(
+                f"block {self.ulid} is finished already, expected finish to be called once"
+            )
         if self._held.rows:
             self._flush(last=True)
         if self._open is not None:
@@ -131,9 +146,14 @@ class BlockWriter:
         )
 
     def describe(
-        self, written: WrittenChunks, *, visible_by: VisibleBy = VisibleBy.AGE, uploaded_time: int = 0
+        self,
+        written: WrittenChunks,
+        *,
+        visible_by: VisibleBy = VisibleBy.AGE,
+        uploaded_time: int = 0,
     ) -> BlockMeta:
-        """The level-1 block of what ``finish`` answered; other blocks are made with ``block_meta``."""
+        """The level-1 block of what ``finish`` answered; other blocks are made with
+        ``block_meta``."""
         return block_meta(
             written,
             ulid=self.ulid,
@@ -146,7 +166,10 @@ class BlockWriter:
         )
 
     def abort(self) -> None:
-        """Forget everything; allowed at any time. Chunks that were already written stay as debris."""
+        """Forget everything; allowed at any time.
+
+        Chunks that were already written stay as debris.
+        """
         self._ended = True
         self._held = Held(self._coded)
         if self._open is not None:
@@ -171,12 +194,16 @@ class BlockWriter:
 
     def _take(self, piece: pa.RecordBatch) -> None:
         held = self._held
-        batch = cast_batch(piece, self._definition, extra=self._extra, coded=self._coded, first_row=self.rows)
+        batch = cast_batch(
+            piece, self._definition, extra=self._extra, coded=self._coded, first_row=self.rows
+        )
         if held.rows and not self._presorted and not held.has_room(batch, self._buffer_bytes):
             self._flush(last=False)
         held.add(batch)
         self.rows += piece.num_rows
-        if held.reaches(self._buffer_bytes) or (self._presorted and held.rows >= self._row_group_rows):
+        if held.reaches(self._buffer_bytes) or (
+            self._presorted and held.rows >= self._row_group_rows
+        ):
             self._flush(last=False)
 
     def _flush(self, *, last: bool) -> None:
@@ -198,7 +225,8 @@ class BlockWriter:
         self._close_chunk()
 
     def _write_groups(self, table: pa.Table, group_rows: int, *, last: bool) -> int:
-        """Write whole row groups, at the end also one that is not; answers how many rows are left."""
+        """Write whole row groups, at the end also one that is not; answers how many rows are
+        left."""
         rows = table.num_rows if last else table.num_rows - table.num_rows % group_rows
         for start in range(0, rows, group_rows):
             group = renumbered(table.slice(start, group_rows), self._coded)
@@ -231,7 +259,8 @@ class BlockWriter:
             self._times = (min(low, times[0]), max(high, times[1]))
 
     def _time_range(self) -> tuple[int, int]:
-        """Milliseconds, the end exclusive; of a table without a time column, the block's creation."""
+        """Milliseconds, the end exclusive; of a table without a time column, the block's
+        creation."""
         column = self._definition.time_column
         if self._times is None or column is None:
             created = ulid_time_ms(self.ulid)
@@ -255,7 +284,9 @@ class _OpenChunk:
         self._footers: list[pq.FileMetaData] = []
         self._parquet: pq.ParquetWriter = open_parquet(sink.file, schema, sample, self._footers)
 
-    def write(self, table: pa.Table, order: pa.UInt64Array | None, group_rows: int, *, only: bool) -> None:
+    def write(
+        self, table: pa.Table, order: pa.UInt64Array | None, group_rows: int, *, only: bool
+    ) -> None:
         """Write rows, in ``order`` if given, as row groups of so many."""
         self._statistics.add(table, only=only)
         self._rows += table.num_rows
@@ -264,7 +295,9 @@ class _OpenChunk:
             return
         for start in range(0, table.num_rows, group_rows):
             # Group by group, so that no second copy of the whole is ever held.
-            self._parquet.write_table(table.take(order.slice(start, group_rows)), row_group_size=group_rows)
+            self._parquet.write_table(
+                table.take(order.slice(start, group_rows)), row_group_size=group_rows
+            )
 
     def close(self) -> ChunkFile:
         """End the file and make it visible."""
@@ -272,13 +305,19 @@ class _OpenChunk:
         size, sha256 = self.sink.close()
         self._statistics.finish(self._footers[0])
         return ChunkFile(
-            path=self.path, bytes=size, rows=self._rows, sha256=sha256, columns=self._statistics.columns()
+            path=self.path,
+            bytes=size,
+            rows=self._rows,
+            sha256=sha256,
+            columns=self._statistics.columns(),
         )
 
     def abort(self) -> None:
-        """Forget the file. The Parquet writer would write its footer when it is collected, loudly if it could not.
+        """Forget the file. The Parquet writer would write its footer when it is collected, loudly
+        if it could not.
 
-        Raises nothing: what has failed before is told, not that a file that was broken off has no footer.
+        Raises nothing: what has failed before is told, not that a file that was broken off has no
+        footer.
         """
         self.sink.abort()
         with suppress(Exception):
@@ -290,7 +329,8 @@ class _OpenChunk:
 
 
 def _contiguous(table: pa.Table) -> pa.Table:
-    """Each column in one piece, which rows can be taken from quickly; one column is copied at a time."""
+    """Each column in one piece, which rows can be taken from quickly; one column is copied at a
+    time."""
     for position, field in enumerate(table.schema):
         if table.column(position).num_chunks > 1:
             table = table.set_column(position, field, table.column(position).combine_chunks())

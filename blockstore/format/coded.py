@@ -1,15 +1,20 @@
-"""Texts that a file holds as numbers into a dictionary: read as such, and decoded a batch at a time, or not at all.
+"""Texts that a file holds as numbers into a dictionary: read as such, and decoded a batch at a
+time, or not at all.
 
-Arrow's Parquet reader decodes a page of such a column text by text; a whole batch, decoded by its numbers, takes less than half of
-the time. What comes out is the same. A merge carries the numbers on into the file that it writes.
+Arrow's Parquet reader decodes a page of such a column text by text; a whole batch, decoded by its
+numbers, takes less than half of the time. What comes out is the same. A merge carries the numbers
+on into the file that it writes.
 
 Rules:
-- A number that is none of the dictionary's ends the read (ArrowIndexError): a damaged page must not show memory that is no text.
-- Only files of writers that list no text twice: Arrow lists each once as it reads them, and keeps the numbers as they were.
+- A number that is none of the dictionary's ends the read (ArrowIndexError): a damaged page must not
+  show memory that is no text.
+- Only files of writers that list no text twice: Arrow lists each once as it reads them, and keeps
+  the numbers as they were.
 - A column whose name has a dot is left alone: for Arrow it could as well be a part of a nested one.
-- Numbers are small and texts may be wide: a batch that would become too large is decoded piece by piece.
-- Whether a writer is handed texts or numbers, the file is the same: such a column is one of texts, and its dictionary lists them
-  in the order in which rows have them.
+- Numbers are small and texts may be wide: a batch that would become too large is decoded piece by
+  piece.
+- Whether a writer is handed texts or numbers, the file is the same: such a column is one of texts,
+  and its dictionary lists them in the order in which rows have them.
 """
 
 from __future__ import annotations
@@ -29,7 +34,8 @@ _CODE_BYTES = 4
 """A text that is not coded takes as many bytes for its length alone."""
 
 _READABLE = frozenset({"PLAIN", "RLE", "BIT_PACKED", "RLE_DICTIONARY", "PLAIN_DICTIONARY"})
-"""Some writers give a dictionary up for differences or shared beginnings, which Arrow's reader cannot turn into numbers."""
+"""Some writers give a dictionary up for differences or shared beginnings, which Arrow's reader
+cannot turn into numbers."""
 
 _LIST_ONCE = ("parquet-cpp-arrow ", "parquet-mr ", "DuckDB ")
 """As writers begin to name themselves."""
@@ -38,16 +44,21 @@ _MET_ROWS = 1 << 16
 """In so many rows most columns have all of their texts."""
 
 _PIECE_BYTES = 256 << 20
-"""What a column of a piece takes at most, or one row; Arrow itself takes no more than 2 GiB of it."""
+"""What a column of a piece takes at most, or one row;
+
+Arrow itself takes no more than 2 GiB of it.
+"""
 
 
 def coded_texts(
     parquet: pq.ParquetFile, columns: Collection[str] | None, groups: Collection[int]
 ) -> list[str]:
-    """The columns of plain text, of these or of all, that are numbers of a dictionary in all of these row groups.
+    """The columns of plain text, of these or of all, that are numbers of a dictionary in all of
+    these row groups.
 
-    Told by the footer, which does not say it outright: a writer may give a dictionary up in the midst of a column. One that is
-    taken for coded and is not costs time, and is read right all the same.
+    Told by the footer, which does not say it outright: a writer may give a dictionary up in the
+    midst of a column. One that is taken for coded and is not costs time, and is read right all the
+    same.
     """
     schema, metadata = parquet.schema_arrow, parquet.metadata
     if not metadata.created_by.startswith(_LIST_ONCE):
@@ -86,7 +97,8 @@ def with_codes(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
 
 
 def renumbered(rows: pa.Table, names: Collection[str]) -> pa.Table:
-    """The rows, each column of numbers with one dictionary; those of ``names`` with the texts that rows have, the first ones first.
+    """The rows, each column of numbers with one dictionary; those of ``names`` with the texts that
+    rows have, the first ones first.
 
     A row group with several dictionaries would hold all but the first of them as plain texts.
     """
@@ -98,7 +110,8 @@ def renumbered(rows: pa.Table, names: Collection[str]) -> pa.Table:
 
 
 def check_codes(rows: pa.Table) -> None:
-    """Raise ArrowIndexError for a number that is none of its dictionary's, which Arrow reads, joins and writes without a look."""
+    """Raise ArrowIndexError for a number that is none of its dictionary's, which Arrow reads, joins
+    and writes without a look."""
     import pyarrow.compute as pc
 
     for name, column in zip(rows.schema.names, rows.columns, strict=True):
@@ -109,13 +122,14 @@ def check_codes(rows: pa.Table) -> None:
             low, high = found["min"].as_py(), found["max"].as_py()
             if low is not None and not 0 <= low <= high < len(part.dictionary):
                 raise pa.ArrowIndexError(
-                    f"column {name!r} has numbers from {low} to {high} for a dictionary of {len(part.dictionary)} texts"
+                    f"column {name!r} has numbers from {low} to {high} for a dictionary of "
+                    f"{len(part.dictionary)} texts"
                 )
 
 
 def text_bytes(batch: pa.RecordBatch, names: Collection[str]) -> int:
-    """How much more the batch would take, and less where this is negative, with the texts of these columns in place of numbers
-    and a dictionary."""
+    """How much more the batch would take, and less where this is negative, with the texts of these
+    columns in place of numbers and a dictionary."""
     return sum(_text_bytes(batch.column(name)) for name in names)
 
 

@@ -1,7 +1,7 @@
 """Numbers as the decimals of a type, with neither a digit lost nor one too many.
 
-Rule: a number reaches Arrow with exactly the digits of its type's scale. Where Arrow brings one of many digits to a scale
-by itself, it wraps around to another number.
+Rule: a number reaches Arrow with exactly the digits of its type's scale. Where Arrow brings one of
+many digits to a scale by itself, it wraps around to another number.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ __all__ = ["exactly"]
 
 @lru_cache(maxsize=256)
 def exactly(kind: pa.DataType) -> Callable[[Decimal], Decimal]:
-    """What gives a number all the digits of the type's scale; it raises ValueError where the type cannot hold it."""
+    """What gives a number all the digits of the type's scale; it raises ValueError where the type
+    cannot hold it."""
     context = Context(prec=kind.precision, traps=[InvalidOperation, Inexact])
     step = Decimal((0, (1,), -kind.scale))
 
@@ -27,6 +28,8 @@ def exactly(kind: pa.DataType) -> Callable[[Decimal], Decimal]:
                 return context.quantize(number, step)
         except ArithmeticError:
             pass
-        raise ValueError(f"a number of at most {kind.precision} digits, {kind.scale} of them after the point")
+        raise ValueError(
+            f"a number of at most {kind.precision} digits, {kind.scale} of them after the point"
+        )
 
     return exact

@@ -1,8 +1,9 @@
 """The definition of a table: its schemas, its time column, its sort key, its properties.
 
-It stands in the index: an entry carries it whenever it changes. Invariants, checked when a value is built:
-- ``schema`` is ``schemas[schema_id]``; ids of schemas are 1, 2, … and no schema is ever forgotten, since old
-  blocks are read under the schema that their entry names.
+It stands in the index: an entry carries it whenever it changes. Invariants, checked when a value is
+built:
+- ``schema`` is ``schemas[schema_id]``; ids of schemas are 1, 2, … and no schema is ever forgotten,
+  since old blocks are read under the schema that their entry names.
 - Every field of the schema has an id for life, at most ``last_field_id``, which never falls.
 - The time column, if any, is a timestamp or a date; the sort key names plain columns, none twice.
 """
@@ -69,7 +70,8 @@ class Definition:
         """The first definition of a table: canonical types, field ids from 1. Raises Invalid."""
         if not isinstance(schema, pa.Schema):
             raise Invalid(
-                f"the schema is {schema!r}, expected a pyarrow Schema such as pa.schema([('id', pa.int64())])"
+                f"the schema is {schema!r}, expected a pyarrow Schema such as pa.schema([('id', "
+                "pa.int64())])"
             )
         plain = canonical(schema)
         if len(plain) == 0:
@@ -90,18 +92,22 @@ class Definition:
 
     def id_of(self, schema: bytes) -> int | None:
         """The id under which this table knows a serialized schema, newest first, or None."""
-        known = self.memo("ids", lambda: {serialize(own): key for key, own in sorted(self.schemas.items())})
+        known = self.memo(
+            "ids", lambda: {serialize(own): key for key, own in sorted(self.schemas.items())}
+        )
         return known.get(schema)
 
     def memo(self, name: str, make: Callable[[], T]) -> T:
-        """``make()``, computed once for this definition: a place for what pure functions derive from it."""
+        """``make()``, computed once for this definition: a place for what pure functions derive
+        from it."""
         memo = self._memo
         if name not in memo:
             memo[name] = make()
         return memo[name]
 
     def __reduce__(self) -> tuple[partial[Definition], tuple[()]]:
-        """Pickled, for the workers of a cluster, it is its values: what was derived from them is derived again there."""
+        """Pickled, for the workers of a cluster, it is its values: what was derived from them is
+        derived again there."""
         values = {one.name: getattr(self, one.name) for one in fields_of(self) if one.init}
         return partial(Definition, **values), ()
 
@@ -122,8 +128,11 @@ class Definition:
         }
 
     @classmethod
-    def from_json(cls, value: Mapping[str, object], subject: str = "the table's definition") -> Definition:
-        """The definition of ``to_json``; raises Corrupt or NewerFormat, naming ``subject`` and the field."""
+    def from_json(
+        cls, value: Mapping[str, object], subject: str = "the table's definition"
+    ) -> Definition:
+        """The definition of ``to_json``; raises Corrupt or NewerFormat, naming ``subject`` and the
+        field."""
         document = Document(value, subject)
         requires = document.texts("requires", ())
         refuse_unknown(requires, subject)
@@ -161,7 +170,8 @@ def _check_schemas(definition: Definition) -> None:
         own = field_id(column)
         if own is None or not 1 <= own <= definition.last_field_id:
             raise Invalid(
-                f"column {column.name!r} has the field id {own}, expected one from 1 to {definition.last_field_id}"
+                f"column {column.name!r} has the field id {own}, expected one from 1 to "
+                f"{definition.last_field_id}"
             )
 
 
@@ -170,18 +180,22 @@ def _check_time_column(schema: pa.Schema, name: str | None) -> None:
         return
     if name not in schema.names:
         raise Invalid(
-            f"the time column {name!r} is not in the schema; the columns are {', '.join(schema.names)}"
+            f"the time column {name!r} is not in the schema; the columns are "
+            f"{', '.join(schema.names)}"
         )
     kind = schema.field(name).type
     if not is_time(kind):
-        raise Invalid(f"the time column {name!r} has the type {kind}, expected a timestamp or a date")
+        raise Invalid(
+            f"the time column {name!r} has the type {kind}, expected a timestamp or a date"
+        )
 
 
 def _check_sort_key(schema: pa.Schema, names: tuple[str, ...]) -> None:
     for position, name in enumerate(names):
         if name not in schema.names:
             raise Invalid(
-                f"the sort key names {name!r}, which is not in the schema: {', '.join(schema.names)}"
+                f"the sort key names {name!r}, which is not in the schema: "
+                f"{', '.join(schema.names)}"
             )
         if name in names[:position]:
             raise Invalid(f"the sort key names {name!r} twice")

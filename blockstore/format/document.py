@@ -1,13 +1,17 @@
 """Stored JSON, read with suspicion: what every decoder of this format stands on.
 
 Rules:
-- Duplicate keys, NaN and Infinity, numbers beyond 64 bits, text that is not UTF-8, trailing bytes and anything that is not one JSON object are Corrupt.
-- A field is taken only through a method that checks its type and its bounds; an error names the object and
-  the field, what was found and what was expected. Nothing is guessed and nothing is coerced.
-- An object may begin with its own seal, ``check``: the SHA-256 of all bytes after it. One that does not fit is Corrupt, so no
-  flipped bit becomes another value. Where it does not stand first it is no seal: an earlier release has carried it over from the
-  object that it rewrote. Objects of earlier releases have none.
-- Fields that nobody asked for are unknown, not wrong: ``rest`` hands them over so that a rewrite keeps them.
+- Duplicate keys, NaN and Infinity, numbers beyond 64 bits, text that is not UTF-8, trailing bytes
+  and anything that is not one JSON object are Corrupt.
+- A field is taken only through a method that checks its type and its bounds; an error names the
+  object and the field, what was found and what was expected. Nothing is guessed and nothing is
+  coerced.
+- An object may begin with its own seal, ``check``: the SHA-256 of all bytes after it. One that does
+  not fit is Corrupt, so no flipped bit becomes another value. Where it does not stand first it is
+  no seal: an earlier release has carried it over from the object that it rewrote. Objects of
+  earlier releases have none.
+- Fields that nobody asked for are unknown, not wrong: ``rest`` hands them over so that a rewrite
+  keeps them.
 """
 
 from __future__ import annotations
@@ -37,16 +41,21 @@ _SEAL_LENGTH = len(_BEGINS) + 64 + len('",')
 
 
 def sealed(data: bytes) -> bytes:
-    """The JSON object of these bytes, which has at least one field and no whitespace before it, with its seal in front."""
+    """The JSON object of these bytes, which has at least one field and no whitespace before it,
+    with its seal in front."""
     rest = data[1:]
     return _BEGINS + hashlib.sha256(rest).hexdigest().encode("ascii") + b'",' + rest
 
 
 def parse(data: bytes, subject: str) -> Document:
-    """The JSON object in ``data``; ``subject`` is what errors call it, such as ``block 01…: meta.json``."""
+    """The JSON object in ``data``;
+
+    ``subject`` is what errors call it, such as ``block 01…: meta.json``.
+    """
     if data.startswith(_BEGINS) and not _fits(data):
         raise Corrupt(
-            f"{subject} holds {len(data)} bytes that do not match the SHA-256 with which they begin: restore it from a copy"
+            f"{subject} holds {len(data)} bytes that do not match the SHA-256 with which they "
+            "begin: restore it from a copy"
         )
     quick = _as_we_write_it(data)
     if quick is not None:
@@ -55,17 +64,24 @@ def parse(data: bytes, subject: str) -> Document:
     try:
         text = data.decode("utf-8")
         value = json.loads(
-            text, object_pairs_hook=_unique, parse_constant=_constant, parse_int=_integer, parse_float=_float
+            text,
+            object_pairs_hook=_unique,
+            parse_constant=_constant,
+            parse_int=_integer,
+            parse_float=_float,
         )
         if "\\ud" in text.lower():
             # Half of a surrogate pair is no text: what cannot be written again is refused here.
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError) as error:
         raise Corrupt(
-            f"{subject} is not valid JSON ({error}), {len(data)} bytes: it was cut or overwritten, restore it from a copy"
+            f"{subject} is not valid JSON ({error}), {len(data)} bytes: it was cut or "
+            "overwritten, restore it from a copy"
         ) from None
     if not isinstance(value, dict):
-        raise Corrupt(f"{subject} holds {_shown(value)}, expected a JSON object: restore it from a copy")
+        raise Corrupt(
+            f"{subject} holds {_shown(value)}, expected a JSON object: restore it from a copy"
+        )
     value.pop(_SEAL, None)
     return Document(value, subject)
 
@@ -76,10 +92,12 @@ def _fits(data: bytes) -> bool:
 
 
 def _as_we_write_it(data: bytes) -> dict[str, object] | None:
-    """The object, if these are the very bytes that this project writes for it; None says nothing against them.
+    """The object, if these are the very bytes that this project writes for it; None says nothing
+    against them.
 
-    Bytes that come back the same hold no doubled key, no odd number and nothing besides: the quick way needs none of
-    the slow one's looks. A reader of an index decodes an entry for every write of everybody.
+    Bytes that come back the same hold no doubled key, no odd number and nothing besides: the quick
+    way needs none of the slow one's looks. A reader of an index decodes an entry for every write of
+    everybody.
     """
     try:
         value = orjson.loads(data)
@@ -126,7 +144,9 @@ class Document:
                 self.fail(name, f"ULIDs only, but it holds {_shown(value)}")
         return tuple(values)  # type: ignore[arg-type]
 
-    def integer(self, name: str, default: int | None = None, *, low: int = 0, high: int = INT64_MAX) -> int:
+    def integer(
+        self, name: str, default: int | None = None, *, low: int = 0, high: int = INT64_MAX
+    ) -> int:
         """An integer from ``low`` to ``high``, both inclusive."""
         value = self._take(name, default)
         if type(value) is not int or not low <= value <= high:

@@ -1,6 +1,7 @@
 """Durations as people write them: ``15m``, ``1h30m``, ``500ms``; seconds inside the program.
 
-Rules: a duration is never negative; a bare number is seconds; writing and reading again gives the same value.
+Rules: a duration is never negative; a bare number is seconds; writing and reading again gives the
+same value.
 """
 
 from __future__ import annotations
@@ -17,16 +18,22 @@ _LIMIT_MS = 1_000 * 365 * 86_400_000
 
 
 def parse_duration(value: str | float, name: str) -> float:
-    """The seconds of a duration such as ``"15m"`` or ``900``; ``name`` is what an error calls it."""
+    """The seconds of a duration such as ``"15m"`` or ``900``;
+
+    ``name`` is what an error calls it.
+    """
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         if not 0 <= value * 1000 <= _LIMIT_MS:
-            raise Invalid(f"{name} is {value!r} seconds, expected 0 or more and at most 1,000 years")
+            raise Invalid(
+                f"{name} is {value!r} seconds, expected 0 or more and at most 1,000 years"
+            )
         return _whole(round(value * 1000))
     text = value.strip().lower() if isinstance(value, str) else ""
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise Invalid(
-            f'{name} is {value!r}, expected a duration such as "15m", "48h" or "500ms" (units w d h m s ms)'
+            f'{name} is {value!r}, expected a duration such as "15m", "48h" or "500ms" (units w d '
+            "h m s ms)"
         )
     total = sum(int(number) * _MS[unit] for number, unit in parts)
     if total > _LIMIT_MS:

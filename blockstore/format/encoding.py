@@ -1,14 +1,16 @@
 """How the rows of a chunk become Parquet: compression, encodings, row groups.
 
 Rules:
-- zstd level 1; the page index and column statistics are written; the Arrow schema with the field ids stands in the file.
-- A column is dictionary-encoded only where a sample of it repeats, since a dictionary of a column that does not makes
-  files larger and writing slower.
-- Many whole numbers and times that never fall in the sample (a sort key, or what follows it) are held as differences even
-  where they repeat: a dictionary of them outgrows its page in a large merge, and the rest of the column then stands plain.
-- Other whole numbers and times are held as differences, other texts as lengths and then bytes: smaller, and quicker to
-  write and to read (``docs/decisions/0011-encodings.md`` has the figures). Floats stay plain, since Spark's own reader knows
-  no BYTE_STREAM_SPLIT.
+- zstd level 1; the page index and column statistics are written; the Arrow schema with the field
+  ids stands in the file.
+- A column is dictionary-encoded only where a sample of it repeats, since a dictionary of a column
+  that does not makes files larger and writing slower.
+- Many whole numbers and times that never fall in the sample (a sort key, or what follows it) are
+  held as differences even where they repeat: a dictionary of them outgrows its page in a large
+  merge, and the rest of the column then stands plain.
+- Other whole numbers and times are held as differences, other texts as lengths and then bytes:
+  smaller, and quicker to write and to read (``docs/decisions/0011-encodings.md`` has the figures).
+  Floats stay plain, since Spark's own reader knows no BYTE_STREAM_SPLIT.
 - In a chunk of few rows none of this is worth its making.
 """
 
@@ -40,9 +42,11 @@ _ARROW_SCHEMA = "ARROW:schema"
 def open_parquet(
     sink: pa.NativeFile, schema: pa.Schema, sample: pa.Table, finished: list[pq.FileMetaData]
 ) -> pq.ParquetWriter:
-    """A Parquet writer for rows like those of ``sample``; once closed, it adds the file's footer to ``finished``.
+    """A Parquet writer for rows like those of ``sample``; once closed, it adds the file's footer to
+    ``finished``.
 
-    Texts that are numbers of a dictionary in ``sample`` are so in all rows; the file holds them as ``schema`` says: as texts.
+    Texts that are numbers of a dictionary in ``sample`` are so in all rows; the file holds them as
+    ``schema`` says: as texts.
     """
     large = sample.num_rows >= _SMALL_ROWS
     repeating = _repeating(sample, schema) if large else []
@@ -67,27 +71,36 @@ def open_parquet(
 
 
 def rows_per_group(rows: int, size: int, row_group_rows: int, row_group_bytes: int) -> int:
-    """How many rows make a row group within both limits, if so many of them have this size; at least one."""
+    """How many rows make a row group within both limits, if so many of them have this size; at
+    least one."""
     width = max(1, size // max(1, rows))
     return max(1, min(row_group_rows, row_group_bytes // width))
 
 
 def _encodings(schema: pa.Schema, dictionaries: Collection[str]) -> dict[str, str]:
     """The encoding of each column that is neither a dictionary nor best left plain."""
-    chosen = {field.name: _encoding(field.type) for field in schema if field.name not in dictionaries}
+    chosen = {
+        field.name: _encoding(field.type) for field in schema if field.name not in dictionaries
+    }
     return {name: encoding for name, encoding in chosen.items() if encoding is not None}
 
 
 def _encoding(kind: pa.DataType) -> str | None:
     if pt.is_integer(kind) or pt.is_temporal(kind):
         return _DIFFERENCES
-    if pt.is_string(kind) or pt.is_large_string(kind) or pt.is_binary(kind) or pt.is_large_binary(kind):
+    if (
+        pt.is_string(kind)
+        or pt.is_large_string(kind)
+        or pt.is_binary(kind)
+        or pt.is_large_binary(kind)
+    ):
         return "DELTA_LENGTH_BYTE_ARRAY"
     return None
 
 
 def _repeating(sample: pa.Table, schema: pa.Schema) -> list[str]:
-    """The plain columns of which three quarters of a sample repeat, and those that ``schema`` says are dictionaries."""
+    """The plain columns of which three quarters of a sample repeat, and those that ``schema`` says
+    are dictionaries."""
     rows = min(sample.num_rows, _SAMPLE)
     names = []
     for field in schema:
@@ -109,7 +122,10 @@ def _values(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _never_falls(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
-    """Whether each number or time is at least the one before it; False where that cannot be told."""
+    """Whether each number or time is at least the one before it;
+
+    False where that cannot be told.
+    """
     if _encoding(kind) != _DIFFERENCES or column.null_count:
         return False
     values = column.combine_chunks()

@@ -1,7 +1,8 @@
 """What a table may require of whoever reads or writes it.
 
-A requirement is ``<feature>/<release>``: the feature's name and the first release of Blockstore that knows it.
-Rule: who does not know a feature refuses the table, naming the feature and the release that has it.
+A requirement is ``<feature>/<release>``: the feature's name and the first release of Blockstore
+that knows it. Rule: who does not know a feature refuses the table, naming the feature and the
+release that has it.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from blockstore.errors import NewerFormat
 __all__ = ["FORMAT_VERSION", "KNOWN", "UPLOADS", "refuse_newer", "refuse_unknown"]
 
 FORMAT_VERSION = 1
-"""The version of every object of the format that this release writes, and the highest that it reads."""
+"""The version of every object of the format that this release writes, and the highest that it
+reads."""
 
 UPLOADS = "uploads/0.2"
-"""Since the entry that requires it, a floor forgets the applications of a gateway's uploads at or below it."""
+"""Since the entry that requires it, a floor forgets the applications of a gateway's uploads at or
+below it."""
 
 KNOWN: frozenset[str] = frozenset({"chain", UPLOADS.partition("/")[0]})
 """The features beyond version 1 that this release knows."""
@@ -26,7 +29,8 @@ def refuse_newer(found: int, subject: str) -> None:
     """Raise NewerFormat if an object's version is higher than what this release reads."""
     if found > FORMAT_VERSION:
         raise NewerFormat(
-            f"{subject} has format version {found}, this release reads up to version {FORMAT_VERSION}: "
+            f"{subject} has format version {found}, this release reads up to version "
+            f"{FORMAT_VERSION}: "
             f"upgrade blocklake to a release that reads version {found}"
         )
 

@@ -1,12 +1,13 @@
 """The fields of a schema: their names, their ids for life, and what their metadata says.
 
 Rules:
-- Every field, nested ones too, has an id that no other field of the table ever had; it stands in the Arrow
-  metadata as ``PARQUET:field_id``, from where Parquet writers put it into the file.
+- Every field, nested ones too, has an id that no other field of the table ever had; it stands in
+  the Arrow metadata as ``PARQUET:field_id``, from where Parquet writers put it into the file.
 - Reserved names are exactly ``_source``, ``_row_id``, ``_version``, ``_deleted`` and the prefix
-  ``_blockstore_``; they are refused for a user's column. In other letters (``_SOURCE``) they are refused for a new column, since SQL
-  could not tell it apart; a table that has one already is read.
-- Two columns whose names differ only in case are refused: DuckDB and Spark could not tell them apart.
+  ``_blockstore_``; they are refused for a user's column. In other letters (``_SOURCE``) they are
+  refused for a new column, since SQL could not tell it apart; a table that has one already is read.
+- Two columns whose names differ only in case are refused: DuckDB and Spark could not tell them
+  apart.
 - Other metadata, ``blockstore.*`` above all, is the user's and is kept.
 """
 
@@ -61,7 +62,8 @@ def is_reserved(name: str) -> bool:
 
 
 def check_new_names(names: Iterable[str]) -> None:
-    """Raise Invalid for a name that no new column may have: a reserved one, whatever its case, or an empty one."""
+    """Raise Invalid for a name that no new column may have: a reserved one, whatever its case, or
+    an empty one."""
     for name in names:
         if is_reserved(name.lower()):
             raise _is_taken(name)
@@ -73,15 +75,20 @@ def check_names(names: Iterable[str]) -> None:
     seen: dict[str, str] = {}
     for name in names:
         if not name:
-            raise Invalid("a column has an empty name, expected one that SQL can ask for: rename it")
+            raise Invalid(
+                "a column has an empty name, expected one that SQL can ask for: rename it"
+            )
         if is_reserved(name):
             raise _is_taken(name)
         twin = seen.get(name.lower())
         if twin == name:
-            raise Invalid(f"two columns have the same name, {name!r}, expected each name once: rename one")
+            raise Invalid(
+                f"two columns have the same name, {name!r}, expected each name once: rename one"
+            )
         if twin is not None:
             raise Invalid(
-                f"columns {twin!r} and {name!r} differ in upper and lower case only, expected names that SQL can tell apart: "
+                f"columns {twin!r} and {name!r} differ in upper and lower case only, expected "
+                "names that SQL can tell apart: "
                 "rename one"
             )
         seen[name.lower()] = name
@@ -89,13 +96,14 @@ def check_names(names: Iterable[str]) -> None:
 
 def _is_taken(name: str) -> Invalid:
     return Invalid(
-        f"column name {name!r} is reserved ({', '.join(RESERVED)} and {_RESERVED_PREFIX}*): rename the column"
+        f"column name {name!r} is reserved ({', '.join(RESERVED)} and {_RESERVED_PREFIX}*): "
+        "rename the column"
     )
 
 
 def canonical_field(field: pa.Field) -> pa.Field:
-    """The field with its canonical type, without a field id; ``not null`` is kept as metadata and enforced
-    at every write, so that the Arrow type of a column is the same whoever wrote it."""
+    """The field with its canonical type, without a field id; ``not null`` is kept as metadata and
+    enforced at every write, so that the Arrow type of a column is the same whoever wrote it."""
     metadata = {key: value for key, value in (field.metadata or {}).items() if key != FIELD_ID}
     if not field.nullable:
         metadata[NOT_NULL] = b"true"
@@ -114,7 +122,8 @@ def field_id(field: pa.Field) -> int | None:
 
 
 def number(fields: Iterable[pa.Field], last: int) -> tuple[list[pa.Field], int]:
-    """The fields with fresh ids from ``last + 1`` on, parents before children; and the last id used."""
+    """The fields with fresh ids from ``last + 1`` on, parents before children; and the last id
+    used."""
     numbered = []
     for field in fields:
         one, last = _number(field, last)

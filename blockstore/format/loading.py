@@ -1,4 +1,5 @@
-"""A block's meta.json from its bucket: one GET, and one more where the sources are too many for it."""
+"""A block's meta.json from its bucket: one GET, and one more where the sources are too many for
+it."""
 
 from __future__ import annotations
 
@@ -11,6 +12,11 @@ __all__ = ["load_meta"]
 
 
 def load_meta(bucket: ReadBucket, ulid: str) -> BlockMeta:
-    """The block's meta. Raises ObjectMissing where there is no meta.json, Corrupt or NewerFormat as ``decode``."""
+    """The block's meta.
+
+    Raises ObjectMissing where there is no meta.json, Corrupt or NewerFormat as ``decode``.
+    """
     data = bucket.get(meta_key(ulid)).data
-    return decode(data, ulid=ulid, load_sources=lambda: bucket.get(object_key(ulid, sources_path())).data)
+    return decode(
+        data, ulid=ulid, load_sources=lambda: bucket.get(object_key(ulid, sources_path())).data
+    )

@@ -1,7 +1,8 @@
 """Marks: small objects beside a block's meta.json that say what shall become of it.
 
-Rules: a mark is written once; its times are whole seconds, as in Thanos, and inform people only: what decides is
-the object's LastModified by the store's clock. A mark that cannot be read is Corrupt, never a missing one.
+Rules: a mark is written once; its times are whole seconds, as in Thanos, and inform people only:
+what decides is the object's LastModified by the store's clock. A mark that cannot be read is
+Corrupt, never a missing one.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class NoCompactReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionMark:
-    """``deletion-mark.json``: the block goes once the mark is ``delete_delay`` old and a fresh look agrees."""
+    """``deletion-mark.json``: the block goes once the mark is ``delete_delay`` old and a fresh look
+    agrees."""
 
     ulid: str
     deletion_time_s: int
@@ -81,7 +83,10 @@ def encode_mark(mark: DeletionMark | NoCompactMark) -> bytes:
 
 
 def decode_deletion_mark(data: bytes, *, ulid: str) -> DeletionMark:
-    """The deletion mark found in directory ``ulid``. Raises Corrupt or NewerFormat, naming the block."""
+    """The deletion mark found in directory ``ulid``.
+
+    Raises Corrupt or NewerFormat, naming the block.
+    """
     document = _document(data, ulid, deletion_mark_key(ulid))
     return DeletionMark(
         ulid=ulid,
@@ -93,7 +98,10 @@ def decode_deletion_mark(data: bytes, *, ulid: str) -> DeletionMark:
 
 
 def decode_no_compact_mark(data: bytes, *, ulid: str) -> NoCompactMark:
-    """The no-compact mark found in directory ``ulid``. Raises Corrupt or NewerFormat, naming the block."""
+    """The no-compact mark found in directory ``ulid``.
+
+    Raises Corrupt or NewerFormat, naming the block.
+    """
     document = _document(data, ulid, no_compact_mark_key(ulid))
     return NoCompactMark(
         ulid=ulid,

@@ -2,8 +2,9 @@
 
 Rules:
 - The bytes are a function of the value: keys in a fixed order, labels sorted.
-- Decoding believes nothing: wrong types, numbers out of range, paths outside the block, duplicate keys, counts
-  that contradict the files, a name that is not the directory's: Corrupt, naming the block and the field.
+- Decoding believes nothing: wrong types, numbers out of range, paths outside the block, duplicate
+  keys, counts that contradict the files, a name that is not the directory's: Corrupt, naming the
+  block and the field.
 - A higher version is refused before anything else is looked at: NewerFormat.
 - Unknown fields are kept, and written again when the block is rewritten.
 - More than 1,000 sources stand in ``sources.parquet``; meta.json then holds their count and hash.
@@ -37,7 +38,10 @@ LoadSources = Callable[[], bytes]
 """Brings the bytes of the block's ``sources.parquet``."""
 
 _OLD_SHA256 = "hash"
-"""How 0.1 spelled it here. Written as well, since nothing tells an older reader of a table without an index to refuse."""
+"""How 0.1 spelled it here.
+
+Written as well, since nothing tells an older reader of a table without an index to refuse.
+"""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SMALL = 2**31 - 1
@@ -65,7 +69,10 @@ def encode(meta: BlockMeta) -> bytes:
 
 
 def decode(data: bytes, *, ulid: str, load_sources: LoadSources | None = None) -> BlockMeta:
-    """The block of a meta.json found in directory ``ulid``. Raises Corrupt or NewerFormat, naming the block."""
+    """The block of a meta.json found in directory ``ulid``.
+
+    Raises Corrupt or NewerFormat, naming the block.
+    """
     document = parse(data, _subject(ulid))
     refuse_newer(document.integer("version", low=1), document.subject)
     if document.ulid("ulid") != ulid:
@@ -83,8 +90,8 @@ def decode(data: bytes, *, ulid: str, load_sources: LoadSources | None = None) -
 
 
 def to_dict(meta: BlockMeta) -> dict[str, Any]:
-    """The meta as an index entry and a checkpoint hold it: without sources, schema and the format's version, which
-    the entry states for itself, but with ``schema_id``."""
+    """The meta as an index entry and a checkpoint hold it: without sources, schema and the format's
+    version, which the entry states for itself, but with ``schema_id``."""
     value: dict[str, Any] = {
         "ulid": meta.ulid,
         "minTime": meta.min_time,
@@ -119,9 +126,15 @@ def to_dict(meta: BlockMeta) -> dict[str, Any]:
 
 
 def from_dict(
-    value: Mapping[str, object], subject: str | None = None, *, sources: tuple[str, ...] | None = None
+    value: Mapping[str, object],
+    subject: str | None = None,
+    *,
+    sources: tuple[str, ...] | None = None,
 ) -> BlockMeta:
-    """The meta of ``to_dict``; ``sources`` as the caller knows them, else the block itself. Raises as decode."""
+    """The meta of ``to_dict``;
+
+    ``sources`` as the caller knows them, else the block itself. Raises as decode.
+    """
     usual = usual_block(value) if sources is None else None
     if usual is not None:
         return usual
@@ -178,17 +191,23 @@ def _sources(compaction: Document, load: LoadSources | None) -> tuple[str, ...]:
     outside = compaction.document("sources")
     count = outside.integer("count", low=1)
     if load is None:
-        compaction.fail("sources", f"a list: its {count:,} sources in {sources_path()} were not loaded")
+        compaction.fail(
+            "sources", f"a list: its {count:,} sources in {sources_path()} were not loaded"
+        )
     found = decode_sources(load(), compaction.subject)
     digest = outside.text("sha256" if outside.has("sha256") else _OLD_SHA256)
     if len(found) != count or hash_sources(found) != digest:
-        compaction.fail("sources", f"the count and hash of the {len(found):,} sources in {sources_path()}")
+        compaction.fail(
+            "sources", f"the count and hash of the {len(found):,} sources in {sources_path()}"
+        )
     return found
 
 
 def _parent(document: Document) -> Parent:
     return Parent(
-        ulid=document.ulid("ulid"), min_time=document.time("minTime"), max_time=document.time("maxTime")
+        ulid=document.ulid("ulid"),
+        min_time=document.time("minTime"),
+        max_time=document.time("maxTime"),
     )
 
 
@@ -223,16 +242,24 @@ def _file(document: Document) -> ChunkFile:
         bytes=document.integer("bytes"),
         rows=rows,
         sha256=sha256,
-        columns={} if columns is None else {name: _stats(columns, name, rows) for name in columns.names()},
+        columns={}
+        if columns is None
+        else {name: _stats(columns, name, rows) for name in columns.names()},
     )
 
 
 def _stats(columns: Document, name: str, rows: int) -> ColumnStats:
     plain = columns.raw(name)
     if isinstance(plain, dict) and plain.keys() == _PLAIN_STATS:
-        # The usual shape, checked at once: most of a meta.json is this, and a look at a table decodes many.
+        # The usual shape, checked at once: most of a meta.json is this, and a look at a table
+        # decodes many.
         low, high, nulls = plain["min"], plain["max"], plain["nulls"]
-        if type(nulls) is int and 0 <= nulls <= rows and type(low) in _SCALARS and type(high) in _SCALARS:
+        if (
+            type(nulls) is int
+            and 0 <= nulls <= rows
+            and type(low) in _SCALARS
+            and type(high) in _SCALARS
+        ):
             return ColumnStats(min=low, max=high, nulls=nulls)
     stats = columns.document(name)
     low, high = stats.raw("min"), stats.raw("max")
@@ -240,7 +267,8 @@ def _stats(columns: Document, name: str, rows: int) -> ColumnStats:
         if value is not None and not isinstance(value, (bool, int, float, str)):
             stats.fail(bound, "a number, a string, true, false or null")
     nulls = stats.integer("nulls", high=rows)
-    return ColumnStats(min=low, max=high, nulls=nulls, nans=stats.integer("nans", 0, high=rows - nulls))  # type: ignore[arg-type]
+    nans = stats.integer("nans", 0, high=rows - nulls)
+    return ColumnStats(min=low, max=high, nulls=nulls, nans=nans)  # type: ignore[arg-type]
 
 
 def _check_counts(meta: BlockMeta, stats: Document) -> None:
@@ -253,14 +281,20 @@ def _check_counts(meta: BlockMeta, stats: Document) -> None:
 
 
 def _check_against_schema(meta: BlockMeta, types: Mapping[str, pa.DataType], subject: str) -> None:
-    for role, name in (("time_column", meta.time_column), *(("sort_by", name) for name in meta.sort_by)):
+    for role, name in (
+        ("time_column", meta.time_column),
+        *(("sort_by", name) for name in meta.sort_by),
+    ):
         if name is not None and name not in types:
-            raise Corrupt(f"{subject}: blockstore.{role} names {name[:60]!r}, which is not in its schema")
+            raise Corrupt(
+                f"{subject}: blockstore.{role} names {name[:60]!r}, which is not in its schema"
+            )
     for file in meta.chunks:
         for name, stats in file.columns.items():
             if name not in types:
                 raise Corrupt(
-                    f"{subject}: {file.path} has statistics of {name[:60]!r}, which is not in its schema"
+                    f"{subject}: {file.path} has statistics of {name[:60]!r}, which is not in its "
+                    "schema"
                 )
             try:
                 decode_statistic(types[name], stats.min)

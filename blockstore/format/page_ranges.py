@@ -1,9 +1,11 @@
-"""What a chunk's page index says of a column, page by page, for those who leave out the pages that cannot match.
+"""What a chunk's page index says of a column, page by page, for those who leave out the pages that
+cannot match.
 
 Rules:
-- Only the columns are told of which something is told of row groups (``row_groups.py``), for the same reasons.
-- A footer of very many columns is not read again: pyarrow, which has read it, does not hand on where the indexes lie, and the
-  whole of it in Python would take longer than most queries.
+- Only the columns are told of which something is told of row groups (``row_groups.py``), for the
+  same reasons.
+- A footer of very many columns is not read again: pyarrow, which has read it, does not hand on
+  where the indexes lie, and the whole of it in Python would take longer than most queries.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["PageRange", "page_ranges"]
 
 PageRange = tuple[int | str | None, int | str | None]
-"""The least and the greatest value of a page, whole numbers and times as integers of the column's unit; None = not told."""
+"""The least and the greatest value of a page, whole numbers and times as integers of the column's
+unit; None = not told."""
 
 _INTEGER_BYTES = {"INT32": 4, "INT64": 8}
 _UNKNOWN = None, None
@@ -33,8 +36,8 @@ _MOST_COLUMNS = 500
 def page_ranges(
     parquet: pq.ParquetFile, file: pa.NativeFile, column: pa.Field
 ) -> list[tuple[int, PageRange]]:
-    """The rows of each page of the column, over the whole file in its order, and its range; nothing if the file does not tell.
-    ``file`` is what ``parquet`` reads."""
+    """The rows of each page of the column, over the whole file in its order, and its range; nothing
+    if the file does not tell. ``file`` is what ``parquet`` reads."""
     leaf = told_columns(parquet, [column]).get(column.name)
     groups = range(parquet.metadata.num_row_groups)
     if leaf is None or len(groups) * parquet.metadata.num_columns > _MOST_COLUMNS:

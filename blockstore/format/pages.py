@@ -1,11 +1,13 @@
-"""What a Parquet file tells of its pages, and pyarrow does not hand on: where each begins, how many bytes of text it holds,
-and between which values its own lie.
+"""What a Parquet file tells of its pages, and pyarrow does not hand on: where each begins, how many
+bytes of text it holds, and between which values its own lie.
 
 All of it stands in the file's page index, which the footer points to, as Thrift's compact protocol
-(https://github.com/apache/parquet-format/blob/master/PageIndex.md and its ``parquet.thrift``, whose field numbers are used here).
+(https://github.com/apache/parquet-format/blob/master/PageIndex.md and its ``parquet.thrift``, whose
+field numbers are used here).
 
 Rules:
-- A file without a page index, or with nonsense in one, has no pages here and is as good as any other.
+- A file without a page index, or with nonsense in one, has no pages here and is as good as any
+  other.
 - A file was opened by pyarrow before it is looked at here, so that its footer can be read.
 """
 
@@ -35,7 +37,10 @@ _COMPRESSED, _FIRST_ROW = 2, 3  # of PageLocation
 _ONLY_NULLS, _LOWS, _HIGHS = 1, 2, 3  # of ColumnIndex
 
 _HEADER_BYTES = 128
-_PAGE_BYTES, _DICTIONARY = 2, 7  # of PageHeader: its bytes, decompressed, and what only a dictionary page has
+_PAGE_BYTES, _DICTIONARY = (
+    2,
+    7,
+)  # of PageHeader: its bytes, decompressed, and what only a dictionary page has
 
 _TRUE = 1
 
@@ -44,7 +49,10 @@ _At = tuple[int, int]
 
 
 PageBounds = tuple[bytes, bytes] | None
-"""At or below and at or above all values of a page, as the file's own type stores them; None: it holds only nulls."""
+"""At or below and at or above all values of a page, as the file's own type stores them;
+
+None: it holds only nulls.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +63,10 @@ class ColumnPages:
     """Counted from the row group's first; ascending, from 0."""
     compressed: tuple[int, ...]
     texts: tuple[int, ...] | None
-    """The bytes of the texts or binaries in each page, however they are encoded; None where that is not told."""
+    """The bytes of the texts or binaries in each page, however they are encoded;
+
+    None where that is not told.
+    """
     bounds: tuple[PageBounds, ...] | None = None
     """None where they were not asked for, or are not told."""
 
@@ -73,15 +84,21 @@ def dictionary_bytes(file: pa.NativeFile, offset: int) -> int | None:
 def column_pages(
     file: pa.NativeFile, groups: Collection[int], places: Collection[int], *, bounds: bool = False
 ) -> dict[_At, ColumnPages]:
-    """The pages of the columns at these places of these row groups, as far as the file tells; their ``bounds`` if asked for."""
+    """The pages of the columns at these places of these row groups, as far as the file tells; their
+    ``bounds`` if asked for."""
     if not groups or not places:
         return {}
     try:
         listed = _footer(file)[_ROW_GROUPS]
-        columns = {(group, place): listed[group][_COLUMNS][place] for group in groups for place in places}
+        columns = {
+            (group, place): listed[group][_COLUMNS][place] for group in groups for place in places
+        }
         located = _indexes(file, columns, _OFFSET_INDEX)
         bounded = _indexes(file, columns, _COLUMN_INDEX) if bounds else {}
-        found = {at: _pages(index, listed[at[0]][_ROWS], bounded.get(at)) for at, index in located.items()}
+        found = {
+            at: _pages(index, listed[at[0]][_ROWS], bounded.get(at))
+            for at, index in located.items()
+        }
     except MALFORMED:
         return {}
     return {at: pages for at, pages in found.items() if pages is not None}
@@ -117,7 +134,13 @@ def _pages(index: dict[int, Any], rows: int, bounds: dict[int, Any] | None) -> C
     texts = tuple(index[_TEXTS]) if _TEXTS in index else None
     ascending = all(one < other for one, other in pairwise((*first_rows, rows)))
     sizes = (*compressed, *(texts or ()))
-    if not first_rows or first_rows[0] != 0 or not ascending or min(sizes) < 0 or sum(sizes) > _MOST_BYTES:
+    if (
+        not first_rows
+        or first_rows[0] != 0
+        or not ascending
+        or min(sizes) < 0
+        or sum(sizes) > _MOST_BYTES
+    ):
         return None
     if texts is not None and len(texts) != len(first_rows):
         return None

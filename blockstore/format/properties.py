@@ -3,7 +3,8 @@
 They are properties of the table so that writers, the compactor and readers use the same numbers.
 
 R10, checked when a value is built, all problems at once:
-- the upload timeout (24 h) < ``partial_delay``: no upload that is still alive is ever taken for an aborted one;
+- the upload timeout (24 h) < ``partial_delay``: no upload that is still alive is ever taken for an
+  aborted one;
 - ``sync_delay`` < ``delete_delay``, and with a reader's ``max_staleness`` (``check_reader``):
   ``sync_delay`` + ``max_staleness`` < ``delete_delay``: nothing goes that a reader may still use;
 - on an eventual store ``sync_delay`` >= 5 min: a listing has caught up before a block counts.
@@ -62,18 +63,22 @@ class Properties:
         problems = []
         if self.partial_delay_s <= UPLOAD_TIMEOUT_S:
             problems.append(
-                f"partial_delay is {format_duration(self.partial_delay_s)}, expected more than the upload timeout "
-                f"of {format_duration(UPLOAD_TIMEOUT_S)}, or an upload still alive would be taken for an aborted one"
+                f"partial_delay is {format_duration(self.partial_delay_s)}, expected more than "
+                "the upload timeout "
+                f"of {format_duration(UPLOAD_TIMEOUT_S)}, or an upload still alive would be taken "
+                "for an aborted one"
             )
         if self.delete_delay_s <= self.sync_delay_s:
             problems.append(
-                f"delete_delay is {format_duration(self.delete_delay_s)}, expected more than the sync_delay of "
+                f"delete_delay is {format_duration(self.delete_delay_s)}, expected more than the "
+                "sync_delay of "
                 f"{format_duration(self.sync_delay_s)}, or blocks would go that readers still need"
             )
         if self.consistency is Consistency.EVENTUAL and self.sync_delay_s < _EVENTUAL_SYNC_DELAY_S:
             problems.append(
                 f"sync_delay is {format_duration(self.sync_delay_s)}, expected at least "
-                f"{format_duration(_EVENTUAL_SYNC_DELAY_S)} on an eventual store, whose listings lag"
+                f"{format_duration(_EVENTUAL_SYNC_DELAY_S)} on an eventual store, whose listings "
+                "lag"
             )
         if problems:
             raise Invalid("the table's properties do not agree: " + "; ".join(problems))
@@ -87,7 +92,8 @@ class Properties:
         """Raise Invalid unless a reader this stale never needs a block that is gone (R10)."""
         if self.sync_delay_s + max_staleness_s >= self.delete_delay_s:
             raise Invalid(
-                f"max_staleness is {format_duration(max_staleness_s)} and the table's sync_delay is "
+                f"max_staleness is {format_duration(max_staleness_s)} and the table's sync_delay "
+                "is "
                 f"{format_duration(self.sync_delay_s)}, expected a sum below its delete_delay of "
                 f"{format_duration(self.delete_delay_s)}; lower max_staleness or raise delete_delay"
             )
@@ -110,7 +116,9 @@ class Properties:
             elif name == "isolation":
                 changes[name] = _choice(Isolation, name, value)
             else:
-                raise Invalid(f"unknown table property {name!r}, expected one of {', '.join(_NAMES)}")
+                raise Invalid(
+                    f"unknown table property {name!r}, expected one of {', '.join(_NAMES)}"
+                )
         return replace(self, **changes)  # type: ignore[arg-type]
 
     def to_json(self) -> dict[str, str]:

@@ -1,9 +1,11 @@
-"""What a chunk's footer says of each of its row groups, for those who leave out the ones that cannot match.
+"""What a chunk's footer says of each of its row groups, for those who leave out the ones that
+cannot match.
 
 Rules:
-- Only what no writer of Parquet files means otherwise is told: the bounds of signed whole numbers, dates, timestamps and
-  texts, and of each of these only where its number of nulls stands there too. Of all else nothing is known: Parquet's
-  bounds of floats are silent about NaN, unsigned numbers and seconds are stored as something else.
+- Only what no writer of Parquet files means otherwise is told: the bounds of signed whole numbers,
+  dates, timestamps and texts, and of each of these only where its number of nulls stands there too.
+  Of all else nothing is known: Parquet's bounds of floats are silent about NaN, unsigned numbers
+  and seconds are stored as something else.
 - A bound is as meta.json would hold it, in the unit of the file's own type.
 """
 
@@ -30,7 +32,8 @@ _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 def row_group_statistics(
     parquet: pq.ParquetFile, columns: Iterable[pa.Field]
 ) -> list[tuple[int, dict[str, ColumnStats]]]:
-    """The rows of each row group, and the statistics of those of ``columns`` that the file has with just this type."""
+    """The rows of each row group, and the statistics of those of ``columns`` that the file has with
+    just this type."""
     leaves = told_columns(parquet, columns)
     return [
         (
@@ -42,8 +45,8 @@ def row_group_statistics(
 
 
 def told_columns(parquet: pq.ParquetFile, columns: Iterable[pa.Field]) -> dict[str, int]:
-    """Where those of the columns of which something is told stand among the file's leaves. A part of a nested column may have
-    a plain one's path: neither is told."""
+    """Where those of the columns of which something is told stand among the file's leaves. A part
+    of a nested column may have a plain one's path: neither is told."""
     found = parquet.schema_arrow
     plain = {
         field.name
@@ -87,7 +90,9 @@ def _stats(column: pq.ColumnChunkMetaData) -> ColumnStats | None:
     if found.has_min_max:
         low, high = found.min_raw, found.max_raw
         try:
-            tally.include(*((low.decode(), high.decode()) if isinstance(low, bytes) else (low, high)))
+            tally.include(
+                *((low.decode(), high.decode()) if isinstance(low, bytes) else (low, high))
+            )
         except UnicodeDecodeError:
             tally.unreadable = True
     return tally.stats()

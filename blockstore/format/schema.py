@@ -1,12 +1,14 @@
 """The schema of a table, and data brought into it.
 
 Rules:
-- What is written has the table's own types, by name: encodings, nullability and session time zones of the
-  incoming data are taken off; a widening is done; anything else, a missing or an extra column is refused.
-- What is new has text that is UTF-8 and values that Parquet holds as they are, at any depth, or is refused. Rows of
-  stored blocks, which come with reserved columns, are taken as they are: whoever wrote them, a merge or a rewrite must
-  be able to carry them on.
-- What is read from an older chunk is brought to a newer schema by field id: widened, or filled with nulls.
+- What is written has the table's own types, by name: encodings, nullability and session time zones
+  of the incoming data are taken off; a widening is done; anything else, a missing or an extra
+  column is refused.
+- What is new has text that is UTF-8 and values that Parquet holds as they are, at any depth, or is
+  refused. Rows of stored blocks, which come with reserved columns, are taken as they are: whoever
+  wrote them, a merge or a rewrite must be able to carry them on.
+- What is read from an older chunk is brought to a newer schema by field id: widened, or filled with
+  nulls.
 - A schema only grows: columns are added at the end and may be null in older rows, types only widen.
 """
 
@@ -60,7 +62,8 @@ _SHOWN_BYTES = 40
 
 
 def canonical(schema: pa.Schema) -> pa.Schema:
-    """The schema as a new table would hold it: canonical types, checked names, the user's metadata; no ids yet."""
+    """The schema as a new table would hold it: canonical types, checked names, the user's metadata;
+    no ids yet."""
     check_names(schema.names)
     check_new_names(schema.names)
     metadata = {key: value for key, value in (schema.metadata or {}).items() if key not in _FOREIGN}
@@ -78,12 +81,17 @@ def deserialize(data: bytes, subject: str = "the schema") -> pa.Schema:
         schema = pa.ipc.read_schema(pa.py_buffer(data))
         _check_names(schema)
     except (pa.ArrowException, ValueError, OSError) as error:
-        raise Corrupt(f"{subject} is not an Arrow schema ({error}): restore it from a copy") from None
+        raise Corrupt(
+            f"{subject} is not an Arrow schema ({error}): restore it from a copy"
+        ) from None
     return schema
 
 
 def _check_names(fields: Iterable[pa.Field]) -> None:
-    """Raise UnicodeDecodeError for a name that is no text, at any depth: Arrow looks at one when it is asked for."""
+    """Raise UnicodeDecodeError for a name that is no text, at any depth:
+
+    Arrow looks at one when it is asked for.
+    """
     for field in fields:
         _ = field.name
         kind = field.type
@@ -105,10 +113,11 @@ def cast_batch(
     coded: Collection[str] = (),
     first_row: int = 0,
 ) -> pa.RecordBatch:
-    """The batch under the table's schema, followed by the reserved columns of ``extra``; texts of ``coded`` as numbers of a
-    dictionary.
+    """The batch under the table's schema, followed by the reserved columns of ``extra``; texts of
+    ``coded`` as numbers of a dictionary.
 
-    Raises Invalid, naming the column, what was found and what is expected; rows count from ``first_row``.
+    Raises Invalid, naming the column, what was found and what is expected; rows count from
+    ``first_row``.
     """
     schema = with_codes(with_reserved(definition.schema, extra), coded)
     if not batch.schema.equals(schema):
@@ -117,7 +126,10 @@ def cast_batch(
         _refuse_nulls(batch.column(name), name, "is declared not null", first_row)
     if definition.time_column is not None:
         _refuse_nulls(
-            batch.column(definition.time_column), definition.time_column, "is the time column", first_row
+            batch.column(definition.time_column),
+            definition.time_column,
+            "is the time column",
+            first_row,
         )
     if not extra:
         for name in definition.memo("texts", lambda: _texts(definition.schema)):
@@ -128,12 +140,16 @@ def cast_batch(
 
 
 def other_than_text(column: pa.Array, row: int, name: str, first_row: int) -> str:
-    """What a column holds in a row in which text is no UTF-8, as a clause; rows count from ``first_row``."""
+    """What a column holds in a row in which text is no UTF-8, as a clause; rows count from
+    ``first_row``."""
     found = "bytes"
     if not pt.is_nested(column.type):
         value = column[row].as_buffer().to_pybytes()
         found = repr(value[:_SHOWN_BYTES]) + ("…" if len(value) > _SHOWN_BYTES else "")
-    return f"column {name!r} holds {found} in row {first_row + row:,} (counted from 0), expected text that is UTF-8"
+    return (
+        f"column {name!r} holds {found} in row {first_row + row:,} (counted from 0), expected "
+        "text that is UTF-8"
+    )
 
 
 def evolve(
@@ -153,7 +169,8 @@ def evolve(
         fields.append(field if kind is None else _widened(field, kind))
     if wider:
         raise Invalid(
-            f"cannot widen {_names(wider)}: no such column; the columns are {_names(definition.schema.names)}"
+            f"cannot widen {_names(wider)}: no such column; the columns are "
+            f"{_names(definition.schema.names)}"
         )
     check_new_names(field.name for field in added)
     check_names([field.name for field in (*fields, *added)])
@@ -170,7 +187,8 @@ def evolve(
 
 
 def readable_under(old: pa.Schema, new: pa.Schema) -> bool:
-    """Whether rows written under ``old`` can be read under ``new``: every column still there, no type narrower."""
+    """Whether rows written under ``old`` can be read under ``new``: every column still there, no
+    type narrower."""
     by_id, by_name = _index(new)
     for field in old:
         own = field_id(field)
@@ -181,8 +199,8 @@ def readable_under(old: pa.Schema, new: pa.Schema) -> bool:
 
 
 def adapt(rows: Rows, schema: pa.Schema) -> Rows:
-    """The rows under ``schema``, which may be newer or narrower than their own: by field id (by name where
-    there is none), widened, and null where the chunk is older than the column."""
+    """The rows under ``schema``, which may be newer or narrower than their own: by field id (by
+    name where there is none), widened, and null where the chunk is older than the column."""
     if rows.schema.equals(schema, check_metadata=True):
         return rows
     by_id, by_name = _positions(rows.schema)
@@ -205,7 +223,9 @@ def _cast_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     names = batch.schema.names
     if names != schema.names:
         _check_columns(names, schema.names)
-    columns = [_cast(batch.column(name), field) for name, field in zip(schema.names, schema, strict=True)]
+    columns = [
+        _cast(batch.column(name), field) for name, field in zip(schema.names, schema, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -213,26 +233,30 @@ def _check_columns(found: list[str], expected: list[str]) -> None:
     if len(set(found)) != len(found):
         twice = sorted({name for name in found if found.count(name) > 1})
         raise Invalid(
-            f"the data has {_columns(twice)} twice, expected each name once: rename or drop one of each"
+            f"the data has {_columns(twice)} twice, expected each name once: rename or drop one "
+            "of each"
         )
     missing = [name for name in expected if name not in set(found)]
     if missing:
         remedy = other_case(found, expected) or "add what is missing, as nulls if need be"
         raise Invalid(
-            f"the data has {_columns(found)} and lacks {_columns(missing)}, expected all of the table's, {_names(expected)}: "
+            f"the data has {_columns(found)} and lacks {_columns(missing)}, expected all of the "
+            f"table's, {_names(expected)}: "
             f"{remedy}"
         )
     check_names(name for name in found if name not in RESERVED or name not in expected)
     extra = [name for name in found if name not in set(expected)]
     if extra:
         raise Invalid(
-            f"the data has {_columns(extra)}, expected only the table's, {_names(expected)}: drop what is too much, or add "
+            f"the data has {_columns(extra)}, expected only the table's, {_names(expected)}: drop "
+            "what is too much, or add "
             "it to the table with alter"
         )
 
 
 def other_case(found: Iterable[str], expected: Collection[str]) -> str:
-    """What to do about names that are those of columns but for their case, as half a sentence; empty where there are none."""
+    """What to do about names that are those of columns but for their case, as half a sentence;
+    empty where there are none."""
     found = list(found)
     free = {name.casefold(): name for name in expected if name not in found}
     meant = [(name, free.get(name.casefold())) for name in found if name not in expected]
@@ -245,7 +269,9 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
         return column
     if pt.is_dictionary(field.type):
         return (
-            column.dictionary_encode() if fits(column.type, field.type.value_type) else _refuse(column, field)
+            column.dictionary_encode()
+            if fits(column.type, field.type.value_type)
+            else _refuse(column, field)
         )
     if not fits(column.type, field.type):
         return _refuse(column, field)
@@ -253,12 +279,14 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
         return without_views(_decoded(column)).cast(field.type, safe=True)
     except pa.ArrowException as error:
         raise Invalid(
-            f"column {field.name!r} of type {column.type} cannot be written as {field.type} without loss: {error}"
+            f"column {field.name!r} of type {column.type} cannot be written as {field.type} "
+            f"without loss: {error}"
         ) from None
 
 
 def _decoded(column: pa.Array) -> pa.Array:
-    """The column without an extension wrapper, a dictionary or run-ends, which casts do not look into."""
+    """The column without an extension wrapper, a dictionary or run-ends, which casts do not look
+    into."""
     import pyarrow.compute as pc
 
     if isinstance(column, pa.ExtensionArray):
@@ -283,7 +311,8 @@ def _refuse_nulls(column: pa.Array, name: str, why: str, first_row: int) -> None
     if column.null_count:
         row = first_row + pc.index(pc.is_null(column), True).as_py()
         raise Invalid(
-            f"column {name!r} is null in row {row:,} (counted from 0), expected a value because it {why}: give every row one",
+            f"column {name!r} is null in row {row:,} (counted from 0), expected a value because "
+            f"it {why}: give every row one",
             row=row,
         )
 
@@ -297,7 +326,8 @@ def _refuse_other_than_text(column: pa.Array, name: str, first_row: int) -> None
     row = first_not_text(column)
     if row is not None:
         raise Invalid(
-            f"{other_than_text(column, row, name, first_row)}: decode it from its own encoding (Latin-1, perhaps), or keep "
+            f"{other_than_text(column, row, name, first_row)}: decode it from its own encoding "
+            "(Latin-1, perhaps), or keep "
             "such bytes in a binary column"
         )
 
@@ -311,7 +341,8 @@ def _refuse_what_cannot_be_stored(column: pa.Array, name: str) -> None:
     found = not_storable(column)
     if found is not None:
         raise Invalid(
-            f"column {name!r} holds {found}: mend the value, or give the column a type that holds it"
+            f"column {name!r} holds {found}: mend the value, or give the column a type that holds "
+            "it"
         )
 
 
@@ -319,7 +350,8 @@ def _added(field: pa.Field) -> pa.Field:
     fresh = canonical_field(field)
     if (fresh.metadata or {}).get(NOT_NULL) == b"true":
         raise Invalid(
-            f"column {field.name!r} is to be added as not null, but the rows already written have no value for it: "
+            f"column {field.name!r} is to be added as not null, but the rows already written have "
+            "no value for it: "
             "add it as nullable"
         )
     return fresh
@@ -329,11 +361,14 @@ def _widened(field: pa.Field, kind: pa.DataType) -> pa.Field:
     wanted = canonical_type(kind, field.name)
     if not can_widen(field.type, wanted) or field.type.equals(wanted):
         raise Invalid(
-            f"column {field.name!r} cannot be widened from {field.type} to {wanted}: integers go into larger "
+            f"column {field.name!r} cannot be widened from {field.type} to {wanted}: integers go "
+            "into larger "
             "integers, float into double, decimals into more digits at the same scale"
         )
     if pt.is_nested(field.type):
-        raise Invalid(f"column {field.name!r} is nested ({field.type}): only plain columns can be widened")
+        raise Invalid(
+            f"column {field.name!r} is nested ({field.type}): only plain columns can be widened"
+        )
     return field.with_type(wanted)
 
 
@@ -355,7 +390,9 @@ def _positions(schema: pa.Schema) -> tuple[dict[int, int], dict[str, int]]:
     return by_id, by_name
 
 
-def _adapted(rows: pa.RecordBatch | pa.Table, at: int | None, field: pa.Field) -> pa.Array | pa.ChunkedArray:
+def _adapted(
+    rows: pa.RecordBatch | pa.Table, at: int | None, field: pa.Field
+) -> pa.Array | pa.ChunkedArray:
     if at is None:
         empty = pa.nulls(rows.num_rows, field.type)
         return pa.chunked_array([empty]) if isinstance(rows, pa.Table) else empty
@@ -376,4 +413,6 @@ def _columns(names: list[str]) -> str:
 
 def _names(names: Iterable[str], shown: int = 12) -> str:
     every = [repr(name) for name in names]
-    return ", ".join(every[:shown]) + (f" and {len(every) - shown} more" if len(every) > shown else "")
+    return ", ".join(every[:shown]) + (
+        f" and {len(every) - shown} more" if len(every) > shown else ""
+    )

@@ -1,7 +1,7 @@
 """Where the bytes of one chunk go, counted and hashed on their way: never a second pass.
 
-Rule: nothing is visible before ``close`` has returned; after ``abort`` nothing of the chunk ever is. A small chunk
-is one PUT; a large one is streamed in pieces of some megabytes.
+Rule: nothing is visible before ``close`` has returned; after ``abort`` nothing of the chunk ever
+is. A small chunk is one PUT; a large one is streamed in pieces of some megabytes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The order of rows inside a chunk, the same for every writer and every merge.
 
-Rule: ascending by each column of the sort key in turn; NaN after every number, null after NaN; strings and bytes
-by their bytes; rows with equal keys keep the order in which they came.
+Rule: ascending by each column of the sort key in turn; NaN after every number, null after NaN;
+strings and bytes by their bytes; rows with equal keys keep the order in which they came.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ def sort_order(table: pa.Table, sort_by: Sequence[str]) -> pa.UInt64Array | None
     if seen:
         return None
     order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in sort_by])
-    if seen is None and bool((order.to_numpy() == np.arange(table.num_rows, dtype=np.uint64)).all()):
+    if seen is None and bool(
+        (order.to_numpy() == np.arange(table.num_rows, dtype=np.uint64)).all()
+    ):
         return None
     return order
 
 
 def is_sorted(table: pa.Table, sort_by: Sequence[str]) -> bool | None:
-    """Whether the rows are in order, by one look at each key column; None where nulls or floats stand in
-    the way of so simple a look."""
+    """Whether the rows are in order, by one look at each key column; None where nulls or floats
+    stand in the way of so simple a look."""
     last = table.num_rows - 1
     tied: pa.ChunkedArray | None = None
     for name in sort_by:

@@ -1,8 +1,8 @@
 """``sources.parquet``: the list of a block's sources where it is too long for meta.json.
 
-Rules: up to 1,000 sources stand in meta.json; more stand in this file, one column ``source``, sorted, no double,
-and meta.json holds their count and the SHA-256 of their texts joined by newlines. The file is written with the
-chunks, before meta.json.
+Rules: up to 1,000 sources stand in meta.json; more stand in this file, one column ``source``,
+sorted, no double, and meta.json holds their count and the SHA-256 of their texts joined by
+newlines. The file is written with the chunks, before meta.json.
 """
 
 from __future__ import annotations
@@ -51,18 +51,24 @@ def decode_sources(data: bytes, subject: str) -> tuple[str, ...]:
             f"{subject}: {sources_path()} cannot be read ({error}): restore it from a copy"
         ) from None
     if not all(isinstance(source, str) and is_ulid(source) for source in found):
-        raise Corrupt(f"{subject}: {sources_path()} holds something else than ULIDs: restore it from a copy")
+        raise Corrupt(
+            f"{subject}: {sources_path()} holds something else than ULIDs: restore it from a copy"
+        )
     if any(left >= right for left, right in pairwise(found)):
         raise Corrupt(f"{subject}: {sources_path()} is not sorted, or names a source twice")
     return tuple(found)
 
 
 def write_sources(bucket: Bucket, ulid: str, sources: Sequence[str]) -> ChunkFile | None:
-    """Write the block's ``sources.parquet`` if it needs one; what it answers belongs into ``files``."""
+    """Write the block's ``sources.parquet`` if it needs one; what it answers belongs into
+    ``files``."""
     if len(sources) <= INLINE:
         return None
     data = encode_sources(sources)
     bucket.put(object_key(ulid, sources_path()), data)
     return ChunkFile(
-        path=sources_path(), bytes=len(data), rows=len(sources), sha256=hashlib.sha256(data).hexdigest()
+        path=sources_path(),
+        bytes=len(data),
+        rows=len(sources),
+        sha256=hashlib.sha256(data).hexdigest(),
     )

@@ -1,13 +1,16 @@
 """Bounds of a column in a chunk: taken while it is written, read by everyone who prunes.
 
 Rules:
-- ``min`` is a lower and ``max`` an upper bound of the values that are neither null nor NaN. Strings are cut to
-  64 characters: the upper bound is then the least such text above all of them, or none if there is no such.
-- NaN never stands in a bound; ``nans`` counts them, because SQL engines order NaN above every number and a
-  pruner must know. Zero is written so that -0.0 and 0.0 lie inside the bounds.
-- A bound is JSON: integers as they are; dates, times, timestamps and durations as the integer of the column's
-  unit; decimals as text; infinities as ``"Infinity"`` and ``"-Infinity"``; binary columns have none.
-- Bounds keep their meaning when a column is widened: no reading depends on the width that was written.
+- ``min`` is a lower and ``max`` an upper bound of the values that are neither null nor NaN. Strings
+  are cut to 64 characters: the upper bound is then the least such text above all of them, or none
+  if there is no such.
+- NaN never stands in a bound; ``nans`` counts them, because SQL engines order NaN above every
+  number and a pruner must know. Zero is written so that -0.0 and 0.0 lie inside the bounds.
+- A bound is JSON: integers as they are; dates, times, timestamps and durations as the integer of
+  the column's unit; decimals as text; infinities as ``"Infinity"`` and ``"-Infinity"``; binary
+  columns have none.
+- Bounds keep their meaning when a column is widened: no reading depends on the width that was
+  written.
 - A missing bound means unknown, unless every value is null or NaN.
 """
 
@@ -42,7 +45,8 @@ __all__ = [
 ]
 
 Comparable = bool | int | float | str | Decimal
-"""A bound as Python compares it; one type a column type, temporal values as integers of the column's unit."""
+"""A bound as Python compares it; one type a column type, temporal values as integers of the
+column's unit."""
 
 _FIRST = 32
 _CHARACTERS = 64
@@ -51,9 +55,12 @@ _INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def columns_of(schema: pa.Schema, sort_by: Iterable[str]) -> tuple[str, ...]:
-    """The columns that have statistics: every plain one among the sort key and the first 32, in schema order."""
+    """The columns that have statistics: every plain one among the sort key and the first 32, in
+    schema order."""
     wanted = {*schema.names[:_FIRST], *sort_by}
-    return tuple(field.name for field in schema if field.name in wanted and is_primitive(field.type))
+    return tuple(
+        field.name for field in schema if field.name in wanted and is_primitive(field.type)
+    )
 
 
 class Tally:
@@ -75,8 +82,11 @@ class Tally:
         self.nans += count_nans(column) if pt.is_floating(column.type) else 0
         self.widen(extremes, column)
 
-    def widen(self, bounds: Callable[[Any], tuple[Comparable, Comparable] | None], values: Any) -> None:
-        """Widen the bounds by what ``bounds`` finds in ``values``, which raises UnicodeDecodeError for text that is not UTF-8."""
+    def widen(
+        self, bounds: Callable[[Any], tuple[Comparable, Comparable] | None], values: Any
+    ) -> None:
+        """Widen the bounds by what ``bounds`` finds in ``values``, which raises UnicodeDecodeError
+        for text that is not UTF-8."""
         try:
             found = bounds(values)
         except UnicodeDecodeError:
@@ -112,7 +122,10 @@ def collect(table: pa.Table, columns: Sequence[str]) -> dict[str, ColumnStats]:
 
 
 def extremes(column: pa.ChunkedArray) -> tuple[Comparable, Comparable] | None:
-    """The least and the greatest value of a column, or None where it has none. Raises UnicodeDecodeError."""
+    """The least and the greatest value of a column, or None where it has none.
+
+    Raises UnicodeDecodeError.
+    """
     import pyarrow.compute as pc
 
     kind = column.type
@@ -169,7 +182,11 @@ def decode(kind: pa.DataType, stat: StatValue | None) -> Comparable | None:
     if pt.is_floating(kind):
         if isinstance(stat, str) and stat in _INFINITIES:
             return _INFINITIES[stat]
-        if isinstance(stat, (int, float)) and not isinstance(stat, bool) and abs(stat) <= sys.float_info.max:
+        if (
+            isinstance(stat, (int, float))
+            and not isinstance(stat, bool)
+            and abs(stat) <= sys.float_info.max
+        ):
             return float(stat)
     elif pt.is_boolean(kind):
         if isinstance(stat, bool):
@@ -183,12 +200,16 @@ def decode(kind: pa.DataType, stat: StatValue | None) -> Comparable | None:
     elif type(stat) is int and is_primitive(kind) and not _is_bytes(kind):
         return stat
     raise Corrupt(
-        f"the statistic {stat!r} is no value of type {kind}: the block was written by a faulty program"
+        f"the statistic {stat!r} is no value of type {kind}: the block was written by a faulty "
+        "program"
     )
 
 
 def comparable(scalar: pa.Scalar) -> Comparable | None:
-    """A scalar of a column's type as Python compares it with that column's bounds; None if null or unordered."""
+    """A scalar of a column's type as Python compares it with that column's bounds;
+
+    None if null or unordered.
+    """
     if not scalar.is_valid or _is_bytes(scalar.type):
         return None
     if pt.is_temporal(scalar.type):
@@ -202,7 +223,8 @@ def lower_bound(text: str) -> str:
 
 
 def upper_bound(text: str) -> str | None:
-    """The least text of at most 64 characters that is not below ``text`` nor any text it begins, or None."""
+    """The least text of at most 64 characters that is not below ``text`` nor any text it begins, or
+    None."""
     if len(text) <= _CHARACTERS:
         return text
     for end in range(_CHARACTERS, 0, -1):
@@ -237,7 +259,8 @@ def _decimal(stat: str) -> Decimal:
         value = Decimal("NaN")
     if not value.is_finite():
         raise Corrupt(
-            f"the statistic {stat[:60]!r} is no decimal number: the block was written by a faulty program"
+            f"the statistic {stat[:60]!r} is no decimal number: the block was written by a faulty "
+            "program"
         )
     return value
 

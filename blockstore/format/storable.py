@@ -1,9 +1,11 @@
 """Values that Arrow makes and carries and that Parquet does not hold as they are.
 
-Rules: they are refused before they are written, since a writer would make other values of them or break off midway:
-- a decimal of more digits than its type has: Parquet gives it the bytes that its type needs and cuts the rest off;
-- whole seconds, of a timestamp or a time of day, that are no number of milliseconds: Parquet has no seconds.
-What lies under a null or outside of a slice is nobody's value.
+Rules: they are refused before they are written, since a writer would make other values of them or
+break off midway:
+- a decimal of more digits than its type has: Parquet gives it the bytes that its type needs and
+  cuts the rest off;
+- whole seconds, of a timestamp or a time of day, that are no number of milliseconds: Parquet has no
+  seconds. What lies under a null or outside of a slice is nobody's value.
 """
 
 from __future__ import annotations
@@ -62,6 +64,7 @@ def _seconds(array: pa.Array) -> str | None:
     for end in pc.min_max(array.view(whole)).as_py().values():
         if end is not None and abs(end) > greatest:
             return (
-                f"{end} seconds, more than {kind} can be stored with, which is {greatest} on either side of 0"
+                f"{end} seconds, more than {kind} can be stored with, which is {greatest} on "
+                "either side of 0"
             )
     return None

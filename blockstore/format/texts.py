@@ -1,4 +1,5 @@
-"""Texts that callers hand in and that entries and metas keep for ever: checked before anything is written.
+"""Texts that callers hand in and that entries and metas keep for ever: checked before anything is
+written.
 
 Rule: what a reader would refuse, no writer may accept.
 """
@@ -11,7 +12,8 @@ __all__ = ["check_text"]
 
 
 def check_text(what: str, text: object, *, limit: int) -> None:
-    """Raise Invalid unless ``text`` is text of at most ``limit`` characters that can be written as UTF-8."""
+    """Raise Invalid unless ``text`` is text of at most ``limit`` characters that can be written as
+    UTF-8."""
     if not isinstance(text, str):
         raise Invalid(f"{what} is {text!r}, expected text")
     if len(text) > limit:
@@ -20,5 +22,6 @@ def check_text(what: str, text: object, *, limit: int) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise Invalid(
-            f"{what} is {text!r}, which holds half of a character: expected text that UTF-8 can write"
+            f"{what} is {text!r}, which holds half of a character: expected text that UTF-8 can "
+            "write"
         ) from None

@@ -1,5 +1,6 @@
 """Thrift's compact protocol, as far as Parquet's footers and page indexes use it
-(https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md): structs as numbered fields, no names.
+(https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md): structs as
+numbered fields, no names.
 
 Nonsense raises one of ``MALFORMED``, at the latest at the end of the bytes.
 """
@@ -11,7 +12,15 @@ from typing import Any
 
 __all__ = ["MALFORMED", "struct_at"]
 
-MALFORMED = (IndexError, KeyError, TypeError, ValueError, OverflowError, RecursionError, packed.error)
+MALFORMED = (
+    IndexError,
+    KeyError,
+    TypeError,
+    ValueError,
+    OverflowError,
+    RecursionError,
+    packed.error,
+)
 """What bytes can raise that are no such struct, or that lack a field that is asked for."""
 
 _MOST_BITS = 70

@@ -1,13 +1,16 @@
 """The column types of a table: which there are, which may widen into which, which can be sorted.
 
 Rules:
-- One canonical Arrow type a meaning: encodings (dictionary, view, large, run-end) and extension wrappers are
-  taken off; half floats become floats; date64 becomes date32; every decimal is a decimal128.
-- A list or binary of size 0 is no type of a table: Parquet cannot hold its values, or not give them back.
-- A widening loses nothing, ever: integers into larger ones (an unsigned one also into a larger signed one),
-  float into double, a decimal into more digits at the same scale; inside lists, maps and structs likewise.
-- A value fits a column if its type is the column's, widens into it, or is null; timestamps also in another
-  zone, or in another unit where the cast loses no digit (checked value by value).
+- One canonical Arrow type a meaning: encodings (dictionary, view, large, run-end) and extension
+  wrappers are taken off; half floats become floats; date64 becomes date32; every decimal is a
+  decimal128.
+- A list or binary of size 0 is no type of a table: Parquet cannot hold its values, or not give them
+  back.
+- A widening loses nothing, ever: integers into larger ones (an unsigned one also into a larger
+  signed one), float into double, a decimal into more digits at the same scale; inside lists, maps
+  and structs likewise.
+- A value fits a column if its type is the column's, widens into it, or is null; timestamps also in
+  another zone, or in another unit where the cast loses no digit (checked value by value).
 """
 
 from __future__ import annotations
@@ -44,11 +47,15 @@ def canonical_type(kind: pa.DataType, name: str) -> pa.DataType:
     if pt.is_nested(kind):
         return _canonical_nested(kind, name)
     if pt.is_null(kind):
-        raise Invalid(f"column {name!r} has the type null, expected a type that can hold values: name one")
+        raise Invalid(
+            f"column {name!r} has the type null, expected a type that can hold values: name one"
+        )
     if pt.is_fixed_size_binary(kind) and kind.byte_width == 0:
         raise _without_size(kind, name)
     if not _is_stored(kind):
-        raise Invalid(f"column {name!r} has the type {kind}, which Parquet cannot hold: cast it first")
+        raise Invalid(
+            f"column {name!r} has the type {kind}, which Parquet cannot hold: cast it first"
+        )
     return kind
 
 
@@ -66,7 +73,8 @@ def can_widen(old: pa.DataType, new: pa.DataType) -> bool:
 
 
 def fits(found: pa.DataType, column: pa.DataType) -> bool:
-    """Whether values of ``found`` may be written to a column, perhaps by a cast that loses nothing."""
+    """Whether values of ``found`` may be written to a column, perhaps by a cast that loses
+    nothing."""
     if pt.is_null(found) or found.equals(column):
         return True
     try:
@@ -94,7 +102,8 @@ def is_time(kind: pa.DataType) -> bool:
 
 
 def _stripped(kind: pa.DataType) -> pa.DataType:
-    """``kind`` without encodings; nested types as they are, since their values are compared one by one."""
+    """``kind`` without encodings; nested types as they are, since their values are compared one by
+    one."""
     if pt.is_nested(kind) and not pt.is_run_end_encoded(kind):
         return kind
     return canonical_type(kind, "")
@@ -117,10 +126,13 @@ def _is_stored(kind: pa.DataType) -> bool:
 
 def _canonical_decimal(kind: pa.DataType, name: str) -> pa.DataType:
     if kind.precision > _DECIMAL_DIGITS:
-        raise Invalid(f"column {name!r} has the type {kind}, expected a decimal of at most 38 digits")
+        raise Invalid(
+            f"column {name!r} has the type {kind}, expected a decimal of at most 38 digits"
+        )
     if not 0 <= kind.scale <= kind.precision:
         raise Invalid(
-            f"column {name!r} has the type {kind}, expected a scale from 0 to its precision of {kind.precision}"
+            f"column {name!r} has the type {kind}, expected a scale from 0 to its precision of "
+            f"{kind.precision}"
         )
     return pa.decimal128(kind.precision, kind.scale)
 
@@ -129,7 +141,9 @@ def _canonical_nested(kind: pa.DataType, name: str) -> pa.DataType:
     if pt.is_struct(kind):
         if kind.num_fields == 0:
             raise Invalid(f"column {name!r} is a struct without fields, which Parquet cannot hold")
-        return pa.struct([_child(field, f"{name}.{field.name}", field.name) for field in kind.fields])
+        return pa.struct(
+            [_child(field, f"{name}.{field.name}", field.name) for field in kind.fields]
+        )
     if pt.is_map(kind):
         key = _child(kind.key_field, f"{name}.key", "key").with_nullable(False)
         return pa.map_(key, _child(kind.item_field, f"{name}.value", "value"))
@@ -144,7 +158,8 @@ def _canonical_nested(kind: pa.DataType, name: str) -> pa.DataType:
 
 def _without_size(kind: pa.DataType, name: str) -> Invalid:
     return Invalid(
-        f"column {name!r} has the type {kind}, expected a size of at least 1: give it a size, or none at all"
+        f"column {name!r} has the type {kind}, expected a size of at least 1: give it a size, or "
+        "none at all"
     )
 
 
@@ -153,7 +168,12 @@ def _child(field: pa.Field, path: str, name: str) -> pa.Field:
 
 
 def _is_list(kind: pa.DataType) -> bool:
-    return pt.is_list(kind) or pt.is_large_list(kind) or pt.is_list_view(kind) or pt.is_large_list_view(kind)
+    return (
+        pt.is_list(kind)
+        or pt.is_large_list(kind)
+        or pt.is_list_view(kind)
+        or pt.is_large_list_view(kind)
+    )
 
 
 def _integer_widens(old: pa.DataType, new: pa.DataType) -> bool:
@@ -165,7 +185,8 @@ def _integer_widens(old: pa.DataType, new: pa.DataType) -> bool:
 def _nested_pairs(
     old: pa.DataType, new: pa.DataType, rule: Callable[[pa.DataType, pa.DataType], bool]
 ) -> bool:
-    """Whether two nested types have the same shape and ``rule`` holds for each pair of their children."""
+    """Whether two nested types have the same shape and ``rule`` holds for each pair of their
+    children."""
     if pt.is_struct(old) and pt.is_struct(new):
         names = [field.name for field in old.fields]
         return names == [field.name for field in new.fields] and all(

@@ -1,11 +1,12 @@
 """The usual block of an index entry, decoded at once.
 
-Nearly every block that an index names is a plain append: one write, no parents, no labels, no job, columns with plain bounds.
-A reader decodes one for every write of everybody, so this shape is looked at as a whole: its keys and types in a few
-comparisons, then its numbers.
+Nearly every block that an index names is a plain append: one write, no parents, no labels, no job,
+columns with plain bounds. A reader decodes one for every write of everybody, so this shape is
+looked at as a whole: its keys and types in a few comparisons, then its numbers.
 
-Rule: what is not exactly of this shape is None, which says nothing against it: ``meta.py`` looks at it field by field, and
-names what is wrong. What is answered is what ``meta.py`` would answer (a test holds the two together).
+Rule: what is not exactly of this shape is None, which says nothing against it: ``meta.py`` looks at
+it field by field, and names what is wrong. What is answered is what ``meta.py`` would answer (a
+test holds the two together).
 """
 
 from __future__ import annotations
@@ -24,7 +25,16 @@ _TOP = frozenset({"ulid", "minTime", "maxTime", "stats", "compaction", "blocksto
 _STATS = frozenset({"numRows", "numBytes", "numChunks"})
 _COMPACTION: Mapping[str, object] = {"level": 1, "parents": []}
 _CONSTANT: Mapping[str, object] = {"labels": {}, "resolution": 0, "job": None, "revision": 0}
-_NAMES = ("visible_by", "ignore_delay", "own", "uploaded_time", "producer", "sort_by", "schema_id", "files")
+_NAMES = (
+    "visible_by",
+    "ignore_delay",
+    "own",
+    "uploaded_time",
+    "producer",
+    "sort_by",
+    "schema_id",
+    "files",
+)
 _TYPES = (str, bool, bool, int, str, list, int, list)
 _BLOCK = frozenset({*_CONSTANT, *_NAMES, "time_column"})
 _FILE_NAMES = ("path", "bytes", "rows", "sha256", "columns")
@@ -47,7 +57,10 @@ _TEXT = 10_000_000
 
 
 def usual_block(value: Mapping[str, object]) -> BlockMeta | None:
-    """The block that this JSON holds as an entry has it, its only source itself; None if it is not of the usual shape."""
+    """The block that this JSON holds as an entry has it, its only source itself;
+
+    None if it is not of the usual shape.
+    """
     if value.keys() != _TOP:
         return None
     ulid, low, high, stats, compaction, block = map(value.__getitem__, _ORDER)
@@ -137,7 +150,11 @@ def _file(value: object) -> ChunkFile | None:
         if type(one) is not dict or one.keys() != _COLUMN:
             return None
         low, high, nulls = one["min"], one["max"], one["nulls"]
-        if type(nulls) is not int or not 0 <= nulls <= rows or not {type(low), type(high)} <= _SCALARS:
+        if (
+            type(nulls) is not int
+            or not 0 <= nulls <= rows
+            or not {type(low), type(high)} <= _SCALARS
+        ):
             return None
         bounds[name] = ColumnStats(min=low, max=high, nulls=nulls)
     return ChunkFile(path=path, bytes=size, rows=rows, sha256=sha256, columns=bounds)

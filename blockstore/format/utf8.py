@@ -1,7 +1,8 @@
-"""Text in Arrow arrays is UTF-8, or it is not: Arrow makes, carries and writes other bytes in them without a look.
+"""Text in Arrow arrays is UTF-8, or it is not: Arrow makes, carries and writes other bytes in them
+without a look.
 
-Rule: what is looked at are the values that a writer would write. What lies under a null, outside of a slice or in an
-unused place of a dictionary is nobody's value.
+Rule: what is looked at are the values that a writer would write. What lies under a null, outside of
+a slice or in an unused place of a dictionary is nobody's value.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ def holds_text(kind: pa.DataType) -> bool:
 
 
 def first_not_text(array: pa.Array) -> int | None:
-    """The first row of an array that holds text which is no UTF-8, at any depth; None if there is none."""
+    """The first row of an array that holds text which is no UTF-8, at any depth;
+
+    None if there is none.
+    """
     if _is_utf8(array):
         return None
     low, high = 0, len(array)
@@ -56,7 +60,8 @@ def _is_utf8(array: pa.Array) -> bool:
 
 
 def _is_ascii(array: pa.Array) -> bool:
-    """Whether no byte of any value is above 127: for most columns the answer, at a tenth of the cost of validating."""
+    """Whether no byte of any value is above 127: for most columns the answer, at a tenth of the
+    cost of validating."""
     _, offsets, data = array.buffers()
     if data is None:
         return True

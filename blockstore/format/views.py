@@ -1,7 +1,8 @@
 """List views as lists, at any depth.
 
-Arrow's own cast makes other values of them: it takes their offsets over without the end of the last list, so that lists are
-empty or have no end. Here the values are laid out one list after the other first.
+Arrow's own cast makes other values of them: it takes their offsets over without the end of the last
+list, so that lists are empty or have no end. Here the values are laid out one list after the other
+first.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ __all__ = ["without_views"]
 
 
 def without_views(column: pa.Array) -> pa.Array:
-    """The column with the same values, each list view a list; the column itself where there is none."""
+    """The column with the same values, each list view a list; the column itself where there is
+    none."""
     import pyarrow.compute as pc
 
     kind = column.type
@@ -21,7 +23,9 @@ def without_views(column: pa.Array) -> pa.Array:
         return column
     if _is_view(kind):
         lengths = pc.fill_null(pc.list_value_length(column), 0)
-        offsets = pa.concat_arrays([pa.array([0], lengths.type), pc.cumulative_sum_checked(lengths)])
+        offsets = pa.concat_arrays(
+            [pa.array([0], lengths.type), pc.cumulative_sum_checked(lengths)]
+        )
         lists = pa.LargeListArray if pt.is_large_list_view(kind) else pa.ListArray
         return lists.from_arrays(offsets, without_views(column.flatten()), mask=column.is_null())
     # Copied, so that it begins where the arrays that hold its values begin: a slice does not.
@@ -29,7 +33,9 @@ def without_views(column: pa.Array) -> pa.Array:
     nulls = column.is_null()
     if pt.is_struct(kind):
         parts = [without_views(column.field(place)) for place in range(kind.num_fields)]
-        return pa.StructArray.from_arrays(parts, names=[part.name for part in kind.fields], mask=nulls)
+        return pa.StructArray.from_arrays(
+            parts, names=[part.name for part in kind.fields], mask=nulls
+        )
     if pt.is_map(kind):
         keys, items = without_views(column.keys), without_views(column.items)
         return pa.MapArray.from_arrays(column.offsets, keys, items, mask=nulls)
@@ -46,4 +52,6 @@ def _is_view(kind: pa.DataType) -> bool:
 def _has_views(kind: pa.DataType) -> bool:
     if _is_view(kind):
         return True
-    return pt.is_nested(kind) and any(_has_views(kind.field(place).type) for place in range(kind.num_fields))
+    return pt.is_nested(kind) and any(
+        _has_views(kind.field(place).type) for place in range(kind.num_fields)
+    )

@@ -1,7 +1,7 @@
 """What a writer has written, and the block that it makes.
 
-Rule: the values come from the writer alone, so a process that never saw the rows (Spark's driver) can make the
-block from what its workers hand over.
+Rule: the values come from the writer alone, so a process that never saw the rows (Spark's driver)
+can make the block from what its workers hand over.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class WrittenChunks:
 
     @classmethod
     def together(cls, parts: Iterable[WrittenChunks]) -> WrittenChunks:
-        """The chunks of several writers of one block; parts without rows are left out where others have some."""
+        """The chunks of several writers of one block; parts without rows are left out where others
+        have some."""
         listed = list(parts)
         counted = [part for part in listed if part.rows] or listed
         if not counted:
@@ -102,6 +103,7 @@ def to_ms(kind: pa.DataType, value: int, column: str) -> int:
     milliseconds = value * 1000 // _PER_SECOND[kind.unit]
     if abs(milliseconds) > _LIMIT_MS:
         raise Invalid(
-            f"column {column!r} holds the time {value} {kind.unit}, which is beyond any calendar: correct it"
+            f"column {column!r} holds the time {value} {kind.unit}, which is beyond any calendar: "
+            "correct it"
         )
     return milliseconds

@@ -1,9 +1,12 @@
-"""A block as an index entry adds it: its meta without schema, and with sources only where the state cannot tell.
+"""A block as an index entry adds it: its meta without schema, and with sources only where the state
+cannot tell.
 
-Owns the JSON of one item of ``add``: the block's meta as ``format/meta.py`` writes it for an entry, with
-- ``compaction.sources`` where the state cannot tell them: a list, or for more than 1,000 the path, count and SHA-256 of
-  the block's own list file;
-- ``committed`` for a block that comes back (restore): the ``version`` and ``first_row_id`` that it had.
+Owns the JSON of one item of ``add``: the block's meta as ``format/meta.py`` writes it for an entry,
+with
+- ``compaction.sources`` where the state cannot tell them: a list, or for more than 1,000 the path,
+  count and SHA-256 of the block's own list file;
+- ``committed`` for a block that comes back (restore): the ``version`` and ``first_row_id`` that it
+  had.
 """
 
 from __future__ import annotations
@@ -35,8 +38,9 @@ class SourcesFile:
 class AddedBlock:
     """One item of an entry's ``add``.
 
-    ``sources`` is None where the state can tell them, a SourcesFile where they were not loaded yet, else the list;
-    ``meta.sources`` is what the block accounts for once the fold, or whoever made the value, has filled it in.
+    ``sources`` is None where the state can tell them, a SourcesFile where they were not loaded yet,
+    else the list; ``meta.sources`` is what the block accounts for once the fold, or whoever made
+    the value, has filled it in.
     """
 
     meta: BlockMeta
@@ -60,7 +64,10 @@ class AddedBlock:
 
     @classmethod
     def from_json(cls, value: object, subject: str) -> AddedBlock:
-        """The item that JSON holds. Raises Corrupt or NewerFormat; ``subject`` is what the error calls it."""
+        """The item that JSON holds.
+
+        Raises Corrupt or NewerFormat; ``subject`` is what the error calls it.
+        """
         if not isinstance(value, dict):
             raise Corrupt(f"{subject} is no JSON object, expected a block")
         item = Document(value, subject)
@@ -68,7 +75,9 @@ class AddedBlock:
         if "committed" in value:
             block = {name: part for name, part in value.items() if name != "committed"}
         sources = _sources_from_json(item.document("compaction"))
-        meta = from_dict(block, sources=sources if isinstance(sources, tuple) else None, subject=subject)
+        meta = from_dict(
+            block, sources=sources if isinstance(sources, tuple) else None, subject=subject
+        )
         if not item.has("committed"):
             return cls(meta=meta, sources=sources)
         committed = item.document("committed")

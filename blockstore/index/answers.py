@@ -1,4 +1,5 @@
-"""What a commit answers where its own entry does not say it: operations found done, and shares of a common entry. Pure."""
+"""What a commit answers where its own entry does not say it: operations found done, and shares of a
+common entry. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ def share_of(committed: Committed, blocks: tuple[BlockMeta, ...], state: State) 
     """What one of several appends in an entry is answered."""
     ulids = {block.ulid for block in blocks}
     left = {ulid: reason for ulid, reason in committed.left.items() if ulid in ulids}
-    added = tuple(block for block in committed.added if block.ulid in ulids and block.ulid not in left)
+    added = tuple(
+        block for block in committed.added if block.ulid in ulids and block.ulid not in left
+    )
     if added:
         return Committed(version=committed.version, entry=committed.entry, added=added, left=left)
     return already(state, blocks, Done(left=left))
@@ -42,7 +45,8 @@ def blocks_of(change: Change) -> tuple[BlockMeta, ...]:
 
 
 def _stayed_out(state: State, blocks: tuple[BlockMeta, ...]) -> Mapping[str, Left]:
-    """Which blocks of an entry, known by its commit id alone, did not enter by it: nothing accounts for their rows."""
+    """Which blocks of an entry, known by its commit id alone, did not enter by it: nothing accounts
+    for their rows."""
     left = {}
     for meta in blocks:
         held = len(state.accounted.held(meta.sources))

@@ -1,4 +1,5 @@
-"""From a judged draft to the entry that says it: ids, row ids, sources left out where the state knows them. Pure."""
+"""From a judged draft to the entry that says it: ids, row ids, sources left out where the state
+knows them. Pure."""
 
 from __future__ import annotations
 
@@ -20,11 +21,19 @@ __all__ = ["assemble", "followed", "relinked", "resent", "signature"]
 
 
 def assemble(
-    state: State, change: Change, draft: Draft, *, time_ms: int, checkpoint: NamedCheckpoint | None, by: str
+    state: State,
+    change: Change,
+    draft: Draft,
+    *,
+    time_ms: int,
+    checkpoint: NamedCheckpoint | None,
+    by: str,
 ) -> Entry:
-    """The entry after ``state`` that says ``draft``; ``checkpoint`` is the newest one known, a hint for readers.
+    """The entry after ``state`` that says ``draft``; ``checkpoint`` is the newest one known, a hint
+    for readers.
 
-    It names the entry that the state ends with; the first entry that does so requires ``chain`` (``chain.py``)."""
+    It names the entry that the state ends with; the first entry that does so requires ``chain``
+    (``chain.py``)."""
     removed = state.blocks.get_all(draft.remove)
     add = tuple(
         replace(
@@ -68,7 +77,8 @@ def _takes_rows(block: AddedBlock) -> bool:
 
 
 def followed(state: State, entry: Entry, payload: bytes) -> State:
-    """The state after an entry that was not sent yet, by the bytes that every reader will have to follow."""
+    """The state after an entry that was not sent yet, by the bytes that every reader will have to
+    follow."""
     try:
         read = decode_entry(payload, entry_id=entry.id)
         loaded = tuple(
@@ -90,7 +100,9 @@ def resent(payload: bytes, entry: int) -> bytes:
 
 def relinked(before: State, after: State, payload: bytes) -> State:
     """The state ``after``, ending with the bytes that were created at last."""
-    return replace(after, last=link_after(before.last, decode_entry(payload, entry_id=after.version)))
+    return replace(
+        after, last=link_after(before.last, decode_entry(payload, entry_id=after.version))
+    )
 
 
 @functools.cache

@@ -1,12 +1,16 @@
-"""The batches that one application has committed: what makes ``job = {app, batch}`` happen once (protocol 3.7).
+"""The batches that one application has committed: what makes ``job = {app, batch}`` happen once
+(protocol 3.7).
 
 Invariants:
-- Batches are kept as ranges, so that a backfill out of order is remembered exactly and a daily load costs a pair.
-- An app named ``stream/…`` never asks for a lower batch that was not committed: its ranges are one, up to the last.
-- The newest 64 batches also remember their entry and blocks, so that a retry is answered with what it wrote.
-- An app named ``gateway/<job>/input-<ULID>`` is one upload, asked for when the ULID was drawn (the job's own id may be a
-  hash). A floor at or above the ULID forgets it, and from then on no batch of it is taken: else a late attempt would bring
-  its rows a second time.
+- Batches are kept as ranges, so that a backfill out of order is remembered exactly and a daily load
+  costs a pair.
+- An app named ``stream/…`` never asks for a lower batch that was not committed: its ranges are one,
+  up to the last.
+- The newest 64 batches also remember their entry and blocks, so that a retry is answered with what
+  it wrote.
+- An app named ``gateway/<job>/input-<ULID>`` is one upload, asked for when the ULID was drawn (the
+  job's own id may be a hash). A floor at or above the ULID forgets it, and from then on no batch of
+  it is taken: else a late attempt would bring its rows a second time.
 """
 
 from __future__ import annotations

@@ -17,14 +17,19 @@ _PAGES = 4
 
 
 def who_changed(reader: IndexReader, state: State, ulid: str, since: int | None) -> str:
-    """The newest entry after version ``since``, of the last few hundred, that removed the block or excepted from it."""
+    """The newest entry after version ``since``, of the last few hundred, that removed the block or
+    excepted from it."""
     try:
         last = state.version
         for _ in range(_PAGES):
             first = max(reader.boundary.seen, since or 0, last - _PAGE) + 1
             page = range(first, last + 1)
             for entry, data in reversed([*zip(page, reader.get_all(page), strict=True)]):
-                found = None if data is None or entry in state.void else decode_entry(data, entry_id=entry)
+                found = (
+                    None
+                    if data is None or entry in state.void
+                    else decode_entry(data, entry_id=entry)
+                )
                 if found is not None and (ulid in found.remove or ulid in found.excepts):
                     return _named(found)
             last = first - 1

@@ -1,10 +1,10 @@
 """The live blocks of a version: a large sorted base of rows under a small persistent overlay.
 
 Invariants:
-- A value never changes; ``changed`` answers a new one in O(log n) and shares everything else, so every version that
-  someone holds stays whole.
-- The overlay is folded into the base when it outgrows an eighth of it: amortized, a fold costs the same at ten
-  blocks and at a million.
+- A value never changes; ``changed`` answers a new one in O(log n) and shares everything else, so
+  every version that someone holds stays whole.
+- The overlay is folded into the base when it outgrows an eighth of it: amortized, a fold costs the
+  same at ten blocks and at a million.
 - A block's object is made when someone asks for it.
 """
 
@@ -75,8 +75,12 @@ class _View:
             kept = np.ones(len(self.base), dtype=bool)
             kept[self.gone] = False
             frame = frame.filter(pa.array(kept))
-        added = Rows.of(self.new).frame.append_column(_SLOT, _numbers(-1 - np.arange(len(self.new))))
-        in_order = not frame.num_rows or not self.new or frame["ulid"][-1].as_py() < self.new[0].ulid
+        added = Rows.of(self.new).frame.append_column(
+            _SLOT, _numbers(-1 - np.arange(len(self.new)))
+        )
+        in_order = (
+            not frame.num_rows or not self.new or frame["ulid"][-1].as_py() < self.new[0].ulid
+        )
         both = pa.concat_tables([frame, added])
         return both if in_order else both.sort_by("ulid")
 
@@ -85,7 +89,8 @@ class Blocks:
     """An immutable set of live blocks, keyed by ULID."""
 
     def __init__(self, base: Rows, overlay: Overlay | None = None, size: int | None = None) -> None:
-        # The same set may be held in another way once it was consolidated; each method looks at one view.
+        # The same set may be held in another way once it was consolidated; each method looks at one
+        # view.
         self._view = _View(base, immutables.Map() if overlay is None else overlay)
         self._size = len(base) if size is None else size
 
@@ -128,7 +133,8 @@ class Blocks:
         return None if place is None else view.base.take([place])[0]
 
     def get_all(self, ulids: Iterable[str]) -> dict[str, LiveBlock]:
-        """Those of these ULIDs that are live, read together: a tenth of the cost of one after the other."""
+        """Those of these ULIDs that are live, read together: a tenth of the cost of one after the
+        other."""
         view, found, places = self._view, {}, []
         for ulid in dict.fromkeys(ulids):
             held = view.overlay.get(ulid)
@@ -140,7 +146,8 @@ class Blocks:
         return found
 
     def changed(self, remove: Iterable[str], put: Iterable[LiveBlock]) -> Blocks:
-        """The set without ``remove``, all of which are in it, then with ``put`` (the same ULID is replaced)."""
+        """The set without ``remove``, all of which are in it, then with ``put`` (the same ULID is
+        replaced)."""
         view, size = self._view, self._size
         overlay = view.overlay.mutate()
         for ulid in remove:
@@ -162,12 +169,13 @@ class Blocks:
         return changed
 
     def table(self) -> pa.Table:
-        """The columns of ``rows.FRAME``, one row a block, sorted by ULID: what plans and pruning scan."""
+        """The columns of ``rows.FRAME``, one row a block, sorted by ULID: what plans and pruning
+        scan."""
         return self._view.table.drop_columns([_SLOT])
 
     def derived(self, name: str, of: object, make: Make, rows: Mask) -> Arrays:
-        """What ``make`` answers, in the order of ``table()``; meaningful for ``rows``. Kept under ``name`` with all blocks that
-        stay, as long as ``of`` is the same object."""
+        """What ``make`` answers, in the order of ``table()``; meaningful for ``rows``. Kept under
+        ``name`` with all blocks that stay, as long as ``of`` is the same object."""
         view = self._view
         if not view.overlay:
             return view.base.derived.arrays(name, of, make, rows)

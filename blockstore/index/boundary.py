@@ -1,16 +1,18 @@
-"""The boundary: the durable watermark that collection advances before it deletes an entry, read and obeyed.
+"""The boundary: the durable watermark that collection advances before it deletes an entry, read and
+obeyed.
 
 Invariants (protocol 3.4):
 - An entry at or below the boundary is no part of the history, whatever a GET of it answers.
-- The boundary never moves back. Missing where there are entries, not ``[0-9]{1,20}`` of a u64, or below a value seen
-  before: ``BoundaryLost``, and nobody writes or deletes.
-- It is written with zeros before it, 18 to 20 digits in all, so many that their number less their sum is divisible by 3:
-  one flipped bit turns a digit into one that is 1, 2, 4 or 8 away, or into none. Earlier releases read that, and wrote
-  the digits alone.
-- A check that accepts goes to the store, after the entry that it checks; what is cached only spares the bytes (304), and
-  may refuse, never accept.
-- It advances by compare-and-set on the ETag of the value read. A lost race, or an answer that was lost, is read again and
-  decided anew. On a store that does not refuse stale writes it never advances: a late one could move it back.
+- The boundary never moves back. Missing where there are entries, not ``[0-9]{1,20}`` of a u64, or
+  below a value seen before: ``BoundaryLost``, and nobody writes or deletes.
+- It is written with zeros before it, 18 to 20 digits in all, so many that their number less their
+  sum is divisible by 3: one flipped bit turns a digit into one that is 1, 2, 4 or 8 away, or into
+  none. Earlier releases read that, and wrote the digits alone.
+- A check that accepts goes to the store, after the entry that it checks; what is cached only spares
+  the bytes (304), and may refuse, never accept.
+- It advances by compare-and-set on the ETag of the value read. A lost race, or an answer that was
+  lost, is read again and decided anew. On a store that does not refuse stale writes it never
+  advances: a late one could move it back.
 """
 
 from __future__ import annotations
@@ -35,7 +37,14 @@ from blockstore.index.storetime import Pace
 from blockstore.names import BOUNDARY
 from blockstore.world import World
 
-__all__ = ["Boundary", "BoundaryCounts", "encode_boundary", "how_to_mend", "parse_boundary", "write_first"]
+__all__ = [
+    "Boundary",
+    "BoundaryCounts",
+    "encode_boundary",
+    "how_to_mend",
+    "parse_boundary",
+    "write_first",
+]
 
 _logger = logging.getLogger(__name__)
 
@@ -63,7 +72,13 @@ class BoundaryCounts:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def add(
-        self, *, checks: int = 0, refusals: int = 0, advances: int = 0, failed: int = 0, seconds: float = 0.0
+        self,
+        *,
+        checks: int = 0,
+        refusals: int = 0,
+        advances: int = 0,
+        failed: int = 0,
+        seconds: float = 0.0,
     ) -> None:
         """Count, from any thread."""
         with self._lock:
@@ -113,26 +128,35 @@ class Boundary:
         return None if seen is None else seen.value
 
     def check(self, entry: int) -> bool:
-        """Whether an entry, created or read before this call, is above the boundary: step 5 of a commit."""
+        """Whether an entry, created or read before this call, is above the boundary: step 5 of a
+        commit."""
         started = self._world.clock.monotonic_s()
         above = entry > self.read()
-        self.counts.add(checks=1, refusals=not above, seconds=self._world.clock.monotonic_s() - started)
+        self.counts.add(
+            checks=1, refusals=not above, seconds=self._world.clock.monotonic_s() - started
+        )
         return above
 
     def why_fixed(self) -> str | None:
-        """Why the boundary cannot advance on this store; None if it can. Measured once where the store cannot say."""
+        """Why the boundary cannot advance on this store;
+
+        None if it can. Measured once where the store cannot say.
+        """
         if not self._measured:
             bucket = writable(self._bucket)
             says = bucket.refuses_stale_writes()
-            self._fixed = _measure(bucket, self._world) if says is None else (None if says else _IGNORED)
+            self._fixed = (
+                _measure(bucket, self._world) if says is None else (None if says else _IGNORED)
+            )
             self._measured = True
         return self._fixed
 
     def advance(self, to: int) -> int:
         """Raise the boundary to ``to`` unless it is as high already; answers its value now.
 
-        Raises BoundaryLost where it vanished, is garbage or fell; Invalid on a store that does not refuse stale
-        writes; Unavailable where nobody answers, and then it stands where it stood, or at ``to``.
+        Raises BoundaryLost where it vanished, is garbage or fell; Invalid on a store that does not
+        refuse stale writes; Unavailable where nobody answers, and then it stands where it stood, or
+        at ``to``.
         """
         started = self._world.clock.monotonic_s()
         moved = False
@@ -140,7 +164,9 @@ class Boundary:
             value, moved = self._advance(to)
         except BlockstoreError as error:
             self.counts.add(failed=1)
-            _logger.warning("%s of %s was not advanced to %s: %s", BOUNDARY, self._bucket.url, to, error)
+            _logger.warning(
+                "%s of %s was not advanced to %s: %s", BOUNDARY, self._bucket.url, to, error
+            )
             raise
         finally:
             self.counts.add(advances=moved, seconds=self._world.clock.monotonic_s() - started)
@@ -172,7 +198,8 @@ class Boundary:
                 tries += 1
                 if tries >= _TRIES:
                     raise Unavailable(
-                        f"{BOUNDARY} of {bucket.url} was not advanced to {to}: {tries} races in a row were lost ({error}); "
+                        f"{BOUNDARY} of {bucket.url} was not advanced to {to}: {tries} races in a "
+                        f"row were lost ({error}); "
                         "try again"
                     ) from error
             except Unavailable as error:
@@ -195,14 +222,17 @@ class Boundary:
             if before.etag is None:
                 return None
             raise BoundaryLost(
-                f"{BOUNDARY} of {self._bucket.url} vanished, it was {before.value}: {how_to_mend(self._bucket.url)}"
+                f"{BOUNDARY} of {self._bucket.url} vanished, it was {before.value}: "
+                f"{how_to_mend(self._bucket.url)}"
             ) from None
         seen = _Seen(parse_boundary(found.data, self._bucket.url), found.etag)
         if seen.value < before.value:
             raise BoundaryLost(
-                f"{BOUNDARY} of {self._bucket.url} fell from {before.value} to {seen.value}, and it may only rise: "
+                f"{BOUNDARY} of {self._bucket.url} fell from {before.value} to {seen.value}, and "
+                "it may only rise: "
                 "stop all processes that work on the table, look with "
-                f"'blockstore verify {self._bucket.url}' what is left of its index, and start them anew"
+                f"'blockstore verify {self._bucket.url}' what is left of its index, and start "
+                "them anew"
             )
         self._note(seen)
         return seen
@@ -214,7 +244,8 @@ class Boundary:
 
 
 _IGNORED = (
-    "the store does not refuse stale writes (If-Match), so index entries, and blocks that the index dropped, are kept for "
+    "the store does not refuse stale writes (If-Match), so index entries, and blocks that the "
+    "index dropped, are kept for "
     "ever; keep tables that change on a store that 'blockstore probe' finds no fault with"
 )
 
@@ -225,13 +256,17 @@ def _measure(bucket: Bucket, world: World) -> str | None:
     (finding,) = probe(bucket, world, only=IF_MATCH)
     if finding.result is Result.UNKNOWN:
         raise Unavailable(
-            f"whether {bucket.url} refuses stale writes could not be measured ({finding.detail}): try again"
+            f"whether {bucket.url} refuses stale writes could not be measured ({finding.detail}): "
+            "try again"
         )
     return None if finding.result is Result.OK else f"{_IGNORED} ({finding.detail})"
 
 
 def write_first(bucket: Bucket, world: World, patience_s: float) -> None:
-    """Write the boundary of a new table as 0, unless there is one. The same bytes may be sent any number of times."""
+    """Write the boundary of a new table as 0, unless there is one.
+
+    The same bytes may be sent any number of times.
+    """
     deadline = world.clock.monotonic_s() + patience_s
     pace = Pace(world)
     tries = 0
@@ -252,16 +287,21 @@ def write_first(bucket: Bucket, world: World, patience_s: float) -> None:
 def how_to_mend(url: str) -> str:
     """What to do about a boundary that cannot be read, as a clause.
 
-    A rebuild knows a value that is right, the newest checkpoint's version; a value written by hand is a guess. One that
-    fell can be read, and a rebuild is refused: ``verify`` tells whether entries are gone as well.
+    A rebuild knows a value that is right, the newest checkpoint's version; a value written by hand
+    is a guess. One that fell can be read, and a rebuild is refused: ``verify`` tells whether
+    entries are gone as well.
     """
     return (
-        f"stop all processes that work on the table, and bring it back with 'blockstore index rebuild {url}'"
+        "stop all processes that work on the table, and bring it back with 'blockstore index "
+        f"rebuild {url}'"
     )
 
 
 def encode_boundary(value: int) -> bytes:
-    """The bytes of the boundary: ASCII digits, with zeros before them by which a flipped bit is seen."""
+    """The bytes of the boundary:
+
+    ASCII digits, with zeros before them by which a flipped bit is seen.
+    """
     digits = b"%0*d" % (_PADDED, value)
     while not _fits(digits) and len(digits) < _DIGITS_MOST:
         digits = b"0" + digits
@@ -277,7 +317,8 @@ def parse_boundary(data: bytes, url: str) -> int:
     value = int(data) if _DIGITS.fullmatch(data) else None
     if value is not None and data.startswith(b"0") and len(data) >= _PADDED and not _fits(data):
         raise BoundaryLost(
-            f"{BOUNDARY} of {url} holds {data!r}, whose zeros do not fit its digits, so one of them was another: "
+            f"{BOUNDARY} of {url} holds {data!r}, whose zeros do not fit its digits, so one of "
+            "them was another: "
             f"{how_to_mend(url)}"
         )
     if value is None or value > _U64_MAX:

@@ -1,15 +1,17 @@
-"""The chain of entries: every entry names the one below it, so that an entry of another history cannot enter this one. Pure.
+"""The chain of entries: every entry names the one below it, so that an entry of another history
+cannot enter this one. Pure.
 
-A bucket can be put back to an older state, and a table can be made again under its name, while writers still hold the state of
-before. Rules (protocol 3.3):
-- An entry names its predecessor in ``prev``: its commit id, the SHA-256 of its bytes, and the digest of the whole chain up to
-  it. The chain's digest covers every entry's bytes, void ones too: two stale entries on top of each other fit each other, and
-  still not this history.
-- An entry whose ``prev`` is not the entry below is void for every reader. It keeps its id: the next writer names it and goes on
-  above it.
-- Entries of releases before 0.2 name nothing. They count until the first one that does, and never after it. That first
-  one requires the feature ``chain``, so that an older release refuses the table instead of writing what would be void; and it
-  names only the commit of the entry below, since older checkpoints hold no hash of it.
+A bucket can be put back to an older state, and a table can be made again under its name, while
+writers still hold the state of before. Rules (protocol 3.3):
+- An entry names its predecessor in ``prev``: its commit id, the SHA-256 of its bytes, and the
+  digest of the whole chain up to it. The chain's digest covers every entry's bytes, void ones too:
+  two stale entries on top of each other fit each other, and still not this history.
+- An entry whose ``prev`` is not the entry below is void for every reader. It keeps its id: the next
+  writer names it and goes on above it.
+- Entries of releases before 0.2 name nothing. They count until the first one that does, and never
+  after it. That first one requires the feature ``chain``, so that an older release refuses the
+  table instead of writing what would be void; and it names only the commit of the entry below,
+  since older checkpoints hold no hash of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""What an operation wants of the index, as a value; ``rules.py`` judges it and ``commit.py`` carries it out.
+"""What an operation wants of the index, as a value; ``rules.py`` judges it and ``commit.py``
+carries it out.
 
-A ``Change`` lives through all attempts of one operation: it keeps its commit id, and is asked for a ``Draft`` anew
-whenever the state has moved. ``draft`` is pure: it looks at the state and at what the operation found out before.
+A ``Change`` lives through all attempts of one operation: it keeps its commit id, and is asked for a
+``Draft`` anew whenever the state has moved. ``draft`` is pure: it looks at the state and at what
+the operation found out before.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ __all__ = [
 ]
 
 COMPACTOR = "compactor"
-"""The role that discovers, raises the watermarks and collects; its shards (``compactor/3``) only merge."""
+"""The role that discovers, raises the watermarks and collects; its shards (``compactor/3``) only
+merge."""
 
 
 class Left(StrEnum):
@@ -49,7 +52,8 @@ class Left(StrEnum):
     DEFERRED = "deferred"
     """Visible by age and at or below the horizon: it is left to discovery."""
     QUARANTINED = "quarantined"
-    """Some of its sources are accounted, or lie below the floor, or its schema is unknown: a person decides."""
+    """Some of its sources are accounted, or lie below the floor, or its schema is unknown: a person
+    decides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +144,8 @@ class Create(Change):
     def draft(self, state: State) -> Draft | Done:
         if state.version:
             raise Conflict(
-                f"the table exists already, at version {state.version}: open it, or choose another URL"
+                f"the table exists already, at version {state.version}: open it, or choose "
+                "another URL"
             )
         return Draft(table=self.definition)
 
@@ -161,8 +166,9 @@ class ClaimEpoch(Change):
 
 @dataclass(kw_only=True)
 class Discover(Change):
-    """Publish blocks that a listing showed, ``blocks`` in the order of the cover; each counts as accounted for the
-    next. What is accounted already, comes too late or is of no known schema stays out, and the answer says so."""
+    """Publish blocks that a listing showed, ``blocks`` in the order of the cover; each counts as
+    accounted for the next. What is accounted already, comes too late or is of no known schema stays
+    out, and the answer says so."""
 
     operation: Operation = Operation.DISCOVER
     commit: str
@@ -183,9 +189,9 @@ class Discover(Change):
 class RaiseWatermarks(Change):
     """Raise the horizon, the floor, or both; what has risen as far already stays where it is.
 
-    The caller keeps the horizon at or below the store's now - ``partial_delay``. A floor needs an entry that raised the
-    horizon to it before this one: ``keep`` lists the accounted sources at or below the floor that a complete listing,
-    made after that entry, still shows (protocol 3.6).
+    The caller keeps the horizon at or below the store's now - ``partial_delay``. A floor needs an
+    entry that raised the horizon to it before this one: ``keep`` lists the accounted sources at or
+    below the floor that a complete listing, made after that entry, still shows (protocol 3.6).
     """
 
     operation: Operation = Operation.HORIZON
@@ -214,13 +220,16 @@ class RaiseWatermarks(Change):
             return Done()
         if floor is not None and not state.below_horizon(floor):
             raise Invalid(
-                f"the floor {floor} lies above the horizon {state.horizon} of version {state.version}, expected an earlier "
+                f"the floor {floor} lies above the horizon {state.horizon} of version "
+                f"{state.version}, expected an earlier "
                 "entry that raised the horizon to it: raise that first, and list again"
             )
         if floor is None:
             return Draft(horizon=horizon, message=self.message)
         requires = () if UPLOADS in state.requires else (UPLOADS,)
-        return Draft(horizon=horizon, floor=floor, keep=self.keep, requires=requires, message=self.message)
+        return Draft(
+            horizon=horizon, floor=floor, keep=self.keep, requires=requires, message=self.message
+        )
 
 
 @dataclass(kw_only=True)
@@ -287,7 +296,10 @@ class Committed:
     """What a commit answers."""
 
     version: int | None
-    """The entry that holds the operation; None if nothing of it needed one, or it is not known any more."""
+    """The entry that holds the operation;
+
+    None if nothing of it needed one, or it is not known any more.
+    """
     entry: Entry | None = None
     """The entry, if this call wrote it."""
     added: tuple[BlockMeta, ...] = ()
@@ -301,7 +313,8 @@ class Committed:
 def _check_compactor(change: Change) -> None:
     if change.role != COMPACTOR or change.epoch is None:
         raise Invalid(
-            f"{change.operation} was asked for by role {change.role!r} with epoch {change.epoch!r}, expected "
+            f"{change.operation} was asked for by role {change.role!r} with epoch "
+            f"{change.epoch!r}, expected "
             f"{COMPACTOR!r} and its claim: claim the role first"
         )
 

@@ -1,17 +1,19 @@
 """A checkpoint: the state of one version as a Parquet file, so that nobody folds from entry 1.
 
 Rules:
-- One row a live block, sorted by ULID; the rest of the state as JSON in the file's metadata. The content is a function
-  of the version alone, so any process may write it, with create-if-absent.
-- It is written only from a state that a commit's step 5, or a reader's double look, has confirmed (protocol 3.4):
-  whoever finds one may rely on it.
+- One row a live block, sorted by ULID; the rest of the state as JSON in the file's metadata. The
+  content is a function of the version alone, so any process may write it, with create-if-absent.
+- It is written only from a state that a commit's step 5, or a reader's double look, has confirmed
+  (protocol 3.4): whoever finds one may rely on it.
 - Of the accounted sources it names those that no live block holds; the others stand in the rows.
-- Reading it decodes the small columns; the blocks' JSON stays compressed until someone asks for a block.
-- A checkpoint is believed only once it is proven, by either of two: its bytes fit a name that the hint or a later entry
-  gives them (``named.py``), looked at before they are parsed; or, decoded whole, the number of its rows and the digest
-  over their content are those of the hashed JSON (``content.py``). Those of earlier releases have no digest.
-- Whatever is wrong with a checkpoint is Corrupt, naming it. The hint only spares a listing and a proof: a stale, missing
-  or garbled one costs requests and time, never correctness.
+- Reading it decodes the small columns; the blocks' JSON stays compressed until someone asks for a
+  block.
+- A checkpoint is believed only once it is proven, by either of two: its bytes fit a name that the
+  hint or a later entry gives them (``named.py``), looked at before they are parsed; or, decoded
+  whole, the number of its rows and the digest over their content are those of the hashed JSON
+  (``content.py``). Those of earlier releases have no digest.
+- Whatever is wrong with a checkpoint is Corrupt, naming it. The hint only spares a listing and a
+  proof: a stale, missing or garbled one costs requests and time, never correctness.
 """
 
 from __future__ import annotations
@@ -64,9 +66,10 @@ __all__ = [
 EVERY = 64
 """A committer writes a checkpoint after every entry whose id is a multiple of this.
 
-Rarer: a cold read has more entries to get and to fold, 1.3 KiB and 0.1 ms each; 63 of them, at most, are 6 ms and four rounds
-of requests. More often: each commit pays a larger share of a checkpoint, which has 120 bytes a block; of 10,000 blocks a
-64th is 19 KiB, 15 times the entry itself (decision 10).
+Rarer: a cold read has more entries to get and to fold, 1.3 KiB and 0.1 ms each; 63 of them, at
+most, are 6 ms and four rounds of requests. More often: each commit pays a larger share of a
+checkpoint, which has 120 bytes a block; of 10,000 blocks a 64th is 19 KiB, 15 times the entry
+itself (decision 10).
 """
 
 _KEY = b"blockstore"
@@ -76,9 +79,11 @@ _COMPRESSION = {"compression": "zstd", "compression_level": 1}
 
 
 def write_checkpoint(bucket: Bucket, state: State) -> NamedCheckpoint | None:
-    """Make sure that the version has its checkpoint, and point the hint at it. The state must be a confirmed one.
+    """Make sure that the version has its checkpoint, and point the hint at it. The state must be a
+    confirmed one.
 
-    Answers what this call wrote; None where there was one, whose bytes may be others of the same state."""
+    Answers what this call wrote; None where there was one, whose bytes may be others of the same
+    state."""
     name = ensure_checkpoint(bucket, state)
     if name is not None:
         _point_hint(bucket, name)
@@ -100,8 +105,8 @@ def put_checkpoint(bucket: Bucket, version: int, data: bytes) -> NamedCheckpoint
 
 
 def replace_checkpoint(bucket: Bucket, state: State) -> None:
-    """Write a checkpoint in the place of a missing or damaged one, from the entries. Its content is a function of the
-    version alone, so whoever does the same meanwhile writes the same."""
+    """Write a checkpoint in the place of a missing or damaged one, from the entries. Its content is
+    a function of the version alone, so whoever does the same meanwhile writes the same."""
     data = encode_checkpoint(state)
     bucket.put(checkpoint_key(state.version), data)
     raise_hint(bucket, name_of(state.version, data))
@@ -142,19 +147,22 @@ def encode_checkpoint(state: State) -> bytes:
         writer.write_table(table, row_group_size=_GROUP_ROWS)
         content = content_of(table, [table])
         rest = orjson.dumps({**_rest(state), "blocks": table.num_rows, "content": content})
-        writer.add_key_value_metadata({_KEY: rest, _DIGEST: hashlib.sha256(rest).hexdigest().encode("ascii")})
+        writer.add_key_value_metadata(
+            {_KEY: rest, _DIGEST: hashlib.sha256(rest).hexdigest().encode("ascii")}
+        )
     return sink.getvalue().to_pybytes()
 
 
 def decode_checkpoint(
     data: bytes, *, version: int, url: str = "", names: tuple[NamedCheckpoint, ...] = ()
 ) -> State:
-    """The state that ``index/checkpoints/<version>.parquet`` holds. Raises Corrupt or NewerFormat, naming it, and its
-    table where the ``url`` is given.
+    """The state that ``index/checkpoints/<version>.parquet`` holds. Raises Corrupt or NewerFormat,
+    naming it, and its table where the ``url`` is given.
 
-    ``names`` are those that the hint and later entries give this checkpoint. Bytes that fit one are not looked at again;
-    others prove themselves by their content, for a repair, a replica or another release may write the same state in other
-    bytes, and a hint or an entry may be what is damaged.
+    ``names`` are those that the hint and later entries give this checkpoint. Bytes that fit one are
+    not looked at again; others prove themselves by their content, for a repair, a replica or
+    another release may write the same state in other bytes, and a hint or an entry may be what is
+    damaged.
     """
     import pyarrow.parquet as pq
 
@@ -202,8 +210,13 @@ def _checked_rest(file: pq.ParquetFile, name: str) -> Document:
 
 
 def _check_counts(rest: Document, frame: pa.Table, bulk: _StoredBulk, name: str) -> None:
-    """As many rows everywhere; for a checkpoint of an earlier release the footer's two counts are all there is."""
-    counts = [frame.num_rows, *bulk.counts, *([rest.integer("blocks")] if rest.has("blocks") else [])]
+    """As many rows everywhere; for a checkpoint of an earlier release the footer's two counts are
+    all there is."""
+    counts = [
+        frame.num_rows,
+        *bulk.counts,
+        *([rest.integer("blocks")] if rest.has("blocks") else []),
+    ]
     if len(set(counts)) > 1:
         raise Corrupt(f"{name} holds {counts[0]} rows and says that they are {max(counts[1:])}")
 
@@ -247,13 +260,18 @@ class _StoredBulk(Bulk):
     @cached_property
     def _all(self) -> pa.Table:
         return pa.concat_tables(
-            [BULK.empty_table(), *(self._group(number) for number in range(self._file.num_row_groups))]
+            [
+                BULK.empty_table(),
+                *(self._group(number) for number in range(self._file.num_row_groups)),
+            ]
         )
 
     def sources(self) -> pa.ChunkedArray:
         field = BULK.field("sources")
         with _reading(self._name):
-            return self._file.read(columns=[field.name], use_threads=False)[field.name].cast(field.type)
+            return self._file.read(columns=[field.name], use_threads=False)[field.name].cast(
+                field.type
+            )
 
     def _group(self, number: int) -> pa.Table:
         if number not in self._groups:
@@ -262,10 +280,13 @@ class _StoredBulk(Bulk):
 
     def _read(self, number: int) -> pa.Table:
         with _reading(self._name):
-            group = self._file.read_row_group(number, columns=BULK.names, use_threads=False).cast(BULK)
+            group = self._file.read_row_group(number, columns=BULK.names, use_threads=False).cast(
+                BULK
+            )
             if len(group) != self._starts[number + 1] - self._starts[number]:
                 raise Corrupt(
-                    f"{self._name} holds a group of {len(group)} rows that its footer counts otherwise"
+                    f"{self._name} holds a group of {len(group)} rows that its footer counts "
+                    "otherwise"
                 )
             return group
 
@@ -334,7 +355,11 @@ def _state(rest: Document, rows: Rows, version: int, name: str) -> State:
 
 def _void(rest: Document, version: int) -> tuple[int, ...]:
     void = tuple(entry for entry in rest.items("void", ()) if isinstance(entry, int))
-    if list(void) != sorted(set(void)) or len(void) != len(rest.items("void", ())) or void[-1:] > (version,):
+    if (
+        list(void) != sorted(set(void))
+        or len(void) != len(rest.items("void", ()))
+        or void[-1:] > (version,)
+    ):
         rest.fail("void", f"ids of entries up to {version}, in their order")
     return void
 
@@ -374,7 +399,9 @@ def _batches(app: Document) -> AppBatches:
                 app.fail("ranges", "sorted pairs of batches")
     for item in app.items("recent"):
         match item:
-            case [int(batch), int(version), [*blocks]] if all(isinstance(one, str) for one in blocks):
+            case [int(batch), int(version), [*blocks]] if all(
+                isinstance(one, str) for one in blocks
+            ):
                 recent.append(Written(batch, version, tuple(map(str, blocks))))
             case _:
                 app.fail("recent", "[batch, version, blocks]")

@@ -1,19 +1,23 @@
 """One operation into the index: decide, create the entry, check the boundary (protocol 3.3).
 
 Invariants:
-- Create, then check: an entry counts once the boundary, read after the create was answered, lies below it (step 5).
-  That read goes to the store. A refused file stays; collection takes it.
-- Before every attempt the operation asks whether it is done already. A refusal at step 5 does not mean "not applied":
-  a later entry may have inherited it.
-- An operation remembers every id at which it sent a payload, from before the PUT until the fate of that PUT is certain.
-- An unanswered payload is sent again to the same id, and never moved to another id. It says how often it was sent: were the same
-  bytes sent twice, the entry could be of two histories, and a look at it would not tell which. Before that its blocks are looked
-  for too: a copy of the bucket that was put back since may lack them.
-- What cannot be known is ``Indeterminate``, and names the id and the commit; it is never answered "failed".
+- Create, then check: an entry counts once the boundary, read after the create was answered, lies
+  below it (step 5). That read goes to the store. A refused file stays; collection takes it.
+- Before every attempt the operation asks whether it is done already. A refusal at step 5 does not
+  mean "not applied": a later entry may have inherited it.
+- An operation remembers every id at which it sent a payload, from before the PUT until the fate of
+  that PUT is certain.
+- An unanswered payload is sent again to the same id, and never moved to another id. It says how
+  often it was sent: were the same bytes sent twice, the entry could be of two histories, and a look
+  at it would not tell which. Before that its blocks are looked for too: a copy of the bucket that
+  was put back since may lack them.
+- What cannot be known is ``Indeterminate``, and names the id and the commit; it is never answered
+  "failed".
 - An entry is folded before it is sent: nothing is written that a reader would refuse.
-- Before every PUT, and again side by side with step 5, the committer looks whether the entry below is still the one that its
-  state ends with. If not, the history was replaced: ``HistoryReplaced``, nothing is acknowledged, and nothing more is sent.
-  The look after the PUT is what keeps the promise; the one before it keeps stale entries out of the bucket.
+- Before every PUT, and again side by side with step 5, the committer looks whether the entry below
+  is still the one that its state ends with. If not, the history was replaced: ``HistoryReplaced``,
+  nothing is acknowledged, and nothing more is sent. The look after the PUT is what keeps the
+  promise; the one before it keeps stale entries out of the bucket.
 """
 
 from __future__ import annotations
@@ -78,7 +82,10 @@ class Attempt:
 
 
 class Committer:
-    """Carries changes into one table's index. Not shared between threads: ``log.py`` hands it from one to the next."""
+    """Carries changes into one table's index.
+
+    Not shared between threads: ``log.py`` hands it from one to the next.
+    """
 
     def __init__(
         self, bucket: Bucket, world: World, reader: IndexReader, *, program: str, patience_s: float
@@ -99,8 +106,9 @@ class Committer:
         """The newest checkpoint known, and proven: a hint for readers."""
 
     def commit(self, attempt: Attempt) -> Committed:
-        """Bring the change into the index. Raises Conflict or Invalid (nothing of it is or will be in the index),
-        Unavailable (nothing was sent) or Indeterminate (nobody knows yet; ``attempt`` can be settled or retried)."""
+        """Bring the change into the index. Raises Conflict or Invalid (nothing of it is or will be
+        in the index), Unavailable (nothing was sent) or Indeterminate (nobody knows yet;
+        ``attempt`` can be settled or retried)."""
         try:
             return self._commit(attempt)
         except (Unavailable, AccessDenied) as error:
@@ -152,15 +160,18 @@ class Committer:
             if self._send(attempt, entry.id, deadline, fresh=True, after=after, before=state):
                 self._pace.won()
                 return Committed(
-                    version=entry.id, entry=entry, added=tuple(block.meta for block in entry.add), left=left
+                    version=entry.id,
+                    entry=entry,
+                    added=tuple(block.meta for block in entry.add),
+                    left=left,
                 )
             losses += 1
             self._pace.lost()
             self._give_way(attempt, losses, deadline)
 
     def _look(self, state: State) -> bool:
-        """The look before a PUT, which an append may have made. Where the entry was collected a cold read decides; False where it
-        found another state."""
+        """The look before a PUT, which an append may have made. Where the entry was collected a
+        cold read decides; False where it found another state."""
         looks = self._reader.looks
         if looks.were_lately(state) or looks.check(state, looks.look(state)):
             return True
@@ -168,9 +179,11 @@ class Committer:
         return self.catch_up().last == state.last
 
     def settle(self, attempt: Attempt, deadline: float | None = None) -> Committed | None:
-        """Make certain what became of the payloads sent: the answer if one was applied, None if none was.
+        """Make certain what became of the payloads sent: the answer if one was applied, None if
+        none was.
 
-        Costs no request where nothing was sent. Raises Indeterminate where it can never be known, or not yet.
+        Costs no request where nothing was sent. Raises Indeterminate where it can never be known,
+        or not yet.
         """
         until = self._clock.monotonic_s() + self._patience_s if deadline is None else deadline
         unclear = 0
@@ -196,7 +209,8 @@ class Committer:
         return attempt.fate
 
     def _wait_for_sense(self, attempt: Attempt, entry: int, tries: int, deadline: float) -> None:
-        """A name that is taken, and an entry that is not there, once more: pause, and not for ever."""
+        """A name that is taken, and an entry that is not there, once more: pause, and not for
+        ever."""
         if entry in attempt.sent:
             if self._clock.monotonic_s() >= deadline:
                 odd = Unavailable(
@@ -211,18 +225,24 @@ class Committer:
         boundary = self._ask(attempt, entry, self._boundary.read)
         if boundary >= entry:
             del attempt.sent[entry]
-            if attempt.change.operation in (Operation.APPEND, Operation.DISCOVER) or attempt.change.job:
+            if (
+                attempt.change.operation in (Operation.APPEND, Operation.DISCOVER)
+                or attempt.change.job
+            ):
                 return  # its blocks, or its batch, decide when it is drafted again
             attempt.fate = Indeterminate(
-                f"commit {attempt.change.commit} ({attempt.change.operation}) was sent as index entry {entry}, whose fate "
-                f"was collected (the boundary is {boundary}): look at the table itself to see whether it was applied",
+                f"commit {attempt.change.commit} ({attempt.change.operation}) was sent as index "
+                f"entry {entry}, whose fate "
+                f"was collected (the boundary is {boundary}): look at the table itself to see "
+                "whether it was applied",
                 commit=attempt.change.commit,
                 entry=entry,
             )
             return
         if data is None:
             raise Corrupt(
-                f"index entry {entry} ({entry_key(entry)}) is missing above the boundary {boundary}: restore it from a copy"
+                f"index entry {entry} ({entry_key(entry)}) is missing above the boundary "
+                f"{boundary}: restore it from a copy"
             )
         found = decode_entry(data, entry_id=entry, url=self._reader.bucket.url)
         del attempt.sent[entry]
@@ -239,7 +259,8 @@ class Committer:
         before: State,
         after: State | None = None,
     ) -> bool:
-        """Steps 4 and 5 for the payload of one id, after the state ``before``: whether it is in the index now. ``state`` moves on."""
+        """Steps 4 and 5 for the payload of one id, after the state ``before``: whether it is in the
+        index now. ``state`` moves on."""
         put = self._put(attempt, entry, deadline, fresh=fresh, before=before)
         if put is not None:
             above, stands = self._ask(attempt, entry, lambda: self._checked_after(entry, before))
@@ -254,7 +275,8 @@ class Committer:
                 self.catch_up()
                 return False
             _logger.warning(
-                "index entry %s of %s, created by commit %s (%s), is at or below the boundary %s: a stale write, refused and "
+                "index entry %s of %s, created by commit %s (%s), is at or below the boundary %s: "
+                "a stale write, refused and "
                 "decided again",
                 entry,
                 self._bucket.url,
@@ -279,8 +301,9 @@ class Committer:
         return mine
 
     def _checked_after(self, entry: int, before: State) -> tuple[bool, bool]:
-        """Step 5, once the entry is there: whether it is above the boundary, and whether the entry below is still the one that the
-        state ends with (False: it was collected). Raises HistoryReplaced."""
+        """Step 5, once the entry is there: whether it is above the boundary, and whether the entry
+        below is still the one that the state ends with (False: it was collected). Raises
+        HistoryReplaced."""
         try:
             standing, above = self._reader.requests.beside(
                 lambda: self._reader.looks.look(before), lambda: self._boundary.check(entry)
@@ -295,8 +318,8 @@ class Committer:
     def _put(
         self, attempt: Attempt, entry: int, deadline: float, *, fresh: bool, before: State
     ) -> tuple[str, float] | None:
-        """Step 4: the new object's ETag, and when it was asked for, once the store says created; None once it says taken. Looks before
-        it sends again."""
+        """Step 4: the new object's ETag, and when it was asked for, once the store says created;
+        None once it says taken. Looks before it sends again."""
         maybe_applied = not fresh
         tries = 0
         while True:
@@ -315,7 +338,9 @@ class Committer:
                 raise
             except BlockstoreError as error:
                 self._pace.unanswered()
-                maybe_applied |= isinstance(error, Unavailable) and not isinstance(error, _NOT_APPLIED)
+                maybe_applied |= isinstance(error, Unavailable) and not isinstance(
+                    error, _NOT_APPLIED
+                )
                 tries += 1
                 again = isinstance(error, Unavailable) and not isinstance(error, NoSpace)
                 if again and self._clock.monotonic_s() < deadline:
@@ -330,7 +355,8 @@ class Committer:
         """After a lost race: pause, and from the second on read what else has come."""
         if self._clock.monotonic_s() >= deadline and not attempt.sent:
             raise Unavailable(
-                f"commit {attempt.change.commit} ({attempt.change.operation}) lost the race for {losses} index entries "
+                f"commit {attempt.change.commit} ({attempt.change.operation}) lost the race for "
+                f"{losses} index entries "
                 f"within {self._patience_s:g} s; nothing of it is in the index, try again"
             )
         self._pace.give_way(losses, left_s=deadline - self._clock.monotonic_s())
@@ -338,7 +364,8 @@ class Committer:
             self._catch_up_closely()
 
     def _catch_up_closely(self) -> State:
-        """Move to the latest state, and look once more where so many had come that others came while they were read."""
+        """Move to the latest state, and look once more where so many had come that others came
+        while they were read."""
         assert self.state is not None, "there is a state to start from"
         state = self.state
         for _ in range(_LOOKS):
@@ -371,8 +398,8 @@ class Committer:
         self._known, self.state = self.state or self._known, None
 
     def _follow(self, before: State, entry: int, taken: Object, asked_s: float) -> None:
-        """Fold an entry that was checked, or read cold where that does not tell: entries are between, or it is void on top of
-        what this process knows."""
+        """Fold an entry that was checked, or read cold where that does not tell: entries are
+        between, or it is void on top of what this process knows."""
         if entry == before.version + 1:
             after = self._reader.follow(before, taken.data)
             if after.void == before.void:
@@ -392,7 +419,8 @@ class Committer:
     def _unknown(self, attempt: Attempt, entry: int, error: BlockstoreError) -> Indeterminate:
         commit, operation = attempt.change.commit, attempt.change.operation
         return Indeterminate(
-            f"it is not known yet whether commit {commit} ({operation}) is index entry {entry}: {error}; commit the same "
+            f"it is not known yet whether commit {commit} ({operation}) is index entry {entry}: "
+            f"{error}; commit the same "
             "operation again, and it is looked up first",
             commit=commit,
             entry=entry,

@@ -1,10 +1,13 @@
-"""The commit ids that a state keeps: of the newest 4,096 entries, and of the last hour by entry time.
+"""The commit ids that a state keeps: of the newest 4,096 entries, and of the last hour by entry
+time.
 
-This window is what makes a retry safe (protocol 3.3, step 1): an operation that finds its own commit id here is
-done, whatever it was answered before. Entry times never fall, so the window is an unbroken run of entries.
+This window is what makes a retry safe (protocol 3.3, step 1): an operation that finds its own
+commit id here is done, whatever it was answered before. Entry times never fall, so the window is an
+unbroken run of entries.
 
 Invariants:
-- What ``find`` answers depends on the version and its time alone, never on how the value came about.
+- What ``find`` answers depends on the version and its time alone, never on how the value came
+  about.
 - A value never changes; adding is O(log n).
 """
 
@@ -58,7 +61,9 @@ class Commits:
         time_ms: int | None = None,
     ) -> None:
         self._run = run
-        self._tail: immutables.Map[str, tuple[int, int]] = immutables.Map() if tail is None else tail
+        self._tail: immutables.Map[str, tuple[int, int]] = (
+            immutables.Map() if tail is None else tail
+        )
         self._version = run.first + len(run) - 1 if version is None else version
         self._time_ms = (int(run.times[-1]) if len(run) else 0) if time_ms is None else time_ms
 
@@ -69,7 +74,11 @@ class Commits:
         if not isinstance(other, Commits):
             return NotImplemented
         mine, its = self.window(), other.window()
-        return mine.first == its.first and mine.text == its.text and np.array_equal(mine.times, its.times)
+        return (
+            mine.first == its.first
+            and mine.text == its.text
+            and np.array_equal(mine.times, its.times)
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -94,7 +103,8 @@ class Commits:
         return run.text[place * _WIDTH : (place + 1) * _WIDTH] if 0 <= place < len(run) else None
 
     def covers(self, entry: int) -> bool:
-        """Whether the entry is certainly in the window: not finding a commit id there means that it is not its."""
+        """Whether the entry is certainly in the window: not finding a commit id there means that it
+        is not its."""
         return max(self._version - WINDOW_ENTRIES, self._run.first - 1) < entry <= self._version
 
     def added(self, commit: str, entry: int, time_ms: int) -> Commits:

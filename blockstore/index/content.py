@@ -1,11 +1,13 @@
 """The digest over the rows of a checkpoint: what a reader compares before it believes them.
 
-Defined by values alone, so that any process, and any language, computes the same from the same rows however the file
-was packed (docs/format.md, "The content of a checkpoint"):
-- Each column gives one to three strings of bytes, its parts. A column of numbers: each value as 8 bytes, little-endian,
-  two's complement; of booleans: each as 1 byte, 0 or 1. Of texts or bytes: each length as such a number, then all values
-  end to end. Of lists: each row's number of items, -1 for null; then the lengths of the items; then the items end to end.
-- The digest is the SHA-256 of the SHA-256 digests of all parts, 32 bytes each, in the order of the columns and parts.
+Defined by values alone, so that any process, and any language, computes the same from the same rows
+however the file was packed (docs/format.md, "The content of a checkpoint"):
+- Each column gives one to three strings of bytes, its parts. A column of numbers: each value as 8
+  bytes, little-endian, two's complement; of booleans: each as 1 byte, 0 or 1. Of texts or bytes:
+  each length as such a number, then all values end to end. Of lists: each row's number of items, -1
+  for null; then the lengths of the items; then the items end to end.
+- The digest is the SHA-256 of the SHA-256 digests of all parts, 32 bytes each, in the order of the
+  columns and parts.
 """
 
 from __future__ import annotations
@@ -23,7 +25,10 @@ __all__ = ["content_of"]
 
 
 def content_of(frame: pa.Table, bulk: Iterable[pa.Table]) -> str:
-    """The digest of these rows, their large columns in pieces. Raises ValueError for a null where none may be."""
+    """The digest of these rows, their large columns in pieces.
+
+    Raises ValueError for a null where none may be.
+    """
     return hashlib.sha256(b"".join([*_digests(FRAME, [frame]), *_digests(BULK, bulk)])).hexdigest()
 
 
@@ -68,6 +73,8 @@ def _texts(array: pa.Array) -> Iterator[memoryview]:
     if len(array) == 0:
         offsets = np.zeros(1, dtype=np.int32)
     else:
-        offsets = np.frombuffer(offset_buffer, dtype=np.int32)[array.offset : array.offset + len(array) + 1]
+        offsets = np.frombuffer(offset_buffer, dtype=np.int32)[
+            array.offset : array.offset + len(array) + 1
+        ]
     yield np.diff(offsets).astype("<i8").data
     yield memoryview(data or b"")[int(offsets[0]) : int(offsets[-1])]

@@ -1,4 +1,7 @@
-"""What an index that contradicts itself means, as an error that says what to do. Pure: what was listed and read is handed in."""
+"""What an index that contradicts itself means, as an error that says what to do.
+
+Pure: what was listed and read is handed in.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,13 @@ def no_entry(url: str, boundary: int, checkpoints: Sequence[int]) -> BlockstoreE
     """There is a boundary, and no entry above it, nor a checkpoint that needs none."""
     if boundary:
         return Corrupt(
-            f"the index of {url} is empty although its boundary is {boundary}, expected entry {boundary + 1}: {how_to_mend(url)}"
+            f"the index of {url} is empty although its boundary is {boundary}, expected entry "
+            f"{boundary + 1}: {how_to_mend(url)}"
         )
     if checkpoints:
         return NotFound(
-            f"the index of {url} has checkpoint {checkpoints[-1]} and no entry: if it is a replica, let 'blockstore replicate' come "
+            f"the index of {url} has checkpoint {checkpoints[-1]} and no entry: if it is a "
+            "replica, let 'blockstore replicate' come "
             f"to its end; if its entries were lost, {how_to_mend(url)}"
         )
     return NotFound(
@@ -31,18 +36,25 @@ def no_entry(url: str, boundary: int, checkpoints: Sequence[int]) -> BlockstoreE
 def no_checkpoint(url: str, boundary: int) -> Corrupt:
     """There is no checkpoint to start from."""
     return Corrupt(
-        f"no checkpoint at or above the boundary {boundary} is left in {url}, expected {checkpoint_key(boundary)}: restore it from "
+        f"no checkpoint at or above the boundary {boundary} is left in {url}, expected "
+        f"{checkpoint_key(boundary)}: restore it from "
         "a copy"
     )
 
 
 def hole_above(url: str, boundary: int, entries: Sequence[int]) -> Corrupt | None:
-    """An entry is missing that nobody may have deleted; None where none is. ``entries`` are sorted."""
+    """An entry is missing that nobody may have deleted;
+
+    None where none is. ``entries`` are sorted.
+    """
     for before, entry in pairwise([boundary, *(one for one in entries if one > boundary)]):
         if entry != before + 1:
             return Corrupt(
-                f"index entry {before + 1} ({entry_key(before + 1)}) of {url} is missing above the boundary {boundary}, and entry "
-                f"{entry} is there: restore it from a copy; if the table was put back from a copy while writers ran, "
-                f"'blockstore repair {url} --stale-entry {entry}' shows who wrote entry {entry}, and removes it with --yes"
+                f"index entry {before + 1} ({entry_key(before + 1)}) of {url} is missing above "
+                f"the boundary {boundary}, and entry "
+                f"{entry} is there: restore it from a copy; if the table was put back from a copy "
+                "while writers ran, "
+                f"'blockstore repair {url} --stale-entry {entry}' shows who wrote entry {entry}, "
+                "and removes it with --yes"
             )
     return None

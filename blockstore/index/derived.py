@@ -1,7 +1,9 @@
-"""Arrays that others make of blocks, kept with the blocks: each place is made once, when somebody first asks for it.
+"""Arrays that others make of blocks, kept with the blocks: each place is made once, when somebody
+first asks for it.
 
-A plan compares what it needs of all blocks at once; reading it out of every block's meta anew, each time, would cost more than
-the query. What a place holds depends on nothing but its block and ``of``.
+A plan compares what it needs of all blocks at once; reading it out of every block's meta anew, each
+time, would cost more than the query. What a place holds depends on nothing but its block and
+``of``.
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ _PIECE = 8_192
 
 
 class Derived:
-    """The arrays of ``size`` rows; ``pick`` answers the blocks of given rows. Safe to share between threads."""
+    """The arrays of ``size`` rows;
+
+    ``pick`` answers the blocks of given rows. Safe to share between threads.
+    """
 
     def __init__(self, size: int, pick: Callable[[Sequence[int]], Sequence[LiveBlock]]) -> None:
         self._size = size
@@ -36,8 +41,8 @@ class Derived:
         """By name; a value is replaced, never changed."""
 
     def arrays(self, name: str, of: object, make: Make, rows: Mask) -> Arrays:
-        """What ``make`` answers, for all rows; meaningful for ``rows``. Kept under ``name`` as long as ``of`` is the same
-        object."""
+        """What ``make`` answers, for all rows; meaningful for ``rows``. Kept under ``name`` as long
+        as ``of`` is the same object."""
         kept = self._kept.get(name)
         if kept is None or kept[0] is not of:
             nothing = tuple(np.zeros(self._size, array.dtype) for array in make([]))

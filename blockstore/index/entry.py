@@ -1,17 +1,20 @@
 """An index entry: one committed operation, as a value and as bytes.
 
 Owns the JSON of ``index/<id>.json`` (format, "index entry"). Rules:
-- Decoding is strict and total: whatever the bytes, the answer is an ``Entry``, ``Corrupt`` or ``NewerFormat``, and
-  the error names the entry. An entry whose ``id`` differs from its name is Corrupt: stepping over it, or back to the
-  version before, would fork history.
-- An operation that this release does not know is kept as text: its ``remove``, ``add``, ``account`` and ``except``
-  say all that a reader needs. A feature that it must know stands in ``requires``, and is refused by name.
-- An added block's sources are left out where the state knows them: its own ULID alone, or the union over its
-  ``parents``, all removed by this entry, with itself where it is ``own``. More than 1,000 others stand in the
-  block's own list file, and the entry holds its path, count and hash.
+- Decoding is strict and total: whatever the bytes, the answer is an ``Entry``, ``Corrupt`` or
+  ``NewerFormat``, and the error names the entry. An entry whose ``id`` differs from its name is
+  Corrupt: stepping over it, or back to the version before, would fork history.
+- An operation that this release does not know is kept as text: its ``remove``, ``add``, ``account``
+  and ``except`` say all that a reader needs. A feature that it must know stands in ``requires``,
+  and is refused by name.
+- An added block's sources are left out where the state knows them: its own ULID alone, or the union
+  over its ``parents``, all removed by this entry, with itself where it is ``own``. More than 1,000
+  others stand in the block's own list file, and the entry holds its path, count and hash.
 - Fields at their defaults are left out; a reader takes a missing field at its default.
-- A committer seals what it writes (``format/document.py``), so a damaged entry is Corrupt, and neither another state nor void.
-- ``Entry.sha256`` is no field of the JSON: it is the hash of the bytes from which the entry was decoded (``chain.py``).
+- A committer seals what it writes (``format/document.py``), so a damaged entry is Corrupt, and
+  neither another state nor void.
+- ``Entry.sha256`` is no field of the JSON: it is the hash of the bytes from which the entry was
+  decoded (``chain.py``).
 """
 
 from __future__ import annotations
@@ -53,7 +56,19 @@ Epoch = tuple[int, str]
 """A role's number and the commit id of whoever claimed it."""
 
 _APPENDED = frozenset(
-    {"format", "id", "prev", "commit", "time", "operation", "add", "first_row_id", "checkpoint", "by", "sent"}
+    {
+        "format",
+        "id",
+        "prev",
+        "commit",
+        "time",
+        "operation",
+        "add",
+        "first_row_id",
+        "checkpoint",
+        "by",
+        "sent",
+    }
 )
 """The fields of an entry that adds blocks and does nothing else."""
 
@@ -108,9 +123,13 @@ class Entry:
     requires: tuple[str, ...] = ()
     by: str = ""
     prev: Link | None = None
-    """The entry below, as this one's writer knew it; None in entry 1 and in entries of releases before 0.2."""
+    """The entry below, as this one's writer knew it;
+
+    None in entry 1 and in entries of releases before 0.2.
+    """
     sent: int = 0
-    """How often it was sent before, without an answer: no bytes are ever sent twice, so an entry is of one history."""
+    """How often it was sent before, without an answer: no bytes are ever sent twice, so an entry is
+    of one history."""
     sha256: str = field(default="", compare=False)
     """Of the bytes from which this was decoded."""
 
@@ -151,12 +170,14 @@ def encode_entry(entry: Entry) -> bytes:
         "by": entry.by,
         "sent": entry.sent or None,
     }
-    return orjson.dumps({name: item for name, item in value.items() if item not in (None, "", [], {})})
+    return orjson.dumps(
+        {name: item for name, item in value.items() if item not in (None, "", [], {})}
+    )
 
 
 def decode_entry(data: bytes, *, entry_id: int, url: str = "") -> Entry:
-    """The entry that ``index/<id>.json`` holds. Raises Corrupt or NewerFormat, naming the entry, and its table where the
-    ``url`` is given."""
+    """The entry that ``index/<id>.json`` holds. Raises Corrupt or NewerFormat, naming the entry,
+    and its table where the ``url`` is given."""
     name, fields, requires = _fields(data, entry_id, url)
     entry = Entry(
         id=entry_id,
@@ -174,7 +195,8 @@ def decode_entry(data: bytes, *, entry_id: int, url: str = "") -> Entry:
         sent=fields.integer("sent", 0),
         sha256=hashlib.sha256(data).hexdigest(),
     )
-    # Most entries are appends, and every reader decodes them all: what they lack is not looked for field by field.
+    # Most entries are appends, and every reader decodes them all: what they lack is not looked for
+    # field by field.
     return entry if fields.has_only(_APPENDED) else _with_the_rest(entry, name, fields, requires)
 
 
@@ -205,7 +227,8 @@ def decode_removed(data: bytes, *, entry_id: int, url: str = "") -> tuple[str, .
 
 
 def _fields(data: bytes, entry_id: int, url: str) -> tuple[str, Document, tuple[str, ...]]:
-    """What errors call the entry, its fields, and the features that it requires: all of them known."""
+    """What errors call the entry, its fields, and the features that it requires: all of them
+    known."""
     name = f"index entry {entry_id} ({entry_key(entry_id)})" + (f" of {url}" if url else "")
     fields = parse(data, name)
     refuse_newer(fields.integer("format", low=1), name)
@@ -214,7 +237,8 @@ def _fields(data: bytes, entry_id: int, url: str) -> tuple[str, Document, tuple[
     found = fields.integer("id")
     if found != entry_id:
         raise Corrupt(
-            f"{name} says that its id is {found}, expected {entry_id}: it was copied or renamed, restore it from a copy"
+            f"{name} says that its id is {found}, expected {entry_id}: it was copied or renamed, "
+            "restore it from a copy"
         )
     return name, fields, requires
 

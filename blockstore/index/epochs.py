@@ -1,10 +1,10 @@
 """Roles that must be single: claimed by an entry, held until the next claim (protocol 3.7).
 
 Rules:
-- ``epochs[role]`` is [number, commit id]. A claim commits [number + 1, its own commit id]; it is held only by the process
-  whose commit id stands there, whatever the number.
-- Whoever held the role before is fenced at its next commit: its changes carry ``role`` and ``epoch``, and the rules
-  compare both.
+- ``epochs[role]`` is [number, commit id]. A claim commits [number + 1, its own commit id]; it is
+  held only by the process whose commit id stands there, whatever the number.
+- Whoever held the role before is fenced at its next commit: its changes carry ``role`` and
+  ``epoch``, and the rules compare both.
 - Readers and ordinary writers hold none, so nothing that they do looks like fencing.
 """
 
@@ -26,15 +26,16 @@ _LONGEST = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """A role and the claim by which it is held: what a ``Change`` of the role carries as ``role`` and ``epoch``."""
+    """A role and the claim by which it is held: what a ``Change`` of the role carries as ``role``
+    and ``epoch``."""
 
     role: str
     epoch: Epoch
 
 
 def claim(log: Log, world: World, role: str) -> Held:
-    """Take the role from whoever holds it. Raises Fenced if another took it in the same moment, Unavailable or
-    Indeterminate as any commit: claim again."""
+    """Take the role from whoever holds it. Raises Fenced if another took it in the same moment,
+    Unavailable or Indeterminate as any commit: claim again."""
     if not 1 <= len(role) <= _LONGEST or not role.isprintable():
         raise Invalid(
             f"role is {role!r}, expected 1 to {_LONGEST} printable characters such as {COMPACTOR!r}"
@@ -45,8 +46,10 @@ def claim(log: Log, world: World, role: str) -> Held:
     epoch = state.epochs[role]
     if epoch[1] != commit:
         raise Fenced(
-            f"role {role!r} was claimed by commit {commit} and is held by epoch {epoch[0]} (commit {epoch[1]}) at version "
-            f"{state.version} already: another process started in the same moment; let it work, or start again"
+            f"role {role!r} was claimed by commit {commit} and is held by epoch {epoch[0]} "
+            f"(commit {epoch[1]}) at version "
+            f"{state.version} already: another process started in the same moment; let it work, "
+            "or start again"
         )
     return Held(role=role, epoch=epoch)
 
@@ -63,6 +66,7 @@ def check_held(state: State, held: Held | None) -> None:
     found = state.epochs.get(held.role)
     by = "nobody" if found is None else f"epoch {found[0]} (commit {found[1]})"
     raise Fenced(
-        f"role {held.role!r} is held by {by} at version {state.version}, and this process holds epoch {held.epoch[0]} "
+        f"role {held.role!r} is held by {by} at version {state.version}, and this process holds "
+        f"epoch {held.epoch[0]} "
         f"(commit {held.epoch[1]}): stop; another process has taken over"
     )

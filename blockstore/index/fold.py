@@ -1,16 +1,21 @@
-"""The fold: the state after an entry, from the state before it. Pure, total, and the same everywhere.
+"""The fold: the state after an entry, from the state before it. Pure, total, and the same
+everywhere.
 
 Rules (protocol 3.3):
-- An entry that was not written on top of the one below is void (``chain.py``): its version is the one before it, under the
-  next number, and its commit id is not among those kept.
-- ``remove``, ``add``, ``account`` and ``except`` apply in that order, whatever the operation is called.
-- An entry that removes what is not live, adds a source that is accounted otherwise than through blocks that it
-  removes, or moves back what only rises is ``Corrupt``: it cannot occur unless a rule was broken when it was written.
-- Blocks of one entry are taken one after the other, each source of one counting as accounted for the next.
+- An entry that was not written on top of the one below is void (``chain.py``): its version is the
+  one before it, under the next number, and its commit id is not among those kept.
+- ``remove``, ``add``, ``account`` and ``except`` apply in that order, whatever the operation is
+  called.
+- An entry that removes what is not live, adds a source that is accounted otherwise than through
+  blocks that it removes, or moves back what only rises is ``Corrupt``: it cannot occur unless a
+  rule was broken when it was written.
+- Blocks of one entry are taken one after the other, each source of one counting as accounted for
+  the next.
 - ``restore`` brings sources back: they need only be absent from the blocks that it leaves live.
-- An added block without ``version`` and ``first_row_id`` of its own has the entry's id, and the next rows.
-- At a new floor every accounted source at or below it is forgotten that neither ``keep`` nor a live block names, and,
-  once the table requires it, every upload of a gateway at or below it.
+- An added block without ``version`` and ``first_row_id`` of its own has the entry's id, and the
+  next rows.
+- At a new floor every accounted source at or below it is forgotten that neither ``keep`` nor a live
+  block names, and, once the table requires it, every upload of a gateway at or below it.
 """
 
 from __future__ import annotations
@@ -38,7 +43,10 @@ VOID_KEPT = 1_000
 
 
 def fold(state: State, entry: Entry) -> State:
-    """The state at ``entry.id``. Raises Corrupt, naming the entry, if it cannot follow on ``state``."""
+    """The state at ``entry.id``.
+
+    Raises Corrupt, naming the entry, if it cannot follow on ``state``.
+    """
     if entry.id != state.version + 1:
         _refuse(entry, f"follows on version {state.version}", f"entry {state.version + 1}")
     if not follows(state.last, entry):
@@ -64,7 +72,9 @@ def fold(state: State, entry: Entry) -> State:
             )
     blocks = _excepted(state.blocks.changed(removed, added), entry)
     time_ms = max(state.time_ms, entry.time)
-    requires = state.requires if not entry.requires else tuple(sorted({*state.requires, *entry.requires}))
+    requires = (
+        state.requires if not entry.requires else tuple(sorted({*state.requires, *entry.requires}))
+    )
     return State(
         version=entry.id,
         time_ms=time_ms,
@@ -87,8 +97,8 @@ def fold(state: State, entry: Entry) -> State:
 def derived_sources(meta: BlockMeta, removed: Mapping[str, LiveBlock]) -> tuple[str, ...] | None:
     """The sources that an entry need not name, or None if it must.
 
-    They are the block's own ULID, or, for a block with parents, the union of theirs, all removed by the same entry,
-    with itself where it is ``own``.
+    They are the block's own ULID, or, for a block with parents, the union of theirs, all removed by
+    the same entry, with itself where it is ``own``.
     """
     if not meta.parents:
         return (meta.ulid,)
@@ -117,7 +127,8 @@ def void_commit(entry: int) -> str:
 
 def _refuse(entry: Entry, found: str, expected: str) -> NoReturn:
     raise Corrupt(
-        f"index entry {entry.id} ({entry.operation}, commit {entry.commit}) {found}, expected {expected}: "
+        f"index entry {entry.id} ({entry.operation}, commit {entry.commit}) {found}, expected "
+        f"{expected}: "
         "a rule was broken when it was written; stop all writers and compare the index with a copy"
     )
 
@@ -126,7 +137,9 @@ def _removed(state: State, entry: Entry) -> dict[str, LiveBlock]:
     live = state.blocks.get_all(entry.remove)
     for ulid in entry.remove:
         if ulid not in live:
-            _refuse(entry, f"removes block {ulid}, which is not live", "blocks that are live before it")
+            _refuse(
+                entry, f"removes block {ulid}, which is not live", "blocks that are live before it"
+            )
     return {ulid: live[ulid] for ulid in entry.remove}
 
 
@@ -139,37 +152,56 @@ def _row_ids(state: State, entry: Entry) -> Iterable[tuple[AddedBlock, int]]:
         if block.first_row_id is None:
             yield block, following
             following += block.meta.rows
-        elif block.first_row_id + block.meta.rows > state.next_row_id or (block.version or 0) >= entry.id:
+        elif (
+            block.first_row_id + block.meta.rows > state.next_row_id
+            or (block.version or 0) >= entry.id
+        ):
             _refuse(
-                entry, f"brings block {block.ulid} back with rows or a version of the future", "earlier ones"
+                entry,
+                f"brings block {block.ulid} back with rows or a version of the future",
+                "earlier ones",
             )
         else:
             yield block, block.first_row_id
 
 
 def _live(
-    state: State, entry: Entry, block: AddedBlock, first_row_id: int, removed: Mapping[str, LiveBlock]
+    state: State,
+    entry: Entry,
+    block: AddedBlock,
+    first_row_id: int,
+    removed: Mapping[str, LiveBlock],
 ) -> LiveBlock:
     meta = block.meta
     if isinstance(block.sources, SourcesFile):
         _refuse(
-            entry, f"adds block {meta.ulid}, whose list of sources was not loaded", "all sources in memory"
+            entry,
+            f"adds block {meta.ulid}, whose list of sources was not loaded",
+            "all sources in memory",
         )
     if block.sources is None:
         sources = derived_sources(meta, removed)
         if sources is None:
             _refuse(
-                entry, f"names no sources for block {meta.ulid}, whose parents it does not remove", "them"
+                entry,
+                f"names no sources for block {meta.ulid}, whose parents it does not remove",
+                "them",
             )
         if sources != meta.sources:
             try:
                 meta = replace(meta, sources=sources)
             except Invalid as error:
-                _refuse(entry, f"adds a block that contradicts itself ({error})", "a block of the format")
+                _refuse(
+                    entry,
+                    f"adds a block that contradicts itself ({error})",
+                    "a block of the format",
+                )
     return LiveBlock(meta=meta, version=block.version or entry.id, first_row_id=first_row_id)
 
 
-def _check_new(state: State, entry: Entry, added: list[LiveBlock], removed: Mapping[str, LiveBlock]) -> None:
+def _check_new(
+    state: State, entry: Entry, added: list[LiveBlock], removed: Mapping[str, LiveBlock]
+) -> None:
     """No block is live already or twice, and no source counts twice."""
     if not added:
         return
@@ -192,7 +224,11 @@ def _check_new(state: State, entry: Entry, added: list[LiveBlock], removed: Mapp
         else:
             held = state.accounted.held(source for source in sources if source not in freed)
         if held:
-            _refuse(entry, f"adds source {held[0]} in block {block.ulid}, which is accounted", "a new source")
+            _refuse(
+                entry,
+                f"adds source {held[0]} in block {block.ulid}, which is accounted",
+                "a new source",
+            )
 
 
 def _excepted(blocks: Blocks, entry: Entry) -> Blocks:
@@ -204,7 +240,9 @@ def _excepted(blocks: Blocks, entry: Entry) -> Blocks:
         strange = sorted(set(sources).difference(block.meta.sources))
         if strange:
             _refuse(
-                entry, f"excepts source {strange[0]}, which block {ulid} does not hold", "one of its sources"
+                entry,
+                f"excepts source {strange[0]}, which block {ulid} does not hold",
+                "one of its sources",
             )
         changed.append(replace(block, excepted=block.excepted | set(sources)))
     return blocks.changed((), changed) if changed else blocks
@@ -213,7 +251,11 @@ def _excepted(blocks: Blocks, entry: Entry) -> Blocks:
 def _accounted(state: State, entry: Entry, added: list[LiveBlock], blocks: Blocks) -> Sources:
     held = state.accounted.held(entry.account)
     if held:
-        _refuse(entry, f"accounts for source {held[0]}, which is accounted", "sources unknown to the index")
+        _refuse(
+            entry,
+            f"accounts for source {held[0]}, which is accounted",
+            "sources unknown to the index",
+        )
     accounted = state.accounted.with_(
         [*(source for block in added for source in block.meta.sources), *entry.account]
     )
@@ -237,9 +279,17 @@ def _batches(state: State, entry: Entry, *, forgetting: bool) -> Batches:
     if job is not None:
         app = batches.get(job.app, AppBatches())
         if job.batch in app:
-            _refuse(entry, f"commits batch {job.batch} of {job.app!r}, which is committed", "a batch once")
+            _refuse(
+                entry,
+                f"commits batch {job.batch} of {job.app!r}, which is committed",
+                "a batch once",
+            )
         if forgetting and is_forgotten(job.app, state.floor):
-            _refuse(entry, f"commits upload {job.app!r} at or below the floor {state.floor}", "a later one")
+            _refuse(
+                entry,
+                f"commits upload {job.app!r} at or below the floor {state.floor}",
+                "a later one",
+            )
         written = Written(job.batch, entry.id, tuple(block.ulid for block in entry.add))
         batches = batches.set(job.app, app.added(job.app, written))
     if forgetting and entry.floor is not None:
@@ -255,7 +305,11 @@ def _tags(state: State, entry: Entry) -> Mapping[str, int]:
         if version is None:
             tags.pop(name, None)
         elif tags.setdefault(name, version) != version:
-            _refuse(entry, f"moves tag {name!r} from version {tags[name]} to {version}", "tags that stay")
+            _refuse(
+                entry,
+                f"moves tag {name!r} from version {tags[name]} to {version}",
+                "tags that stay",
+            )
     return tags
 
 

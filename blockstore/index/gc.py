@@ -1,17 +1,21 @@
 """Collection of the index: the boundary moves up, then what lies below it goes (protocol 3.4).
 
 Invariants:
-- Before entry i is deleted, the durable boundary is >= i. The latest entry is never deleted: the boundary moves to C only
-  where entry C+1 exists.
-- A version's age counts from its successor: C is wanted once entry C+1 is older than ``history_retention`` by the store's
-  clock, looking only above the boundary, for a left-behind file below it has a fresh time.
-- The boundary moves to C only over a checkpoint at C that equals this process's own fold; one that does not is Corrupt,
-  and nothing is deleted.
-- After the advance the latest state is read **again**, and only then anything goes: entries at or below the boundary, in
-  every pass, whoever left them; then checkpoints below the boundary that no tag of that state pins. The one at the
-  boundary stays. Before each batch of them the second read is at most half a ``delete_delay`` old.
-- A pass that was cut short anywhere is finished by the next, whoever runs it; any number may run at once.
-- Where stale writes are not refused (no If-Match) the boundary stays, and that is said with the bytes that stay.
+- Before entry i is deleted, the durable boundary is >= i. The latest entry is never deleted: the
+  boundary moves to C only where entry C+1 exists.
+- A version's age counts from its successor: C is wanted once entry C+1 is older than
+  ``history_retention`` by the store's clock, looking only above the boundary, for a left-behind
+  file below it has a fresh time.
+- The boundary moves to C only over a checkpoint at C that equals this process's own fold; one that
+  does not is Corrupt, and nothing is deleted.
+- After the advance the latest state is read **again**, and only then anything goes: entries at or
+  below the boundary, in every pass, whoever left them; then checkpoints below the boundary that no
+  tag of that state pins. The one at the boundary stays. Before each batch of them the second read
+  is at most half a ``delete_delay`` old.
+- A pass that was cut short anywhere is finished by the next, whoever runs it; any number may run at
+  once.
+- Where stale writes are not refused (no If-Match) the boundary stays, and that is said with the
+  bytes that stay.
 """
 
 from __future__ import annotations
@@ -81,7 +85,8 @@ class _Seen:
 def wanted_boundary(
     boundary: int, entries: Iterable[tuple[int, int]], *, now_ms: int, retention_ms: int
 ) -> int:
-    """The highest C above ``boundary`` such that entry C+1 is older than the retention; else ``boundary``.
+    """The highest C above ``boundary`` such that entry C+1 is older than the retention; else
+    ``boundary``.
 
     ``entries`` are pairs of id and LastModified, in any order.
     """
@@ -94,14 +99,19 @@ def doomed_entries(entries: Iterable[int], boundary: int) -> list[int]:
     return sorted(entry for entry in entries if entry <= boundary)
 
 
-def doomed_checkpoints(checkpoints: Iterable[int], boundary: int, pinned: Collection[int]) -> list[int]:
+def doomed_checkpoints(
+    checkpoints: Iterable[int], boundary: int, pinned: Collection[int]
+) -> list[int]:
     """The checkpoints below the boundary that no tag pins."""
-    return sorted(version for version in checkpoints if version < boundary and version not in pinned)
+    return sorted(
+        version for version in checkpoints if version < boundary and version not in pinned
+    )
 
 
 def collect(log: Log, world: World, *, held: Held | None = None) -> Collected:
-    """One pass. Raises Fenced if the state names another holder than ``held``; Corrupt or BoundaryLost where the index
-    contradicts itself, and then deletes nothing; Unavailable if it could not end, and the next pass goes on."""
+    """One pass. Raises Fenced if the state names another holder than ``held``; Corrupt or
+    BoundaryLost where the index contradicts itself, and then deletes nothing; Unavailable if it
+    could not end, and the next pass goes on."""
     bucket = writable(log.bucket)
     state = log.poll()
     check_held(state, held)
@@ -116,7 +126,8 @@ def collect(log: Log, world: World, *, held: Held | None = None) -> Collected:
     check_held(state, held)
     if state.version <= boundary:
         raise Corrupt(
-            f"{BOUNDARY} of {bucket.url} is {boundary} and the latest entry is {state.version}, expected an entry above the "
+            f"{BOUNDARY} of {bucket.url} is {boundary} and the latest entry is {state.version}, "
+            "expected an entry above the "
             "boundary: nothing was deleted; stop all writers, and restore the index from a copy"
         )
     entries = doomed_entries(seen.entries, boundary)
@@ -136,7 +147,10 @@ def collect(log: Log, world: World, *, held: Held | None = None) -> Collected:
 
 
 def _look(log: Log, bucket: Bucket, world: World, state: State) -> _Seen:
-    """The boundary and both listings. The clock is read before them, so that no age is overstated."""
+    """The boundary and both listings.
+
+    The clock is read before them, so that no age is overstated.
+    """
     boundary = log.boundary.read()
     now_ms = bucket.now_ms()
     listed, below = world.pool.map(
@@ -160,8 +174,8 @@ def _look(log: Log, bucket: Bucket, world: World, state: State) -> _Seen:
 def _advance(log: Log, bucket: Bucket, seen: _Seen) -> tuple[int, int | None]:
     """Move the boundary to the one that is wanted, over a checkpoint that equals the fold.
 
-    Answers the boundary, and the version whose checkpoint was written. Another collector may overtake at any step: then
-    the boundary is where that one left it.
+    Answers the boundary, and the version whose checkpoint was written. Another collector may
+    overtake at any step: then the boundary is where that one left it.
     """
     # A table that was put back may have the very boundary that was read: its entries are not these.
     log.reader.looks.check_now(log.state)
@@ -169,7 +183,8 @@ def _advance(log: Log, bucket: Bucket, seen: _Seen) -> tuple[int, int | None]:
     if state is None:
         return log.boundary.read(), None
     written = ensure_checkpoint(bucket, state) is not None
-    # Once more: that may have taken long. And before the checkpoint is read: a copy that was put back may lack just that.
+    # Once more: that may have taken long. And before the checkpoint is read: a copy that was put
+    # back may lack just that.
     log.reader.looks.check_now(log.state)
     found = log.reader.checkpoint_data(seen.wanted)
     if found is None:
@@ -177,18 +192,20 @@ def _advance(log: Log, bucket: Bucket, seen: _Seen) -> tuple[int, int | None]:
         return log.boundary.read(), None
     if found != encode_checkpoint(state) and log.reader.checkpoint(found, seen.wanted) != state:
         raise Corrupt(
-            f"{checkpoint_key(seen.wanted)} of {bucket.url} is not the fold of the entries up to {seen.wanted}: nothing was "
+            f"{checkpoint_key(seen.wanted)} of {bucket.url} is not the fold of the entries up to "
+            f"{seen.wanted}: nothing was "
             "deleted; compare it with a copy, and delete it if the entries are right"
         )
     boundary = log.boundary.advance(seen.wanted)
-    # Where few entries come, it may be the newest checkpoint: named, it opens without a proof of its content.
+    # Where few entries come, it may be the newest checkpoint: named, it opens without a proof of
+    # its content.
     raise_hint(bucket, name_of(seen.wanted, found))
     return boundary, seen.wanted if written else None
 
 
 def _own_fold(reader: IndexReader, seen: _Seen) -> State | None:
-    """The state at the wanted version, folded from the boundary's checkpoint, or, if that is damaged, from the first intact
-    one above it; None if the boundary moved on meanwhile."""
+    """The state at the wanted version, folded from the boundary's checkpoint, or, if that is
+    damaged, from the first intact one above it; None if the boundary moved on meanwhile."""
     boundary, version = seen.boundary, seen.wanted
     state = _oldest(reader, boundary, [one for one in seen.checkpoints if boundary < one < version])
     entry = boundary if state is None else state.version
@@ -200,21 +217,23 @@ def _own_fold(reader: IndexReader, seen: _Seen) -> State | None:
         for entry, data in zip(page, found, strict=True):
             if data is None:
                 raise Corrupt(
-                    f"index entry {entry} ({entry_key(entry)}) of {reader.bucket.url} is missing above the boundary "
+                    f"index entry {entry} ({entry_key(entry)}) of {reader.bucket.url} is missing "
+                    "above the boundary "
                     f"{boundary}: nothing was deleted; restore it from a copy"
                 )
             state = reader.follow(state, data)
     if state is None and reader.boundary.read() == boundary:
         raise Corrupt(
-            f"{checkpoint_key(boundary)} of {reader.bucket.url} is missing although the boundary is {boundary}: nothing was "
+            f"{checkpoint_key(boundary)} of {reader.bucket.url} is missing although the boundary "
+            f"is {boundary}: nothing was "
             "deleted; restore it from a copy"
         )
     return state
 
 
 def _oldest(reader: IndexReader, boundary: int, above: Iterable[int]) -> State | None:
-    """The state of the boundary's checkpoint, or of the first intact one of those above it; None if an object is missing
-    or the boundary moved."""
+    """The state of the boundary's checkpoint, or of the first intact one of those above it; None if
+    an object is missing or the boundary moved."""
     damaged: Corrupt | None = None
     for base in (boundary, *sorted(above)):
         try:
@@ -232,7 +251,8 @@ def _oldest(reader: IndexReader, boundary: int, above: Iterable[int]) -> State |
 def _check_overtaken(log: Log, key: str, version: int) -> None:
     if log.boundary.read() <= version:
         raise Corrupt(
-            f"{key} of {log.bucket.url} was written and is missing, and the boundary has not passed it: nothing was "
+            f"{key} of {log.bucket.url} was written and is missing, and the boundary has not "
+            "passed it: nothing was "
             "deleted; look for who deletes there"
         )
 
@@ -248,7 +268,8 @@ def _delete(bucket: Bucket, world: World, keys: Sequence[str]) -> None:
 
 
 def _delete_checkpoints(bucket: Bucket, versions: Sequence[int], fresh: Freshness) -> int:
-    """Delete them batch by batch, none once what the tags pin was read too long ago; the next pass decides again."""
+    """Delete them batch by batch, none once what the tags pin was read too long ago; the next pass
+    decides again."""
     deleted = 0
     for start in range(0, len(versions), _BATCH):
         if fresh.is_over:

@@ -1,12 +1,15 @@
 """Time travel: the state at an earlier version or time, and the entries themselves.
 
 Rules (protocol 3.5):
-- Everything is read under the double look: what the boundary, read afterwards, has passed does not count.
-- A version at or below the boundary is readable only through a tag, whose checkpoint is pinned; else
-  ``VersionExpired``, which names the oldest version left.
-- A version whose entry is void is the one before it: its entry is no part of the past, and has no time of its own.
-- ``as_of`` is the last version with an entry time at or before the time asked for. Entry times never fall. Where that is the
-  version at the boundary, a tag keeps it readable by its time as well.
+- Everything is read under the double look: what the boundary, read afterwards, has passed does not
+  count.
+- A version at or below the boundary is readable only through a tag, whose checkpoint is pinned;
+  else ``VersionExpired``, which names the oldest version left.
+- A version whose entry is void is the one before it: its entry is no part of the past, and has no
+  time of its own.
+- ``as_of`` is the last version with an entry time at or before the time asked for. Entry times
+  never fall. Where that is the version at the boundary, a tag keeps it readable by its time as
+  well.
 """
 
 from __future__ import annotations
@@ -36,12 +39,16 @@ class History:
         self._url = reader.bucket.url
 
     def at(self, version: int) -> State:
-        """The state at a version. Raises NotFound for one that was never written, VersionExpired for one that is gone."""
+        """The state at a version.
+
+        Raises NotFound for one that was never written, VersionExpired for one that is gone.
+        """
         if version == self._latest.version:
             return self._latest
         if not 1 <= version < self._latest.version:
             raise NotFound(
-                f"{self._url} has no version {version}, expected one from 1 to {self._latest.version}, its latest"
+                f"{self._url} has no version {version}, expected one from 1 to "
+                f"{self._latest.version}, its latest"
             )
         for _ in range(_RESTARTS):
             boundary = self._reader.boundary.read()
@@ -70,17 +77,20 @@ class History:
             if version > boundary:
                 return self.at(version)
             if boundary:
-                # No version above the boundary is old enough; that at it may be, and be pinned. Of those below it only the
-                # pinned ones are left, and nobody knows what followed them.
+                # No version above the boundary is old enough; that at it may be, and be pinned. Of
+                # those below it only the pinned ones are left, and nobody knows what followed them.
                 pinned = self._tagged(boundary)
                 if pinned is not None and pinned.time_ms <= time_ms:
                     return pinned
                 raise self.expired(f"the version as of {_iso(time_ms)}", boundary)
-            raise NotFound(f"{self._url} has no version as of {_iso(time_ms)}: its first entry is younger")
+            raise NotFound(
+                f"{self._url} has no version as of {_iso(time_ms)}: its first entry is younger"
+            )
         raise self._moving(f"the version as of {_iso(time_ms)}")
 
     def entries(self, first: int | None = None, last: int | None = None) -> Iterator[Entry]:
-        """The entries from ``first`` (default: the oldest left) to ``last`` (default: the latest), oldest first, without void ones."""
+        """The entries from ``first`` (default: the oldest left) to ``last`` (default: the latest),
+        oldest first, without void ones."""
         for entry, data in self.raw(first, last):
             yield self._reader.decode(data, entry)
 
@@ -103,7 +113,8 @@ class History:
                 if data is None:
                     self._reader.looks.check_now(self._latest)
                     raise Corrupt(
-                        f"index entry {entry} of {self._url} is missing above the boundary {boundary}, expected all from "
+                        f"index entry {entry} of {self._url} is missing above the boundary "
+                        f"{boundary}, expected all from "
                         f"{boundary + 1} to {self._latest.version}: restore it from a copy"
                     )
                 if entry not in self._void:
@@ -121,21 +132,25 @@ class History:
             if found is None and tags:
                 self._reader.looks.check_now(latest)
                 raise Corrupt(
-                    f"{checkpoint_key(version)} of {self._url} is missing although tag {tags[0]!r} pins version {version}: "
+                    f"{checkpoint_key(version)} of {self._url} is missing although tag "
+                    f"{tags[0]!r} pins version {version}: "
                     "restore it from a copy, or untag"
                 )
         return found
 
     def _pinned(self, state: State, version: int) -> State | None:
-        """The state in the checkpoint of a version that ``state`` pins; None if none does, or it is missing."""
+        """The state in the checkpoint of a version that ``state`` pins;
+
+        None if none does, or it is missing.
+        """
         if version not in state.tags.values():
             return None
         data = self._reader.checkpoint_data(version)
         return None if data is None else self._reader.checkpoint(data, version)
 
     def _search(self, boundary: int, time_ms: int) -> int | None:
-        """The last version above the boundary with a time at or before ``time_ms``, the boundary itself if there is
-        none, or None if an entry was collected meanwhile."""
+        """The last version above the boundary with a time at or before ``time_ms``, the boundary
+        itself if there is none, or None if an entry was collected meanwhile."""
         low, high = boundary, self._latest.version
         while high - low > 1:
             middle = (low + high) // 2
@@ -155,13 +170,15 @@ class History:
     def expired(self, what: str, boundary: int) -> VersionExpired:
         """The error for what was collected; it names the oldest version left."""
         return VersionExpired(
-            f"{what} of {self._url} was collected; the oldest version left is {boundary + 1}, the latest "
+            f"{what} of {self._url} was collected; the oldest version left is {boundary + 1}, the "
+            "latest "
             f"{self._latest.version}: tag a version to keep it longer"
         )
 
     def _moving(self, what: str) -> Unavailable:
         return Unavailable(
-            f"{what} of {self._url} could not be read: the boundary moved, or an object vanished, during each of "
+            f"{what} of {self._url} could not be read: the boundary moved, or an object vanished, "
+            "during each of "
             f"{_RESTARTS} attempts; try again"
         )
 

@@ -1,14 +1,16 @@
-"""Which blocks a version that can be asked for still names: what marking and removal look at (R6, R8).
+"""Which blocks a version that can be asked for still names: what marking and removal look at (R6,
+R8).
 
 Rules:
-- The boundary is read first, **then** the state: what a later version brought back is then in the state.
-- A version above the boundary names a block that is live in the newest one, or that an entry with id > boundary + 1
-  removed: it was live in the version before that entry. Entry boundary + 1 took its blocks from the boundary's own
-  version, which nobody can ask for.
-- A version at or below the boundary is named by its tag alone, and read from the checkpoint that the tag pins. One that
-  cannot be read stops whoever asks: nothing may go on a guess.
-- What was read is not read again: an entry's ``remove`` once, a tag's checkpoint once, whoever polls for months. A boundary
-  that jumps past everything known leaves nothing to forget but that.
+- The boundary is read first, **then** the state: what a later version brought back is then in the
+  state.
+- A version above the boundary names a block that is live in the newest one, or that an entry with
+  id > boundary + 1 removed: it was live in the version before that entry. Entry boundary + 1 took
+  its blocks from the boundary's own version, which nobody can ask for.
+- A version at or below the boundary is named by its tag alone, and read from the checkpoint that
+  the tag pins. One that cannot be read stops whoever asks: nothing may go on a guess.
+- What was read is not read again: an entry's ``remove`` once, a tag's checkpoint once, whoever
+  polls for months. A boundary that jumps past everything known leaves nothing to forget but that.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ class Named:
         for version, blocks in self.tagged.items():
             if ulids.position(blocks, ulid) is not None:
                 tags = ", ".join(
-                    repr(tag) for tag, pinned in sorted(self.state.tags.items()) if pinned == version
+                    repr(tag)
+                    for tag, pinned in sorted(self.state.tags.items())
+                    if pinned == version
                 )
                 return f"tag {tags}"
         return None
@@ -75,15 +79,19 @@ class Kept:
     def look(self) -> Named:
         """What is named now: three small requests if nothing has changed.
 
-        Raises Corrupt where a tag's checkpoint is missing or damaged, or an entry is; nothing may be removed then.
+        Raises Corrupt where a tag's checkpoint is missing or damaged, or an entry is; nothing may
+        be removed then.
         """
         for _ in range(_RESTARTS):
             boundary = self._log.boundary.read()
             state = self._log.poll()
             if self._follow(boundary, state) and self._load_tags(boundary, state):
-                return Named(boundary=boundary, state=state, removed=self._removed, tagged=dict(self._tagged))
+                return Named(
+                    boundary=boundary, state=state, removed=self._removed, tagged=dict(self._tagged)
+                )
         raise Unavailable(
-            f"what the versions of {self._log.bucket.url} name could not be read: the boundary or a tag moved during each "
+            f"what the versions of {self._log.bucket.url} name could not be read: the boundary or "
+            "a tag moved during each "
             f"of {_RESTARTS} attempts; try again"
         )
 
@@ -110,9 +118,14 @@ class Kept:
         return True
 
     def _load_tags(self, boundary: int, state: State) -> bool:
-        """Read the checkpoints of tags that the boundary has passed; False if a tag was taken away meanwhile."""
+        """Read the checkpoints of tags that the boundary has passed;
+
+        False if a tag was taken away meanwhile.
+        """
         passed = {version for version in state.tags.values() if version <= boundary}
-        self._tagged = {version: blocks for version, blocks in self._tagged.items() if version in passed}
+        self._tagged = {
+            version: blocks for version, blocks in self._tagged.items() if version in passed
+        }
         reader = self._log.reader
         for version in sorted(passed - self._tagged.keys()):
             data = reader.checkpoint_data(version)
@@ -123,8 +136,12 @@ class Kept:
                     return False
                 reader.looks.check_now(latest)
                 raise Corrupt(
-                    f"{checkpoint_key(version)} of {self._log.bucket.url} is missing although tag {tags[0]!r} pins version "
-                    f"{version}, so nobody knows which blocks it names: restore it from a copy, or untag"
+                    f"{checkpoint_key(version)} of {self._log.bucket.url} is missing although tag "
+                    f"{tags[0]!r} pins version "
+                    f"{version}, so nobody knows which blocks it names: restore it from a copy, "
+                    "or untag"
                 )
-            self._tagged[version] = ulids.from_texts(reader.checkpoint(data, version).blocks.ulids())
+            self._tagged[version] = ulids.from_texts(
+                reader.checkpoint(data, version).blocks.ulids()
+            )
         return True

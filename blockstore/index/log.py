@@ -1,16 +1,18 @@
 """The index of one table, as a handle: what everyone above this package uses.
 
 Rules:
-- ``state`` is the last state that was checked under the double look; it moves on by ``poll`` and by ``commit``, and never
-  back. One handle reads its own writes.
-- A handle is of one history. Where a copy of the table was put back, or the table was made again, it raises HistoryReplaced, then
-  and ever after; an idle ``poll`` does not notice it. Whoever keeps a handle for long goes on with what ``follow`` answers.
-- Operations whose fate is not certain are settled before the handle commits anything else; what can never be known is
-  Indeterminate for good, and the handle goes on. Once the boundary was lost they are forgotten, as by a process that starts anew.
-- A committer writes a checkpoint after every 64th entry, once its commit has succeeded and been answered; that it fails
-  is no error of the commit.
-- ``create`` writes the boundary as 0 with create-if-absent, then entry 1 as any commit. Entries without a boundary are
-  BoundaryLost, for everyone.
+- ``state`` is the last state that was checked under the double look; it moves on by ``poll`` and by
+  ``commit``, and never back. One handle reads its own writes.
+- A handle is of one history. Where a copy of the table was put back, or the table was made again,
+  it raises HistoryReplaced, then and ever after; an idle ``poll`` does not notice it. Whoever keeps
+  a handle for long goes on with what ``follow`` answers.
+- Operations whose fate is not certain are settled before the handle commits anything else; what can
+  never be known is Indeterminate for good, and the handle goes on. Once the boundary was lost they
+  are forgotten, as by a process that starts anew.
+- A committer writes a checkpoint after every 64th entry, once its commit has succeeded and been
+  answered; that it fails is no error of the commit.
+- ``create`` writes the boundary as 0 with create-if-absent, then entry 1 as any commit. Entries
+  without a boundary are BoundaryLost, for everyone.
 
 Handles are safe to share between threads.
 """
@@ -59,25 +61,33 @@ __all__ = ["Log", "create", "exists"]
 _logger = logging.getLogger(__name__)
 
 PATIENCE_S = 60.0
-"""How long a commit keeps asking a store that does not answer, or racing others, before it gives up."""
+"""How long a commit keeps asking a store that does not answer, or racing others, before it gives
+up."""
 
 _REMEMBERED = 1_024
 _ANOTHER_TABLE = (HistoryReplaced, BoundaryLost)
-"""After these nothing that was sent is sent again: a copy may be put back in which its blocks are gone, and the entry below is not."""
+"""After these nothing that was sent is sent again: a copy may be put back in which its blocks are
+gone, and the entry below is not."""
 
 
 class Log:
     """One handle on one table's index."""
 
     def __init__(
-        self, bucket: ReadBucket, world: World, *, program: str = "blockstore", patience_s: float = PATIENCE_S
+        self,
+        bucket: ReadBucket,
+        world: World,
+        *,
+        program: str = "blockstore",
+        patience_s: float = PATIENCE_S,
     ) -> None:
         self.bucket = bucket
         self._world = world
         self._program = program
         self._patience_s = patience_s
         self.boundary = Boundary(bucket, world)
-        """The table's boundary as this handle reads it; its ``counts`` are for whoever exports metrics."""
+        """The table's boundary as this handle reads it; its ``counts`` are for whoever exports
+        metrics."""
         self.reader = IndexReader(bucket, world, self.boundary)
         """What reads the index's objects: for the modules of this package."""
         self._queue: CommitQueue | None = None
@@ -85,13 +95,17 @@ class Log:
         self._state: State | None = None
         self._committer: Committer | None = None
         self._open: dict[str, Attempt] = {}
-        """Attempts that ended Indeterminate, by commit id: settled first, and known again when retried."""
+        """Attempts that ended Indeterminate, by commit id: settled first, and known again when
+        retried."""
         self._replaced: HistoryReplaced | None = None
         self._checkpoint: NamedCheckpoint | None = None
 
     @property
     def state(self) -> State:
-        """The last checked state; read cold at first use. Raises NotFound where there is no index."""
+        """The last checked state; read cold at first use.
+
+        Raises NotFound where there is no index.
+        """
         self._check_history()
         return self._state if self._state is not None else self.poll()
 
@@ -108,8 +122,9 @@ class Log:
         return self._replaced is not None
 
     def is_same(self, state: State) -> bool:
-        """Whether the entry that a state ends with is still there: one small request. False where the table was made again or put
-        back since, and where that entry was collected; a cold read is safe for both."""
+        """Whether the entry that a state ends with is still there: one small request. False where
+        the table was made again or put back since, and where that entry was collected; a cold read
+        is safe for both."""
         return self.reader.looks.look(state) is Standing.STANDS
 
     def look_no_more(self) -> None:
@@ -117,16 +132,16 @@ class Log:
         self.reader.looks.end()
 
     def confirm(self) -> None:
-        """Raise HistoryReplaced unless the table is still the one whose state this handle has: for whoever answers from that state
-        that something was done before, and commits nothing."""
+        """Raise HistoryReplaced unless the table is still the one whose state this handle has: for
+        whoever answers from that state that something was done before, and commits nothing."""
         state = self.state
         with self._noticing():
             if not self.reader.looks.check_now(state):
                 self._take(self.reader.cold_after(state))
 
     def look_ahead(self) -> Callable[[], object] | None:
-        """A request that a commit would have to make first, for whoever has others to make at the same time; None where it is
-        cheaper made in turn."""
+        """A request that a commit would have to make first, for whoever has others to make at the
+        same time; None where it is cheaper made in turn."""
         state = self._state
         return (
             partial(self.reader.looks.ahead, state, threading.get_ident())
@@ -135,8 +150,9 @@ class Log:
         )
 
     def follow(self) -> Log:
-        """This handle, polled; or another one, read cold, where the table's history was replaced (or is further, and the handle's
-        last entry was collected): then this one is to be dropped. Raises NotFound where there is no index any more."""
+        """This handle, polled; or another one, read cold, where the table's history was replaced
+        (or is further, and the handle's last entry was collected): then this one is to be dropped.
+        Raises NotFound where there is no index any more."""
         known = self._state
         if known is None and not self.replaced:
             self.poll()
@@ -144,7 +160,8 @@ class Log:
         if known is not None and not self.replaced:
             try:
                 loaded = self.reader.advance(known)
-                # Asked after the poll: what that read is of this table, and taken, only if it is still there.
+                # Asked after the poll: what that read is of this table, and taken, only if it is
+                # still there.
                 if self.is_same(known):
                     self._take(loaded)
                     return self
@@ -156,7 +173,10 @@ class Log:
         return self if same else again
 
     def at(self, version: int) -> State:
-        """The state at a version. Raises NotFound if it was never written, VersionExpired if it was collected."""
+        """The state at a version.
+
+        Raises NotFound if it was never written, VersionExpired if it was collected.
+        """
         state = self.state
         if version > state.version:
             state = self.poll()
@@ -167,26 +187,32 @@ class Log:
         return History(self.reader, self.poll()).as_of(time_ms)
 
     def tagged(self, name: str) -> State:
-        """The state of the version that a tag stands for. Raises NotFound, which names the tags that there are."""
+        """The state of the version that a tag stands for.
+
+        Raises NotFound, which names the tags that there are.
+        """
         state = self.state
         if name not in state.tags:
             state = self.poll()
         if name not in state.tags:
             names = ", ".join(map(repr, sorted(state.tags))) or "none"
             raise NotFound(
-                f"{self.bucket.url} has no tag {name!r} at version {state.version}, its tags: {names}"
+                f"{self.bucket.url} has no tag {name!r} at version {state.version}, its tags: "
+                f"{names}"
             )
         return self.at(state.tags[name])
 
     def entries(self, first: int | None = None, last: int | None = None) -> Iterator[Entry]:
-        """The entries from ``first`` to ``last`` (default: all above the boundary), oldest first."""
+        """The entries from ``first`` to ``last`` (default: all above the boundary), oldest
+        first."""
         return History(self.reader, self.poll()).entries(first, last)
 
     def commit(self, change: Change) -> Committed:
         """Bring a change into the index (protocol 3.3).
 
-        Raises Conflict or Invalid: nothing of it is in the index. Unavailable: nor is it; try again later. Indeterminate:
-        nobody knows yet; commit the same change again, with the same commit id, and it is looked up first.
+        Raises Conflict or Invalid: nothing of it is in the index. Unavailable: nor is it; try again
+        later. Indeterminate: nobody knows yet; commit the same change again, with the same commit
+        id, and it is looked up first.
         """
         from blockstore.index.queue import CommitQueue
 
@@ -205,14 +231,19 @@ class Log:
         bucket = writable(self.bucket)
         if self.reader.entries(0):
             self.poll()  # raises BoundaryLost where the boundary is missing
-            raise Conflict(f"there is a table at {bucket.url} already: open it, or choose another URL")
+            raise Conflict(
+                f"there is a table at {bucket.url} already: open it, or choose another URL"
+            )
         write_first(bucket, self._world, self._patience_s)
         # No entry was listed: the empty state is checked. Whoever was faster is met at entry 1.
         self._adopt(State.EMPTY)
         self.commit(Create(commit=self._world.ids.ulid(), definition=definition))
 
     def _carry(self, group: list[Waiting]) -> Callable[[], None] | None:
-        """Carry a group into the index and set every answer; answers what to do afterwards. By one thread at a time."""
+        """Carry a group into the index and set every answer; answers what to do afterwards.
+
+        By one thread at a time.
+        """
         try:
             self._check_history()
             with self._noticing():
@@ -229,7 +260,11 @@ class Log:
                 if waiting.answer is None:
                     waiting.answer = self._still_open(waiting.change, error)
         finally:
-            if self._committer is not None and self._committer.state is not None and not self.replaced:
+            if (
+                self._committer is not None
+                and self._committer.state is not None
+                and not self.replaced
+            ):
                 self._adopt(self._committer.state)
         return self._checkpoint_due(group[0].answer)
 
@@ -247,18 +282,21 @@ class Log:
         return committed
 
     def _still_open(self, change: Change, error: BlockstoreError) -> BlockstoreError:
-        """The error of a change that was not tried now; one that was sent before may be in the index all the same."""
+        """The error of a change that was not tried now; one that was sent before may be in the
+        index all the same."""
         attempt = self._open.get(change.commit)
         if attempt is None or not attempt.sent or not isinstance(error, (Unavailable, Invalid)):
             return error
         return Indeterminate(
-            f"it is not known yet whether commit {change.commit} ({change.operation}) is in the index: {error}",
+            f"it is not known yet whether commit {change.commit} ({change.operation}) is in the "
+            f"index: {error}",
             commit=change.commit,
             entry=min(attempt.sent),
         )
 
     def _forget_unless_open(self, attempt: Attempt) -> None:
-        """Keep what a retry of the same commit id must know: payloads on their way, or what became of them."""
+        """Keep what a retry of the same commit id must know: payloads on their way, or what became
+        of them."""
         if not attempt.sent and attempt.fate is None:
             self._open.pop(attempt.change.commit, None)
         settled = [commit for commit, one in self._open.items() if one.fate is not None]
@@ -266,7 +304,10 @@ class Log:
             del self._open[commit]
 
     def _together(self, committer: Committer, group: list[Waiting]) -> None:
-        """Appends that share an entry. If one of them is refused, each goes alone, so that it fails alone."""
+        """Appends that share an entry.
+
+        If one of them is refused, each goes alone, so that it fails alone.
+        """
         from blockstore.index.answers import share_of
         from blockstore.index.change import Append
 
@@ -316,13 +357,16 @@ class Log:
         except Indeterminate as error:
             if attempt.sent:
                 raise Unavailable(
-                    f"an earlier operation of this handle (commit {change.commit}, {change.operation}) is not settled yet, "
+                    f"an earlier operation of this handle (commit {change.commit}, "
+                    f"{change.operation}) is not settled yet, "
                     f"and nothing else was sent: {error}"
                 ) from error
             _logger.warning("%s", error)
         self._forget_unless_open(attempt)
 
-    def _checkpoint_due(self, answer: Committed | BlockstoreError | None) -> Callable[[], None] | None:
+    def _checkpoint_due(
+        self, answer: Committed | BlockstoreError | None
+    ) -> Callable[[], None] | None:
         from blockstore.index.change import Committed
 
         state = None if self._committer is None else self._committer.state
@@ -339,7 +383,9 @@ class Log:
         try:
             written = write_checkpoint(writable(self.bucket), state)
         except Exception as error:  # noqa: BLE001 - whatever it is, the commit has succeeded and been answered
-            _logger.warning("checkpoint %s of %s was not written: %s", state.version, self.bucket.url, error)
+            _logger.warning(
+                "checkpoint %s of %s was not written: %s", state.version, self.bucket.url, error
+            )
             return
         self._checkpoint = newer(self._checkpoint, written)
 
@@ -364,13 +410,16 @@ class Log:
 
     def _adopt(self, state: State) -> State:
         with self._lock:
-            if self._replaced is None and (self._state is None or state.version > self._state.version):
+            if self._replaced is None and (
+                self._state is None or state.version > self._state.version
+            ):
                 self._state = state
             return self._state or state
 
 
 def exists(bucket: ReadBucket) -> bool:
-    """Whether there is an index: a boundary, or entry 1 without one, which whoever opens it will call BoundaryLost."""
+    """Whether there is an index: a boundary, or entry 1 without one, which whoever opens it will
+    call BoundaryLost."""
     try:
         if parse_boundary(bucket.get(BOUNDARY).data, bucket.url):
             return True
@@ -391,7 +440,10 @@ def create(
     program: str = "blockstore",
     patience_s: float = PATIENCE_S,
 ) -> Log:
-    """Make the table's index: its boundary, then entry 1. Raises Conflict if there is a table already."""
+    """Make the table's index: its boundary, then entry 1.
+
+    Raises Conflict if there is a table already.
+    """
     log = Log(bucket, world, program=program, patience_s=patience_s)
     log.begin(definition)
     return log

@@ -1,4 +1,5 @@
-"""Lists of sources that are too long for an entry: they stand in a file of the block, which the entry hashed."""
+"""Lists of sources that are too long for an entry: they stand in a file of the block, which the
+entry hashed."""
 
 from __future__ import annotations
 
@@ -12,7 +13,10 @@ __all__ = ["with_sources"]
 
 
 def with_sources(requests: Requests, url: str, block: AddedBlock, entry: int) -> AddedBlock:
-    """The block with its list loaded, if an entry names it by its file. Raises Corrupt where that is another list."""
+    """The block with its list loaded, if an entry names it by its file.
+
+    Raises Corrupt where that is another list.
+    """
     file = block.sources
     if not isinstance(file, SourcesFile):
         return block
@@ -23,7 +27,8 @@ def with_sources(requests: Requests, url: str, block: AddedBlock, entry: int) ->
     sources = decode_sources(data, subject)
     if len(sources) != file.count or hash_sources(sources) != file.sha256:
         raise Corrupt(
-            f"{subject}: {sources_path()} holds {len(sources)} sources, or others, than the {file.count} that the entry hashed: "
+            f"{subject}: {sources_path()} holds {len(sources)} sources, or others, than the "
+            f"{file.count} that the entry hashed: "
             "restore it from a copy"
         )
     try:

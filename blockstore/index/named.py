@@ -1,7 +1,9 @@
-"""How a checkpoint is named by the hint and by later entries: its version, and the size and SHA-256 of its bytes.
+"""How a checkpoint is named by the hint and by later entries: its version, and the size and SHA-256
+of its bytes.
 
-A name vouches for bytes and is no authority: bytes that fit a name are used without another look, and bytes that fit none
-prove themselves by their content (``checkpoint.py``). Names of earlier releases are a plain version; nothing fits them.
+A name vouches for bytes and is no authority: bytes that fit a name are used without another look,
+and bytes that fit none prove themselves by their content (``checkpoint.py``). Names of earlier
+releases are a plain version; nothing fits them.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ __all__ = ["NamedCheckpoint", "mend_checkpoint", "name_of", "names_of", "newer",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedCheckpoint:
-    """One checkpoint's name; without ``sha256`` it is an earlier release's, which named the version alone."""
+    """One checkpoint's name; without ``sha256`` it is an earlier release's, which named the version
+    alone."""
 
     id: int
     bytes: int = 0
@@ -61,7 +64,8 @@ def read_name(fields: Document, field: str) -> NamedCheckpoint | None:
 def names_of(
     mine: NamedCheckpoint, hint: NamedCheckpoint | None, entries: Sequence[bytes]
 ) -> tuple[NamedCheckpoint, ...]:
-    """What the hint and the entries after a checkpoint, given as bytes, call it; none more once one fits ``mine``."""
+    """What the hint and the entries after a checkpoint, given as bytes, call it; none more once one
+    fits ``mine``."""
     found: list[NamedCheckpoint] = []
     for name in chain([hint], map(_named_in, reversed(entries))):
         if name is not None and name.id == mine.id and name.sha256 is not None:
@@ -72,7 +76,10 @@ def names_of(
 
 
 def _named_in(entry: bytes) -> NamedCheckpoint | None:
-    """The checkpoint that an entry names; None also for an entry that cannot be read: whoever folds it will say so."""
+    """The checkpoint that an entry names;
+
+    None also for an entry that cannot be read: whoever folds it will say so.
+    """
     try:
         return read_name(parse(entry, "an entry"), "checkpoint")
     except Corrupt:
@@ -82,6 +89,7 @@ def _named_in(entry: bytes) -> NamedCheckpoint | None:
 def mend_checkpoint(url: str) -> str:
     """What to do about a damaged checkpoint, as a clause."""
     return (
-        f"'blockstore repair {url}' makes it again where the entries before it are still there; else restore it from a copy, "
+        f"'blockstore repair {url}' makes it again where the entries before it are still there; "
+        "else restore it from a copy, "
         f"or, if no version can be read, stop all writers and 'blockstore index rebuild {url}'"
     )

@@ -1,9 +1,10 @@
 """Group commit: how the threads of one process share one handle without ever waiting behind a lock.
 
 Rules (protocol 3.3):
-- One thread leads: it takes the oldest operation, with it every waiting one that may share its entry, carries them
-  into the index, and hands the lead to the next in line. The lead is handed over, never held: no lock is held across a
-  commit, and what the others wait for is their own answer.
+- One thread leads: it takes the oldest operation, with it every waiting one that may share its
+  entry, carries them into the index, and hands the lead to the next in line. The lead is handed
+  over, never held: no lock is held across a commit, and what the others wait for is their own
+  answer.
 - An operation that may not share an entry (a job, a transaction) goes alone.
 - Whoever leads answers everyone it took, also when it dies in between.
 """
@@ -65,8 +66,9 @@ class Waiting:
 
 
 class CommitQueue:
-    """The line of operations of one handle. ``work`` carries a group, sets every answer, and says what is to be done
-    once they have been given and the lead has been handed over; ``wait`` sleeps until an event is set."""
+    """The line of operations of one handle. ``work`` carries a group, sets every answer, and says
+    what is to be done once they have been given and the lead has been handed over; ``wait`` sleeps
+    until an event is set."""
 
     def __init__(
         self,
@@ -106,7 +108,8 @@ class CommitQueue:
             for waiting in group:
                 if waiting.answer is None:
                     waiting.answer = Indeterminate(
-                        f"the thread that carried commit {waiting.change.commit} ended before it was answered; commit the "
+                        f"the thread that carried commit {waiting.change.commit} ended before it "
+                        "was answered; commit the "
                         "same operation again, and it is looked up first",
                         commit=waiting.change.commit,
                     )
@@ -130,7 +133,8 @@ class CommitQueue:
             self._wake_next()
 
     def _leave(self, waiting: Waiting) -> None:
-        """A thread was interrupted in line: it takes its operation with it, and passes on the lead if it has it."""
+        """A thread was interrupted in line: it takes its operation with it, and passes on the lead
+        if it has it."""
         with self._lock:
             if waiting in self._line:
                 self._line.remove(waiting)

@@ -1,20 +1,25 @@
 """Reading the index: cold, and as a poll. Both under the double look of protocol 3.5.
 
 Rules:
-- Cold: the boundary and the hint; the listings of entries and checkpoints from the greater of the two (a hint at which
-  no checkpoint is listed is dropped, and both are listed again from the boundary); the newest checkpoint whose own entry is
-  there, or collected, and the entries after it; **then the boundary again**. If it passed the checkpoint, a GET answered 404, or
-  the entries were not there together (``together.py``), start again. A checkpoint above the newest entry was left by a writer of a history that was replaced.
-- Poll at N: GET N+1, and if it is there, on until a 404; then the boundary, and whether those before the last are still there. An entry is applied only if its id is above
-  the boundary read after it; if the boundary passed N, the state is dropped and the read is cold.
-- A checkpoint that is damaged is passed over: the newest intact one below it, at or above the boundary, does, or the
-  first entry where the boundary is 0. Those below the boundary never do: the entries after them are gone, or void.
-- Hints and an entry's ``checkpoint`` are never authority. An entry is decoded only once it is known to be history: what
-  lies at or below the boundary may be anything.
+- Cold: the boundary and the hint; the listings of entries and checkpoints from the greater of the
+  two (a hint at which no checkpoint is listed is dropped, and both are listed again from the
+  boundary); the newest checkpoint whose own entry is there, or collected, and the entries after it;
+  **then the boundary again**. If it passed the checkpoint, a GET answered 404, or the entries were
+  not there together (``together.py``), start again. A checkpoint above the newest entry was left by
+  a writer of a history that was replaced.
+- Poll at N: GET N+1, and if it is there, on until a 404; then the boundary, and whether those
+  before the last are still there. An entry is applied only if its id is above the boundary read
+  after it; if the boundary passed N, the state is dropped and the read is cold.
+- A checkpoint that is damaged is passed over: the newest intact one below it, at or above the
+  boundary, does, or the first entry where the boundary is 0. Those below the boundary never do: the
+  entries after them are gone, or void.
+- Hints and an entry's ``checkpoint`` are never authority. An entry is decoded only once it is known
+  to be history: what lies at or below the boundary may be anything.
 - An entry that cannot be parsed stops the reader: stepping back would fork the history.
-- Whoever goes on from a state looks whether the entry with which it ends is still there, side by side with the boundary. Where
-  another is in its place, or none and nobody collected it, the history was replaced: ``HistoryReplaced``. Whether an entry
-  that is void on top of a known state is so for all, or the state is of a history that is gone, a cold read decides.
+- Whoever goes on from a state looks whether the entry with which it ends is still there, side by
+  side with the boundary. Where another is in its place, or none and nobody collected it, the
+  history was replaced: ``HistoryReplaced``. Whether an entry that is void on top of a known state
+  is so for all, or the state is of a history that is gone, a cold read decides.
 """
 
 from __future__ import annotations
@@ -77,7 +82,8 @@ class Loaded:
     state: State
     checkpoint: NamedCheckpoint | None = None
     asked_s: float | None = None
-    """When the state's last entry was asked for, if this poll has read it: for a commit, that was the look at it."""
+    """When the state's last entry was asked for, if this poll has read it: for a commit, that was
+    the look at it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +95,8 @@ class _Listed:
 
 
 class IndexReader:
-    """Reads one table's index; holds nothing but the boundary's last value, and what was looked at last."""
+    """Reads one table's index; holds nothing but the boundary's last value, and what was looked at
+    last."""
 
     def __init__(self, bucket: ReadBucket, world: World, boundary: Boundary) -> None:
         self.bucket = bucket
@@ -102,8 +109,8 @@ class IndexReader:
         """Whether the history is still the one that a state is of."""
 
     def cold_after(self, known: State | None) -> Loaded:
-        """The latest state, from nothing, by a handle that knew an earlier one. Raises HistoryReplaced where that is no part of
-        what is read now."""
+        """The latest state, from nothing, by a handle that knew an earlier one. Raises
+        HistoryReplaced where that is no part of what is read now."""
         loaded = self.cold()
         if known is None:
             return loaded
@@ -125,14 +132,16 @@ class IndexReader:
         if hole is not None:
             raise hole
         raise Unavailable(
-            f"the index of {self.bucket.url} could not be read: its boundary moved, or an object vanished, during each of "
+            f"the index of {self.bucket.url} could not be read: its boundary moved, or an object "
+            "vanished, during each of "
             f"{_RESTARTS} attempts; try again"
         )
 
     def advance(self, state: State, *, before_create: bool = False) -> Loaded:
         """The latest state, from one that was checked before; two small requests if nothing is new.
 
-        Whoever is about to create the next entry, and then reads the boundary (step 5), need not read it if nothing is new.
+        Whoever is about to create the next entry, and then reads the boundary (step 5), need not
+        read it if nothing is new.
         """
         try:
             return self._advance(state, before_create)
@@ -152,7 +161,8 @@ class IndexReader:
             if self.boundary.read() > state.version:
                 return self.cold_after(state)
             return Loaded(state=state)
-        # The last one names all before it: if those are there after it was read, it was there together with them.
+        # The last one names all before it: if those are there after it was read, it was there
+        # together with them.
         before = {entry_key(state.version + at): one.etag for at, one in enumerate(found[:-1], 1)}
         standing, boundary, together = self.requests.beside_looks(
             lambda: self.looks.look(state), self.boundary.read, before
@@ -165,15 +175,23 @@ class IndexReader:
         for one in found:
             after = self.follow(after, one.data)
         self.looks.remember(after.last, found[-1].etag)
-        # Each of two histories is void on top of the other: only one read from nothing tells which one is here.
-        return Loaded(state=after, asked_s=started) if after.void == state.void else self.cold_after(state)
+        # Each of two histories is void on top of the other: only one read from nothing tells which
+        # one is here.
+        return (
+            Loaded(state=after, asked_s=started)
+            if after.void == state.void
+            else self.cold_after(state)
+        )
 
     def object(self, entry: int) -> Object | None:
         """What is under an entry's name, with its ETag."""
         return self.requests.get(entry_key(entry))
 
     def get(self, entry: int) -> bytes | None:
-        """The bytes under an entry's name, or None. Whether they are history only the boundary tells."""
+        """The bytes under an entry's name, or None.
+
+        Whether they are history only the boundary tells.
+        """
         return self.requests.data(entry_key(entry))
 
     def checkpoint_data(self, version: int) -> bytes | None:
@@ -188,30 +206,41 @@ class IndexReader:
         ]
 
     def decode(self, data: bytes, entry: int, last: Link | None = None) -> Entry:
-        """The entry, its long lists of sources loaded, but not on top of ``last`` if it is void there: its lists may have gone
-        with its history. Raises Corrupt or NewerFormat."""
+        """The entry, its long lists of sources loaded, but not on top of ``last`` if it is void
+        there: its lists may have gone with its history. Raises Corrupt or NewerFormat."""
         decoded = decode_entry(data, entry_id=entry, url=self.bucket.url)
         lists = any(isinstance(block.sources, SourcesFile) for block in decoded.add)
         if not lists or (last is not None and not follows(last, decoded)):
             return decoded
-        added = tuple(with_sources(self.requests, self.bucket.url, block, entry) for block in decoded.add)
+        added = tuple(
+            with_sources(self.requests, self.bucket.url, block, entry) for block in decoded.add
+        )
         return replace(decoded, add=added)
 
     def check_sent(self, before: State, payload: bytes, entry: int, *, blocks: bool) -> None:
-        """Raise HistoryReplaced unless a payload that was sent may be sent again: the state that it is to follow stands, and where an
-        earlier operation has sent it, so do its ``blocks``. While there is no such entry nobody can have removed one."""
+        """Raise HistoryReplaced unless a payload that was sent may be sent again: the state that it
+        is to follow stands, and where an earlier operation has sent it, so do its ``blocks``. While
+        there is no such entry nobody can have removed one."""
         self.looks.check_now(before)
         if not blocks:
             return
         keys = [
-            meta_key(block.ulid) for block in decode_entry(payload, entry_id=entry, url=self.bucket.url).add
+            meta_key(block.ulid)
+            for block in decode_entry(payload, entry_id=entry, url=self.bucket.url).add
         ]
-        gone = [key for key, found in zip(keys, self.requests.get_all(keys), strict=True) if found is None]
+        gone = [
+            key
+            for key, found in zip(keys, self.requests.get_all(keys), strict=True)
+            if found is None
+        ]
         if gone and self.get(entry) is None and self.boundary.read() < entry:
             raise self.looks.replaced(before, f"{gone[0]} was there and is gone")
 
     def follow(self, state: State, data: bytes) -> State:
-        """The state after the entry in ``data``, which is the next one. Raises Corrupt, naming it and the table."""
+        """The state after the entry in ``data``, which is the next one.
+
+        Raises Corrupt, naming it and the table.
+        """
         entry = self.decode(data, state.version + 1, state.last)
         try:
             return fold(state, entry)
@@ -233,7 +262,8 @@ class IndexReader:
         listed = self.bucket.list(INDEX, start_after=entry_key(after), recursive=False)
         found = {parse_entry(info.key): info.etag for info in listed}
         return {
-            entry: found[entry] for entry in sorted(one for one in found if one is not None and one > after)
+            entry: found[entry]
+            for entry in sorted(one for one in found if one is not None and one > after)
         }
 
     def replay(
@@ -243,8 +273,9 @@ class IndexReader:
         hint: NamedCheckpoint | None = None,
         etags: Mapping[int, str | None] = _NO_ETAGS,
     ) -> Loaded | None:
-        """The fold of the first of the checkpoints ``bases`` that is intact (0: nothing) and the entries up to ``last``, whose
-        ``etags`` a listing has told; None if they were not there together. Raises Corrupt where no checkpoint is intact."""
+        """The fold of the first of the checkpoints ``bases`` that is intact (0: nothing) and the
+        entries up to ``last``, whose ``etags`` a listing has told; None if they were not there
+        together. Raises Corrupt where no checkpoint is intact."""
         damaged: list[Corrupt] = []
         for base in bases:
             found = read_together(self.requests, self.boundary, base, last, etags)
@@ -262,7 +293,10 @@ class IndexReader:
         raise Corrupt(f"{damaged[0]}: {mend_checkpoint(self.bucket.url)}") from damaged[0]
 
     def checkpoint(self, data: bytes, version: int) -> State:
-        """The state in the bytes of a version's checkpoint. Raises Corrupt or NewerFormat, naming it and the table."""
+        """The state in the bytes of a version's checkpoint.
+
+        Raises Corrupt or NewerFormat, naming it and the table.
+        """
         try:
             return decode_checkpoint(data, version=version, url=self.bucket.url)
         except NewerFormat:
@@ -273,8 +307,8 @@ class IndexReader:
     def _base(
         self, found: Together, version: int, hint: NamedCheckpoint | None, damaged: list[Corrupt]
     ) -> Loaded | None:
-        """The state of a checkpoint, named by the hint or by an entry after it; None, and why, if it is damaged, or of a history
-        that was replaced: a writer that stalled may have left it."""
+        """The state of a checkpoint, named by the hint or by an entry after it; None, and why, if
+        it is damaged, or of a history that was replaced: a writer that stalled may have left it."""
         data, entries = found.checkpoint, [one.data for one in found.entries]
         mine = name_of(version, data)
         names = names_of(mine, hint, entries)
@@ -282,7 +316,8 @@ class IndexReader:
             state = decode_checkpoint(data, version=version, url=self.bucket.url, names=names)
             if self.boundary.seen < version and not self._is_named(state, found):
                 raise Corrupt(
-                    f"{checkpoint_key(version)} of {self.bucket.url} is of another history than {entry_key(version)}"
+                    f"{checkpoint_key(version)} of {self.bucket.url} is of another history than "
+                    f"{entry_key(version)}"
                 )
         except NewerFormat:
             raise
@@ -336,7 +371,8 @@ class IndexReader:
         return boundary, hint if isinstance(hint, NamedCheckpoint) else None
 
     def _bases(self, listed: _Listed, boundary: int) -> Iterator[int]:
-        """Where a cold read may begin, best first; what lies below the hint is listed only once it is needed."""
+        """Where a cold read may begin, best first; what lies below the hint is listed only once it
+        is needed."""
         yield from reversed(listed.checkpoints)
         if listed.start > boundary:
             yield from (one for one in reversed(self.checkpoints(boundary)) if one < listed.start)
@@ -344,7 +380,10 @@ class IndexReader:
             yield 0
 
     def _list(self, start: int, boundary: int) -> _Listed:
-        """What is listed from ``start`` on. A checkpoint above the newest entry is left out: its own entry would be there."""
+        """What is listed from ``start`` on.
+
+        A checkpoint above the newest entry is left out: its own entry would be there.
+        """
         lists: tuple[Callable[[], dict[int, str | None] | list[int]], ...] = (
             lambda: self._entries(max(start - 1, 0)),
             lambda: self.checkpoints(start),
@@ -359,7 +398,8 @@ class IndexReader:
         )
 
     def _check_no_index(self) -> None:
-        """Raise what a missing boundary means; not if the table was created just now, boundary first."""
+        """Raise what a missing boundary means; not if the table was created just now, boundary
+        first."""
         if not self.entries(0):
             raise NotFound(
                 f"there is no table with an index at {self.bucket.url}: create it, or check the URL"
@@ -373,7 +413,9 @@ class IndexReader:
         width = 1
         while found and len(found) < _FAR_BEHIND:
             start = version + 1 + len(found)
-            more = self.requests.get_all([entry_key(entry) for entry in range(start, start + width)])
+            more = self.requests.get_all(
+                [entry_key(entry) for entry in range(start, start + width)]
+            )
             whole = _until_gap(more)
             found += whole
             if len(whole) < len(more):

@@ -1,4 +1,5 @@
-"""How one handle gets small objects: in turn where a request is quicker than another thread, side by side elsewhere."""
+"""How one handle gets small objects: in turn where a request is quicker than another thread, side
+by side elsewhere."""
 
 from __future__ import annotations
 
@@ -58,8 +59,9 @@ class Requests:
     def beside_looks(
         self, first: Callable[[], A], second: Callable[[], B], read: Mapping[str, str]
     ) -> tuple[A, B, bool]:
-        """The answers of two requests, and whether all that was read before, ETags by key, is still there: only then was it there
-        together. All are sent after this call; the looks are answered without bytes (304)."""
+        """The answers of two requests, and whether all that was read before, ETags by key, is still
+        there: only then was it there together. All are sent after this call; the looks are answered
+        without bytes (304)."""
         looks = [partial(self._is_still, key, etag) for key, etag in read.items()]
         requests: tuple[Callable[[], object], ...] = (first, second, *looks)
         if self.is_slow:

@@ -1,12 +1,14 @@
-"""Live blocks as rows: what a checkpoint stores and what planning scans without making an object a block.
+"""Live blocks as rows: what a checkpoint stores and what planning scans without making an object a
+block.
 
-Owns the columns. ``FRAME`` are the small ones, always in memory: a plan over 10,000 blocks reads nothing else.
-``BULK`` are the large ones (the block's JSON, its sources): decoded when someone asks for a block, and for rows that
-come from a checkpoint not even decompressed before.
+Owns the columns. ``FRAME`` are the small ones, always in memory: a plan over 10,000 blocks reads
+nothing else. ``BULK`` are the large ones (the block's JSON, its sources): decoded when someone asks
+for a block, and for rows that come from a checkpoint not even decompressed before.
 
 Rules:
 - Rows are sorted by ULID, each ULID once.
-- ``sources`` is null where a block's only source is itself; ``excepted`` is null where no source is excepted.
+- ``sources`` is null where a block's only source is itself; ``excepted`` is null where no source is
+  excepted.
 """
 
 from __future__ import annotations
@@ -73,7 +75,8 @@ class LiveBlock:
 
 
 def visible_rows(blocks: Iterable[LiveBlock]) -> int | None:
-    """The rows that readers see of these blocks, by metadata alone; None where those of some must be looked at.
+    """The rows that readers see of these blocks, by metadata alone; None where those of some must
+    be looked at.
 
     A level-1 block with an exception is hidden whole: its one source is what is excepted.
     """
@@ -129,7 +132,10 @@ class Rows:
         self.frame = frame
         self._bulk = bulk
         self._made: dict[int, LiveBlock] = {}
-        """Blocks made lately, by row: one plan after the other asks for the same ones. Replaced, never changed."""
+        """Blocks made lately, by row: one plan after the other asks for the same ones.
+
+        Replaced, never changed.
+        """
         self.derived = Derived(len(self), self._make)
 
     @classmethod
@@ -150,7 +156,9 @@ class Rows:
     def sources(self) -> UlidArray:
         """The sources of all rows, in no order."""
         listed = self._bulk.sources()
-        alone = np.asarray(listed.is_null().combine_chunks().to_numpy(zero_copy_only=False), dtype=bool)
+        alone = np.asarray(
+            listed.is_null().combine_chunks().to_numpy(zero_copy_only=False), dtype=bool
+        )
         return np.concatenate([self.ulids[alone], ulids.from_arrow(_flatten(listed))])
 
     def position(self, ulid: str) -> int | None:
@@ -163,12 +171,20 @@ class Rows:
 
         wanted = sorted(set(sources))
         listed = self._bulk.sources()
-        alone = np.asarray(listed.is_null().combine_chunks().to_numpy(zero_copy_only=False), dtype=bool)
-        found = {place for source in wanted if (place := self.position(source)) is not None and alone[place]}
+        alone = np.asarray(
+            listed.is_null().combine_chunks().to_numpy(zero_copy_only=False), dtype=bool
+        )
+        found = {
+            place
+            for source in wanted
+            if (place := self.position(source)) is not None and alone[place]
+        }
         values, first = pa.array(wanted, pa.string()), 0
         for chunk in listed.chunks:
             held = pc.is_in(chunk.flatten(), value_set=values)
-            found.update(first + place for place in pc.list_parent_indices(chunk).filter(held).to_pylist())
+            found.update(
+                first + place for place in pc.list_parent_indices(chunk).filter(held).to_pylist()
+            )
             first += len(chunk)
         return sorted(found)
 
@@ -199,7 +215,8 @@ class Rows:
             ]
 
     def merged(self, gone: Iterable[int], new: Rows) -> Rows:
-        """These rows without those at ``gone``, and with ``new``: what an overlay becomes once it is large."""
+        """These rows without those at ``gone``, and with ``new``: what an overlay becomes once it
+        is large."""
         frame, bulk = self.frame, self._bulk.all()
         lost = np.fromiter(gone, dtype=np.int64)
         if len(lost):
@@ -208,7 +225,9 @@ class Rows:
             mask = pa.array(kept)
             frame, bulk = frame.filter(mask), bulk.filter(mask)
         sorted_already = (
-            not frame.num_rows or not len(new) or frame["ulid"][-1].as_py() < new.frame["ulid"][0].as_py()
+            not frame.num_rows
+            or not len(new)
+            or frame["ulid"][-1].as_py() < new.frame["ulid"][0].as_py()
         )
         frame = pa.concat_tables([frame, new.frame])
         bulk = pa.concat_tables([bulk, new._bulk.all()])
@@ -226,7 +245,8 @@ class Rows:
 
 
 _NO_FRAME = pa.Table.from_arrays([pa.nulls(0, field.type) for field in FRAME], schema=FRAME)
-"""Made of nulls because ``pa.array`` of a list imports pandas, for a second, in every process that has it."""
+"""Made of nulls because ``pa.array`` of a list imports pandas, for a second, in every process that
+has it."""
 
 
 def _frame(blocks: Sequence[LiveBlock]) -> pa.Table:
@@ -256,7 +276,8 @@ def _bulk(blocks: Sequence[LiveBlock]) -> pa.Table:
         {
             "meta": [orjson.dumps(to_dict(block.meta)) for block in blocks],
             "sources": [
-                None if block.meta.sources == (block.meta.ulid,) else block.meta.sources for block in blocks
+                None if block.meta.sources == (block.meta.ulid,) else block.meta.sources
+                for block in blocks
             ],
         },
         schema=BULK,
@@ -282,7 +303,9 @@ def _block(
     except orjson.JSONDecodeError as error:
         raise Corrupt(f"{subject} is no JSON ({error}); expected the block's meta") from None
     if not isinstance(value, dict) or value.get("ulid") != ulid:
-        raise Corrupt(f"{subject} is another block's meta, or none: restore the checkpoint from a copy")
+        raise Corrupt(
+            f"{subject} is another block's meta, or none: restore the checkpoint from a copy"
+        )
     meta = from_dict(value, sources=None if sources is None else tuple(sources), subject=subject)
     return LiveBlock(
         meta=meta, version=version, first_row_id=first_row_id, excepted=frozenset(excepted or ())
@@ -290,7 +313,9 @@ def _block(
 
 
 def _flatten(column: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays([chunk.flatten() for chunk in column.chunks] or [pa.array([], pa.string())])
+    return pa.concat_arrays(
+        [chunk.flatten() for chunk in column.chunks] or [pa.array([], pa.string())]
+    )
 
 
 def _few_chunks(table: pa.Table) -> pa.Table:

@@ -1,16 +1,21 @@
 """Steps 1 to 3 of a commit: done already, fenced or condemned, in conflict? Pure.
 
-Only a state all of whose entries were checked against a boundary read after them may be asked (protocol 3.3).
+Only a state all of whose entries were checked against a boundary read after them may be asked
+(protocol 3.3).
 
-1. Done: the commit id is among those kept; the job's batch is committed; for append and discover, block by block, all
-   sources are accounted. Blocks are tested one after the other, each counting as accounted for the next.
-2. Fenced: the role's epoch is another than mine. Condemned: an ``index`` block at or below the horizon. An ``age`` block
-   there is left to discovery by an append, and still added by a discovery.
-3. Conflict: a source that is accounted otherwise than through blocks that this operation removes; a block to remove
-   or except that is not live with the exceptions that were read; a source to account for that is accounted; a tag that
-   stands for another version; a schema that the definition does not know.
+1. Done: the commit id is among those kept; the job's batch is committed; for append and discover,
+   block by block, all sources are accounted. Blocks are tested one after the other, each counting
+   as accounted for the next.
+2. Fenced: the role's epoch is another than mine. Condemned: an ``index`` block at or below the
+   horizon. An ``age`` block there is left to discovery by an append, and still added by a
+   discovery.
+3. Conflict: a source that is accounted otherwise than through blocks that this operation removes; a
+   block to remove or except that is not live with the exceptions that were read; a source to
+   account for that is accounted; a tag that stands for another version; a schema that the
+   definition does not know.
 
-What only one operation can judge (predicates, an altered definition) stands in its own ``Change.draft``.
+What only one operation can judge (predicates, an altered definition) stands in its own
+``Change.draft``.
 """
 
 from __future__ import annotations
@@ -35,7 +40,10 @@ _BLOCK_BY_BLOCK = frozenset({Operation.APPEND, Operation.DISCOVER})
 
 
 def decide(state: State, change: Change) -> Plan | Done:
-    """What ``change`` has to write on top of ``state``. Raises Conflict (Fenced, BlockCondemned) or Invalid."""
+    """What ``change`` has to write on top of ``state``.
+
+    Raises Conflict (Fenced, BlockCondemned) or Invalid.
+    """
     entry = state.commits.find(change.commit)
     if entry is not None:
         return Done(version=entry)
@@ -65,7 +73,8 @@ def _batch_done(state: State, change: Change) -> Done | None:
     app = None if job is None else state.batches.get(job.app)
     if job is not None and state.forgot(job):
         raise Invalid(
-            f"upload {job.app!r} lies at or below the table's floor {state.floor}, where nobody can tell any more whether it "
+            f"upload {job.app!r} lies at or below the table's floor {state.floor}, where nobody "
+            "can tell any more whether it "
             "was committed: look at the table, and upload again what is missing"
         )
     if job is None or app is None:
@@ -78,7 +87,8 @@ def _batch_done(state: State, change: Change) -> Done | None:
     if job.app.startswith(STREAM):
         return Done()
     raise Invalid(
-        f"job {job.app!r} has committed batch {app.last} and never batch {job.batch}, expected a higher one: number "
+        f"job {job.app!r} has committed batch {app.last} and never batch {job.batch}, expected a "
+        "higher one: number "
         "batches upwards, or say ordered=False for a backfill"
     )
 
@@ -89,15 +99,21 @@ def _check_epoch(state: State, change: Change) -> None:
     holder = state.epochs.get(change.role)
     if holder != change.epoch:
         found = "nobody" if holder is None else f"epoch {holder[0]} (commit {holder[1]})"
-        mine = "no epoch" if change.epoch is None else f"epoch {change.epoch[0]} (commit {change.epoch[1]})"
+        mine = (
+            "no epoch"
+            if change.epoch is None
+            else f"epoch {change.epoch[0]} (commit {change.epoch[1]})"
+        )
         raise Fenced(
-            f"role {change.role!r} is held by {found} at version {state.version}, and this process holds {mine}: "
+            f"role {change.role!r} is held by {found} at version {state.version}, and this "
+            f"process holds {mine}: "
             "stop; another process has taken over"
         )
 
 
 def _with_schema_id(state: State, draft: Draft, block: AddedBlock) -> AddedBlock:
-    """The block as entries hold it: its schema named by the definition's id, or 0 if the definition has none.
+    """The block as entries hold it: its schema named by the definition's id, or 0 if the definition
+    has none.
 
     The schema's bytes decide: of a table that was made again the same id means another schema.
     """
@@ -124,7 +140,9 @@ def _admitted(
     return tuple(admitted)
 
 
-def _reason_to_leave(state: State, meta: BlockMeta, taken: set[str], operation: Operation) -> Left | None:
+def _reason_to_leave(
+    state: State, meta: BlockMeta, taken: set[str], operation: Operation
+) -> Left | None:
     held = len({*state.accounted.held(meta.sources), *taken.intersection(meta.sources)})
     if held:
         return Left.ACCOUNTED if held == len(meta.sources) else Left.QUARANTINED
@@ -134,21 +152,24 @@ def _reason_to_leave(state: State, meta: BlockMeta, taken: set[str], operation: 
         if discovering:
             return Left.QUARANTINED
         raise Invalid(
-            f"block {meta.ulid} accounts for {late}, which is at or below the table's floor {state.floor}: it comes too "
+            f"block {meta.ulid} accounts for {late}, which is at or below the table's floor "
+            f"{state.floor}: it comes too "
             "late to be told from a write that was removed; let a person decide with repair --adopt"
         )
     if meta.time_column != state.definition.time_column:
         if discovering:
             return Left.QUARANTINED
         raise Conflict(
-            f"block {meta.ulid} is timed by {meta.time_column!r}, and the table by {state.definition.time_column!r}: write its "
+            f"block {meta.ulid} is timed by {meta.time_column!r}, and the table by "
+            f"{state.definition.time_column!r}: write its "
             "rows again under the table's definition"
         )
     if meta.schema_id not in state.definition.schemas:
         if discovering:
             return Left.QUARANTINED
         raise Conflict(
-            f"block {meta.ulid} has a schema that the definition at version {state.version} does not know, expected one "
+            f"block {meta.ulid} has a schema that the definition at version {state.version} does "
+            "not know, expected one "
             f"of its {len(state.definition.schemas)}: open the table again and write again"
         )
     if not state.below_horizon(meta.ulid):
@@ -160,7 +181,8 @@ def _reason_to_leave(state: State, meta: BlockMeta, taken: set[str], operation: 
 
 def _condemned(state: State, meta: BlockMeta) -> BlockCondemned:
     return BlockCondemned(
-        f"block {meta.ulid} is at or below the table's horizon {state.horizon} (version {state.version}) and may be "
+        f"block {meta.ulid} is at or below the table's horizon {state.horizon} (version "
+        f"{state.version}) and may be "
         "removed at any time: upload its rows again under a new ULID that keeps its sources"
     )
 
@@ -176,14 +198,18 @@ def _check_sources(state: State, draft: Draft, operation: Operation) -> None:
     for added in draft.add:
         meta = added.meta
         if restoring:
-            held = [source for source in meta.sources if ulids.position(left_live, source) is not None]
+            held = [
+                source for source in meta.sources if ulids.position(left_live, source) is not None
+            ]
         else:
             held = state.accounted.held(source for source in meta.sources if source not in freed)
         held += taken.intersection(meta.sources)
         if held:
             raise Conflict(
-                f"block {meta.ulid} accounts for {held[0]}, which is accounted at version {state.version} otherwise than "
-                f"through the blocks that this {operation} removes: read the table again and plan again"
+                f"block {meta.ulid} accounts for {held[0]}, which is accounted at version "
+                f"{state.version} otherwise than "
+                f"through the blocks that this {operation} removes: read the table again and plan "
+                "again"
             )
         taken.update(meta.sources)
         if not restoring and state.below_horizon(meta.ulid):
@@ -201,18 +227,23 @@ def _check_touched(state: State, draft: Draft) -> None:
     held = state.accounted.held(draft.account)
     if held:
         raise Conflict(
-            f"source {held[0]} is accounted at version {state.version}, and was unknown to the index when this operation "
+            f"source {held[0]} is accounted at version {state.version}, and was unknown to the "
+            "index when this operation "
             "was planned: read the table again and plan again"
         )
 
 
 def changed(state: State, ulid: str, by: str) -> Conflict:
-    """The error for a block that is gone, or hides other sources than were read; ``by`` names who did it."""
+    """The error for a block that is gone, or hides other sources than were read;
+
+    ``by`` names who did it.
+    """
     block = state.blocks.get(ulid)
     found = "is not live" if block is None else f"hides {len(block.excepted)} sources"
     did = "removed it" if block is None else "hid some after it was read"
     return Conflict(
-        f"block {ulid} {found} at version {state.version}, and this operation needs it as it was: {by} {did}; read the table "
+        f"block {ulid} {found} at version {state.version}, and this operation needs it as it was: "
+        f"{by} {did}; read the table "
         "again and plan again",
         block=ulid,
     )
@@ -222,5 +253,6 @@ def _check_tags(state: State, draft: Draft) -> None:
     for name, version in draft.tags.items():
         if version is not None and state.tags.get(name, version) != version:
             raise Conflict(
-                f"tag {name!r} stands for version {state.tags[name]}, not for {version}: untag it first, or choose another name"
+                f"tag {name!r} stands for version {state.tags[name]}, not for {version}: untag it "
+                "first, or choose another name"
             )

@@ -1,11 +1,12 @@
 """The accounted sources: every write that the index ever took in, above the floor.
 
-This is what makes a block count once: a source that is accounted is never published again, whether its block is
-still live, was merged, or was removed long ago.
+This is what makes a block count once: a source that is accounted is never published again, whether
+its block is still live, was merged, or was removed long ago.
 
 Invariants:
 - The sources of live blocks are always accounted; a checkpoint therefore stores only the others.
-- ``remove`` takes none away; only the floor forgets (protocol 3.6), and never what ``keep`` or a live block names.
+- ``remove`` takes none away; only the floor forgets (protocol 3.6), and never what ``keep`` or a
+  live block names.
 - A value never changes; adding is O(log n).
 """
 
@@ -30,7 +31,9 @@ Added = immutables.Map[str, None]
 class Sources:
     """An immutable set of ULIDs: a sorted array, made at first need, and an overlay."""
 
-    def __init__(self, base: Callable[[], ulids.UlidArray] | None = None, added: Added | None = None) -> None:
+    def __init__(
+        self, base: Callable[[], ulids.UlidArray] | None = None, added: Added | None = None
+    ) -> None:
         self._load = base if base is not None else (lambda: ulids.EMPTY)
         self._added: Added = immutables.Map() if added is None else added
 
@@ -53,7 +56,11 @@ class Sources:
         return len(self.array())
 
     def __eq__(self, other: object) -> bool:
-        return np.array_equal(self.array(), other.array()) if isinstance(other, Sources) else NotImplemented
+        return (
+            np.array_equal(self.array(), other.array())
+            if isinstance(other, Sources)
+            else NotImplemented
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -66,7 +73,9 @@ class Sources:
         if len(asked) < 64:
             return [source for source in asked if source in self]
         found = ulids.holds(self._base, ulids.from_texts(asked))
-        return [source for source, yes in zip(asked, found, strict=True) if yes or source in self._added]
+        return [
+            source for source, yes in zip(asked, found, strict=True) if yes or source in self._added
+        ]
 
     def with_(self, sources: Iterable[str]) -> Sources:
         """The set and these sources."""

@@ -1,7 +1,8 @@
 """The state of a table at one version: the fold of all entries up to it.
 
-A state is a value: it never changes, shares what it can with its neighbors, and is the same for everyone. Large
-parts (blocks, sources, commit ids) are persistent sets; a block's object is made when someone asks for it.
+A state is a value: it never changes, shares what it can with its neighbors, and is the same for
+everyone. Large parts (blocks, sources, commit ids) are persistent sets; a block's object is made
+when someone asks for it.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ class State:
         return app is not None and job.batch in app
 
     def forgot(self, job: Job) -> bool:
-        """Whether the job is an upload that this table has forgotten: whether it was committed, nobody can tell any more."""
+        """Whether the job is an upload that this table has forgotten: whether it was committed,
+        nobody can tell any more."""
         return UPLOADS in self.requires and is_forgotten(job.app, self.floor)
 
     def below_horizon(self, ulid: str) -> bool:

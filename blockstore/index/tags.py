@@ -1,16 +1,19 @@
 """Tags: names that keep a version readable for as long as they stand (protocol 3.5).
 
 Rules:
-- The checkpoint of the version is written first, from a checked state; then the tag is committed; then the boundary is
-  read as in step 5 of a commit. A version above it is kept: whoever collects later reads the tag before it deletes.
-- A version at or below it is kept only if a tag pins it that has stood for half a ``delete_delay`` by the store's clock, its
-  checkpoint is there, and every block of it, looked at after the tag's commit, is unmarked and complete. Else the tag is
-  taken away again: ``VersionExpired``. A younger pin proves nothing: whoever decided to delete before it was committed may
-  still be deleting (``specs/tags.pml``, PIN_OF_ANY_AGE).
-- A tag never moves. Tagging the same version again changes nothing, and checks again, itself no proof before it is as old:
-  a tag whose process died before its check is told so, and is a person's to take away. A name is free after ``untag``.
-- Names that begin as those by which a restore pins its version are not given to others: the next restore would take such a
-  tag for one that was left behind.
+- The checkpoint of the version is written first, from a checked state; then the tag is committed;
+  then the boundary is read as in step 5 of a commit. A version above it is kept: whoever collects
+  later reads the tag before it deletes.
+- A version at or below it is kept only if a tag pins it that has stood for half a ``delete_delay``
+  by the store's clock, its checkpoint is there, and every block of it, looked at after the tag's
+  commit, is unmarked and complete. Else the tag is taken away again: ``VersionExpired``. A younger
+  pin proves nothing: whoever decided to delete before it was committed may still be deleting
+  (``specs/tags.pml``, PIN_OF_ANY_AGE).
+- A tag never moves. Tagging the same version again changes nothing, and checks again, itself no
+  proof before it is as old: a tag whose process died before its check is told so, and is a person's
+  to take away. A name is free after ``untag``.
+- Names that begin as those by which a restore pins its version are not given to others: the next
+  restore would take such a tag for one that was left behind.
 """
 
 from __future__ import annotations
@@ -19,7 +22,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from blockstore.bucket.api import writable
-from blockstore.errors import BlockstoreError, Indeterminate, Invalid, NotFound, Unavailable, VersionExpired
+from blockstore.errors import (
+    BlockstoreError,
+    Indeterminate,
+    Invalid,
+    NotFound,
+    Unavailable,
+    VersionExpired,
+)
 from blockstore.format.block import BlockMeta
 from blockstore.format.texts import check_text
 from blockstore.ids import ulid_time_ms
@@ -44,7 +54,8 @@ __all__ = [
 ]
 
 Look = Callable[[Sequence[BlockMeta]], str | None]
-"""Looks at blocks in the bucket: why one of them is not whole (marked, or an object missing), or None."""
+"""Looks at blocks in the bucket: why one of them is not whole (marked, or an object missing), or
+None."""
 
 MAX_TAG = 128
 TEMPORARY = "_restore_"
@@ -55,12 +66,14 @@ _ABANDONED_MS = 3_600_000
 
 
 def check_tag(name: object) -> None:
-    """Raise Invalid unless ``name`` may be a tag: a number would be taken for a version, a slash for a path."""
+    """Raise Invalid unless ``name`` may be a tag: a number would be taken for a version, a slash
+    for a path."""
     check_text("the tag", name, limit=MAX_TAG)
     assert isinstance(name, str)
     if not name or name != name.strip() or not name.isprintable() or "/" in name or name.isdigit():
         raise Invalid(
-            f"tag {name!r} cannot be a name, expected 1 to {MAX_TAG} printable characters without '/', not only digits, and "
+            f"tag {name!r} cannot be a name, expected 1 to {MAX_TAG} printable characters without "
+            "'/', not only digits, and "
             "no space at either end"
         )
 
@@ -69,7 +82,8 @@ def check_free(name: object) -> None:
     """Raise Invalid for a name that is kept for the tags of restores."""
     if isinstance(name, str) and name.startswith(TEMPORARY):
         raise Invalid(
-            f"tag {name!r} begins with {TEMPORARY}, as the tags do that restores make and take away: choose another name"
+            f"tag {name!r} begins with {TEMPORARY}, as the tags do that restores make and take "
+            "away: choose another name"
         )
 
 
@@ -82,11 +96,12 @@ def tag(
     *,
     look: Look | None = None,
 ) -> int:
-    """Let ``name`` stand for ``version`` (default: the latest) until it is untagged; answers the version.
+    """Let ``name`` stand for ``version`` (default: the latest) until it is untagged; answers the
+    version.
 
-    Raises Conflict if the name stands for another version, NotFound for a version that never was, VersionExpired for
-    one that was collected, and then no such tag is left. Without a ``look`` a version below the boundary whose blocks
-    would have to be looked at counts as collected.
+    Raises Conflict if the name stands for another version, NotFound for a version that never was,
+    VersionExpired for one that was collected, and then no such tag is left. Without a ``look`` a
+    version below the boundary whose blocks would have to be looked at counts as collected.
     """
     from blockstore.index.change import Tag
 
@@ -104,7 +119,8 @@ def tag(
         why = _why_lost(log, name, state, committed.version, look)
     except Unavailable as error:
         raise Indeterminate(
-            f"tag {name!r} stands for version {state.version}, and whether that was collected before is not known: {error}; "
+            f"tag {name!r} stands for version {state.version}, and whether that was collected "
+            f"before is not known: {error}; "
             "tag it again to find out",
             commit=commit,
             entry=committed.version,
@@ -115,7 +131,9 @@ def tag(
         _take_away(log, world, name, state.version)
     expired = History(log.reader, log.state).expired(f"version {state.version}", log.boundary.seen)
     became = (
-        "was not kept" if committed.version is not None else "stands for it and does not keep it, untag it"
+        "was not kept"
+        if committed.version is not None
+        else "stands for it and does not keep it, untag it"
     )
     raise VersionExpired(f"{expired}; tag {name!r} {became}: {why}")
 
@@ -128,7 +146,10 @@ def _check_checkpoint(log: Log, version: int) -> None:
 
 
 def untag(log: Log, world: World, name: str, message: str = "") -> None:
-    """Take the name away; its version expires with its age. Raises NotFound if there is no such tag."""
+    """Take the name away; its version expires with its age.
+
+    Raises NotFound if there is no such tag.
+    """
     from blockstore.index.change import Untag
 
     check_tag(name)
@@ -136,21 +157,27 @@ def untag(log: Log, world: World, name: str, message: str = "") -> None:
     state = log.poll()
     if name not in state.tags:
         names = ", ".join(map(repr, sorted(state.tags))) or "none"
-        raise NotFound(f"{log.bucket.url} has no tag {name!r} at version {state.version}, its tags: {names}")
+        raise NotFound(
+            f"{log.bucket.url} has no tag {name!r} at version {state.version}, its tags: {names}"
+        )
     log.commit(Untag(commit=world.ids.ulid(), name=name, message=message))
 
 
 def temporary(tags: Mapping[str, int]) -> list[str]:
     """The tags of restores among these, in their order of age. Pure."""
     return sorted(
-        name for name in tags if name.startswith(TEMPORARY) and is_ulid(name.removeprefix(TEMPORARY))
+        name
+        for name in tags
+        if name.startswith(TEMPORARY) and is_ulid(name.removeprefix(TEMPORARY))
     )
 
 
 def untag_abandoned(log: Log, world: World) -> list[str]:
-    """Take away the tags of restores that died: those whose ULID is older than ``delete_delay``, and than an hour.
+    """Take away the tags of restores that died: those whose ULID is older than ``delete_delay``,
+    and than an hour.
 
-    A restore that only stood still for so long finds its tag gone before it changes anything, and plans again.
+    A restore that only stood still for so long finds its tag gone before it changes anything, and
+    plans again.
     """
     from blockstore.index.change import Untag
 
@@ -168,7 +195,8 @@ def untag_abandoned(log: Log, world: World) -> list[str]:
 
 
 def keeps_from(log: Log, version: int) -> int:
-    """From when on, in milliseconds of the store's clock, another tag keeps this version of the state that is known.
+    """From when on, in milliseconds of the store's clock, another tag keeps this version of the
+    state that is known.
 
     0 for a version above the boundary. Raises VersionExpired where no tag pins one below it.
     """
@@ -181,7 +209,9 @@ def keeps_from(log: Log, version: int) -> int:
     return found
 
 
-def _why_lost(log: Log, name: str, state: State, entry: int | None, look: Look | None) -> str | None:
+def _why_lost(
+    log: Log, name: str, state: State, entry: int | None, look: Look | None
+) -> str | None:
     """Why a tag that is in the index does not keep its version; None if it does.
 
     ``entry`` is the tag's own; None where an earlier call committed it.
@@ -191,7 +221,8 @@ def _why_lost(log: Log, name: str, state: State, entry: int | None, look: Look |
         return None
     if not _pinned_for_long(log, state.version, log.state.version + 1 if entry is None else entry):
         return (
-            f"the boundary had reached {boundary}, and no tag has pinned the version for half a delete_delay"
+            f"the boundary had reached {boundary}, and no tag has pinned the version for half a "
+            "delete_delay"
         )
     if log.reader.checkpoint_data(state.version) is None:
         return "its checkpoint is gone"
@@ -201,17 +232,20 @@ def _why_lost(log: Log, name: str, state: State, entry: int | None, look: Look |
 
 
 def _pinned_for_long(log: Log, version: int, entry: int) -> bool:
-    """Whether the state just before an entry pinned the version by a tag that nobody can have overlooked by now."""
+    """Whether the state just before an entry pinned the version by a tag that nobody can have
+    overlooked by now."""
     found = _proof_from(log, version, entry)
     return found is not None and log.bucket.now_ms() >= found
 
 
 def _proof_from(log: Log, version: int, entry: int) -> int | None:
-    """From when on nobody can have overlooked the oldest tag by which the state just before an entry pinned the version;
-    None where there was none, or nobody can tell."""
+    """From when on nobody can have overlooked the oldest tag by which the state just before an
+    entry pinned the version; None where there was none, or nobody can tell."""
     try:
         before = log.at(entry - 1)
-        since = _tagged_since(log, {name for name, pinned in before.tags.items() if pinned == version}, entry)
+        since = _tagged_since(
+            log, {name for name, pinned in before.tags.items() if pinned == version}, entry
+        )
         tagged_ms = [log.bucket.head(entry_key(at)).modified_ms for at in since]
     except NotFound:  # collected since
         return None
@@ -236,6 +270,7 @@ def _take_away(log: Log, world: World, name: str, version: int) -> None:
         log.commit(Untag(commit=commit, name=name, version=version))
     except BlockstoreError as error:
         raise Indeterminate(
-            f"tag {name!r} stands for version {version}, which was collected, and could not be taken away: {error}; untag it",
+            f"tag {name!r} stands for version {version}, which was collected, and could not be "
+            f"taken away: {error}; untag it",
             commit=commit,
         ) from error

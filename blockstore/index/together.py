@@ -1,12 +1,14 @@
 """A checkpoint and the entries after it, as they were in the bucket at one moment.
 
-A table can be put back from a copy, or made anew, while it is read. Entries that were read one after the other may then be of two
-histories, and fit each other all the same: a writer that stalled may have left in the second what it wrote on top of the first.
+A table can be put back from a copy, or made anew, while it is read. Entries that were read one
+after the other may then be of two histories, and fit each other all the same: a writer that stalled
+may have left in the second what it wrote on top of the first.
 Rules:
 - Entries of one listing were there together, if each has the ETag that the listing told.
-- Where a listing tells none (folders, Google), each is asked for again once all were read, side by side with the boundary,
-  answered without bytes.
-- A checkpoint with no entry after it is of the history that is here if its own entry is: that is asked for after it was read.
+- Where a listing tells none (folders, Google), each is asked for again once all were read, side by
+  side with the boundary, answered without bytes.
+- A checkpoint with no entry after it is of the history that is here if its own entry is: that is
+  asked for after it was read.
 """
 
 from __future__ import annotations
@@ -30,14 +32,18 @@ class Together:
     """Empty where the fold begins with entry 1."""
     entries: tuple[Object, ...]
     own: Object | None
-    """The entry of the checkpoint's version, where none comes after it; None if it was collected."""
+    """The entry of the checkpoint's version, where none comes after it;
+
+    None if it was collected.
+    """
 
 
 def read_together(
     requests: Requests, boundary: Boundary, base: int, last: int, etags: Mapping[int, str | None]
 ) -> Together | None:
-    """The checkpoint ``base`` (0: none) and the entries after it up to ``last``; None if something is missing, if they were not
-    there together, or if the boundary, read afterwards, has passed the checkpoint. ``etags`` are those of a listing, by entry."""
+    """The checkpoint ``base`` (0: none) and the entries after it up to ``last``; None if something
+    is missing, if they were not there together, or if the boundary, read afterwards, has passed the
+    checkpoint. ``etags`` are those of a listing, by entry."""
     ids = range(base + 1, last + 1)
     found = requests.get_all([*([checkpoint_key(base)] if base else []), *map(entry_key, ids)])
     stored = found.pop(0) if base else None
@@ -56,4 +62,6 @@ def read_together(
     )
     if above > base or not stand or (needs_own and own is None and above < base):
         return None
-    return Together(checkpoint=b"" if stored is None else stored.data, entries=tuple(entries), own=own)
+    return Together(
+        checkpoint=b"" if stored is None else stored.data, entries=tuple(entries), own=own
+    )

@@ -1,7 +1,8 @@
 """Sorted arrays of ULIDs: how the state keeps a million of them and finds one in a microsecond.
 
-A ULID is 26 ASCII characters, so an array of them is one buffer of fixed width (numpy ``S26``) whose byte order is
-the ULIDs' own order; an Arrow string column without nulls becomes one without copying.
+A ULID is 26 ASCII characters, so an array of them is one buffer of fixed width (numpy ``S26``)
+whose byte order is the ULIDs' own order; an Arrow string column without nulls becomes one without
+copying.
 """
 
 from __future__ import annotations
@@ -12,7 +13,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["EMPTY", "UlidArray", "from_arrow", "from_texts", "holds", "position", "to_texts", "unique"]
+__all__ = [
+    "EMPTY",
+    "UlidArray",
+    "from_arrow",
+    "from_texts",
+    "holds",
+    "position",
+    "to_texts",
+    "unique",
+]
 
 UlidArray = npt.NDArray[np.bytes_]
 
@@ -26,12 +36,17 @@ def from_texts(ulids: Iterable[str]) -> UlidArray:
 
 
 def from_arrow(column: pa.ChunkedArray | pa.Array) -> UlidArray:
-    """An array of a string column without nulls. Raises ValueError if an item is not 26 bytes long."""
+    """An array of a string column without nulls.
+
+    Raises ValueError if an item is not 26 bytes long.
+    """
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if len(array) == 0:
         return EMPTY
     _, offset_buffer, data = array.buffers()
-    offsets = np.frombuffer(offset_buffer, dtype=np.int32)[array.offset : array.offset + len(array) + 1]
+    offsets = np.frombuffer(offset_buffer, dtype=np.int32)[
+        array.offset : array.offset + len(array) + 1
+    ]
     if array.null_count or not (np.diff(offsets) == _WIDTH).all():
         raise ValueError("a ULID is not 26 characters long")
     return np.frombuffer(data, dtype=EMPTY.dtype, count=len(array), offset=int(offsets[0]))

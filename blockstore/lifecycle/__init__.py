@@ -1,1 +1,2 @@
-"""How a block lives and dies: upload, states, the exact cover, the list path, the order of removal."""
+"""How a block lives and dies: upload, states, the exact cover, the list path, the order of
+removal."""

@@ -1,16 +1,20 @@
 """The order between blocks in which they are removed (R7). Pure.
 
 Rules:
-- A block goes only after all listed blocks whose sources are among its own: what held its rows before it must not be what
-  is left. Of two blocks with equal sources the one that the cover prefers goes last.
-- A block hidden by its mark (chosen by the cover, and marked retention, revert or manual) goes only after every listed block
-  that shares a source with it is gone or hidden likewise, and only if its going shows no row and hides none: what the
-  others would then be chosen for is computed, not guessed.
-- Where the two rules contradict each other the second wins: no block goes before one whose rows it keeps hidden.
-- With an index, blocks that a version or a tag names are not waited for, nor are damaged ones: the index answers for their
-  sources whatever is listed, and a tag that keeps a block for years must not keep every later merge of its rows.
-- What waits says for whom. Nobody waits in a circle: hidden blocks wait for others and never the other way round, and
-  within each kind only those with more sources for those with fewer.
+- A block goes only after all listed blocks whose sources are among its own: what held its rows
+  before it must not be what is left. Of two blocks with equal sources the one that the cover
+  prefers goes last.
+- A block hidden by its mark (chosen by the cover, and marked retention, revert or manual) goes only
+  after every listed block that shares a source with it is gone or hidden likewise, and only if its
+  going shows no row and hides none: what the others would then be chosen for is computed, not
+  guessed.
+- Where the two rules contradict each other the second wins: no block goes before one whose rows it
+  keeps hidden.
+- With an index, blocks that a version or a tag names are not waited for, nor are damaged ones: the
+  index answers for their sources whatever is listed, and a tag that keeps a block for years must
+  not keep every later merge of its rows.
+- What waits says for whom. Nobody waits in a circle: hidden blocks wait for others and never the
+  other way round, and within each kind only those with more sources for those with fewer.
 """
 
 from __future__ import annotations
@@ -60,7 +64,8 @@ class Order:
                 self._holders[source].add(ulid)
 
     def arrange(self, candidates: AbstractSet[str]) -> Arranged:
-        """Order those that may go by themselves; one that must wait for a block that stays, waits."""
+        """Order those that may go by themselves; one that must wait for a block that stays,
+        waits."""
         arranged = Arranged()
         gone: set[str] = set()
         for ulid in self._in_turn(candidates):
@@ -76,8 +81,9 @@ class Order:
         return arranged
 
     def _in_turn(self, candidates: AbstractSet[str]) -> list[str]:
-        """Directories without a meta.json, then from few sources to many, of equals the cover's preferred last, and
-        hidden blocks after all others: what must go before a block stands before it."""
+        """Directories without a meta.json, then from few sources to many, of equals the cover's
+        preferred last, and hidden blocks after all others: what must go before a block stands
+        before it."""
         listed = [self._listed[ulid] for ulid in candidates if ulid in self._listed]
         listed.sort(key=preference, reverse=True)
         listed.sort(key=lambda meta: (meta.ulid in self._hidden, len(meta.sources)))
@@ -87,14 +93,17 @@ class Order:
         meta = self._listed.get(ulid)
         if meta is None:
             return set()
-        shared = Counter(other for source in meta.sources for other in self._holders[source] if other != ulid)
+        shared = Counter(
+            other for source in meta.sources for other in self._holders[source] if other != ulid
+        )
         first = {other for other, held in shared.items() if self._is_within(other, held, meta)}
         if ulid in self._hidden:
             return first | (shared.keys() - self._hidden)
         return first - self._hidden
 
     def _is_within(self, ulid: str, shared: int, meta: BlockMeta) -> bool:
-        """Whether all sources of the block are ``meta``'s, and of equals whether the cover prefers ``meta``."""
+        """Whether all sources of the block are ``meta``'s, and of equals whether the cover prefers
+        ``meta``."""
         other = self._listed[ulid]
         if shared < len(other.sources):
             return False
@@ -106,7 +115,8 @@ class Order:
         if near == {ulid}:
             return True
         if not near.isdisjoint(self._misfits):
-            return False  # what would be read of a block that contradicts the table's schema, no cover says
+            # what would be read of a block that contradicts the table's schema, no cover says
+            return False
         return self._read(near) == self._read(near - {ulid})
 
     def _neighborhood(self, ulid: str) -> set[str]:

@@ -1,19 +1,23 @@
 """Which directories of a table without an index may go (R4, R6, R8): the exact cover decides.
 
 Rules:
-- R6: a block is marked superseded when the cover leaves it out because chosen blocks account for all of its sources, none
-  of them marked superseded, all of them ready for ``sync_delay``.
-- R8: a superseded block is removed only if a fresh, complete listing shows ready blocks that account for every source of it
-  and are not marked superseded themselves: two compactors with different listings can each mark what the other relies on.
-  Who counts for another block's removal is never itself removed by the same reasoning, so no source loses its last copy.
-- Who does not count, though ready: a block marked partial (an older decision may still be removing it) or malformed, and
-  one that a person marked and that hides nothing, for its mark alone decides. A hidden one counts for what it hides.
+- R6: a block is marked superseded when the cover leaves it out because chosen blocks account for
+  all of its sources, none of them marked superseded, all of them ready for ``sync_delay``.
+- R8: a superseded block is removed only if a fresh, complete listing shows ready blocks that
+  account for every source of it and are not marked superseded themselves: two compactors with
+  different listings can each mark what the other relies on. Who counts for another block's removal
+  is never itself removed by the same reasoning, so no source loses its last copy.
+- Who does not count, though ready: a block marked partial (an older decision may still be removing
+  it) or malformed, and one that a person marked and that hides nothing, for its mark alone decides.
+  A hidden one counts for what it hides.
 - A block that the cover chooses is not superseded, whatever its mark says.
-- A block that contradicts the table's schema is quarantined: it counts for nobody, and goes by a person's mark alone. What shares a
-  source with it stays, superseded or not: it may be what says that the other one contradicts, and not the table.
-- Retention, revert and manual: the mark itself decides. A malformed block goes by a person's mark alone.
-- A directory without a meta.json goes by R4's age, whatever mark lies on it: it is an aborted upload, or a removal that
-  was cut short.
+- A block that contradicts the table's schema is quarantined: it counts for nobody, and goes by a
+  person's mark alone. What shares a source with it stays, superseded or not: it may be what says
+  that the other one contradicts, and not the table.
+- Retention, revert and manual: the mark itself decides. A malformed block goes by a person's mark
+  alone.
+- A directory without a meta.json goes by R4's age, whatever mark lies on it: it is an aborted
+  upload, or a removal that was cut short.
 """
 
 from __future__ import annotations
@@ -38,7 +42,9 @@ def listed_of(sight: Sight) -> Listed:
     return list_snapshot(sight.found, sight.state, sight.properties, sight.now_ms)
 
 
-_CLAIMED = "a block that contradicts the table's schema has sources of it: a person decides which is right"
+_CLAIMED = (
+    "a block that contradicts the table's schema has sources of it: a person decides which is right"
+)
 
 Holders = Mapping[tuple[StreamKey, str], set[str]]
 """By stream and source: who may be relied on to hold it."""
@@ -71,10 +77,16 @@ class ByCover:
             return quarantined(self._misfits[one.meta.ulid])
         if one.meta.ulid not in self._superseded:
             malformed = self._sight.quarantined(one)
-            return stays("the cover reads it, or will") if malformed is None else quarantined(malformed)
+            return (
+                stays("the cover reads it, or will")
+                if malformed is None
+                else quarantined(malformed)
+            )
         if self._is_claimed(one.meta):
             return stays(_CLAIMED)
-        return _accounted_by(one.meta, self._settled, "chosen blocks that have been ready for sync_delay")
+        return _accounted_by(
+            one.meta, self._settled, "chosen blocks that have been ready for sync_delay"
+        )
 
     def to_remove(self, one: Found) -> Fate:
         """What a due mark allows, looked at afresh."""
@@ -91,13 +103,16 @@ class ByCover:
                 return stays("the cover does not leave it out")
             if self._is_claimed(one.meta):
                 return stays(_CLAIMED)
-            return _accounted_by(one.meta, self._ready, "ready blocks that are not marked superseded")
+            return _accounted_by(
+                one.meta, self._ready, "ready blocks that are not marked superseded"
+            )
         if one.mark is MarkReason.PARTIAL:
             return stays("complete since it was marked partial")
         return stays(READABLE)
 
     def is_held_elsewhere(self, meta: BlockMeta, *, but: frozenset[str]) -> Fate:
-        """Whether others account for each source of a block that is not ready, except those of ``but``."""
+        """Whether others account for each source of a block that is not ready, except those of
+        ``but``."""
         wanted = tuple(source for source in meta.sources if source not in but)
         others = "ready blocks that are not marked superseded"
         if not wanted:
@@ -116,14 +131,20 @@ class ByCover:
         if one.mark is not None and one.mark not in OWN_MARKS:
             return goes(f"a person marked it {one.mark}")
         malformed = self._sight.quarantined(one)
-        return stays(f"too young to judge: {one.damage}") if malformed is None else quarantined(malformed)
+        return (
+            stays(f"too young to judge: {one.damage}")
+            if malformed is None
+            else quarantined(malformed)
+        )
 
     def _settled_blocks(self, cover: Cover) -> Iterator[ChosenBlock]:
         """Chosen blocks that may be relied on when others are marked."""
         wait_ms = self._sight.properties.sync_delay_s * 1000
         for block in (*cover.chosen, *cover.hidden):
             one = self._sight.found[block.meta.ulid]
-            if (one.mark is None or one.mark in HIDING) and self._sight.ready_for_ms(one) >= wait_ms:
+            if (one.mark is None or one.mark in HIDING) and self._sight.ready_for_ms(
+                one
+            ) >= wait_ms:
                 yield block
 
     def _ready_blocks(self, cover: Cover) -> Iterator[ChosenBlock]:
@@ -148,7 +169,9 @@ def _accounted_by(meta: BlockMeta, holders: Holders, whom: str) -> Fate:
     """Whether others than the block itself account for each of its sources."""
     stream = meta.stream
     others = [holders.get((stream, source), set()) - {meta.ulid} for source in meta.sources]
-    missing = next((source for source, held in zip(meta.sources, others, strict=True) if not held), None)
+    missing = next(
+        (source for source, held in zip(meta.sources, others, strict=True) if not held), None
+    )
     if missing is not None:
         return stays(f"source {missing} is not accounted for by {whom}")
     alone = set.intersection(*others)

@@ -2,13 +2,16 @@
 
 Rules:
 - What a version above the boundary or a tag names stays, whatever mark lies on it.
-- A ``visible_by: age`` block goes once the index accounts for all of its sources: its writer cannot publish it any more.
-- Everything else may still be published by a stalled writer, or finished by a stalled uploader, until the horizon has
-  passed it: a directory without a meta.json, an ``index`` block, a block that a person marked and whose sources nobody
-  accounts for. It is condemned only at or below the horizon, and only if its upload is old by R4.
-- An ``index`` block waits for the horizon also where its sources are accounted: a merge on its way to its entry holds
-  nothing but accounted sources.
-- A malformed block goes by a person's mark alone, and one marked malformed that can be read stays unless it is accounted.
+- A ``visible_by: age`` block goes once the index accounts for all of its sources: its writer cannot
+  publish it any more.
+- Everything else may still be published by a stalled writer, or finished by a stalled uploader,
+  until the horizon has passed it: a directory without a meta.json, an ``index`` block, a block that
+  a person marked and whose sources nobody accounts for. It is condemned only at or below the
+  horizon, and only if its upload is old by R4.
+- An ``index`` block waits for the horizon also where its sources are accounted: a merge on its way
+  to its entry holds nothing but accounted sources.
+- A malformed block goes by a person's mark alone, and one marked malformed that can be read stays
+  unless it is accounted.
 """
 
 from __future__ import annotations
@@ -28,7 +31,10 @@ _UNNAMED = "no version above the boundary and no tag names it"
 
 
 class ByIndex:
-    """The fates in one sight. ``horizon`` is the state's, unless it is asked what a higher one would condemn."""
+    """The fates in one sight.
+
+    ``horizon`` is the state's, unless it is asked what a higher one would condemn.
+    """
 
     def __init__(self, sight: Sight, state: State, horizon: str | None = None) -> None:
         self._sight = sight
@@ -42,12 +48,15 @@ class ByIndex:
     def to_remove(self, one: Found) -> Fate:
         """R6's condition must still hold when the mark is due.
 
-        A block that became complete under a partial mark may have been listed until the index accounted for it: it waits
-        ``delete_delay`` from a mark of its own, as all that readers have seen.
+        A block that became complete under a partial mark may have been listed until the index
+        accounted for it: it waits ``delete_delay`` from a mark of its own, as all that readers have
+        seen.
         """
         fate = self._fate(one)
         if fate.goes and one.mark is MarkReason.PARTIAL and _listed_by_readers(one):
-            return stays("it became complete since it was marked partial: its mark is to be withdrawn")
+            return stays(
+                "it became complete since it was marked partial: its mark is to be withdrawn"
+            )
         return fate
 
     def _fate(self, one: Found) -> Fate:
@@ -59,7 +68,9 @@ class ByIndex:
         if one.damage is not None:
             return self._damaged(one, by_person=by_person)
         if one.meta is None:
-            return self._condemned(one, MarkReason.PARTIAL, "no meta.json for longer than partial_delay")
+            return self._condemned(
+                one, MarkReason.PARTIAL, "no meta.json for longer than partial_delay"
+            )
         accounted = standing_of(ulid, one.meta, self._state) is Standing.ACCOUNTED
         if one.meta.visible_by is VisibleBy.INDEX:
             if accounted:
@@ -76,12 +87,18 @@ class ByIndex:
         malformed = self._sight.quarantined(one)
         if malformed is not None:
             return quarantined(malformed)
-        return stays(classify(self._sight.evidence(one), self._sight.now_ms, self._sight.properties).reason)
+        return stays(
+            classify(self._sight.evidence(one), self._sight.now_ms, self._sight.properties).reason
+        )
 
     def _damaged(self, one: Found, *, by_person: bool) -> Fate:
         malformed = self._sight.quarantined(one)
         if not by_person:
-            return stays(f"too young to judge: {one.damage}") if malformed is None else quarantined(malformed)
+            return (
+                stays(f"too young to judge: {one.damage}")
+                if malformed is None
+                else quarantined(malformed)
+            )
         meta = one.meta
         by_age = meta is not None and meta.visible_by is VisibleBy.AGE
         if by_age and standing_of(one.directory.ulid, meta, self._state) is Standing.ACCOUNTED:

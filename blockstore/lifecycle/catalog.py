@@ -1,12 +1,14 @@
 """The catalog: what one process has read of a table's blocks, kept between its looks at the bucket.
 
 Rules:
-- One sync is one LIST, and one GET for each block or mark that was not there before. A known block costs no request.
-- The listing decides, always: what was read is used only while the listing shows the object with the same size and
-  LastModified (or ETag), and what the listing does not show is forgotten.
+- One sync is one LIST, and one GET for each block or mark that was not there before. A known block
+  costs no request.
+- The listing decides, always: what was read is used only while the listing shows the object with
+  the same size and LastModified (or ETag), and what the listing does not show is forgotten.
 - A listing that fails midway raises, and the catalog stays as it was.
-- R2: ages go by the store's clock. A block whose ULID or ``uploaded_time`` is more than five minutes ahead of it was
-  written by a machine whose clock is wrong: it waits longer, and is counted.
+- R2: ages go by the store's clock. A block whose ULID or ``uploaded_time`` is more than five
+  minutes ahead of it was written by a machine whose clock is wrong: it waits longer, and is
+  counted.
 - What the cache file says is believed no more than memory is (``catalog_file.py``).
 
 Safe to share between threads: each sync answers for its own listing.
@@ -47,8 +49,8 @@ SKEW_MS = 5 * 60 * 1000
 """A clock this far ahead of the store's is wrong."""
 
 _SAVE_SHARE = 64
-"""The cache file is written once the blocks read since are this share of all: each then costs a bounded number of
-blocks written."""
+"""The cache file is written once the blocks read since are this share of all: each then costs a
+bounded number of blocks written."""
 
 _TURNS = 256
 """Into so many pieces a long piece of reading is cut."""
@@ -56,7 +58,8 @@ _TURNS = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synced:
-    """One sync: the listing, and what it and everything read before say of each directory that was not skipped."""
+    """One sync: the listing, and what it and everything read before say of each directory that was
+    not skipped."""
 
     listing: Listing
     found: Mapping[str, Found]
@@ -71,7 +74,10 @@ class Synced:
 
 
 class Catalog:
-    """What is known of one table's blocks; ``cache`` is a file of the caller's choice that survives the process."""
+    """What is known of one table's blocks;
+
+    ``cache`` is a file of the caller's choice that survives the process.
+    """
 
     def __init__(self, bucket: ReadBucket, world: World, cache: Path | None = None) -> None:
         self.bucket = bucket
@@ -79,21 +85,26 @@ class Catalog:
         self._file = None if cache is None else CatalogFile(cache, bucket.url, world.ids)
         self._seen: Mapping[str, Seen] | None = None
         self._last: Listing | None = None
-        """The last listing, where the store is so slow that the next one may be taken in windows."""
+        """The last listing, where the store is so slow that the next one may be taken in
+        windows."""
         self._unsaved = 0
         self._lock = threading.Lock()
 
     def in_time(self, read: Callable[[], tuple[T, Properties]]) -> T:
-        """What ``read`` answers, which begins with a listing of this catalog's, beside the table's delays; read again while it
-        is slower than it may be (``timely.py``)."""
+        """What ``read`` answers, which begins with a listing of this catalog's, beside the table's
+        delays; read again while it is slower than it may be (``timely.py``)."""
         return read_in_time(self._world.clock, self.bucket.url, read)
 
     def sync(self, *, skip: Callable[[str], bool] = lambda ulid: False) -> Synced:
-        """Look at the table. ``skip`` names directories not to be read; it is first asked when the listing is whole."""
+        """Look at the table.
+
+        ``skip`` names directories not to be read; it is first asked when the listing is whole.
+        """
         return self.look(self.listing(), skip=skip)
 
     def listing(self) -> Listing:
-        """One LIST of the table; in windows side by side where the last one was long and the store is slow."""
+        """One LIST of the table; in windows side by side where the last one was long and the store
+        is slow."""
         last, clock = self._last, self._world.clock
         windows = () if last is None else windows_for(last)
         if windows:
@@ -112,7 +123,11 @@ class Catalog:
         seen = {directory.ulid: one[1] for directory, one in zip(wanted, looked, strict=True)}
         found = {directory.ulid: one[0] for directory, one in zip(wanted, looked, strict=True)}
         new = sum(_is_new(one, before.get(ulid)) for ulid, one in seen.items())
-        skipped = {ulid: before[ulid] for ulid in listing.directories.keys() - seen.keys() if ulid in before}
+        skipped = {
+            ulid: before[ulid]
+            for ulid in listing.directories.keys() - seen.keys()
+            if ulid in before
+        }
         self._remember({**skipped, **seen}, new)
         return Synced(
             listing=listing,
@@ -133,8 +148,11 @@ class Catalog:
     def _look_at_all(
         self, wanted: Sequence[Directory], before: Mapping[str, Seen]
     ) -> list[tuple[Found, Seen]]:
-        """Everything known in this thread; what must be read side by side, in as few turns as keep all threads busy."""
-        unread = [directory for directory in wanted if not is_read(directory, before.get(directory.ulid))]
+        """Everything known in this thread; what must be read side by side, in as few turns as keep
+        all threads busy."""
+        unread = [
+            directory for directory in wanted if not is_read(directory, before.get(directory.ulid))
+        ]
         size = max(1, len(unread) // _TURNS)
         turns = [unread[start : start + size] for start in range(0, len(unread), size)]
         read = self._world.pool.map(
@@ -142,7 +160,8 @@ class Catalog:
         )
         answers = {one[0].directory.ulid: one for answer in read for one in answer}
         return [
-            answers.get(directory.ulid) or look_at(self.bucket, directory, before.get(directory.ulid))
+            answers.get(directory.ulid)
+            or look_at(self.bucket, directory, before.get(directory.ulid))
             for directory in wanted
         ]
 

@@ -1,10 +1,13 @@
 """The catalog's file: what was read of a table's blocks, for the next process on this machine.
 
 Rules:
-- It is a cache and nothing else: a file that is missing, damaged, of another table or of another release is ignored,
-  with a warning where it was there, and never an error. So is a disk that is full.
-- It appears whole: written under another name and renamed. Its first line holds the SHA-256 of the rest.
-- With everything that was read stands what the listing said of the object (``Stamp``), without which nothing is believed.
+- It is a cache and nothing else: a file that is missing, damaged, of another table or of another
+  release is ignored, with a warning where it was there, and never an error. So is a disk that is
+  full.
+- It appears whole: written under another name and renamed. Its first line holds the SHA-256 of the
+  rest.
+- With everything that was read stands what the listing said of the object (``Stamp``), without
+  which nothing is believed.
 - Damage is not kept: it is looked at again.
 """
 
@@ -66,7 +69,15 @@ class CatalogFile:
             return {}
         try:
             return dict(self._decoded(data))
-        except (Corrupt, Invalid, pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
+        except (
+            Corrupt,
+            Invalid,
+            pa.ArrowException,
+            OSError,
+            ValueError,
+            KeyError,
+            TypeError,
+        ) as error:
             _logger.warning("the cache %s is ignored, and written anew: %s", self.path, error)
             return {}
 

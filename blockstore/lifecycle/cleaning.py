@@ -1,15 +1,19 @@
 """What a cleaning pass does to the marks and blocks of a table: pure decisions over one ``Sight``.
 
 Rules:
-- R4: two phases. An aborted upload is marked, and removed only when it still is one after ``delete_delay``. A partial mark
-  on a block that became complete is withdrawn once its meta.json is ``delete_delay``/2 old: by then every removal that was
-  decided without seeing it has been dropped.
+- R4: two phases. An aborted upload is marked, and removed only when it still is one after
+  ``delete_delay``. A partial mark on a block that became complete is withdrawn once its meta.json
+  is ``delete_delay``/2 old: by then every removal that was decided without seeing it has been
+  dropped.
 - R6: only what may go is marked, by the index (``by_index.py``) or by the cover (``by_cover.py``).
-- R8: nothing is removed before its mark is ``delete_delay`` old by LastModified, and then only if it may go by this sight,
-  too. A superseded mark that no longer holds by then is withdrawn.
-- R7: a block goes only after what must go before it (``between.py``); what cannot go yet waits, and says for what.
-- A person's mark is never withdrawn here. A malformed block is named, and never removed without a person's mark.
-- A block that the caller leaves alone is neither marked nor removed. Its marks are withdrawn as any other's.
+- R8: nothing is removed before its mark is ``delete_delay`` old by LastModified, and then only if
+  it may go by this sight, too. A superseded mark that no longer holds by then is withdrawn.
+- R7: a block goes only after what must go before it (``between.py``); what cannot go yet waits, and
+  says for what.
+- A person's mark is never withdrawn here. A malformed block is named, and never removed without a
+  person's mark.
+- A block that the caller leaves alone is neither marked nor removed. Its marks are withdrawn as any
+  other's.
 - Retention is another decision (the compactor's ``retention.py``): here its mark is a person's.
 """
 
@@ -29,7 +33,15 @@ from blockstore.lifecycle.listing import Found
 from blockstore.lifecycle.sight import Sight, whole
 from blockstore.names import DELETION_MARK
 
-__all__ = ["Action", "Decision", "Removals", "decide_marks", "decide_removals", "quarantined", "rule_of"]
+__all__ = [
+    "Action",
+    "Decision",
+    "Removals",
+    "decide_marks",
+    "decide_removals",
+    "quarantined",
+    "rule_of",
+]
 
 
 _NONE: Mapping[str, str] = {}
@@ -75,7 +87,8 @@ def rule_of(sight: Sight, listed: Listed | None = None) -> Rule:
 
 
 def decide_marks(sight: Sight, left_alone: Collection[str] = ()) -> tuple[Decision, ...]:
-    """The marks to place, none of them on a block that is ``left_alone``, and the partial marks to withdraw."""
+    """The marks to place, none of them on a block that is ``left_alone``, and the partial marks to
+    withdraw."""
     rule = rule_of(sight)
     decided = []
     for ulid, one in sorted(sight.found.items()):
@@ -106,8 +119,8 @@ def decide_marks(sight: Sight, left_alone: Collection[str] = ()) -> tuple[Decisi
 
 
 def decide_removals(sight: Sight, left_alone: Mapping[str, str] = _NONE) -> Removals:
-    """What becomes of the blocks whose marks are due. One that is ``left_alone`` waits for the reason given, and whoever must
-    go after it waits for it."""
+    """What becomes of the blocks whose marks are due. One that is ``left_alone`` waits for the
+    reason given, and whoever must go after it waits for it."""
     listed = listed_of(sight)
     rule = rule_of(sight, listed)
     going: dict[str, Decision] = {}
@@ -142,17 +155,24 @@ def decide_removals(sight: Sight, left_alone: Mapping[str, str] = _NONE) -> Remo
 
 
 def quarantined(sight: Sight) -> dict[str, str]:
-    """The malformed blocks that no version names, and those that contradict the schema of a table without an index: ULID to what is
-    wrong."""
+    """The malformed blocks that no version names, and those that contradict the schema of a table
+    without an index: ULID to what is wrong."""
     misfits = listed_of(sight).misfits if sight.state is None else {}
     named: dict[str, str] = {}
     for ulid, one in sorted(sight.found.items()):
-        damage = None if sight.named_by(ulid) is not None else sight.quarantined(one) or misfits.get(ulid)
+        damage = (
+            None
+            if sight.named_by(ulid) is not None
+            else sight.quarantined(one) or misfits.get(ulid)
+        )
         if damage is not None:
             named[ulid] = damage
     return named
 
 
 def _partial_and_complete(sight: Sight, rule: Rule, one: Found) -> bool:
-    """An ``index`` block below the horizon stays marked: complete or not, nobody can publish it any more."""
-    return one.mark is MarkReason.PARTIAL and whole(one) is not None and not rule.to_remove(one).goes
+    """An ``index`` block below the horizon stays marked: complete or not, nobody can publish it any
+    more."""
+    return (
+        one.mark is MarkReason.PARTIAL and whole(one) is not None and not rule.to_remove(one).goes
+    )

@@ -1,15 +1,19 @@
-"""The exact cover: which of many overlapping blocks to read, so that every write is read exactly once.
+"""The exact cover: which of many overlapping blocks to read, so that every write is read exactly
+once.
 
 Rules (protocol 3.2, "the exact cover"):
-- Everyone computes the same cover from the same set: it is a pure function of the blocks, never of their order.
+- Everyone computes the same cover from the same set: it is a pure function of the blocks, never of
+  their order.
 - Streams are covered one by one; a block of one stream never stands in for a block of another.
 - Blocks are tried by (revision, descending; number of sources, descending; ULID, ascending).
-- A block disjoint from all taken is taken whole; one whose sources are all taken is superseded; one that
-  intersects is set aside and, if at the end some of its sources are still missing, read for those alone.
-- Marks are looked at last: retention, revert and manual hide a chosen block, superseded and partial never do, so a
-  marked block still keeps its sources from being read out of another one.
+- A block disjoint from all taken is taken whole; one whose sources are all taken is superseded; one
+  that intersects is set aside and, if at the end some of its sources are still missing, read for
+  those alone.
+- Marks are looked at last: retention, revert and manual hide a chosen block, superseded and partial
+  never do, so a marked block still keeps its sources from being read out of another one.
 
-Who calls it hands in complete, ready blocks only; freshness and damage are ``states.py``'s to decide.
+Who calls it hands in complete, ready blocks only; freshness and damage are ``states.py``'s to
+decide.
 """
 
 from __future__ import annotations
@@ -78,7 +82,10 @@ def cover(blocks: Iterable[BlockMeta]) -> Cover:
 
 
 def hide_marked(found: Cover, marks: Mapping[str, MarkReason]) -> Cover:
-    """The cover without the chosen blocks that a mark hides (``marks``: ULID to the mark's reason)."""
+    """The cover without the chosen blocks that a mark hides (``marks``:
+
+    ULID to the mark's reason).
+    """
 
     def hidden(block: ChosenBlock) -> bool:
         return marks.get(block.meta.ulid) in HIDING

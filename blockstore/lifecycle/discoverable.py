@@ -1,11 +1,12 @@
 """Which blocks of a listing the compactor may bring into the index (discover, protocol 3.6). Pure.
 
 Rules:
-- Only complete, unmarked ``visible_by: age`` blocks whose wait is over (R2). A mark, whatever its reason, keeps a block out
-  until it is withdrawn (R4).
+- Only complete, unmarked ``visible_by: age`` blocks whose wait is over (R2). A mark, whatever its
+  reason, keeps a block out until it is withdrawn (R4).
 - Above the floor, with all of its sources: below it a person decides.
 - In the order of the cover: each counts as accounted for the next.
-- A block of whose sources the index accounts for some is named, not added: its other rows are a person's to decide.
+- A block of whose sources the index accounts for some is named, not added: its other rows are a
+  person's to decide.
 """
 
 from __future__ import annotations
@@ -39,12 +40,16 @@ def discoverable(sight: Sight, state: State) -> Discoverable:
         meta = one.meta
         if meta is None or not sight.is_ready(one) or DELETION_MARK in one.directory.objects:
             continue
-        if sight.named_by(ulid) is not None or standing_of(ulid, meta, state) is not Standing.UNKNOWN:
+        if (
+            sight.named_by(ulid) is not None
+            or standing_of(ulid, meta, state) is not Standing.UNKNOWN
+        ):
             continue
         held = len(state.accounted.held(meta.sources))
         if held:
             partly[ulid] = (
-                f"the index accounts for {held:,} of its {len(meta.sources):,} sources otherwise, so it cannot be added"
+                f"the index accounts for {held:,} of its {len(meta.sources):,} sources otherwise, "
+                "so it cannot be added"
             )
         else:
             found.append(meta)

@@ -13,4 +13,5 @@ class Discovery(StrEnum):
     INDEX = "index"
     """By the index alone: a poll costs two small requests."""
     LIST = "list"
-    """By the index and a listing: also blocks that no entry names yet, once they are ``sync_delay`` old."""
+    """By the index and a listing: also blocks that no entry names yet, once they are ``sync_delay``
+    old."""

@@ -1,4 +1,5 @@
-"""What a rule says of one directory: it may go, it stays, or it is quarantined; always with one clause of why."""
+"""What a rule says of one directory: it may go, it stays, or it is quarantined; always with one
+clause of why."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ class Fate:
 
 
 class Rule(Protocol):
-    """How a table's directories are judged: by its index (``by_index.py``) or by the cover (``by_cover.py``)."""
+    """How a table's directories are judged: by its index (``by_index.py``) or by the cover
+    (``by_cover.py``)."""
 
     def to_mark(self, one: Found) -> Fate:
         """Whether the compactor may mark a directory that has no deletion mark (R4, R6)."""
@@ -52,7 +54,9 @@ class Rule(Protocol):
         ...
 
 
-def goes(why: str, reason: MarkReason = MarkReason.SUPERSEDED, superseded_by: str | None = None) -> Fate:
+def goes(
+    why: str, reason: MarkReason = MarkReason.SUPERSEDED, superseded_by: str | None = None
+) -> Fate:
     """It may go."""
     return Fate(ruling=Ruling.GOES, why=why, reason=reason, superseded_by=superseded_by)
 

@@ -1,9 +1,11 @@
 """Who else holds a write's rows: asked only by a writer that was refused, days after it began.
 
 Rules (``specs/upload.pml``):
-- A write is never called refused while another upload of it may yet be seen, and never uploaded again once a merge holds it:
-  a second block of it, one revision up, would knock the merge out of the cover.
-- A block holds a write if it is complete, by one listing, and the write's source is among its sources.
+- A write is never called refused while another upload of it may yet be seen, and never uploaded
+  again once a merge holds it: a second block of it, one revision up, would knock the merge out of
+  the cover.
+- A block holds a write if it is complete, by one listing, and the write's source is among its
+  sources.
 
 It reads every meta.json of the table: it takes a writer that stalled for longer than partial_delay.
 """
@@ -26,7 +28,9 @@ def holders(bucket: ReadBucket, meta: BlockMeta) -> list[BlockMeta]:
         place = split_block_key(found.key)
         if place is not None:
             listed.setdefault(place[0], {})[place[1]] = found.size
-    candidates = sorted(ulid for ulid, inside in listed.items() if META in inside and ulid != meta.ulid)
+    candidates = sorted(
+        ulid for ulid, inside in listed.items() if META in inside and ulid != meta.ulid
+    )
     found_metas = ((ulid, _loaded(bucket, ulid)) for ulid in candidates)
     return [
         other

@@ -1,13 +1,17 @@
-"""One look at a table's directories: what a listing shows of them, and what their meta.json and marks say.
+"""One look at a table's directories: what a listing shows of them, and what their meta.json and
+marks say.
 
 Rules:
-- One LIST is one look. If it fails midway, nothing is decided: the error goes to the caller (R4). In whatever order a
-  store lists, the look is the same.
-- A meta.json that does not parse, has an unknown version or contradicts the listing is damage, told with its kind and
-  its reason; so is a mark that cannot be read. Damage of one block is no error of the look.
-- What was listed and is gone by now is a block being removed: its directory is answered as the listing without it.
-- What was read is good for as long as the listing shows the object with the same size and LastModified (or ETag): an
-  uploaded block is never edited (R1), and the listing is never trusted less than what was read before.
+- One LIST is one look. If it fails midway, nothing is decided: the error goes to the caller (R4).
+  In whatever order a store lists, the look is the same.
+- A meta.json that does not parse, has an unknown version or contradicts the listing is damage, told
+  with its kind and its reason; so is a mark that cannot be read. Damage of one block is no error of
+  the look.
+- What was listed and is gone by now is a block being removed: its directory is answered as the
+  listing without it.
+- What was read is good for as long as the listing shows the object with the same size and
+  LastModified (or ETag): an uploaded block is never edited (R1), and the listing is never trusted
+  less than what was read before.
 """
 
 from __future__ import annotations
@@ -55,7 +59,8 @@ __all__ = [
 T = TypeVar("T")
 
 Stamp = tuple[int, int, str | None]
-"""What tells two objects of one name apart: size, LastModified and, where listings give it, ETag."""
+"""What tells two objects of one name apart: size, LastModified and, where listings give it,
+ETag."""
 
 
 class Damage(StrEnum):
@@ -92,7 +97,10 @@ class Directory:
         return NO_COMPACT_MARK in self.objects
 
     def difference(self, meta: BlockMeta) -> str | None:
-        """How the listing contradicts ``meta``, as a clause; None if it holds every file with its size."""
+        """How the listing contradicts ``meta``, as a clause;
+
+        None if it holds every file with its size.
+        """
         found = self._contradiction(meta)
         return None if found is None else found[1]
 
@@ -146,7 +154,8 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read of one object that the listing showed under ``stamp``: a value, or why it has none."""
+    """What was read of one object that the listing showed under ``stamp``: a value, or why it has
+    none."""
 
     stamp: Stamp
     value: BlockMeta | MarkReason | None
@@ -161,7 +170,10 @@ class Seen:
     listed: Directory
     """As the listing showed it."""
     found: Found | None
-    """What followed from it; None where something vanished during the look, so that the next one looks again."""
+    """What followed from it;
+
+    None where something vanished during the look, so that the next one looks again.
+    """
     meta: Reading | None = None
     mark: Reading | None = None
 
@@ -178,9 +190,13 @@ def list_directories(bucket: ReadBucket) -> Listing:
     return gathered(objects, now_ms=now_ms, count=count)
 
 
-def gathered(objects: Mapping[str, Mapping[str, ObjectInfo]], *, now_ms: int, count: int) -> Listing:
+def gathered(
+    objects: Mapping[str, Mapping[str, ObjectInfo]], *, now_ms: int, count: int
+) -> Listing:
     """The listing of these objects, by directory and path."""
-    directories = {ulid: Directory(ulid=ulid, objects=inside) for ulid, inside in sorted(objects.items())}
+    directories = {
+        ulid: Directory(ulid=ulid, objects=inside) for ulid, inside in sorted(objects.items())
+    }
     return Listing(directories=directories, now_ms=now_ms, objects=count)
 
 
@@ -209,14 +225,18 @@ def look(
 
 
 def look_at(bucket: ReadBucket, directory: Directory, before: Seen | None) -> tuple[Found, Seen]:
-    """What a directory says, and what to remember of it; ``before`` is what was remembered of an earlier look."""
+    """What a directory says, and what to remember of it;
+
+    ``before`` is what was remembered of an earlier look.
+    """
     if before is not None and before.found is not None and before.listed == directory:
         return before.found, before
     listed, known = directory, before or Seen(directory, None)
     mark = _reading(bucket, directory, DELETION_MARK, known.mark, _read_mark)
     known_meta = known.meta
     if mark is None and DELETION_MARK in directory.objects:
-        # Withdrawn, or the last of a block that was removed meanwhile (R7): its meta.json tells, read anew.
+        # Withdrawn, or the last of a block that was removed meanwhile (R7): its meta.json tells,
+        # read anew.
         directory, known_meta = _without(directory, DELETION_MARK), None
     meta = _reading(bucket, directory, META, known_meta, _read_meta)
     if meta is None and META in directory.objects:
@@ -243,7 +263,9 @@ def stamp_of(info: ObjectInfo) -> Stamp:
     return info.size, info.modified_ms, info.etag
 
 
-def _found(bucket: ReadBucket, directory: Directory, meta: Reading | None, mark: Reading | None) -> Found:
+def _found(
+    bucket: ReadBucket, directory: Directory, meta: Reading | None, mark: Reading | None
+) -> Found:
     reason = mark.value if mark is not None and isinstance(mark.value, MarkReason) else None
     told = meta.value if meta is not None and isinstance(meta.value, BlockMeta) else None
     bad = next((reading for reading in (mark, meta) if reading is not None and reading.kind), None)
@@ -251,14 +273,19 @@ def _found(bucket: ReadBucket, directory: Directory, meta: Reading | None, mark:
         return Found(directory=directory, meta=told, damage=bad.damage, kind=bad.kind, mark=reason)
     contradiction = None if told is None else directory._contradiction(told)
     if contradiction is not None:
-        # A listing of many pages may pass a chunk's name before it is written and show a meta.json written later.
+        # A listing of many pages may pass a chunk's name before it is written and show a meta.json
+        # written later.
         again = _list_one(bucket, directory.ulid)
         if again is None or META not in again.objects or told is None:
             return Found(directory=_without(directory, META), mark=reason)
         directory, contradiction = again, again._contradiction(told)
     if contradiction is not None:
         return Found(
-            directory=directory, meta=told, damage=contradiction[1], kind=contradiction[0], mark=reason
+            directory=directory,
+            meta=told,
+            damage=contradiction[1],
+            kind=contradiction[0],
+            mark=reason,
         )
     return Found(directory=directory, meta=told, mark=reason)
 
@@ -272,7 +299,8 @@ def _reading(
 ) -> Reading | None:
     """What the object of this path says; None if it is not there, by the listing or by now.
 
-    Damage is not remembered on its own: what mends it may be another object than the one that was read.
+    Damage is not remembered on its own: what mends it may be another object than the one that was
+    read.
     """
     info = directory.objects.get(path)
     if info is None:
@@ -299,7 +327,11 @@ def _read_meta(bucket: ReadBucket, ulid: str, stamp: Stamp) -> Reading | None:
         return Reading(stamp, load_meta(bucket, ulid))
     except ObjectMissing as error:
         # Its list of sources may be what is missing.
-        return Reading(stamp, None, Damage.MISSING, str(error)) if is_there(bucket, meta_key(ulid)) else None
+        return (
+            Reading(stamp, None, Damage.MISSING, str(error))
+            if is_there(bucket, meta_key(ulid))
+            else None
+        )
     except NewerFormat as error:
         return Reading(stamp, None, Damage.NEWER, str(error))
     except Corrupt as error:

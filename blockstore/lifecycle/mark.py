@@ -1,13 +1,16 @@
-"""Placing and withdrawing marks: small objects beside a block that say what shall become of it (R6).
+"""Placing and withdrawing marks: small objects beside a block that say what shall become of it
+(R6).
 
 Rules:
-- A mark is written once: created if absent, so that who marks a block twice changes nothing, not even the mark's age.
-  Where the store knows no condition, a look comes first and a plain PUT follows.
+- A mark is written once: created if absent, so that who marks a block twice changes nothing, not
+  even the mark's age. Where the store knows no condition, a look comes first and a plain PUT
+  follows.
 - A mark lies on a block: a ULID in whose directory there is nothing is refused.
-- A DELETE whose answer was lost is sent again only while the mark is still the one that was looked at before: one that somebody
-  placed meanwhile stays. A copy of that DELETE which the network delivers late nobody can take back: whoever hides a block looks
-  once more, later (``hiding.py``).
-- A lost answer is asked for by trying again: whoever finds the mark there is content, whoever placed it.
+- A DELETE whose answer was lost is sent again only while the mark is still the one that was looked
+  at before: one that somebody placed meanwhile stays. A copy of that DELETE which the network
+  delivers late nobody can take back: whoever hides a block looks once more, later (``hiding.py``).
+- A lost answer is asked for by trying again: whoever finds the mark there is content, whoever
+  placed it.
 - Nothing here says who may mark what: that is R6's (``cleaning.py``), and a person's.
 """
 
@@ -16,7 +19,13 @@ from __future__ import annotations
 from blockstore.bucket.api import Bucket, ReadBucket, is_there
 from blockstore.errors import AlreadyExists, Invalid, NoSpace, NotFound, ObjectMissing, Unavailable
 from blockstore.format.document import sealed
-from blockstore.format.marks import DeletionMark, MarkReason, NoCompactMark, NoCompactReason, encode_mark
+from blockstore.format.marks import (
+    DeletionMark,
+    MarkReason,
+    NoCompactMark,
+    NoCompactReason,
+    encode_mark,
+)
 from blockstore.names import deletion_mark_key, is_ulid, no_compact_mark_key, object_key
 from blockstore.world import World
 
@@ -40,7 +49,8 @@ def place_deletion(
     details: str = "",
     superseded_by: str | None = None,
 ) -> bool:
-    """Schedule a block's deletion; False if a deletion mark lies there already, and then nothing is changed.
+    """Schedule a block's deletion; False if a deletion mark lies there already, and then nothing is
+    changed.
 
     Raises NotFound if nothing lies in the block's directory.
     """
@@ -84,7 +94,10 @@ def withdraw_no_compact(bucket: Bucket, world: World, ulid: str) -> None:
 
 
 def put_mark(bucket: Bucket, world: World, mark: DeletionMark | NoCompactMark) -> bool:
-    """Write a mark on a block that a listing just showed without one; False if another lies there by now."""
+    """Write a mark on a block that a listing just showed without one;
+
+    False if another lies there by now.
+    """
     key = (deletion_mark_key if isinstance(mark, DeletionMark) else no_compact_mark_key)(mark.ulid)
     data = sealed(encode_mark(mark))
     for attempt in range(1, _TRIES):
@@ -137,12 +150,15 @@ def _created(bucket: Bucket, key: str, data: bytes) -> bool:
 def _known(bucket: ReadBucket, ulid: str) -> str:
     if next(iter(bucket.list(object_key(_ulid(ulid), ""))), None) is None:
         raise NotFound(
-            f"there is no block {ulid} in {bucket.url}: its directory is empty; 'blockstore inspect' lists the blocks"
+            f"there is no block {ulid} in {bucket.url}: its directory is empty; 'blockstore "
+            "inspect' lists the blocks"
         )
     return ulid
 
 
 def _ulid(ulid: str) -> str:
     if not is_ulid(ulid):
-        raise Invalid(f"{ulid[:60]!r} is no ULID, expected 26 characters such as 01JD0000000000000000000000")
+        raise Invalid(
+            f"{ulid[:60]!r} is no ULID, expected 26 characters such as 01JD0000000000000000000000"
+        )
     return ulid

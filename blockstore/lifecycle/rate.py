@@ -1,7 +1,7 @@
 """A bounded rate of requests: a bucket of tokens that fills with time.
 
-Rule: over any stretch of time no more than ``per_s`` tokens a second are handed out, plus one second's worth that was
-saved up. Who asks for more than there are waits; the clock is handed in.
+Rule: over any stretch of time no more than ``per_s`` tokens a second are handed out, plus one
+second's worth that was saved up. Who asks for more than there are waits; the clock is handed in.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class Rate:
         self._lock = threading.Lock()
 
     def take(self, count: int = 1) -> None:
-        """Take ``count`` tokens, waiting until they are there; more than a second's worth is paid off afterwards."""
+        """Take ``count`` tokens, waiting until they are there; more than a second's worth is paid
+        off afterwards."""
         with self._lock:
             now_s = self._clock.monotonic_s()
             self._tokens = min(self._full, self._tokens + (now_s - self._at_s) * self._per_s)

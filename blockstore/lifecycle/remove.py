@@ -1,20 +1,23 @@
 """Removing blocks: the one place that deletes their objects, in the order of R7.
 
 Rules:
-- R7: meta.json is deleted, and that is answered, before anything else of a block is sent; deletion-mark.json goes last, after
-  everything else was answered. A process that dies anywhere leaves a directory without a meta.json and with its mark,
-  which the next pass finds and finishes.
-- Where listings lag (``consistency = eventual``) each key lags by itself, and one that shows meta.json still and the mark
-  no more would bring back a block that a person took away. There the mark is written anew before meta.json goes, and stays
-  until a later pass finds it alone and ``delete_delay`` old.
+- R7: meta.json is deleted, and that is answered, before anything else of a block is sent;
+  deletion-mark.json goes last, after everything else was answered. A process that dies anywhere
+  leaves a directory without a meta.json and with its mark, which the next pass finds and finishes.
+- Where listings lag (``consistency = eventual``) each key lags by itself, and one that shows
+  meta.json still and the mark no more would bring back a block that a person took away. There the
+  mark is written anew before meta.json goes, and stays until a later pass finds it alone and
+  ``delete_delay`` old.
 - R7 between blocks: a block is begun once all that its decision puts before it are gone.
-- R8: before each DELETE a decision is dropped whose listing is older than ``delete_delay``/2 (``Freshness``). By then another
-  process may have seen what this one did not.
-- A mark is looked at again just before its block is begun: withdrawn, or placed anew, it is obeyed at once.
-- Deletes go in batches, and at a bounded rate. One block that cannot be removed is named and stops nobody else; a store
-  that does not answer for several in a row stops the pass.
+- R8: before each DELETE a decision is dropped whose listing is older than ``delete_delay``/2
+  (``Freshness``). By then another process may have seen what this one did not.
+- A mark is looked at again just before its block is begun: withdrawn, or placed anew, it is obeyed
+  at once.
+- Deletes go in batches, and at a bounded rate. One block that cannot be removed is named and stops
+  nobody else; a store that does not answer for several in a row stops the pass.
 
-Only the compactor and the simulation import this module; the import contracts hold readers and Spark away from it.
+Only the compactor and the simulation import this module; the import contracts hold readers and
+Spark away from it.
 """
 
 from __future__ import annotations
@@ -40,14 +43,16 @@ _BATCH = 1_000
 """Objects in one group of blocks, and keys in one delete."""
 
 _SILENT = 3
-"""After so many blocks in a row for which the store did not answer, it is the store and not the blocks."""
+"""After so many blocks in a row for which the store did not answer, it is the store and not the
+blocks."""
 
 _SECOND_MS = 999
 """Some stores list milliseconds and answer a HEAD in whole seconds."""
 
 
 def removal_steps(ulid: str, paths: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
-    """The keys of a block's objects in three steps; each must be answered before the next is sent (R7)."""
+    """The keys of a block's objects in three steps; each must be answered before the next is sent
+    (R7)."""
     steps: tuple[list[str], list[str], list[str]] = ([], [], [])
     for path in sorted(set(paths)):
         steps[{META: 0, DELETION_MARK: 2}.get(path, 1)].append(object_key(ulid, path))
@@ -91,7 +96,10 @@ class Remover:
         self._silent = 0
 
     def remove(self, decisions: Sequence[Decision]) -> Removed:
-        """Remove the blocks, in the order given. Raises Unavailable where the store does not answer any more."""
+        """Remove the blocks, in the order given.
+
+        Raises Unavailable where the store does not answer any more.
+        """
         result = Removed()
         gone: set[str] = set()
         for group in self._groups(decisions):
@@ -129,7 +137,10 @@ class Remover:
         return not before
 
     def _carry_out(self, ulids: list[str], result: Removed) -> list[str]:
-        """Remove these; answers those that are gone. Where they fail together each is tried alone."""
+        """Remove these; answers those that are gone.
+
+        Where they fail together each is tried alone.
+        """
         if len(ulids) > 1:
             try:
                 return self._delete(ulids, result)
@@ -155,7 +166,9 @@ class Remover:
         """The three steps for these blocks; answers those that are gone."""
         if not self._may_send(len(ulids), ulids, result):
             return []
-        looked = self._world.pool.map(lambda ulid: mark_changed(self._bucket, self._directories[ulid]), ulids)
+        looked = self._world.pool.map(
+            lambda ulid: mark_changed(self._bucket, self._directories[ulid]), ulids
+        )
         changed = dict(zip(ulids, looked, strict=True))
         result.dropped.update({ulid: why for ulid, why in changed.items() if why is not None})
         going = [ulid for ulid, why in changed.items() if why is None]
@@ -169,10 +182,13 @@ class Remover:
         return going
 
     def _steps(self, ulid: str) -> tuple[list[str], list[str], list[str]]:
-        """What is deleted of a block, and in which order; where listings lag its mark is renewed, and stays."""
+        """What is deleted of a block, and in which order; where listings lag its mark is renewed,
+        and stays."""
         meta, rest, mark = removal_steps(ulid, self._directories[ulid].objects)
         if self._listings_lag and mark and (meta or rest):
-            self._bucket.put(deletion_mark_key(ulid), self._bucket.get(deletion_mark_key(ulid)).data)
+            self._bucket.put(
+                deletion_mark_key(ulid), self._bucket.get(deletion_mark_key(ulid)).data
+            )
             mark = []
         return meta, rest, mark
 
@@ -185,7 +201,10 @@ class Remover:
 
 
 def mark_changed(bucket: ReadBucket, directory: Directory) -> str | None:
-    """Why the directory's deletion mark is not the one that was listed any more; None if it is, or none was."""
+    """Why the directory's deletion mark is not the one that was listed any more;
+
+    None if it is, or none was.
+    """
     judged = directory.objects.get(DELETION_MARK)
     if judged is None:
         return None

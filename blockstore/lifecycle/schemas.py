@@ -1,16 +1,20 @@
-"""Under which schema the blocks of a listing are read, and what a table without an index is, as its blocks tell it.
+"""Under which schema the blocks of a listing are read, and what a table without an index is, as its
+blocks tell it.
 
 Rules:
-- What cannot be read is no part of the cover: else it could push out blocks that can be, and their rows.
-- Beside an index a listed block must be readable under the definition at N, by field ids: what append and discover ask
-  of it too (3.3 step 3).
-- Without an index the blocks' own schemas are the definition, merged as a table evolves: columns are added at the end
-  and may be null, numbers widen. A column is its name there: writers who never met number theirs as they like.
-- All blocks that count have a say, those that others supersede too, in the order of (least source, ULID); none that a mark hides.
-  A block that contradicts what came before it is left out and named, like a malformed one: so no block that comes later can
-  push out those before it, and a merge is as old as its oldest source.
-- A snapshot has the columns of the blocks that are read, and no others. Its time column and sort key are those of the newest of
-  them whose own fit.
+- What cannot be read is no part of the cover: else it could push out blocks that can be, and their
+  rows.
+- Beside an index a listed block must be readable under the definition at N, by field ids: what
+  append and discover ask of it too (3.3 step 3).
+- Without an index the blocks' own schemas are the definition, merged as a table evolves: columns
+  are added at the end and may be null, numbers widen. A column is its name there: writers who never
+  met number theirs as they like.
+- All blocks that count have a say, those that others supersede too, in the order of (least source,
+  ULID); none that a mark hides. A block that contradicts what came before it is left out and named,
+  like a malformed one: so no block that comes later can push out those before it, and a merge is as
+  old as its oldest source.
+- A snapshot has the columns of the blocks that are read, and no others. Its time column and sort
+  key are those of the newest of them whose own fit.
 
 All pure; the same for everyone who sees the same blocks.
 """
@@ -54,9 +58,14 @@ class Agreement:
     """The blocks that cannot be read under them: ULID to why."""
 
     def definition(self, metas: Iterable[BlockMeta], properties: Properties) -> Definition | None:
-        """The definition of a table of these blocks, of which some are in the agreement; None where none of them is."""
+        """The definition of a table of these blocks, of which some are in the agreement;
+
+        None where none of them is.
+        """
         blocks = sorted((meta for meta in metas if meta.ulid not in self.misfits), key=_rank)
-        schemas = [deserialize(data) for data in dict.fromkeys(meta.schema for meta in blocks) if data]
+        schemas = [
+            deserialize(data) for data in dict.fromkeys(meta.schema for meta in blocks) if data
+        ]
         borne = {name for schema in schemas for name in schema.names}
         fields, last = _numbered([one for one in self.fields if one.name in borne])
         if not fields:
@@ -88,23 +97,30 @@ def agreement(metas: Iterable[BlockMeta]) -> Agreement:
             _merge(merged, schema, empty=not merged)
     fields = tuple(merged.values())
     table = serialize(pa.schema(fields))
-    problems = {data: _contradiction(data, table) for data in {meta.schema for meta in blocks} if data}
+    problems = {
+        data: _contradiction(data, table) for data in {meta.schema for meta in blocks} if data
+    }
     misfits = {meta.ulid: why for meta in blocks if (why := problems.get(meta.schema)) is not None}
     return Agreement(fields=fields, misfits=misfits)
 
 
 def derived(metas: Iterable[BlockMeta], properties: Properties) -> Definition | None:
-    """The definition of a table without an index, from its blocks; None where there is none to tell."""
+    """The definition of a table without an index, from its blocks;
+
+    None where there is none to tell.
+    """
     blocks = list(metas)
     return agreement(blocks).definition(blocks, properties)
 
 
 def fitting_cover(
-    metas: Iterable[BlockMeta], marks: Mapping[str, MarkReason], definition: Definition | None = None
+    metas: Iterable[BlockMeta],
+    marks: Mapping[str, MarkReason],
+    definition: Definition | None = None,
 ) -> tuple[Cover, Agreement]:
-    """The exact cover of the blocks that can be read, before marks are looked at, and what the others lack: under the ``definition``
-    of an index, or where there is none, under what the blocks agree on. One that a mark hides is read by nobody, so it stays and
-    keeps its sources."""
+    """The exact cover of the blocks that can be read, before marks are looked at, and what the
+    others lack: under the ``definition`` of an index, or where there is none, under what the blocks
+    agree on. One that a mark hides is read by nobody, so it stays and keeps its sources."""
     blocks = list(metas)
     shown = [meta for meta in blocks if marks.get(meta.ulid) not in HIDING]
     if definition is None:
@@ -117,7 +133,8 @@ def fitting_cover(
 
 
 def renumbered(chosen: Iterable[ChosenBlock], definition: Definition) -> tuple[ChosenBlock, ...]:
-    """The blocks of a table without an index, the columns of their schemas numbered as the definition's."""
+    """The blocks of a table without an index, the columns of their schemas numbered as the
+    definition's."""
     table = definition.schema_bytes
     return tuple(
         replace(block, meta=replace(block.meta, schema=_renumbered(block.meta.schema, table)))
@@ -126,14 +143,18 @@ def renumbered(chosen: Iterable[ChosenBlock], definition: Definition) -> tuple[C
 
 
 def why_not_joined(schema: bytes, definition: Definition) -> str | None:
-    """Why a table without an index, as its blocks define it, cannot take in a block with this schema; None if it can."""
+    """Why a table without an index, as its blocks define it, cannot take in a block with this
+    schema; None if it can."""
     return _problem(deserialize(schema), {field.name: field for field in definition.schema})
 
 
 def is_mergeable(meta: BlockMeta, definition: Definition) -> bool:
-    """Whether the block's chunks can be merged as they are: its columns bear the ids that the definition gives them."""
+    """Whether the block's chunks can be merged as they are: its columns bear the ids that the
+    definition gives them."""
     data = definition.schema_bytes
-    return _contradiction(meta.schema, data) is None and _renumbered(meta.schema, data) == meta.schema
+    return (
+        _contradiction(meta.schema, data) is None and _renumbered(meta.schema, data) == meta.schema
+    )
 
 
 def _merge(merged: dict[str, pa.Field], schema: pa.Schema, *, empty: bool) -> None:
@@ -168,10 +189,13 @@ def _problem(schema: pa.Schema, known: Mapping[str, pa.Field]) -> str | None:
     for field in schema:
         twin = spelled.get(field.name.lower())
         if twin is not None and twin != field.name:
-            return f"its column {field.name!r} is {twin!r} in older blocks, upper and lower case aside"
+            return (
+                f"its column {field.name!r} is {twin!r} in older blocks, upper and lower case aside"
+            )
         if twin is not None and not _agree(known[twin].type, field.type):
             return (
-                f"its column {field.name!r} has the type {field.type}, and {known[twin].type} in older blocks"
+                f"its column {field.name!r} has the type {field.type}, and {known[twin].type} in "
+                "older blocks"
             )
     return None
 
@@ -193,13 +217,19 @@ def _nullable(field: pa.Field) -> pa.Field:
 
 
 def _numbered(fields: list[pa.Field]) -> tuple[list[pa.Field], int]:
-    """The fields with ids of which none stands twice: their own where that is so, else fresh ones."""
+    """The fields with ids of which none stands twice: their own where that is so, else fresh
+    ones."""
     taken: set[int] = set()
     last = max((one for field in fields for one in _ids(field)), default=0)
     numbered = []
     for field in fields:
         own = _ids(field)
-        if own and field_id(field) is not None and len(set(own)) == len(own) and taken.isdisjoint(own):
+        if (
+            own
+            and field_id(field) is not None
+            and len(set(own)) == len(own)
+            and taken.isdisjoint(own)
+        ):
             taken.update(own)
         else:
             (field,), last = number([field], last)
@@ -215,7 +245,8 @@ def _ids(field: pa.Field) -> list[int]:
 
 
 def _rank(meta: BlockMeta) -> tuple[str, str]:
-    """The order in which blocks say what the table is: the least source, which a merge keeps, then the ULID."""
+    """The order in which blocks say what the table is: the least source, which a merge keeps, then
+    the ULID."""
     return meta.sources[0], meta.ulid
 
 
@@ -238,7 +269,10 @@ def _order(blocks: Iterable[BlockMeta], schema: pa.Schema) -> tuple[str | None, 
 def _unreadable(data: bytes, table: bytes) -> str | None:
     if data == table or readable_under(deserialize(data), deserialize(table)):
         return None
-    return "its schema cannot be read under the table's: a column that it has is missing there, or narrower"
+    return (
+        "its schema cannot be read under the table's: a column that it has is missing there, or "
+        "narrower"
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -251,10 +285,18 @@ def _contradiction(data: bytes, table: bytes) -> str | None:
     if problem is not None:
         return problem
     narrow = next(
-        (one for one in schema if one.name not in known or not can_widen(one.type, known[one.name].type)),
+        (
+            one
+            for one in schema
+            if one.name not in known or not can_widen(one.type, known[one.name].type)
+        ),
         None,
     )
-    return None if narrow is None else f"the table lacks its column {narrow.name!r} of type {narrow.type}"
+    return (
+        None
+        if narrow is None
+        else f"the table lacks its column {narrow.name!r} of type {narrow.type}"
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -1,11 +1,14 @@
-"""How long a merge without an index may rest on its second look at the table, and how long is waited for it (protocol 3.2).
+"""How long a merge without an index may rest on its second look at the table, and how long is
+waited for it (protocol 3.2).
 
 Rules:
-- A merge's meta.json is first sent within ``LASTS_S`` of the moment at which its second look began; whether it arrived is asked
-  about for some time more.
-- Who keeps a block from merges waits until each merge that had taken it is listed, or never will be. Where listings lag, both looks
-  do: the second look may miss the mark, and the one after the wait the merge.
-- ``LASTS_S`` is nobody's setting: without an index each process brings delays of its own, and these two must fit together.
+- A merge's meta.json is first sent within ``LASTS_S`` of the moment at which its second look began;
+  whether it arrived is asked about for some time more.
+- Who keeps a block from merges waits until each merge that had taken it is listed, or never will
+  be. Where listings lag, both looks do: the second look may miss the mark, and the one after the
+  wait the merge.
+- ``LASTS_S`` is nobody's setting: without an index each process brings delays of its own, and these
+  two must fit together.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ _LAG_S = 5 * 60.0
 
 
 def merges_settle_s(properties: Properties) -> float:
-    """Seconds after a no-compact mark within which every merge that took the block is listed; at least ``sync_delay``."""
+    """Seconds after a no-compact mark within which every merge that took the block is listed; at
+    least ``sync_delay``."""
     lag_s = 2 * _LAG_S if properties.consistency is Consistency.EVENTUAL else 0.0
     return max(properties.sync_delay_s, LASTS_S + _ASKED_S + lag_s)

@@ -1,12 +1,13 @@
 """What a cleaning decision rests on: one complete listing, what it says, and what the index names.
 
 Rules:
-- A decision is a pure function of a ``Sight``; every age in it goes by the store's clock, read before the listing.
-- R4: an upload counts as old once the directory's ULID and the newest object that an uploader could have put there (marks
-  are not) are both ``partial_delay`` old.
+- A decision is a pure function of a ``Sight``; every age in it goes by the store's clock, read
+  before the listing.
+- R4: an upload counts as old once the directory's ULID and the newest object that an uploader could
+  have put there (marks are not) are both ``partial_delay`` old.
 - R8: a mark is due once it is ``delete_delay`` old by its LastModified.
-- With an index the boundary and the state were read *after* the listing (``Named``): a block that moved into the index in
-  between is then known to the index.
+- With an index the boundary and the state were read *after* the listing (``Named``): a block that
+  moved into the index in between is then known to the index.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from blockstore.names import DELETION_MARK, META, NO_COMPACT_MARK
 __all__ = ["OWN_MARKS", "Marks", "Sight"]
 
 OWN_MARKS = frozenset({MarkReason.SUPERSEDED, MarkReason.PARTIAL})
-"""The reasons that are the compactor's own conclusion, and that it therefore withdraws; any other is a person's word."""
+"""The reasons that are the compactor's own conclusion, and that it therefore withdraws; any other
+is a person's word."""
 
 Marks: TypeAlias = Mapping[str, MarkReason]
 
@@ -37,7 +39,10 @@ _MARKS = frozenset({DELETION_MARK, NO_COMPACT_MARK})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """One look at a table. ``found`` lacks directories that the index alone answers for: live and without a mark."""
+    """One look at a table.
+
+    ``found`` lacks directories that the index alone answers for: live and without a mark.
+    """
 
     listing: Listing
     found: Mapping[str, Found]
@@ -56,7 +61,10 @@ class Sight:
         return None if self.named is None else self.named.state
 
     def named_by(self, ulid: str) -> str | None:
-        """Which version above the boundary, or which tag, names the block; None if none does, or there is no index."""
+        """Which version above the boundary, or which tag, names the block;
+
+        None if none does, or there is no index.
+        """
         return None if self.named is None else self.named.why(ulid)
 
     def evidence(self, one: Found) -> Evidence:
@@ -64,7 +72,8 @@ class Sight:
         return one.evidence(self.state)
 
     def is_ready(self, one: Found) -> bool:
-        """Whether the block counts on the list path: complete, visible by age, and its wait over (R2)."""
+        """Whether the block counts on the list path: complete, visible by age, and its wait over
+        (R2)."""
         meta = whole(one)
         return meta is not None and meta.visible_by is VisibleBy.AGE and self.is_aged(one)
 
@@ -82,19 +91,28 @@ class Sight:
 
     def is_old_upload(self, one: Found) -> bool:
         """R4's age: no upload that is still alive can be behind this directory."""
-        uploads = (info.modified_ms for path, info in one.directory.objects.items() if path not in _MARKS)
+        uploads = (
+            info.modified_ms for path, info in one.directory.objects.items() if path not in _MARKS
+        )
         youngest = max(ulid_time_ms(one.directory.ulid), max(uploads, default=0))
         return self.now_ms - youngest >= self.properties.partial_delay_s * 1000
 
     def is_due(self, one: Found) -> bool:
         """R8's wait: whether the deletion mark is old enough for a removal."""
         mark = one.directory.objects.get(DELETION_MARK)
-        return mark is not None and self.now_ms - mark.modified_ms >= self.properties.delete_delay_s * 1000
+        return (
+            mark is not None
+            and self.now_ms - mark.modified_ms >= self.properties.delete_delay_s * 1000
+        )
 
     def outlived_old_looks(self, one: Found) -> bool:
-        """Whether meta.json is so old that no removal decided without it can still be going on (R4)."""
+        """Whether meta.json is so old that no removal decided without it can still be going on
+        (R4)."""
         meta = one.directory.objects.get(META)
-        return meta is not None and self.now_ms - meta.modified_ms >= self.properties.delete_delay_s * 500
+        return (
+            meta is not None
+            and self.now_ms - meta.modified_ms >= self.properties.delete_delay_s * 500
+        )
 
     def quarantined(self, one: Found) -> str | None:
         """Why the block is malformed, as a clause; None if it is not, or too young to judge."""

@@ -2,8 +2,8 @@
 
 Rules (protocol 3.3 step 1, 3.6):
 - A block is accounted for if all of its sources are; its own name counts for nothing.
-- ``index`` blocks are condemned at or below the horizon; ``age`` blocks are late if they, or any of their sources,
-  lie at or below the floor and are not accounted for.
+- ``index`` blocks are condemned at or below the horizon; ``age`` blocks are late if they, or any of
+  their sources, lie at or below the floor and are not accounted for.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ __all__ = ["is_known", "standing_of", "wanted_from_listing"]
 
 
 def standing_of(ulid: str, meta: BlockMeta | None, state: State | None) -> Standing:
-    """The standing of a directory; ``meta`` is None where its meta.json is missing or cannot be read."""
+    """The standing of a directory;
+
+    ``meta`` is None where its meta.json is missing or cannot be read.
+    """
     if state is None:
         return Standing.NO_INDEX
     if ulid in state.blocks:
@@ -36,16 +39,18 @@ def standing_of(ulid: str, meta: BlockMeta | None, state: State | None) -> Stand
 
 
 def is_known(ulid: str, state: State | None) -> bool:
-    """Whether the index alone answers for a block of this name, so that its meta.json need not be read.
+    """Whether the index alone answers for a block of this name, so that its meta.json need not be
+    read.
 
-    A name that is accounted for as a source belongs to a level-1 block, which has no other source, or to one that
-    is visible only by the index.
+    A name that is accounted for as a source belongs to a level-1 block, which has no other source,
+    or to one that is visible only by the index.
     """
     return state is not None and (ulid in state.blocks or ulid in state.accounted)
 
 
 def wanted_from_listing(state: State | None) -> Callable[[str], bool]:
-    """Whether a listing's block is to be read for a source: it lies above the floor and is not accounted for."""
+    """Whether a listing's block is to be read for a source: it lies above the floor and is not
+    accounted for."""
     if state is None:
         return lambda source: True
     return lambda source: not state.below_floor(source) and source not in state.accounted

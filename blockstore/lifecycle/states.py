@@ -1,15 +1,20 @@
-"""The life of a block: its states, the one function that tells them, the one table of what may follow what.
+"""The life of a block: its states, the one function that tells them, the one table of what may
+follow what.
 
 Rules:
-- The state is a pure function of (listing, meta, mark, index, now); every ``now`` and every age is the store's.
-- R2: a block that no entry names is ready when its ULID's time, its ``uploaded_time`` and its meta.json's
-  LastModified are all ``sync_delay`` old, or its meta.json waives the wait.
-- R4: a directory without a meta.json is partial once its ULID and its newest object are ``partial_delay`` old. A
-  malformed block is quarantined and never deleted by itself: a partial or superseded mark does not move it on.
+- The state is a pure function of (listing, meta, mark, index, now); every ``now`` and every age is
+  the store's.
+- R2: a block that no entry names is ready when its ULID's time, its ``uploaded_time`` and its
+  meta.json's LastModified are all ``sync_delay`` old, or its meta.json waives the wait.
+- R4: a directory without a meta.json is partial once its ULID and its newest object are
+  ``partial_delay`` old. A malformed block is quarantined and never deleted by itself: a partial or
+  superseded mark does not move it on.
 - What the index holds live is ready whatever mark lies on it (3.2): only an entry changes that.
-- A block too young to judge is fresh, also when it looks damaged: its listing may have been taken midway.
+- A block too young to judge is fresh, also when it looks damaged: its listing may have been taken
+  midway.
 
-Whether a block may be marked or removed is not told here (R6, R8): a state is what is, not what to do.
+Whether a block may be marked or removed is not told here (R6, R8): a state is what is, not what to
+do.
 """
 
 from __future__ import annotations
@@ -23,7 +28,16 @@ from blockstore.format.marks import MarkReason
 from blockstore.format.properties import Properties
 from blockstore.ids import ulid_time_ms
 
-__all__ = ["TRANSITIONS", "BlockState", "Evidence", "Standing", "Verdict", "aged", "classify", "may_follow"]
+__all__ = [
+    "TRANSITIONS",
+    "BlockState",
+    "Evidence",
+    "Standing",
+    "Verdict",
+    "aged",
+    "classify",
+    "may_follow",
+]
 
 
 class BlockState(StrEnum):
@@ -43,7 +57,8 @@ class Standing(StrEnum):
 
     NO_INDEX = "no index"
     UNKNOWN = "unknown"
-    """No entry accounts for all of its sources, and it lies above the watermark that concerns it."""
+    """No entry accounts for all of its sources, and it lies above the watermark that concerns
+    it."""
     LIVE = "live"
     ACCOUNTED = "accounted"
     """Not live, and entries account for all of its sources."""
@@ -94,7 +109,9 @@ def aged(evidence: Evidence, now_ms: int, properties: Properties) -> bool:
 
 def classify(evidence: Evidence, now_ms: int, properties: Properties) -> Verdict:
     """The state of a block whose directory exists, and why."""
-    damaged = evidence.damage is not None or (evidence.meta_modified_ms is not None and evidence.meta is None)
+    damaged = evidence.damage is not None or (
+        evidence.meta_modified_ms is not None and evidence.meta is None
+    )
     if evidence.standing is Standing.LIVE:
         if damaged or evidence.meta_modified_ms is None:
             what = evidence.damage or "meta.json is missing"
@@ -105,7 +122,9 @@ def classify(evidence: Evidence, now_ms: int, properties: Properties) -> Verdict
     if damaged:
         return _damaged(evidence, now_ms, properties)
     if evidence.mark is MarkReason.PARTIAL and evidence.standing is not Standing.CONDEMNED:
-        return Verdict(state=BlockState.MARKED, reason="marked partial, and complete since: to be withdrawn")
+        return Verdict(
+            state=BlockState.MARKED, reason="marked partial, and complete since: to be withdrawn"
+        )
     return _marked(evidence, now_ms, properties) or _unmarked(evidence, now_ms, properties)
 
 
@@ -122,7 +141,9 @@ def _marked(evidence: Evidence, now_ms: int, properties: Properties) -> Verdict 
 def _without_meta(evidence: Evidence, now_ms: int, properties: Properties) -> Verdict:
     youngest = max(ulid_time_ms(evidence.ulid), evidence.newest_ms)
     if now_ms - youngest >= properties.partial_delay_s * 1000:
-        return Verdict(state=BlockState.PARTIAL, reason="no meta.json for longer than partial_delay")
+        return Verdict(
+            state=BlockState.PARTIAL, reason="no meta.json for longer than partial_delay"
+        )
     return Verdict(state=BlockState.FRESH, reason="no meta.json yet: being uploaded")
 
 
@@ -141,21 +162,30 @@ def _unmarked(evidence: Evidence, now_ms: int, properties: Properties) -> Verdic
     """A complete block without a mark that no entry names."""
     assert evidence.meta is not None
     if evidence.standing is Standing.ACCOUNTED:
-        return Verdict(state=BlockState.SUPERSEDED, reason="the index accounts for its sources without it")
+        return Verdict(
+            state=BlockState.SUPERSEDED, reason="the index accounts for its sources without it"
+        )
     if evidence.standing is Standing.CONDEMNED:
-        return Verdict(state=BlockState.PARTIAL, reason="never committed, and at or below the horizon")
+        return Verdict(
+            state=BlockState.PARTIAL, reason="never committed, and at or below the horizon"
+        )
     if evidence.standing is Standing.LATE:
-        return Verdict(state=BlockState.MALFORMED, reason="discovered too late: at or below the floor")
+        return Verdict(
+            state=BlockState.MALFORMED, reason="discovered too late: at or below the floor"
+        )
     if evidence.meta.visible_by is VisibleBy.INDEX:
         if evidence.standing is Standing.NO_INDEX:
             return Verdict(
-                state=BlockState.MALFORMED, reason="visible only by an index, and the table has none"
+                state=BlockState.MALFORMED,
+                reason="visible only by an index, and the table has none",
             )
         return Verdict(state=BlockState.FRESH, reason="waits for its index entry")
     if not aged(evidence, now_ms, properties):
         return Verdict(state=BlockState.FRESH, reason="younger than sync_delay")
     if evidence.covered:
-        return Verdict(state=BlockState.SUPERSEDED, reason="other blocks account for all of its sources")
+        return Verdict(
+            state=BlockState.SUPERSEDED, reason="other blocks account for all of its sources"
+        )
     return Verdict(state=BlockState.READY, reason="complete, and older than sync_delay")
 
 
@@ -182,7 +212,8 @@ TRANSITIONS: Mapping[BlockState | None, Mapping[BlockState | None, str]] = {
     _PARTIAL: {
         _FRESH: "a stalled upload went on",
         _READY: "a stalled upload ended with the wait waived, or an entry names it after all",
-        _MALFORMED: "a stalled upload ended with the wait waived and cannot be read, or the floor passed it",
+        _MALFORMED: "a stalled upload ended with the wait waived and cannot be read, or the floor "
+        "passed it",
         _SUPERSEDED: "a stalled upload ended and others hold its rows",
         _MARKED: "the compactor, or a person, marked it",
     },

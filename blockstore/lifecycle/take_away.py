@@ -1,12 +1,17 @@
-"""Taking away a merge that shows again what was hidden, on a table without an index (protocol 3.2): its meta.json is deleted.
+"""Taking away a merge that shows again what was hidden, on a table without an index (protocol 3.2):
+its meta.json is deleted.
 
 Rules (``specs/listpath.pml``):
-- Only while nobody counts the merge: in a listing of now it is not ready (R2), so nobody reads it, and nothing was marked because of it.
-- Only if ready blocks that are not marked superseded, or hidden ones, account for each of its sources but those that were hidden:
-  what holds a row at the look and has no mark is there for another ``delete_delay``.
-- The DELETE is sent within ``LASTS_S`` of that look, and within ``sync_delay``, or not at all: later the merge may be all that is left of
-  its inputs, or may be hidden itself by somebody who has looked for the last time.
-- What is left is an aborted upload, and goes as one (R4). Whoever merged it meanwhile finds it gone at its own last look.
+- Only while nobody counts the merge: in a listing of now it is not ready (R2), so nobody reads it,
+  and nothing was marked because of it.
+- Only if ready blocks that are not marked superseded, or hidden ones, account for each of its
+  sources but those that were hidden: what holds a row at the look and has no mark is there for
+  another ``delete_delay``.
+- The DELETE is sent within ``LASTS_S`` of that look, and within ``sync_delay``, or not at all:
+  later the merge may be all that is left of its inputs, or may be hidden itself by somebody who has
+  looked for the last time.
+- What is left is an aborted upload, and goes as one (R4). Whoever merged it meanwhile finds it gone
+  at its own last look.
 """
 
 from __future__ import annotations
@@ -42,7 +47,8 @@ class Away:
     """Sources of a block whose rows should not be read out of it any more."""
 
     hidden: frozenset[str]
-    """Those of other blocks that a mark hides, if no ready block that the cover reads has them too."""
+    """Those of other blocks that a mark hides, if no ready block that the cover reads has them
+    too."""
     gone: frozenset[str]
     """Those of inputs without a meta.json: hidden and removed, or merged and removed."""
 
@@ -55,8 +61,8 @@ def away(
     block: BlockMeta,
     inputs: Sequence[BlockMeta],
 ) -> Away:
-    """Which sources of a block just made of ``inputs`` are hidden or gone by now. Where listings lag, the inputs are asked for by
-    name too.
+    """Which sources of a block just made of ``inputs`` are hidden or gone by now. Where listings
+    lag, the inputs are asked for by name too.
 
     Raises Unavailable where the store does not answer for long.
     """
@@ -67,21 +73,27 @@ def away(
         for ulid, one in found.items()
         if one.mark in HIDING and one.meta is not None and ulid != block.ulid
     ]
-    # A hidden block that the cover does not choose hides nothing: its rows are read out of another one, and may be merged. But this
-    # merge, or another upload of it, is not that other one, also where it counts already.
+    # A hidden block that the cover does not choose hides nothing: its rows are read out of another
+    # one, and may be merged. But this merge, or another upload of it, is not that other one, also
+    # where it counts already.
     others = {
         ulid: one
         for ulid, one in found.items()
         if one.meta is None or one.mark in HIDING or one.meta.parents != block.parents
     }
-    read = listed_of(Sight(listing=synced.listing, found=others, properties=properties)).cover.chosen
-    hidden = {source for meta in marked for source in meta.sources}.difference(*(one.sources for one in read))
+    read = listed_of(
+        Sight(listing=synced.listing, found=others, properties=properties)
+    ).cover.chosen
+    hidden = {source for meta in marked for source in meta.sources}.difference(
+        *(one.sources for one in read)
+    )
     here = {ulid for ulid, one in found.items() if META in one.directory.objects}
     if properties.consistency is Consistency.EVENTUAL:
 
         def ask(meta: BlockMeta) -> tuple[bool, bool]:
             return _answered(
-                world, lambda: (_is_hidden(bucket, meta.ulid), is_there(bucket, meta_key(meta.ulid)))
+                world,
+                lambda: (_is_hidden(bucket, meta.ulid), is_there(bucket, meta_key(meta.ulid))),
             )
 
         for meta, (is_hidden, is_whole) in zip(inputs, world.pool.map(ask, inputs), strict=True):
@@ -104,8 +116,8 @@ def take_away(
     merge: BlockMeta,
     hidden: Iterable[str],
 ) -> str | None:
-    """Delete the meta.json of a merge, for the sake of the ``hidden`` sources; None once it is gone, else why it stays, as a
-    clause.
+    """Delete the meta.json of a merge, for the sake of the ``hidden`` sources; None once it is
+    gone, else why it stays, as a clause.
 
     Raises Unavailable where the store does not answer for long.
     """
@@ -116,7 +128,9 @@ def take_away(
     synced = _answered(world, catalog.sync)
     now_ms = synced.listing.now_ms
     if aged(
-        Evidence(ulid=merge.ulid, newest_ms=0, meta=merge, meta_modified_ms=modified_ms), now_ms, properties
+        Evidence(ulid=merge.ulid, newest_ms=0, meta=merge, meta_modified_ms=modified_ms),
+        now_ms,
+        properties,
     ):
         return "it is read already, and others may go because of it"
     sight = Sight(listing=synced.listing, found=synced.found, properties=properties)
@@ -133,12 +147,18 @@ def take_away(
             world.clock.sleep(world.ids.uniform(0, _PAUSE_S))
         if _answered(world, lambda: _modified_ms(bucket, merge.ulid)) is None:
             return None
-    return f"the look at the table was longer than {fresh.lasts_s:g} s ago when it was to be taken away"
+    return (
+        f"the look at the table was longer than {fresh.lasts_s:g} s ago when it was to be taken "
+        "away"
+    )
 
 
 def _is_hidden(bucket: ReadBucket, ulid: str) -> bool:
     try:
-        return decode_deletion_mark(bucket.get(deletion_mark_key(ulid)).data, ulid=ulid).reason in HIDING
+        return (
+            decode_deletion_mark(bucket.get(deletion_mark_key(ulid)).data, ulid=ulid).reason
+            in HIDING
+        )
     except (ObjectMissing, Corrupt):
         return False
 

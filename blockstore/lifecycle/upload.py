@@ -1,21 +1,26 @@
 """The end of an upload: meta.json last, then two looks, in this order (R3).
 
 Rules:
-- meta.json is PUT after every chunk's PUT has returned. Then the uploader looks *first* for a deletion mark, *then*
-  at the listing, which must hold every chunk with its size. The other order would miss a removal between the looks:
-  the mark goes last (R7), so a directory without a mark whose chunks are all there was not being removed. What a listing
-  does not show is asked for by name, since listings may lag.
-- A mark, whatever its reason, refuses the upload: its chunks are copied under a new ULID that keeps the sources, with
-  ``revision`` + 1, so that no reader ever counts the rows twice, whatever becomes of the mark.
-- An answer that got lost is asked for until it is known. When that takes too long, or once a meta.json may lie in the
-  bucket and the store refuses to say more, ``Indeterminate`` carries the ULID under which the write began, and
-  ``resume`` finishes it: its rows, seen under whatever ULID, count once.
-- Rows are never called refused while another upload of them may yet be seen, nor uploaded again once a merge holds them
-  (``holders.py``).
-- R10: an upload that took longer than the upload timeout goes on under a new ULID, which keeps the sources.
+- meta.json is PUT after every chunk's PUT has returned. Then the uploader looks *first* for a
+  deletion mark, *then* at the listing, which must hold every chunk with its size. The other order
+  would miss a removal between the looks: the mark goes last (R7), so a directory without a mark
+  whose chunks are all there was not being removed. What a listing does not show is asked for by
+  name, since listings may lag.
+- A mark, whatever its reason, refuses the upload: its chunks are copied under a new ULID that keeps
+  the sources, with ``revision`` + 1, so that no reader ever counts the rows twice, whatever becomes
+  of the mark.
+- An answer that got lost is asked for until it is known. When that takes too long, or once a
+  meta.json may lie in the bucket and the store refuses to say more, ``Indeterminate`` carries the
+  ULID under which the write began, and ``resume`` finishes it: its rows, seen under whatever ULID,
+  count once.
+- Rows are never called refused while another upload of them may yet be seen, nor uploaded again
+  once a merge holds them (``holders.py``).
+- R10: an upload that took longer than the upload timeout goes on under a new ULID, which keeps the
+  sources.
 - Nothing is deleted here: a refused upload is the compactor's to remove.
 
-Cost when nothing goes wrong: one PUT, one HEAD (the mark, a 404), one LIST of the block's directory.
+Cost when nothing goes wrong: one PUT, one HEAD (the mark, a 404), one LIST of the block's
+directory.
 """
 
 from __future__ import annotations
@@ -66,12 +71,13 @@ def finish_upload(
     ask_s: float = ASK_S,
     meanwhile: Callable[[], object] | None = None,
 ) -> BlockMeta:
-    """Make a block whose chunks are all uploaded complete; answers the block that holds, under R3, its rows.
+    """Make a block whose chunks are all uploaded complete; answers the block that holds, under R3,
+    its rows.
 
-    That is ``meta``, also where a merge of it holds them by now, or its successor under another ULID where a mark refused it.
-    Raises BlockCondemned where chunks are gone and nobody else holds the rows (write them again), Indeterminate where the
-    store does not say. ``meanwhile`` is a request that the caller needs next; it raises nothing, and is made side by side with
-    the looks.
+    That is ``meta``, also where a merge of it holds them by now, or its successor under another
+    ULID where a mark refused it. Raises BlockCondemned where chunks are gone and nobody else holds
+    the rows (write them again), Indeterminate where the store does not say. ``meanwhile`` is a
+    request that the caller needs next; it raises nothing, and is made side by side with the looks.
     """
     for _ in range(_ATTEMPTS):
         asking = _asking(world, meta.ulid, ask_s, begun=_begun(meta))
@@ -83,8 +89,10 @@ def finish_upload(
         if held:
             return meta
     raise Indeterminate(
-        f"block {meta.ulid} and {_ATTEMPTS - 1} uploads of the same rows before it were each marked for deletion "
-        f"before they were complete: compare this machine's clock with the store's, then resume with {_begun(meta)}",
+        f"block {meta.ulid} and {_ATTEMPTS - 1} uploads of the same rows before it were each "
+        "marked for deletion "
+        "before they were complete: compare this machine's clock with the store's, then resume "
+        f"with {_begun(meta)}",
         ulid=_begun(meta),
     )
 
@@ -106,11 +114,14 @@ def resume(bucket: Bucket, world: World, ulid: str, *, ask_s: float = ASK_S) -> 
     return meta if held else finish_upload(bucket, world, meta, ask_s=ask_s)
 
 
-def upload_again(bucket: Bucket, world: World, refused: BlockMeta, *, ask_s: float = ASK_S) -> BlockMeta:
-    """Copy the chunks of a refused block under a new ULID; its meta.json is the caller's to write (``finish_upload``).
+def upload_again(
+    bucket: Bucket, world: World, refused: BlockMeta, *, ask_s: float = ASK_S
+) -> BlockMeta:
+    """Copy the chunks of a refused block under a new ULID; its meta.json is the caller's to write
+    (``finish_upload``).
 
-    Raises BlockCondemned where the chunks are gone. Giving up is Indeterminate under the refused ULID: its mark may be
-    withdrawn, so its rows may yet be seen.
+    Raises BlockCondemned where the chunks are gone. Giving up is Indeterminate under the refused
+    ULID: its mark may be withdrawn, so its rows may yet be seen.
     """
     asking = _asking(world, refused.ulid, ask_s, begun=_begun(refused))
     again = successor(refused, world.ids.ulid(), world.clock.now_ms())
@@ -122,15 +133,17 @@ def upload_again(bucket: Bucket, world: World, refused: BlockMeta, *, ask_s: flo
         world.pool.map(copy, refused.files)
     except ObjectMissing as error:
         raise BlockCondemned(
-            f"block {refused.ulid} is being removed ({error}): its upload took longer than partial_delay; append the rows "
+            f"block {refused.ulid} is being removed ({error}): its upload took longer than "
+            "partial_delay; append the rows "
             "again"
         ) from None
     return again
 
 
 def in_time(bucket: Bucket, world: World, meta: BlockMeta, begun_ms: int) -> BlockMeta:
-    """The block, its chunks uploaded and its meta.json not yet written, or, where the upload began longer than the upload
-    timeout ago (R10), its copy under a new ULID: nothing that old may be taken for a living upload.
+    """The block, its chunks uploaded and its meta.json not yet written, or, where the upload began
+    longer than the upload timeout ago (R10), its copy under a new ULID: nothing that old may be
+    taken for a living upload.
 
     ``begun_ms`` is by this process's clock.
     """
@@ -140,8 +153,11 @@ def in_time(bucket: Bucket, world: World, meta: BlockMeta, begun_ms: int) -> Blo
 
 
 def successor(meta: BlockMeta, ulid: str, uploaded_time: int) -> BlockMeta:
-    """The block that holds a refused block's rows under a new ULID: the same sources, one revision up."""
-    return replace(meta, ulid=ulid, revision=meta.revision + 1, own=False, uploaded_time=uploaded_time)
+    """The block that holds a refused block's rows under a new ULID: the same sources, one revision
+    up."""
+    return replace(
+        meta, ulid=ulid, revision=meta.revision + 1, own=False, uploaded_time=uploaded_time
+    )
 
 
 @dataclass(slots=True)
@@ -179,7 +195,8 @@ class _Asking:
         if not self.maybe_applied:
             return error
         return Indeterminate(
-            f"block {self.ulid}: the store did not answer about {what} ({error}): resume the append with the ULID "
+            f"block {self.ulid}: the store did not answer about {what} ({error}): resume the "
+            "append with the ULID "
             f"{self.begun}",
             ulid=self.begun,
         )
@@ -190,7 +207,8 @@ def _asking(world: World, ulid: str, ask_s: float, *, begun: str) -> _Asking:
 
 
 def _begun(meta: BlockMeta) -> str:
-    """The ULID under which the write of this block began, also where it was refused and uploaded again."""
+    """The ULID under which the write of this block began, also where it was refused and uploaded
+    again."""
     return meta.sources[0] if meta.level == 1 else meta.ulid
 
 
@@ -227,14 +245,18 @@ def _holds(bucket: ReadBucket, key: str, data: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Refusal:
-    """Why an upload does not stand: a deletion mark lies on it, or files are gone and no mark is left."""
+    """Why an upload does not stand: a deletion mark lies on it, or files are gone and no mark is
+    left."""
 
     marked: bool
     problem: str
 
 
 def _refusal(
-    bucket: ReadBucket, meta: BlockMeta, asking: _Asking, meanwhile: Callable[[], object] | None = None
+    bucket: ReadBucket,
+    meta: BlockMeta,
+    asking: _Asking,
+    meanwhile: Callable[[], object] | None = None,
 ) -> _Refusal | None:
     def look() -> _Refusal | None:
         return asking.until_known(lambda: _look(bucket, meta), "its checks")
@@ -256,7 +278,8 @@ def _look(bucket: ReadBucket, meta: BlockMeta) -> _Refusal | None:
 def _elsewhere(
     bucket: Bucket, world: World, meta: BlockMeta, refusal: _Refusal, ask_s: float
 ) -> tuple[bool, BlockMeta]:
-    """Where a refused block's rows are: (True, the block to answer with), or (False, a copy that waits for its meta.json).
+    """Where a refused block's rows are: (True, the block to answer with), or (False, a copy that
+    waits for its meta.json).
 
     Raises BlockCondemned where they are nowhere.
     """
@@ -277,7 +300,8 @@ def _elsewhere(
         with suppress(BlockCondemned):
             return False, upload_again(bucket, world, place, ask_s=ask_s)
     raise BlockCondemned(
-        f"block {meta.ulid}: {refusal.problem} although it was uploaded; the upload was taken for an aborted one and "
+        f"block {meta.ulid}: {refusal.problem} although it was uploaded; the upload was taken for "
+        "an aborted one and "
         "removed: append the rows again"
     )
 
@@ -296,7 +320,8 @@ def _difference(bucket: ReadBucket, meta: BlockMeta) -> str | None:
 
 
 def _size(bucket: ReadBucket, key: str) -> int | None:
-    """What the store itself says of an object that a listing does not show: listings may lag by minutes."""
+    """What the store itself says of an object that a listing does not show: listings may lag by
+    minutes."""
     try:
         return bucket.head(key).size
     except ObjectMissing:
@@ -304,9 +329,11 @@ def _size(bucket: ReadBucket, key: str) -> int | None:
 
 
 def copy_file(bucket: Bucket, source: str, target: str, file: ChunkFile) -> None:
-    """Copy a file of block ``source`` into the directory of block ``target``, piece by piece, its hash compared on the way.
+    """Copy a file of block ``source`` into the directory of block ``target``, piece by piece, its
+    hash compared on the way.
 
-    Raises ObjectMissing where it is gone, and Corrupt where it holds something else; then nothing is visible.
+    Raises ObjectMissing where it is gone, and Corrupt where it holds something else; then nothing
+    is visible.
     """
     digest = hashlib.sha256()
     key = object_key(source, file.path)
@@ -318,7 +345,8 @@ def copy_file(bucket: Bucket, source: str, target: str, file: ChunkFile) -> None
             writer.write(piece)
         if digest.hexdigest() != file.sha256:
             raise Corrupt(
-                f"block {source}: {file.path} has another SHA-256 than its meta.json says: restore it from a copy, or "
+                f"block {source}: {file.path} has another SHA-256 than its meta.json says: "
+                "restore it from a copy, or "
                 "append the rows again"
             )
         writer.close()

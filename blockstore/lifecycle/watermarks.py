@@ -1,12 +1,15 @@
 """The two watermarks that may be raised, and what a new floor must keep (protocol 3.6). Pure.
 
 Rules:
-- The horizon never exceeds ULID(store's now - ``partial_delay``). It is raised when there is debris that it would condemn,
-  or a floor that waits for it: a pass that finds nothing new writes no entry.
-- The floor lies ``DISCOVER_WINDOW_S`` (30 days) behind, never above a horizon that an entry before the listing raised, and
-  moves only where the index would forget something, in steps of a day at least.
-- ``keep``: the accounted sources at or below the floor that the listing, made after the horizon's entry, still shows as a
-  directory or in a directory's sources. Live blocks keep their own by the fold.
+- The horizon never exceeds ULID(store's now - ``partial_delay``). It is raised when there is debris
+  that it would condemn, or a floor that waits for it: a pass that finds nothing new writes no
+  entry.
+- The floor lies ``DISCOVER_WINDOW_S`` (30 days) behind, never above a horizon that an entry before
+  the listing raised, and moves only where the index would forget something, in steps of a day at
+  least.
+- ``keep``: the accounted sources at or below the floor that the listing, made after the horizon's
+  entry, still shows as a directory or in a directory's sources. Live blocks keep their own by the
+  fold.
 """
 
 from __future__ import annotations
@@ -46,7 +49,8 @@ class Floor:
 
 
 def horizon_at(now_ms: int, properties: Properties) -> str:
-    """As high as the horizon may be at a time of the store's clock: no horizon of before lies above it."""
+    """As high as the horizon may be at a time of the store's clock: no horizon of before lies above
+    it."""
     return ulid_at(max(0, now_ms - int(properties.partial_delay_s * 1000)))
 
 
@@ -56,7 +60,10 @@ def highest_horizon(sight: Sight) -> str:
 
 
 def horizon_to_raise(sight: Sight) -> str | None:
-    """The horizon to commit before anything below it is marked; None where that would condemn nothing."""
+    """The horizon to commit before anything below it is marked;
+
+    None where that would condemn nothing.
+    """
     state = sight.state
     if state is None:
         return None
@@ -76,7 +83,8 @@ def horizon_to_raise(sight: Sight) -> str | None:
 
 
 def floor_to_raise(sight: Sight, horizon_before: str | None) -> Floor | None:
-    """The floor to commit, given the horizon that was known before the sight's listing was asked for."""
+    """The floor to commit, given the horizon that was known before the sight's listing was asked
+    for."""
     state = sight.state
     floor = None if state is None else _due_floor(sight, state)
     if state is None or floor is None or horizon_before is None or floor > horizon_before:
@@ -101,7 +109,8 @@ def _due_floor(sight: Sight, state: State) -> str | None:
 
 
 def _shown(sight: Sight, floor: str) -> Iterator[str]:
-    """What the listing shows at or below the floor: names of directories, and sources of their metas."""
+    """What the listing shows at or below the floor: names of directories, and sources of their
+    metas."""
     yield from (ulid for ulid in sight.listing.directories if ulid <= floor)
     for one in sight.found.values():
         if one.meta is not None:

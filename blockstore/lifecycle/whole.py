@@ -1,6 +1,7 @@
 """Whether blocks are there whole and unmarked, by a listing of each one's directory.
 
-Serves ``index/tags.py``: a version below the boundary can be tagged only while every block of it is safe (protocol 3.5).
+Serves ``index/tags.py``: a version below the boundary can be tagged only while every block of it is
+safe (protocol 3.5).
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ __all__ = ["Whole", "missing"]
 
 
 def missing(bucket: ReadBucket, world: World, blocks: Iterable[BlockMeta]) -> dict[str, str]:
-    """The blocks that are not whole, and why: marked for deletion, or an object missing or of another size."""
+    """The blocks that are not whole, and why: marked for deletion, or an object missing or of
+    another size."""
     metas = list(blocks)
     found = world.pool.map(lambda meta: _why(bucket, meta), metas)
     return {meta.ulid: why for meta, why in zip(metas, found, strict=True) if why is not None}

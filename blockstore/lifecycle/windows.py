@@ -1,11 +1,12 @@
 """A long listing, taken in windows of ULID space side by side.
 
 Rules:
-- Windows are prefixes, and one window of all that sorts after them: each block's key lies in exactly one, whatever order
-  the store lists in, also the keys of blocks that nobody knows yet.
-- They are cut where the blocks were at the last look, finer where there are many: a ULID starts with its time.
-- Windows cost more requests than one listing, so they are taken only where they shorten the wait by half for at most
-  three times the requests.
+- Windows are prefixes, and one window of all that sorts after them: each block's key lies in
+  exactly one, whatever order the store lists in, also the keys of blocks that nobody knows yet.
+- They are cut where the blocks were at the last look, finer where there are many: a ULID starts
+  with its time.
+- Windows cost more requests than one listing, so they are taken only where they shorten the wait by
+  half for at most three times the requests.
 - If one window fails, the look fails: half a listing decides nothing.
 """
 
@@ -55,7 +56,8 @@ def is_slow(listing: Listing, seconds: float) -> bool:
 
 
 def windows_for(listing: Listing) -> tuple[Window, ...]:
-    """The windows in which a table that looked like this is listed next; none where they would not pay."""
+    """The windows in which a table that looked like this is listed next; none where they would not
+    pay."""
     if listing.objects < _LEAST:
         return ()
     ulids = list(listing.directories)
@@ -64,7 +66,11 @@ def windows_for(listing: Listing) -> tuple[Window, ...]:
     parts = list(_parts("", ulids, upto, limit))
     while parts and not parts[-1][1]:
         parts.pop()
-    windows = (*(Window(prefix) for prefix, _ in parts), Window("", parts[-1][0] + _AFTER)) if parts else ()
+    windows = (
+        (*(Window(prefix) for prefix, _ in parts), Window("", parts[-1][0] + _AFTER))
+        if parts
+        else ()
+    )
     pages = -(-listing.objects // _PAGE)
     longest = max((size for _, size in parts), default=0) // _PAGE + 1
     pays = 2 * (longest + len(windows) // _LANES) <= pages and len(windows) <= 2 * pages
@@ -89,8 +95,11 @@ def _listed(bucket: ReadBucket, window: Window) -> list[ObjectInfo]:
     return list(bucket.list(window.prefix, start_after=window.start_after))
 
 
-def _parts(prefix: str, ulids: Sequence[str], upto: Sequence[int], limit: int) -> Iterator[tuple[str, int]]:
-    """Prefixes that cover all of ULID space below ``prefix``, each once and in order, with the objects in each."""
+def _parts(
+    prefix: str, ulids: Sequence[str], upto: Sequence[int], limit: int
+) -> Iterator[tuple[str, int]]:
+    """Prefixes that cover all of ULID space below ``prefix``, each once and in order, with the
+    objects in each."""
     first, last = bisect_left(ulids, prefix), bisect_left(ulids, prefix + _AFTER)
     size = upto[last] - upto[first]
     if size <= limit or len(prefix) == _LONGEST:

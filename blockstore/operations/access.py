@@ -1,4 +1,5 @@
-"""What a transaction works with, in one value: the table's bucket, its index, what was listed of it, and the world."""
+"""What a transaction works with, in one value: the table's bucket, its index, what was listed of
+it, and the world."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 """``alter``: add columns, widen types, change properties - one entry, and no block is touched.
 
-Invariant: the definition that the caller looked at is the one that is replaced. If another one stands in the index by
-then, the operation conflicts and says in which version it changed. Old blocks are read under the newer schema: added
-columns as nulls, widened ones as the wider type.
+Invariant: the definition that the caller looked at is the one that is replaced. If another one
+stands in the index by then, the operation conflicts and says in which version it changed. Old
+blocks are read under the newer schema: added columns as nulls, widened ones as the wider type.
 
-A column that would hide a label, having its name, is refused: by the labels of the state that the entry follows.
+A column that would hide a label, having its name, is refused: by the labels of the state that the
+entry follows.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Alter(Change):
     def draft(self, state: State) -> Draft:
         if state.definition != self.read:
             raise Conflict(
-                f"the table's definition was changed after version {self.read_version}, which this alter has read, and "
+                f"the table's definition was changed after version {self.read_version}, which "
+                "this alter has read, and "
                 f"the table is at version {state.version} now: look at it again and alter again"
             )
         _check_no_label_is_hidden(self.read, self.wanted, Snapshot.of(state).label_names)
@@ -60,13 +62,24 @@ def alter(
     properties: Mapping[str, object] | None = None,
     message: str = "",
 ) -> Definition:
-    """Commit the altered definition and answer it. Raises Invalid if values could be lost, or nothing changes."""
+    """Commit the altered definition and answer it.
+
+    Raises Invalid if values could be lost, or nothing changes.
+    """
     check_text("the message", message, limit=MAX_MESSAGE)
     state = log.poll()
     read = state.definition
-    wanted = altered(read, Snapshot.of(state).label_names, add=add, widen=widen, properties=properties)
+    wanted = altered(
+        read, Snapshot.of(state).label_names, add=add, widen=widen, properties=properties
+    )
     log.commit(
-        Alter(commit=world.ids.ulid(), read=read, wanted=wanted, read_version=state.version, message=message)
+        Alter(
+            commit=world.ids.ulid(),
+            read=read,
+            wanted=wanted,
+            read_version=state.version,
+            message=message,
+        )
     )
     return wanted
 
@@ -79,15 +92,16 @@ def altered(
     widen: Mapping[str, pa.DataType] | None = None,
     properties: Mapping[str, object] | None = None,
 ) -> Definition:
-    """The definition with these changes; ``labels`` are those of the table's blocks. Pure; raises Invalid if values could be lost,
-    or nothing changes."""
+    """The definition with these changes; ``labels`` are those of the table's blocks. Pure; raises
+    Invalid if values could be lost, or nothing changes."""
     added = list(add)
     wanted = evolve(read, add=added, widen=dict(widen or {})) if added or widen else read
     if properties:
         wanted = replace(wanted, properties=wanted.properties.changed(properties))
     if wanted == read:
         raise Invalid(
-            "alter changes nothing: name columns to add or to widen, or properties with other values"
+            "alter changes nothing: name columns to add or to widen, or properties with other "
+            "values"
         )
     _check_no_label_is_hidden(read, wanted, labels)
     return wanted
@@ -98,6 +112,7 @@ def _check_no_label_is_hidden(read: Definition, wanted: Definition, labels: Iter
     hiding = labels_like(added, {*labels, *read.labels})
     if hiding:
         raise Invalid(
-            f"column {hiding[0]!r} has the name of a label of the table, upper and lower case aside, and would hide it: choose another "
+            f"column {hiding[0]!r} has the name of a label of the table, upper and lower case "
+            "aside, and would hide it: choose another "
             "name"
         )

@@ -12,8 +12,9 @@ __all__ = ["Changed", "Restored", "Reverted"]
 class Changed:
     """What an overwrite, a delete, a rewrite or an expire did.
 
-    ``version`` is the index entry that holds it; None for a dry run, and where nothing was to be done. ``already`` says that
-    the job had been committed before, by ``version`` where that is known; then nothing else is told.
+    ``version`` is the index entry that holds it; None for a dry run, and where nothing was to be
+    done. ``already`` says that the job had been committed before, by ``version`` where that is
+    known; then nothing else is told.
     """
 
     operation: str
@@ -27,10 +28,12 @@ class Changed:
     rewritten: Mapping[str, str | None] = field(default_factory=dict)
     """Blocks of which some rows stay, and the block that holds those now; None in a dry run."""
     accounted: tuple[str, ...] = ()
-    """Writes that no index entry named yet, and that none will name any more: their rows are gone as well."""
+    """Writes that no index entry named yet, and that none will name any more: their rows are gone
+    as well."""
     rows_added: int = 0
     rows_removed: int | None = 0
-    """None where it is not known without reading rows: of blocks of which a source was reverted before."""
+    """None where it is not known without reading rows: of blocks of which a source was reverted
+    before."""
     bytes_removed: int = 0
     """The size of the blocks that were removed, or replaced by a rewrite."""
     bytes_added: int = 0
@@ -46,8 +49,8 @@ class Changed:
 class Reverted:
     """What a revert did.
 
-    The rows of each source are told where the block that holds them says so by itself: a block of one write. In a merged
-    block they would have to be read, which only a dry run does.
+    The rows of each source are told where the block that holds them says so by itself: a block of
+    one write. In a merged block they would have to be read, which only a dry run does.
     """
 
     version: int | None = None
@@ -59,16 +62,19 @@ class Reverted:
     accounted: tuple[str, ...] = ()
     """Sources that no index entry named yet, and that none will name any more."""
     already: tuple[str, ...] = ()
-    """Sources of which no row was visible any more: reverted, deleted, replaced or expired before."""
+    """Sources of which no row was visible any more: reverted, deleted, replaced or expired
+    before."""
     overwrites: tuple[str, ...] = ()
-    """Those of ``hidden`` that were overwrites: the rows which they had replaced do not come back; a restore brings them."""
+    """Those of ``hidden`` that were overwrites: the rows which they had replaced do not come back;
+    a restore brings them."""
     rows: Mapping[str, int] = field(default_factory=dict)
     """Rows by source, as far as they are known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """What a restore did: the table is as it was at version ``to``, and appends that came in between stay."""
+    """What a restore did: the table is as it was at version ``to``, and appends that came in
+    between stay."""
 
     to: int
     version: int | None = None
@@ -78,7 +84,10 @@ class Restored:
     removed: tuple[str, ...] = ()
     """Blocks that are live no more."""
     rows: int | None = 0
-    """Rows more (or less) than before; None where sources are hidden in a merged block, so that only reading tells."""
+    """Rows more (or less) than before;
+
+    None where sources are hidden in a merged block, so that only reading tells.
+    """
 
     @property
     def nothing(self) -> bool:

@@ -1,14 +1,16 @@
 """The append of one uploaded block: durable first, then visible.
 
 Invariants (protocol, "What append answers"):
-- Without a job an append succeeds once the block is durable (R3). It is published, or the answer says
-  ``published = False`` and the block becomes visible by age.
-- With a job the block is visible by its entry only. The answer is the commit, or an error after which the same job is
-  retried; a batch that is committed already answers with the block that did it.
-- A condemned block (at or below the horizon) is uploaded again under a new ULID that keeps its source, a few times.
-- Once the block is durable nothing that hinders publishing is an error of a write without a job: told "refused", its
-  caller would write the rows again, and discovery would show both. A damaged index (Corrupt) and a replaced history are raised,
-  with the block's ULID and how to go on.
+- Without a job an append succeeds once the block is durable (R3). It is published, or the answer
+  says ``published = False`` and the block becomes visible by age.
+- With a job the block is visible by its entry only. The answer is the commit, or an error after
+  which the same job is retried; a batch that is committed already answers with the block that did
+  it.
+- A condemned block (at or below the horizon) is uploaded again under a new ULID that keeps its
+  source, a few times.
+- Once the block is durable nothing that hinders publishing is an error of a write without a job:
+  told "refused", its caller would write the rows again, and discovery would show both. A damaged
+  index (Corrupt) and a replaced history are raised, with the block's ULID and how to go on.
 """
 
 from __future__ import annotations
@@ -49,16 +51,18 @@ __all__ = [
 _logger = logging.getLogger(__name__)
 
 _UPLOADS = 3
-"""A fresh ULID is condemned only where the clocks are days apart: then copying once more cannot help."""
+"""A fresh ULID is condemned only where the clocks are days apart: then copying once more cannot
+help."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendedBlock:
     """What became of a write.
 
-    ``ulid`` is None if there were no rows, and then nothing was written, or for a job done too long ago to name it. ``version`` is the index entry that made the
-    block visible; with ``published = False`` there is none yet. ``already`` says that the rows had been written before,
-    by the block named here; its ``rows``, ``bytes`` and ``chunks`` are 0 if a merge has replaced it since.
+    ``ulid`` is None if there were no rows, and then nothing was written, or for a job done too long
+    ago to name it. ``version`` is the index entry that made the block visible; with ``published =
+    False`` there is none yet. ``already`` says that the rows had been written before, by the block
+    named here; its ``rows``, ``bytes`` and ``chunks`` are 0 if a merge has replaced it since.
     """
 
     ulid: str | None
@@ -77,7 +81,10 @@ NOTHING = AppendedBlock(ulid=None, version=None, published=False)
 def append_block(
     bucket: Bucket, world: World, log: Log | None, meta: BlockMeta, *, message: str = ""
 ) -> AppendedBlock:
-    """Make a block whose chunks are uploaded durable and, given a log, visible. Its upload began when its ULID was drawn."""
+    """Make a block whose chunks are uploaded durable and, given a log, visible.
+
+    Its upload began when its ULID was drawn.
+    """
     with own_looks(log):
         return publish(bucket, world, log, _durable(bucket, world, log, meta), message=message)
 
@@ -103,15 +110,19 @@ def own_looks(log: Log | None) -> Iterator[None]:
 
 
 def looking_ahead(log: Log | None) -> Callable[[], object] | None:
-    """What a commit asks first, to be asked while the block is being completed; None where it costs no time to ask then."""
+    """What a commit asks first, to be asked while the block is being completed;
+
+    None where it costs no time to ask then.
+    """
     return None if log is None else log.look_ahead()
 
 
 def is_accounted(log: Log | None, sources: Sequence[str]) -> bool:
     """Whether the index of this table accounts for all of these writes. Raises HistoryReplaced.
 
-    Such a write is done, also where the chunks of its block are gone: its writer stalled, and it was seen, and replaced since.
-    Told "refused", its caller would bring back rows that others overwrote or deleted.
+    Such a write is done, also where the chunks of its block are gone: its writer stalled, and it
+    was seen, and replaced since. Told "refused", its caller would bring back rows that others
+    overwrote or deleted.
     """
     if log is None or len(log.poll().accounted.held(sources)) < len(sources):
         return False
@@ -144,16 +155,22 @@ def publish(
         else:
             return _committed(log.state, meta, committed)
     raise BlockCondemned(
-        f"{condemned}; so were the {_UPLOADS - 1} uploads before it: compare this machine's clock with the store's"
+        f"{condemned}; so were the {_UPLOADS - 1} uploads before it: compare this machine's clock "
+        "with the store's"
     )
 
 
 def _how_to_go_on(meta: BlockMeta, then: str) -> str:
-    """What to do about a durable block whose index is damaged, or another one, once that is over."""
+    """What to do about a durable block whose index is damaged, or another one, once that is
+    over."""
     if meta.job is not None:
-        return f"the rows of job {meta.job.app!r}, batch {meta.job.batch}, were not published: once {then}, run the same job again"
+        return (
+            f"the rows of job {meta.job.app!r}, batch {meta.job.batch}, were not published: once "
+            f"{then}, run the same job again"
+        )
     return (
-        f"block {meta.sources[0]} was uploaded: do not write its rows under another name; once {then}, "
+        f"block {meta.sources[0]} was uploaded: do not write its rows under another name; once "
+        f"{then}, "
         f"append(data, resume={meta.sources[0]!r}) publishes it, or it is discovered by its age"
     )
 
@@ -170,7 +187,8 @@ def earlier_block(state: State, job: Job) -> AppendedBlock | None:
 
 
 def known_block(state: State, ulid: str, version: int | None) -> AppendedBlock:
-    """The answer for a block whose rows are in the table already, by ``version`` where that is known."""
+    """The answer for a block whose rows are in the table already, by ``version`` where that is
+    known."""
     live = state.blocks.get(ulid)
     if live is None:
         return AppendedBlock(ulid=ulid, version=version, published=True, already=True)
@@ -187,7 +205,9 @@ def _committed(state: State, meta: BlockMeta, committed: Committed) -> AppendedB
     return _answer(meta, version=committed.version, published=True, already=committed.already)
 
 
-def _answer(meta: BlockMeta, *, version: int | None, published: bool, already: bool = False) -> AppendedBlock:
+def _answer(
+    meta: BlockMeta, *, version: int | None, published: bool, already: bool = False
+) -> AppendedBlock:
     return AppendedBlock(
         ulid=meta.ulid,
         version=version,

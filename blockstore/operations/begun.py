@@ -1,16 +1,20 @@
-"""An overwrite in three places: begun on one process, its rows written by many, ended by whoever commits.
+"""An overwrite in three places: begun on one process, its rows written by many, ended by whoever
+commits.
 
 Rules:
-- ``begin`` looks at the table; the value that it answers travels (a pickle of some kilobytes) and holds all that the
-  writers and the end need. Nothing of it is in the bucket.
-- ``rows_of`` is what each writer does to its rows: judged by the condition, each with its ``_source``.
-- ``end`` takes a fresh look and judges every entry since the beginning: what others replaced or brought back in between is
-  a Conflict; what they appended stands after the overwrite, or conflicts too (``serializable``). What a merge, a rewrite
-  or a revert did to the blocks that are replaced is planned on.
-- The table that is ended must be the one that was begun: one dropped and made anew under the same URL holds rows that this
-  overwrite never saw, whatever its version. The commit id of the version that was read tells.
-- Who has read a version and computed the rows from it names it (``read_version``): it is then begun at that version, and
-  rows that went since are a Conflict as well.
+- ``begin`` looks at the table; the value that it answers travels (a pickle of some kilobytes) and
+  holds all that the writers and the end need. Nothing of it is in the bucket.
+- ``rows_of`` is what each writer does to its rows: judged by the condition, each with its
+  ``_source``.
+- ``end`` takes a fresh look and judges every entry since the beginning: what others replaced or
+  brought back in between is a Conflict; what they appended stands after the overwrite, or conflicts
+  too (``serializable``). What a merge, a rewrite or a revert did to the blocks that are replaced is
+  planned on.
+- The table that is ended must be the one that was begun: one dropped and made anew under the same
+  URL holds rows that this overwrite never saw, whatever its version. The commit id of the version
+  that was read tells.
+- Who has read a version and computed the rows from it names it (``read_version``): it is then begun
+  at that version, and rows that went since are a Conflict as well.
 - A history that no longer reaches back to the beginning cannot be judged: Conflict.
 """
 
@@ -89,9 +93,9 @@ def begin(
     message: str = "",
     producer: str = "python",
 ) -> Begun:
-    """Begin to replace the rows for which ``where`` is true, or all. Raises Invalid for a condition that new rows cannot
-    be judged by. Whether the job was committed before is the caller's to ask; ``ordered=False`` lets its batches come in
-    any order."""
+    """Begin to replace the rows for which ``where`` is true, or all. Raises Invalid for a condition
+    that new rows cannot be judged by. Whether the job was committed before is the caller's to ask;
+    ``ordered=False`` lets its batches come in any order."""
     definition = access.log.state.definition
     if labels is not None:
         check_new_labels(labels, definition.schema.names)
@@ -110,15 +114,18 @@ def begin(
 
 
 def begin_anew(begun: Begun) -> Begun:
-    """Begin on a table that is yet to be created: its rows can be written. ``begun_on`` must follow before the end."""
+    """Begin on a table that is yet to be created: its rows can be written.
+
+    ``begun_on`` must follow before the end.
+    """
     check_said(begun.job, begun.message)
     _judge(begun)
     return begun
 
 
 def begun_on(access: Access, begun: Begun, read_version: int | None = None) -> Begun:
-    """The overwrite, begun on the table as it is now, or at the version that was read. Raises Invalid as ``begin``, and what
-    ``read_at`` raises."""
+    """The overwrite, begun on the table as it is now, or at the version that was read. Raises
+    Invalid as ``begin``, and what ``read_at`` raises."""
     check_said(begun.job, begun.message)
     check_labels(begun.labels or {})
     view = look_first(access)
@@ -142,24 +149,27 @@ def begun_on(access: Access, begun: Begun, read_version: int | None = None) -> B
 
 
 def rows_of(begun: Begun, data: Any) -> Iterator[pa.RecordBatch]:
-    """Rows as its block holds them, piece by piece. Raises Invalid for one that does not fit or does not meet the
-    condition; rows are counted within ``data``."""
+    """Rows as its block holds them, piece by piece. Raises Invalid for one that does not fit or
+    does not meet the condition; rows are counted within ``data``."""
     for piece in _judge(begun).take(data):
         yield with_source(piece, begun.definition, begun.source)
 
 
 def end(access: Access, begun: Begun, written: WrittenChunks | None) -> Changed:
-    """Put what was written in the place of what was begun for, in one version; None where there were no rows.
+    """Put what was written in the place of what was begun for, in one version; None where there
+    were no rows.
 
-    ``access`` is a fresh handle: what it knew before is not asked. Raises Conflict where others changed what this is
-    about, or the table is another; then nothing of it is visible.
+    ``access`` is a fresh handle: what it knew before is not asked. Raises Conflict where others
+    changed what this is about, or the table is another; then nothing of it is visible.
     """
     assert begun.version, "an overwrite is begun on its table before it ends"
     access.log.poll()
     done = done_before(access.log, begun.job)
     if done is not None:
         return done
-    since = Since(state=_read_at(access, begun), waiting=begun.waiting, seen=begun.seen, read=begun.read)
+    since = Since(
+        state=_read_at(access, begun), waiting=begun.waiting, seen=begun.seen, read=begun.read
+    )
     view = look_first(access)
     scope = scope_of(view, "overwrite", begun.where, begun.isolation, begun.known_labels)
     fresh = FreshRows(
@@ -189,11 +199,14 @@ def end(access: Access, begun: Begun, written: WrittenChunks | None) -> Changed:
 def _judge(begun: Begun) -> Judge:
     labels = begun.own_labels
     offered = Columns.of(begun.definition, {*begun.known_labels, *labels})
-    return Judge(begun.definition, labels, parse(begun.where, offered.all), told(begun.where) or "true")
+    return Judge(
+        begun.definition, labels, parse(begun.where, offered.all), told(begun.where) or "true"
+    )
 
 
 def commit_of(state: State) -> str:
-    """The commit id of the state's own version: with it, what tells a table from another of the same name."""
+    """The commit id of the state's own version: with it, what tells a table from another of the
+    same name."""
     ids = state.commits.window().ids
     return next(commit for commit, entry in ids.items() if entry == state.version)
 
@@ -217,8 +230,10 @@ def _read_at(access: Access, begun: Begun) -> State:
 
 def _another(access: Access, begun: Begun) -> Conflict:
     return Conflict(
-        f"the table at {access.bucket.url} is not the one whose version {begun.version} this overwrite read: it was dropped "
-        "and made anew in between, and holds rows that this overwrite never saw; look at it, then run the overwrite again"
+        f"the table at {access.bucket.url} is not the one whose version {begun.version} this "
+        "overwrite read: it was dropped "
+        "and made anew in between, and holds rows that this overwrite never saw; look at it, then "
+        "run the overwrite again"
     )
 
 

@@ -1,4 +1,5 @@
-"""What a caller says of a transaction, checked: its condition over the table's columns, its isolation, its job."""
+"""What a caller says of a transaction, checked: its condition over the table's columns, its
+isolation, its job."""
 
 from __future__ import annotations
 
@@ -31,7 +32,10 @@ def check_said(job: Job | None, message: str) -> None:
 def scope_of(
     view: View, what: str, where: Condition, isolation: str | None, labels: Iterable[str] = ()
 ) -> Scope:
-    """The scope of a transaction; ``labels`` and the table's own may be named though no stream has them. Raises Invalid."""
+    """The scope of a transaction;
+
+    ``labels`` and the table's own may be named though no stream has them. Raises Invalid.
+    """
     snapshot = view.snapshot
     known = snapshot.label_names.union(snapshot.definition.labels, labels)
     columns = Columns.of(snapshot.definition, known)

@@ -1,11 +1,15 @@
 """``delete``: the rows for which a condition is true go - one index entry.
 
 Rules:
-- SQL's three values: a row goes only where the condition is true; where it is unknown (a null) the row stays.
-- A block of which every row goes is removed without being read where its statistics say so; its sources stay accounted,
-  so nothing brings the rows back. A block of which some go is rewritten. All others are not read.
-- With ``read_version`` the rows of that version are meant, as in ``overwrite``: what was appended since stays, or conflicts.
-- The rows are gone from the newest version; earlier versions, as long as they are kept, still show them.
+- SQL's three values: a row goes only where the condition is true; where it is unknown (a null) the
+  row stays.
+- A block of which every row goes is removed without being read where its statistics say so; its
+  sources stay accounted, so nothing brings the rows back. A block of which some go is rewritten.
+  All others are not read.
+- With ``read_version`` the rows of that version are meant, as in ``overwrite``: what was appended
+  since stays, or conflicts.
+- The rows are gone from the newest version; earlier versions, as long as they are kept, still show
+  them.
 """
 
 from __future__ import annotations
@@ -32,9 +36,9 @@ def delete(
     dry_run: bool = False,
     message: str = "",
 ) -> Changed:
-    """Delete the rows for which ``where`` is true. Raises Invalid for a condition that the table cannot answer, and
-    Conflict where others brought rows that it is about, since ``read_version`` where it is given, else since this call; then
-    nothing is changed."""
+    """Delete the rows for which ``where`` is true. Raises Invalid for a condition that the table
+    cannot answer, and Conflict where others brought rows that it is about, since ``read_version``
+    where it is given, else since this call; then nothing is changed."""
     check_said(None, message)
     if where is None:
         raise Invalid("delete was given no condition: say which rows, or 'true' for all of them")

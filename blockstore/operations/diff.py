@@ -14,10 +14,12 @@ __all__ = ["Diff", "diff"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """The blocks that one version has and the other has not, each sorted by ULID; and what is hidden in those that stay.
+    """The blocks that one version has and the other has not, each sorted by ULID; and what is
+    hidden in those that stay.
 
-    ``rows`` is how many rows more a reader of ``after`` sees, and 0 for a merge; None where sources are hidden in a merged
-    block, so that only reading tells. ``schema_changed`` says whether the definition differs.
+    ``rows`` is how many rows more a reader of ``after`` sees, and 0 for a merge; None where sources
+    are hidden in a merged block, so that only reading tells. ``schema_changed`` says whether the
+    definition differs.
     """
 
     before: int
@@ -51,7 +53,9 @@ def diff(before: State, after: State) -> Diff:
             for ulid in sorted((*added, *changed))
             if (hidden := _hidden(new[ulid].excepted, old.get(ulid)))
         },
-        shown={ulid: shown for ulid in changed if (shown := _hidden(old[ulid].excepted, new[ulid]))},
+        shown={
+            ulid: shown for ulid in changed if (shown := _hidden(old[ulid].excepted, new[ulid]))
+        },
         rows=None if more is None or less is None else more - less,
         schema_changed=before.definition != after.definition,
     )

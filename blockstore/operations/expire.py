@@ -1,7 +1,8 @@
 """``expire``: whole live blocks leave the table - one index entry, and no rows are read or written.
 
-What retention commits, and what a person's deletion mark on a live block becomes. The sources stay accounted, so nothing
-brings the rows back; the blocks themselves go once no version names them any more.
+What retention commits, and what a person's deletion mark on a live block becomes. The sources stay
+accounted, so nothing brings the rows back; the blocks themselves go once no version names them any
+more.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ def expire(
 ) -> Changed:
     """Remove these live blocks. ``held`` is the role in whose name it is done.
 
-    Raises NotFound if one is not live (any more, too: it was merged, or removed), Fenced if the role has another holder;
-    then nothing is changed.
+    Raises NotFound if one is not live (any more, too: it was merged, or removed), Fenced if the
+    role has another holder; then nothing is changed.
     """
     check_said(None, message)
     wanted = [ulids] if isinstance(ulids, str) else list(ulids)
@@ -50,7 +51,9 @@ def expire(
             operation=str(Operation.EXPIRE),
             dry_run=dry_run,
             removed=tuple(block.ulid for block in blocks),
-            rows_removed=None if None in counts else sum(count for count in counts if count is not None),
+            rows_removed=None
+            if None in counts
+            else sum(count for count in counts if count is not None),
             bytes_removed=sum(block.meta.bytes for block in blocks),
         )
         if dry_run:

@@ -1,13 +1,15 @@
-"""The new rows of an overwrite: checked against its condition, written once, made a block when it is known what they replace.
+"""The new rows of an overwrite: checked against its condition, written once, made a block when it
+is known what they replace.
 
 Rules:
-- Every row carries ``_source``, the ULID under which the write began; so the rows need not be written again when the
-  blocks that they replace have changed by the time of the commit.
-- The block accounts for that ULID and for the sources of the blocks replaced whole, and has level 2 or more; it is visible
-  by its index entry alone (format, "sources").
-- Another set of sources is another block: an uploaded one is never edited (R1), so the chunks are copied under a new
-  ULID, and ``_source`` stays.
-- With a condition every new row must meet it; the first that does not is named, and nothing is visible.
+- Every row carries ``_source``, the ULID under which the write began; so the rows need not be
+  written again when the blocks that they replace have changed by the time of the commit.
+- The block accounts for that ULID and for the sources of the blocks replaced whole, and has level 2
+  or more; it is visible by its index entry alone (format, "sources").
+- Another set of sources is another block: an uploaded one is never edited (R1), so the chunks are
+  copied under a new ULID, and ``_source`` stays.
+- With a condition every new row must meet it; the first that does not is named, and nothing is
+  visible.
 """
 
 from __future__ import annotations
@@ -52,12 +54,15 @@ class Judge:
         hidden = [name for name in predicate.columns if name in HIDDEN.names]
         if hidden:
             raise Invalid(
-                f"the condition of an overwrite names {hidden[0]}, which new rows do not have yet: name columns of the "
+                f"the condition of an overwrite names {hidden[0]}, which new rows do not have "
+                "yet: name columns of the "
                 "table, or delete those rows and append the new ones"
             )
         self._definition = definition
         self._labels = {
-            name: labels.get(name) for name in predicate.columns if name not in definition.schema.names
+            name: labels.get(name)
+            for name in predicate.columns
+            if name not in definition.schema.names
         }
         self._predicate = predicate
         self._outside = None if predicate.everything else untrue(predicate).expression
@@ -65,10 +70,15 @@ class Judge:
         self.rows = 0
 
     def take(self, data: Any) -> Iterator[pa.RecordBatch]:
-        """The rows under the table's schema, piece by piece. Raises Invalid for one that does not fit or meet."""
+        """The rows under the table's schema, piece by piece.
+
+        Raises Invalid for one that does not fit or meet.
+        """
         for batch in batches_of(data):
             for start in range(0, max(batch.num_rows, 1), _PIECE_ROWS):
-                piece = cast_batch(batch.slice(start, _PIECE_ROWS), self._definition, first_row=self.rows)
+                piece = cast_batch(
+                    batch.slice(start, _PIECE_ROWS), self._definition, first_row=self.rows
+                )
                 self._check(piece)
                 self.rows += piece.num_rows
                 yield piece
@@ -85,8 +95,10 @@ class Judge:
             values = ", ".join(f"{name} = {found[0][name]!r}" for name in self._predicate.columns)
             row = self.rows + found[0][_ROW]
             raise Invalid(
-                f"row {row:,} (from 0) of the new rows has {values or 'other values'}, and they shall "
-                f"replace the rows for which {self._where} is true: drop it, or widen the condition; nothing was written",
+                f"row {row:,} (from 0) of the new rows has {values or 'other values'}, and they "
+                "shall "
+                f"replace the rows for which {self._where} is true: drop it, or widen the "
+                "condition; nothing was written",
                 row=row,
             )
 
@@ -134,13 +146,17 @@ class FreshRows:
         return self._written
 
     def block(self, replaced: Sequence[BlockMeta]) -> BlockMeta | None:
-        """The durable block (R3) of the rows that takes the place of ``replaced``; None if there are no rows."""
+        """The durable block (R3) of the rows that takes the place of ``replaced``;
+
+        None if there are no rows.
+        """
         assert self._written is not None, "rows are written before they are a block"
         if not self._written.rows:
             return None
         sources = tuple(sorted({self.source}.union(*(meta.sources for meta in replaced))))
         parents = tuple(
-            Parent(ulid=meta.ulid, min_time=meta.min_time, max_time=meta.max_time) for meta in replaced
+            Parent(ulid=meta.ulid, min_time=meta.min_time, max_time=meta.max_time)
+            for meta in replaced
         )
         durable = self._durable
         if durable is None:
@@ -176,7 +192,9 @@ class FreshRows:
         meta = in_time(self._bucket, self._world, meta, ulid_time_ms(self.source))
         return finish_upload(self._bucket, self._world, meta)
 
-    def _again(self, durable: BlockMeta, sources: tuple[str, ...], parents: tuple[Parent, ...]) -> BlockMeta:
+    def _again(
+        self, durable: BlockMeta, sources: tuple[str, ...], parents: tuple[Parent, ...]
+    ) -> BlockMeta:
         copied = upload_again(self._bucket, self._world, replace(durable, files=durable.chunks))
         listed = write_sources(self._bucket, copied.ulid, sources)
         files = copied.files if listed is None else (*copied.files, listed)

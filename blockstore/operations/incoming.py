@@ -1,7 +1,8 @@
 """What a caller may hand in as rows, turned into a stream of record batches.
 
-Anything with the Arrow PyCapsule interface (pyarrow, polars, pandas 2.2 and newer, DuckDB relations, nanoarrow, …),
-a ``RecordBatchReader`` or an iterable of record batches. Nothing is copied and nothing is read ahead.
+Anything with the Arrow PyCapsule interface (pyarrow, polars, pandas 2.2 and newer, DuckDB
+relations, nanoarrow, …), a ``RecordBatchReader`` or an iterable of record batches. Nothing is
+copied and nothing is read ahead.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ __all__ = ["batches_of"]
 
 
 def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
-    """The rows of ``data`` as record batches, in their order; raises Invalid for what holds no table."""
+    """The rows of ``data`` as record batches, in their order; raises Invalid for what holds no
+    table."""
     if isinstance(data, pa.RecordBatch):
         return iter([data])
     if isinstance(data, pa.Table):
@@ -31,7 +33,8 @@ def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | dict):
         return _checked(data)
     raise Invalid(
-        f"cannot append {_kind(data)}: expected a pyarrow Table, RecordBatch or RecordBatchReader, a pandas or polars "
+        f"cannot append {_kind(data)}: expected a pyarrow Table, RecordBatch or "
+        "RecordBatchReader, a pandas or polars "
         "DataFrame, anything with __arrow_c_stream__, or an iterable of record batches."
     )
 
@@ -41,7 +44,8 @@ def _reader(data: Any) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_stream(_without_index(data))
     except (pa.ArrowException, ValueError, TypeError) as error:
         raise Invalid(
-            f"cannot read {_kind(data)} as a table of Arrow batches ({error}): expected columns of one type each; "
+            f"cannot read {_kind(data)} as a table of Arrow batches ({error}): expected columns "
+            "of one type each; "
             "convert it to a pyarrow Table first."
         ) from error
 
@@ -51,12 +55,14 @@ def _record_batch(data: Any) -> pa.RecordBatch:
         return pa.record_batch(data)
     except (pa.ArrowException, ValueError, TypeError) as error:
         raise Invalid(
-            f"cannot read {_kind(data)} as a record batch ({error}): expected a struct array with one field a column."
+            f"cannot read {_kind(data)} as a record batch ({error}): expected a struct array with "
+            "one field a column."
         ) from error
 
 
 def _without_index(data: Any) -> Any:
-    """A pandas index of row numbers is no column; one that carries a name is the caller's own and stays."""
+    """A pandas index of row numbers is no column; one that carries a name is the caller's own and
+    stays."""
     if type(data).__module__.partition(".")[0] != "pandas" or not hasattr(data, "index"):
         return data
     names = [name for name in data.index.names if name is not None]
@@ -71,7 +77,8 @@ def _checked(batches: Iterable[Any]) -> Iterator[pa.RecordBatch]:
             yield from batch.to_batches()
         else:
             raise Invalid(
-                f"item {number} of the appended iterable is {_kind(batch)}: expected a pyarrow RecordBatch; "
+                f"item {number} of the appended iterable is {_kind(batch)}: expected a pyarrow "
+                "RecordBatch; "
                 "turn rows into one with pyarrow.RecordBatch.from_pylist."
             )
 

@@ -10,7 +10,10 @@ __all__ = ["to_ms"]
 
 
 def to_ms(instant: object) -> int:
-    """Milliseconds since the epoch, rounded down; a datetime or text without a zone is UTC. Raises Invalid."""
+    """Milliseconds since the epoch, rounded down; a datetime or text without a zone is UTC.
+
+    Raises Invalid.
+    """
     if isinstance(instant, int) and not isinstance(instant, bool):
         return instant
     if isinstance(instant, str):
@@ -22,7 +25,8 @@ def to_ms(instant: object) -> int:
             ) from None
     if not isinstance(instant, dt.datetime):
         raise Invalid(
-            f"the time is {instant!r}, expected a datetime, ISO 8601 text or milliseconds since the epoch"
+            f"the time is {instant!r}, expected a datetime, ISO 8601 text or milliseconds since "
+            "the epoch"
         )
     aware = instant if instant.tzinfo is not None else instant.replace(tzinfo=dt.UTC)
     return (aware - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)

@@ -1,8 +1,10 @@
 """Lakes: which folders right below a URL are tables.
 
 Rules:
-- A folder is a table if it has an index, or a complete block. To ask is two small requests or three.
-- One that does not let itself be looked at, or whose index is damaged, counts as a table: whoever opens it is told why, and the others go on.
+- A folder is a table if it has an index, or a complete block. To ask is two small requests or
+  three.
+- One that does not let itself be looked at, or whose index is damaged, counts as a table: whoever
+  opens it is told why, and the others go on.
 - What a file system keeps for itself in the root of a disk is none.
 """
 

@@ -1,11 +1,15 @@
-"""Which blocks hold rows that a condition is true for, and what is to become of each of their chunks.
+"""Which blocks hold rows that a condition is true for, and what is to become of each of their
+chunks.
 
 Rules:
-- A block, and a stream, that its labels, times or statistics exclude is not read at all; nor is a chunk whose statistics
-  say that every row matches. Of the others only the columns of the condition are read.
-- A row matches only if the condition is *true* for it: unknown (null) is not true, so the row stays.
+- A block, and a stream, that its labels, times or statistics exclude is not read at all; nor is a
+  chunk whose statistics say that every row matches. Of the others only the columns of the condition
+  are read.
+- A row matches only if the condition is *true* for it: unknown (null) is not true, so the row
+  stays.
 - Rows of excepted sources are in nobody's view: they neither match nor keep a block.
-- A block all of whose rows in view match goes whole; one of which some match is to be rewritten without them.
+- A block all of whose rows in view match goes whole; one of which some match is to be rewritten
+  without them.
 """
 
 from __future__ import annotations
@@ -73,7 +77,10 @@ class Touched:
 def matching(
     access: Access, view: View, predicate: Predicate, labels: Iterable[str] = ()
 ) -> tuple[Touched, ...]:
-    """Every block of the view with matching rows, in the order of their ULIDs; ``labels`` as in ``plan_scan``."""
+    """Every block of the view with matching rows, in the order of their ULIDs;
+
+    ``labels`` as in ``plan_scan``.
+    """
     if predicate.everything:
         every = sorted((*view.state.blocks, *view.unpublished), key=lambda block: block.meta.ulid)
         return tuple(_whole(block) for block in every)
@@ -88,12 +95,16 @@ def matching(
         by_block.setdefault(chunk.block, []).append(chunk)
     blocks: dict[str, LiveBlock | ChosenBlock] = {**view.state.blocks.get_all(by_block)}
     blocks.update({block.meta.ulid: block for block in view.unpublished})
-    touched = (_touched(blocks[ulid], chunks, matched, in_view) for ulid, chunks in sorted(by_block.items()))
+    touched = (
+        _touched(blocks[ulid], chunks, matched, in_view)
+        for ulid, chunks in sorted(by_block.items())
+    )
     return tuple(one for one in touched if one is not None)
 
 
 def untrue(predicate: Predicate) -> Predicate:
-    """The condition that is true for exactly the rows for which ``predicate`` is not: false, or unknown."""
+    """The condition that is true for exactly the rows for which ``predicate`` is not: false, or
+    unknown."""
     return Predicate(
         extra=~pc.coalesce(predicate.expression, pc.scalar(False)), extra_columns=predicate.columns
     )
@@ -103,7 +114,9 @@ def _whole(block: LiveBlock | ChosenBlock) -> Touched:
     """All of a block: how many rows are in view is known only where none is hidden."""
     hidden = block.excepted if isinstance(block, LiveBlock) else block.only_sources
     rows = block.meta.rows if not hidden else 0 if block.meta.level == 1 else None
-    return Touched(block=block, fates={file.path: Fate.DROP for file in block.meta.chunks}, rows=rows)
+    return Touched(
+        block=block, fates={file.path: Fate.DROP for file in block.meta.chunks}, rows=rows
+    )
 
 
 def _uncertain(plan: ScanPlan) -> tuple[ScanChunk, ...]:
@@ -112,9 +125,12 @@ def _uncertain(plan: ScanPlan) -> tuple[ScanChunk, ...]:
 
 
 def _in_view(plan: ScanPlan, matched: Mapping[str, int]) -> ScanPlan:
-    """The plan that counts all rows in view of chunks that have some that match and some that are hidden."""
+    """The plan that counts all rows in view of chunks that have some that match and some that are
+    hidden."""
     chunks = tuple(
-        replace(chunk, certain=True) for chunk in plan.chunks if chunk.filtered and matched.get(chunk.key)
+        replace(chunk, certain=True)
+        for chunk in plan.chunks
+        if chunk.filtered and matched.get(chunk.key)
     )
     return replace(plan, chunks=chunks)
 

@@ -1,12 +1,15 @@
-"""``overwrite``: new rows in the place of all rows, or of those that a condition is true for - one index entry.
+"""``overwrite``: new rows in the place of all rows, or of those that a condition is true for - one
+index entry.
 
 Rules:
-- Every new row meets the condition (Delta's ``replaceWhere``): else the rows that it replaces and the rows that it brings
-  would be two different sets. Rows replaced by no rows are a delete; nothing replaced by nothing is no entry.
+- Every new row meets the condition (Delta's ``replaceWhere``): else the rows that it replaces and
+  the rows that it brings would be two different sets. Rows replaced by no rows are a delete;
+  nothing replaced by nothing is no entry.
 - With a job it happens once: the batch stands in the entry, also where there was nothing to do.
-- The rows are uploaded before the table is changed, and the table is looked at before they are: what is appended while
-  they are uploaded stands after the overwrite.
-- With ``read_version`` it is about the rows of that version: what came since is judged from there on (``since.py``).
+- The rows are uploaded before the table is changed, and the table is looked at before they are:
+  what is appended while they are uploaded stands after the overwrite.
+- With ``read_version`` it is about the rows of that version: what came since is judged from there
+  on (``since.py``).
 """
 
 from __future__ import annotations
@@ -46,8 +49,9 @@ def overwrite(
 ) -> Changed:
     """Replace the rows for which ``where`` is true, or all, by ``data``.
 
-    Raises Invalid for rows that do not fit or do not meet the condition, and Conflict where others changed rows that it
-    is about, since ``read_version`` where it is given, else since this call; then nothing is visible.
+    Raises Invalid for rows that do not fit or do not meet the condition, and Conflict where others
+    changed rows that it is about, since ``read_version`` where it is given, else since this call;
+    then nothing is visible.
     """
     check_said(job, message)
     check_labels(labels or {})
@@ -83,12 +87,17 @@ def overwrite(
 
 
 def done_before(log: Log, job: Job | None) -> Changed | None:
-    """The answer to a job that is committed already, by the state that the handle has. Raises HistoryReplaced."""
+    """The answer to a job that is committed already, by the state that the handle has.
+
+    Raises HistoryReplaced.
+    """
     app = None if job is None else log.state.batches.get(job.app)
     if job is None or app is None or job.batch not in app:
         return None
     log.confirm()
     written = app.written(job.batch)
     return Changed(
-        operation=str(Operation.OVERWRITE), version=None if written is None else written.version, already=True
+        operation=str(Operation.OVERWRITE),
+        version=None if written is None else written.version,
+        already=True,
     )

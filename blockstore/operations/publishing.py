@@ -2,8 +2,8 @@
 
 Rules (protocol 3.3 step 3, R4):
 - A block that a transaction is about in part is published first.
-- At or below the horizon, and under a mark, that is discovery's alone: the transaction conflicts until the compactor has
-  discovered the block.
+- At or below the horizon, and under a mark, that is discovery's alone: the transaction conflicts
+  until the compactor has discovered the block.
 """
 
 from __future__ import annotations
@@ -18,12 +18,16 @@ from blockstore.operations.view import View
 
 __all__ = ["publish_first"]
 
-_WHY = {Left.DEFERRED: "lies at or below the horizon", Left.QUARANTINED: "shares writes with other blocks"}
+_WHY = {
+    Left.DEFERRED: "lies at or below the horizon",
+    Left.QUARANTINED: "shares writes with other blocks",
+}
 
 
 def publish_first(access: Access, view: View, metas: Iterable[BlockMeta], what: str) -> bool:
-    """Publish blocks of the view of which ``what`` needs a part; answers whether there were any. Raises Conflict where it
-    may not, Unavailable where it is not known whether it was done; then nothing of ``what`` was."""
+    """Publish blocks of the view of which ``what`` needs a part; answers whether there were any.
+    Raises Conflict where it may not, Unavailable where it is not known whether it was done; then
+    nothing of ``what`` was."""
     some = False
     for meta in metas:
         if meta.ulid in view.marked:
@@ -41,6 +45,7 @@ def publish_first(access: Access, view: View, metas: Iterable[BlockMeta], what: 
 
 def _waits(meta: BlockMeta, what: str, why: str) -> Conflict:
     return Conflict(
-        f"block {meta.ulid} holds rows that this {what} is about and rows that stay, no index entry names it, and it {why}: "
+        f"block {meta.ulid} holds rows that this {what} is about and rows that stay, no index "
+        f"entry names it, and it {why}: "
         "run this again once the compactor has discovered it"
     )

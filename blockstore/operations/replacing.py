@@ -1,17 +1,21 @@
-"""One replacement of rows: decided on a view of the table, written, committed, and planned again where the table moved on.
+"""One replacement of rows: decided on a view of the table, written, committed, and planned again
+where the table moved on.
 
 Rules (protocol 3.3):
-- One index entry, whole or not at all: blocks removed whole, rewrites of blocks of which some rows stay, the block of the
-  new rows. Before it nothing that was written is visible; after an error it is debris.
-- A block is replaced as it was read, with the exceptions under which it was read. If it was merged, rewritten or reverted
-  meanwhile, the plan is made again on the newer state, a few times; what was written for blocks that did not change is
-  used again. Only what clashes with the condition itself (``scope.py``) is the caller's to decide.
-- Clashes are judged from the first view on, however often the plan is made again; so is what the condition means, for it
-  was parsed over the columns of then, and new rows were judged by it.
-- A write that the index does not know: replaced whole, its sources stand in ``account``; in part, it is published first.
+- One index entry, whole or not at all: blocks removed whole, rewrites of blocks of which some rows
+  stay, the block of the new rows. Before it nothing that was written is visible; after an error it
+  is debris.
+- A block is replaced as it was read, with the exceptions under which it was read. If it was merged,
+  rewritten or reverted meanwhile, the plan is made again on the newer state, a few times; what was
+  written for blocks that did not change is used again. Only what clashes with the condition itself
+  (``scope.py``) is the caller's to decide.
+- Clashes are judged from the first view on, however often the plan is made again; so is what the
+  condition means, for it was parsed over the columns of then, and new rows were judged by it.
+- A write that the index does not know: replaced whole, its sources stand in ``account``; in part,
+  it is published first.
 - A condemned block is uploaded again under a new ULID that keeps its sources.
-- An operation that was begun earlier (``since``) is about what was there then: what came later stands after it. Its entry
-  names the version of then as the one that it has read.
+- An operation that was begun earlier (``since``) is about what was there then: what came later
+  stands after it. Its entry names the version of then as the one that it has read.
 """
 
 from __future__ import annotations
@@ -46,7 +50,8 @@ _PLANS = 12
 
 @dataclass(kw_only=True)
 class Replace(Change):
-    """Put the blocks ``add`` in the place of ``gone``, each of which was read under the exceptions named."""
+    """Put the blocks ``add`` in the place of ``gone``, each of which was read under the exceptions
+    named."""
 
     operation: Operation
     commit: str
@@ -101,14 +106,16 @@ class Replacing:
     _gone: Gone | None = None
 
     def preview(self, rows_added: int) -> Changed:
-        """What ``run`` would do now; reads what it would read, changes nothing, and raises the Conflict of now."""
+        """What ``run`` would do now; reads what it would read, changes nothing, and raises the
+        Conflict of now."""
         self._judge_begun()
         found = self._touched()
         return _answer(self.operation, found, {}, rows_added=rows_added, dry_run=True)
 
     def run(self) -> Changed:
-        """Carry it out. Raises Conflict where others changed rows that it is about, Unavailable and Indeterminate as a
-        commit; then nothing of it is visible, or, for Indeterminate, all of it may be."""
+        """Carry it out. Raises Conflict where others changed rows that it is about, Unavailable and
+        Indeterminate as a commit; then nothing of it is visible, or, for Indeterminate, all of it
+        may be."""
         commit = self.access.world.ids.ulid()
         first, judged = self._judge_begun()
         problem: Conflict | None = None
@@ -142,7 +149,8 @@ class Replacing:
             else:
                 return self._answer(commit, committed, found, change)
         raise Conflict(
-            f"this {self.operation} was planned {_PLANS} times, and each time others were faster; nothing of it is in the "
+            f"this {self.operation} was planned {_PLANS} times, and each time others were faster; "
+            "nothing of it is in the "
             f"index, try again when fewer processes change the same blocks: {problem}"
         )
 
@@ -160,11 +168,15 @@ class Replacing:
         return first, self._judge(first, first)
 
     def _look_again(self, problem: Conflict) -> None:
-        """Take a newer view; raise the problem where it is the same, for then another plan would end alike."""
+        """Take a newer view; raise the problem where it is the same, for then another plan would
+        end alike."""
         before = self.view
         self.view = look_first(self.access)
         self.scope.check_definition(before.state.definition, self.view.state.definition)
-        same = self.view.state.version == before.state.version and self.view.unpublished == before.unpublished
+        same = (
+            self.view.state.version == before.state.version
+            and self.view.unpublished == before.unpublished
+        )
         if same and not isinstance(problem, BlockCondemned):
             raise problem
 
@@ -174,7 +186,8 @@ class Replacing:
         return matching(self.access, view, self.scope.predicate, self.scope.labels)
 
     def _judge(self, first: int, judged: int) -> int:
-        """Look at the entries since ``judged`` for a clash; answers up to which version there is none."""
+        """Look at the entries since ``judged`` for a clash; answers up to which version there is
+        none."""
         state = self.view.state
         if state.version > judged:
             try:
@@ -184,7 +197,8 @@ class Replacing:
                         self._gone.check(entry, state.definition)
             except VersionExpired as error:
                 raise Conflict(
-                    f"this {self.operation} took longer than the table keeps its history ({error}): run it again"
+                    f"this {self.operation} took longer than the table keeps its history "
+                    f"({error}): run it again"
                 ) from error
         return state.version
 
@@ -194,7 +208,9 @@ class Replacing:
         known = [one.block for one in found if isinstance(one.block, LiveBlock)]
         with uploading(str(self.operation)):
             rewrites = {one.meta.ulid: self._rewrite(one) for one in found if not one.whole}
-            replaced = [one.meta for one in found if one.known and rewrites.get(one.meta.ulid) is None]
+            replaced = [
+                one.meta for one in found if one.known and rewrites.get(one.meta.ulid) is None
+            ]
             own = None if self.fresh is None else self.fresh.block(replaced)
         return Replace(
             operation=self.operation,
@@ -219,7 +235,9 @@ class Replacing:
         )
         key = (block.ulid, block.excepted)
         if key not in self._rewrites:
-            rewriter = Rewriter(access=self.access, state=self.view.state, producer=str(self.operation))
+            rewriter = Rewriter(
+                access=self.access, state=self.view.state, producer=str(self.operation)
+            )
             self._rewrites[key] = rewriter.without(
                 block, touched.fates, self.scope.predicate, self.scope.labels
             )
@@ -257,7 +275,10 @@ class Replacing:
 def _accounted(whole: Sequence[Touched]) -> tuple[str, ...]:
     """The sources of blocks replaced whole that the index does not know."""
     sources = (
-        source for one in whole if not isinstance(one.block, LiveBlock) for source in one.block.sources
+        source
+        for one in whole
+        if not isinstance(one.block, LiveBlock)
+        for source in one.block.sources
     )
     return tuple(sorted(set(sources)))
 
@@ -284,7 +305,9 @@ def _answer(
         rewritten={ulid: None if dry_run else written[ulid].ulid for ulid in parts if ulid in stay},
         accounted=_accounted([one for one in found if one.whole]),
         rows_added=rows_added,
-        rows_removed=None if None in counts else sum(count for count in counts if count is not None),
+        rows_removed=None
+        if None in counts
+        else sum(count for count in counts if count is not None),
         bytes_removed=sum(one.meta.bytes for one in found),
         bytes_added=sum(meta.bytes for meta in (*written.values(), *([own] if own else []))),
     )

@@ -1,16 +1,20 @@
-"""``restore``: the table as it was at a version - one index entry of references, and nothing is copied.
+"""``restore``: the table as it was at a version - one index entry of references, and nothing is
+copied.
 
 Rules (protocol 3.3, "restore"):
-- The version is pinned by a tag of its own first, so that nothing of it goes meanwhile: ``_restore_<commit id>``. It is
-  taken away at the end. Such a tag that is still there later was left by a restore that died; every restore to that version
-  takes away all of them, so does a cleaning pass once they are old, and an entry is only written while its own tag stands.
-- The entry removes what was not live at the version and brings back what was, with the sources, version and first row id of
-  then. A block that hides other sources now is removed and brought back.
+- The version is pinned by a tag of its own first, so that nothing of it goes meanwhile:
+  ``_restore_<commit id>``. It is taken away at the end. Such a tag that is still there later was
+  left by a restore that died; every restore to that version takes away all of them, so does a
+  cleaning pass once they are old, and an entry is only written while its own tag stands.
+- The entry removes what was not live at the version and brings back what was, with the sources,
+  version and first row id of then. A block that hides other sources now is removed and brought
+  back.
 - What was appended or discovered after the restore had read the table stays.
-- Every block that comes back is looked at: whole, and without a mark. Else the restore names it and changes nothing. So is,
-  before the pin, whether it would hold: a version that only a young tag keeps is read and not restored yet. A dry run looks
-  at both as well.
-- Schema and properties stay those of now: a definition only grows, so old blocks are read under it. So do jobs and tags.
+- Every block that comes back is looked at: whole, and without a mark. Else the restore names it and
+  changes nothing. So is, before the pin, whether it would hold: a version that only a young tag
+  keeps is read and not restored yet. A dry run looks at both as well.
+- Schema and properties stay those of now: a definition only grows, so old blocks are read under it.
+  So do jobs and tags.
 - Rows that the index never showed (writes that were only accounted for) do not come back.
 """
 
@@ -89,7 +93,8 @@ class Restore(Change):
     def draft(self, state: State) -> Draft | Done:
         if state.tags.get(self.tag) != self.target.version:
             raise Moved(
-                f"tag {self.tag!r}, which keeps version {self.target.version} while it is restored, was taken away: restore again"
+                f"tag {self.tag!r}, which keeps version {self.target.version} while it is "
+                "restored, was taken away: restore again"
             )
         found = self.differences[state.version] = difference(state, self.target, self.read)
         if not found.back and not found.gone:
@@ -97,7 +102,9 @@ class Restore(Change):
         return Draft(
             add=tuple(_as_then(block) for block in found.back),
             remove=tuple(sorted(block.ulid for block in found.gone)),
-            excepts={block.ulid: tuple(sorted(block.excepted)) for block in found.back if block.excepted},
+            excepts={
+                block.ulid: tuple(sorted(block.excepted)) for block in found.back if block.excepted
+            },
             read={block.ulid: block.excepted for block in found.gone},
             read_version=self.read.version,
             parameters={"version": self.target.version},
@@ -116,8 +123,8 @@ def restore(
 ) -> Restored:
     """Make the newest version show what an earlier one did, named by its number, a tag, or a time.
 
-    Raises NotFound for a version that never was, VersionExpired for one that was collected, Conflict where others changed
-    blocks all the while.
+    Raises NotFound for a version that never was, VersionExpired for one that was collected,
+    Conflict where others changed blocks all the while.
     """
     check_said(None, message)
     target = _target(access.log, version, tag, as_of)
@@ -135,8 +142,8 @@ def restore(
 
 
 def difference(now: State, then: State, read: State) -> Difference:
-    """From ``now`` to ``then``; what was appended since ``read`` stays. Raises Moved where a block that is no append holds
-    writes that were not in the table when it was read. Pure."""
+    """From ``now`` to ``then``; what was appended since ``read`` stays. Raises Moved where a block
+    that is no append holds writes that were not in the table when it was read. Pure."""
     here, there = (ulids.from_arrow(state.blocks.table()["ulid"]) for state in (now, then))
     gone = [
         block
@@ -154,7 +161,8 @@ def difference(now: State, then: State, read: State) -> Difference:
 
 
 def _stays(block: LiveBlock, read: State) -> bool:
-    """Whether a block that the version did not have came in between, and is nobody's business here."""
+    """Whether a block that the version did not have came in between, and is nobody's business
+    here."""
     if block.version <= read.version:
         return False
     if block.meta.level == 1:
@@ -162,7 +170,8 @@ def _stays(block: LiveBlock, read: State) -> bool:
     if len(read.accounted.held(block.meta.sources)) == len(block.meta.sources):
         return False  # a merge or a rewrite of what was there
     raise Moved(
-        f"block {block.ulid} was added by version {block.version}, after version {read.version}, which this restore has read, "
+        f"block {block.ulid} was added by version {block.version}, after version {read.version}, "
+        "which this restore has read, "
         "and holds new writes: read the table again and plan again"
     )
 
@@ -193,7 +202,8 @@ def _restored(access: Access, target: State, message: str) -> Restored:
         before = max(change.differences, default=0) if version is None else version - 1
         return _answer(target, change.differences.get(before, found), version)
     raise Conflict(
-        f"this restore was planned {_TRIES} times, and each time others were faster; nothing of it is in the index, try again "
+        f"this restore was planned {_TRIES} times, and each time others were faster; nothing of "
+        "it is in the index, try again "
         f"when fewer processes change the same blocks: {problem}"
     )
 
@@ -211,38 +221,49 @@ def _target(log: Log, version: int | None, tag: str | None, as_of: object) -> St
 
 
 def _check_kept(log: Log, now: State, version: int) -> None:
-    """Raise VersionExpired, before anything is written, where a restore's pin would not keep the version yet (3.5)."""
+    """Raise VersionExpired, before anything is written, where a restore's pin would not keep the
+    version yet (3.5)."""
     from_ms = tags.keeps_from(log, version)
     if log.bucket.now_ms() < from_ms:
-        names = ", ".join(repr(name) for name, pinned in sorted(now.tags.items()) if pinned == version)
+        names = ", ".join(
+            repr(name) for name, pinned in sorted(now.tags.items()) if pinned == version
+        )
         moment = datetime.fromtimestamp(math.ceil(from_ms / 1000), UTC).isoformat()
         delays = now.definition.properties
         # A tag whose own entry was collected is proved by the oldest entry left, and that moves on.
         unless = (
-            ", unless more of the history is collected by then: a history_retention of half the delete_delay keeps it"
+            ", unless more of the history is collected by then: a history_retention of half the "
+            "delete_delay keeps it"
             if delays.history_retention_s < delays.delete_delay_s / 2
             else ""
         )
         raise VersionExpired(
-            f"version {version} of {log.bucket.url} is kept by the tag {names} alone, and not for half a delete_delay yet, "
-            f"before which no other tag can hold it for a restore: it can be read now, and restored from {moment} on{unless}"
+            f"version {version} of {log.bucket.url} is kept by the tag {names} alone, and not for "
+            "half a delete_delay yet, "
+            "before which no other tag can hold it for a restore: it can be read now, and "
+            f"restored from {moment} on{unless}"
         )
 
 
-def _check_whole(bucket: Bucket, world: World, back: Sequence[LiveBlock], now: State, version: int) -> None:
-    """Raise NotFound if a block that comes back is not there as its meta says, or is marked for deletion."""
+def _check_whole(
+    bucket: Bucket, world: World, back: Sequence[LiveBlock], now: State, version: int
+) -> None:
+    """Raise NotFound if a block that comes back is not there as its meta says, or is marked for
+    deletion."""
     metas = [block.meta for block in back if block.ulid not in now.blocks]
     lost = missing(bucket, world, metas)
     if lost:
         named = "; ".join(f"{ulid}: {why}" for ulid, why in sorted(lost.items())[:5])
         raise NotFound(
-            f"version {version} of {bucket.url} cannot be restored, {len(lost)} of its blocks are not whole ({named}): nothing "
+            f"version {version} of {bucket.url} cannot be restored, {len(lost)} of its blocks are "
+            f"not whole ({named}): nothing "
             "was changed; withdraw the marks, or restore the objects from a copy, and try again"
         )
 
 
 def _clear(access: Access, version: int) -> None:
-    """Take away every temporary tag of the version; that one stays behind is no error of the restore."""
+    """Take away every temporary tag of the version; that one stays behind is no error of the
+    restore."""
     log = access.log
     try:
         tags = log.state.tags
@@ -263,11 +284,15 @@ def _as_then(block: LiveBlock) -> AddedBlock:
 
 def _hiding(state: State) -> list[LiveBlock]:
     """The blocks that hide sources."""
-    hides = state.blocks.table()["excepted"].is_valid().combine_chunks().to_numpy(zero_copy_only=False)
+    hides = (
+        state.blocks.table()["excepted"].is_valid().combine_chunks().to_numpy(zero_copy_only=False)
+    )
     return state.blocks.take(np.flatnonzero(hides).tolist())
 
 
-def _answer(target: State, found: Difference, version: int | None, *, dry_run: bool = False) -> Restored:
+def _answer(
+    target: State, found: Difference, version: int | None, *, dry_run: bool = False
+) -> Restored:
     back = {block.ulid for block in found.back}
     return Restored(
         to=target.version,

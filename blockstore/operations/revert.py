@@ -1,14 +1,18 @@
-"""``revert``: the rows of whole writes are hidden, wherever merges have carried them - one index entry, and no rows move.
+"""``revert``: the rows of whole writes are hidden, wherever merges have carried them - one index
+entry, and no rows move.
 
 Rules:
-- The live block that accounts for a write gets an exception for it; the next merge drops the rows. A block of which no
-  write is left to be seen is removed.
-- An overwrite's own block accounts for the writes that it replaced, and shows none of their rows. So reverting one of
-  those is nothing to do, and reverting the overwrite does not bring their rows back: restore does. The answer and the entry
-  name such overwrites, as long as their block was not merged.
+- The live block that accounts for a write gets an exception for it; the next merge drops the rows.
+  A block of which no write is left to be seen is removed.
+- An overwrite's own block accounts for the writes that it replaced, and shows none of their rows.
+  So reverting one of those is nothing to do, and reverting the overwrite does not bring their rows
+  back: restore does. The answer and the entry name such overwrites, as long as their block was not
+  merged.
 - A write that is durable and not in the index yet is accounted for, so that it never comes in.
-- Which block holds a write is decided anew on every state that the entry is tried on: merges in between do no harm.
-- Only a dry run reads: it counts the rows of each write in merged blocks, which metadata do not tell.
+- Which block holds a write is decided anew on every state that the entry is tried on: merges in
+  between do no harm.
+- Only a dry run reads: it counts the rows of each write in merged blocks, which metadata do not
+  tell.
 """
 
 from __future__ import annotations
@@ -59,7 +63,8 @@ class Hiding:
 
 @dataclass(kw_only=True)
 class Revert(Change):
-    """Hide ``sources``; those of ``waiting`` that the index still does not know are accounted for."""
+    """Hide ``sources``; those of ``waiting`` that the index still does not know are accounted
+    for."""
 
     operation: Operation = Operation.REVERT
     commit: str
@@ -98,7 +103,10 @@ def revert(
     dry_run: bool = False,
     message: str = "",
 ) -> Reverted:
-    """Hide the rows of these writes. Raises NotFound for one that the table never had; then nothing is changed."""
+    """Hide the rows of these writes.
+
+    Raises NotFound for one that the table never had; then nothing is changed.
+    """
     check_said(None, message)
     wanted = _checked(sources)
     for _ in range(_TRIES):
@@ -116,16 +124,22 @@ def revert(
             ]
             if not dry_run and publish_first(access, view, in_part, "revert"):
                 continue
-        change = Revert(commit=access.world.ids.ulid(), sources=wanted, waiting=waiting, message=message)
+        change = Revert(
+            commit=access.world.ids.ulid(), sources=wanted, waiting=waiting, message=message
+        )
         if dry_run:
             found = hiding(state, wanted, waiting)
             rows = {
-                source: n for block in found.blocks.values() for source, n in _count(access, state, block)
+                source: n
+                for block in found.blocks.values()
+                for source, n in _count(access, state, block)
             }
             return _answer(wanted, found, rows=rows, dry_run=True)
         committed = access.log.commit(change)
         return _answer_of(access.log, change, committed)
-    raise Conflict(f"this revert published blocks {_TRIES} times, and more came each time: try again")
+    raise Conflict(
+        f"this revert published blocks {_TRIES} times, and more came each time: try again"
+    )
 
 
 def hiding(state: State, sources: Iterable[str], waiting: frozenset[str] = frozenset()) -> Hiding:
@@ -163,17 +177,22 @@ def _checked(sources: Iterable[str]) -> tuple[str, ...]:
         sources = [sources]
     wanted = tuple(dict.fromkeys(sources))
     if not wanted:
-        raise Invalid("revert was given no write: name at least one by its ULID, as append answered it")
+        raise Invalid(
+            "revert was given no write: name at least one by its ULID, as append answered it"
+        )
     for source in wanted:
         if not isinstance(source, str) or not is_ulid(source):
-            raise Invalid(f"{source!r} is no ULID of a write, expected 26 characters as append answered them")
+            raise Invalid(
+                f"{source!r} is no ULID of a write, expected 26 characters as append answered them"
+            )
     return tuple(sorted(wanted))
 
 
 def _check_known(url: str, state: State, unknown: list[str]) -> None:
     if unknown:
         raise NotFound(
-            f"{url} has no write {unknown[0]} at version {state.version}: expected the ULID that a write answered, or a "
+            f"{url} has no write {unknown[0]} at version {state.version}: expected the ULID that "
+            "a write answered, or a "
             "_source of its rows"
         )
 
@@ -208,7 +227,9 @@ def _answer(
         hidden=hidden,
         removed=found.emptied,
         accounted=found.account,
-        already=tuple(source for source in wanted if source not in hidden and source not in found.account),
+        already=tuple(
+            source for source in wanted if source not in hidden and source not in found.account
+        ),
         overwrites=found.overwrites,
         rows={source: rows[source] for source in sorted(rows) if source in hidden},
     )

@@ -1,13 +1,14 @@
 """``rewrite``: live blocks replaced by fresh copies of their rows - one index entry.
 
-What a repair does to a block whose chunks are damaged, with rows from elsewhere, and what brings old blocks under the
-definition of now.
+What a repair does to a block whose chunks are damaged, with rows from elsewhere, and what brings
+old blocks under the definition of now.
 
 Rules:
-- A rewrite has the sources of the block that it replaces and ``revision`` + 1 (format, "sources"): wherever both are
-  seen, it is the one that counts.
+- A rewrite has the sources of the block that it replaces and ``revision`` + 1 (format, "sources"):
+  wherever both are seen, it is the one that counts.
 - Rows of excepted sources do not come along; a block of which no row is left is removed.
-- If the block was merged or reverted meanwhile the rewrite conflicts: whoever asked for it looks again.
+- If the block was merged or reverted meanwhile the rewrite conflicts: whoever asked for it looks
+  again.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ def rewrite(
 ) -> Changed:
     """Replace live blocks by copies of their rows, or by the rows that ``rows`` gives for them.
 
-    Raises NotFound for a block that is not live, Corrupt or ObjectMissing for one that cannot be read, Conflict if one was
-    replaced meanwhile; then nothing is changed.
+    Raises NotFound for a block that is not live, Corrupt or ObjectMissing for one that cannot be
+    read, Conflict if one was replaced meanwhile; then nothing is changed.
     """
     check_said(None, message)
     read, blocks = live_blocks(access.log, ulids)
@@ -83,7 +84,10 @@ def rewrite(
 
 
 def live_blocks(log: Log, ulids: Iterable[str]) -> tuple[State, list[LiveBlock]]:
-    """The newest state and its live blocks of these names. Raises Invalid for none, NotFound for one that is not live."""
+    """The newest state and its live blocks of these names.
+
+    Raises Invalid for none, NotFound for one that is not live.
+    """
     wanted = [ulids] if isinstance(ulids, str) else list(dict.fromkeys(ulids))
     if not wanted:
         raise Invalid("no block was named, expected the ULID of at least one live block")
@@ -93,7 +97,8 @@ def live_blocks(log: Log, ulids: Iterable[str]) -> tuple[State, list[LiveBlock]]
         block = state.blocks.get(ulid)
         if block is None:
             raise NotFound(
-                f"block {ulid} is not live at version {state.version} of {log.bucket.url}: inspect shows those that are"
+                f"block {ulid} is not live at version {state.version} of {log.bucket.url}: "
+                "inspect shows those that are"
             )
         found.append(block)
     return state, found
@@ -102,7 +107,9 @@ def live_blocks(log: Log, ulids: Iterable[str]) -> tuple[State, list[LiveBlock]]
 def _rewritten(rewriter: Rewriter, block: LiveBlock, rows: GoodRows | None) -> BlockMeta | None:
     if rows is not None:
         return rewriter.of_rows(block, rows(block))
-    return rewriter.without(block, {file.path: Fate.KEEP for file in block.meta.chunks}, Predicate())
+    return rewriter.without(
+        block, {file.path: Fate.KEEP for file in block.meta.chunks}, Predicate()
+    )
 
 
 def _answer(
@@ -120,7 +127,9 @@ def _answer(
         version=version,
         dry_run=dry_run,
         removed=tuple(block.ulid for block in listed if block.ulid not in stay),
-        rewritten={ulid: None if meta is None else meta.ulid for ulid, meta in made.items() if ulid in stay},
+        rewritten={
+            ulid: None if meta is None else meta.ulid for ulid, meta in made.items() if ulid in stay
+        },
         rows_removed=None if any(block.excepted for block in listed) else 0,
         bytes_removed=sum(block.meta.bytes for block in listed),
         bytes_added=sum(meta.bytes for meta in metas),

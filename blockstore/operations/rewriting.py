@@ -1,12 +1,13 @@
 """A block's rows, or some of them, written as another block that takes its place.
 
 Rules (format, "sources"; protocol 3.3):
-- The rewrite has the sources of the block that it replaces and ``revision`` + 1, and is visible by its index entry alone.
-  It carries ``_source`` and therefore has level 2 or more. Rows of excepted sources do not come along.
+- The rewrite has the sources of the block that it replaces and ``revision`` + 1, and is visible by
+  its index entry alone. It carries ``_source`` and therefore has level 2 or more. Rows of excepted
+  sources do not come along.
 - Rows keep their order, and chunks their limits, so each chunk stays sorted.
 - What is read is compared with its SHA-256 first: a damaged row never gets a fresh hash.
-- One chunk is held at a time. A chunk of which nothing goes is copied as it is, where the table's definition has not
-  changed since it was written.
+- One chunk is held at a time. A chunk of which nothing goes is copied as it is, where the table's
+  definition has not changed since it was written.
 - Unknown fields of meta.json are kept.
 """
 
@@ -47,12 +48,21 @@ class Rewriter:
     producer: str
 
     def without(
-        self, block: LiveBlock, fates: Mapping[str, Fate], predicate: Predicate, labels: Iterable[str] = ()
+        self,
+        block: LiveBlock,
+        fates: Mapping[str, Fate],
+        predicate: Predicate,
+        labels: Iterable[str] = (),
     ) -> BlockMeta | None:
-        """The block without the rows for which ``predicate`` is true, durable (R3); None if no row is left."""
+        """The block without the rows for which ``predicate`` is true, durable (R3);
+
+        None if no row is left.
+        """
         ulid = self.access.world.ids.ulid()
         whole = self._plan(block, None, labels)
-        kept = self._plan(block, untrue(predicate), labels) if Fate.FILTER in fates.values() else whole
+        kept = (
+            self._plan(block, untrue(predicate), labels) if Fate.FILTER in fates.values() else whole
+        )
         parts = []
         for place, file in enumerate(block.meta.chunks):
             fate = fates[file.path]
@@ -63,12 +73,17 @@ class Rewriter:
                 continue
             plan = kept if fate is Fate.FILTER else whole
             chunk = tuple(one for one in plan.chunks if one.file.path == file.path)
-            rows = read_plan(self.access.bucket, replace(plan, chunks=chunk), self.access.world, verify=True)
+            rows = read_plan(
+                self.access.bucket, replace(plan, chunks=chunk), self.access.world, verify=True
+            )
             parts.append(self._written(block, rows, ulid, place))
         return self._finished(block, ulid, parts)
 
     def of_rows(self, block: LiveBlock, rows: Iterable[pa.RecordBatch]) -> BlockMeta | None:
-        """The block with these rows instead, each with its ``_source``, in any order; durable. None if there is none."""
+        """The block with these rows instead, each with its ``_source``, in any order; durable.
+
+        None if there is none.
+        """
         ulid = self.access.world.ids.ulid()
         with self._writer(block, ulid, token="", presorted=False) as writer:
             for batch in rows:
@@ -88,12 +103,19 @@ class Rewriter:
         """Whether its chunks are as a rewrite would write them."""
         meta, definition = block.meta, self._definition
         ordered = (meta.sort_by, meta.time_column) == (definition.sort_by, definition.time_column)
-        return meta.level > 1 and not block.excepted and ordered and meta.schema_id == definition.schema_id
+        return (
+            meta.level > 1
+            and not block.excepted
+            and ordered
+            and meta.schema_id == definition.schema_id
+        )
 
     def _copied(self, block: LiveBlock, file: ChunkFile, ulid: str) -> WrittenChunks:
         copy_file(self.access.bucket, block.ulid, ulid, file)
         low, high = _time_range(file, block.meta, self._definition)
-        return WrittenChunks(files=(file,), rows=file.rows, bytes=file.bytes, min_time=low, max_time=high)
+        return WrittenChunks(
+            files=(file,), rows=file.rows, bytes=file.bytes, min_time=low, max_time=high
+        )
 
     def _written(
         self, block: LiveBlock, rows: Iterator[pa.RecordBatch], ulid: str, place: int
@@ -119,7 +141,9 @@ class Rewriter:
             presorted=presorted,
         )
 
-    def _finished(self, block: LiveBlock, ulid: str, parts: list[WrittenChunks]) -> BlockMeta | None:
+    def _finished(
+        self, block: LiveBlock, ulid: str, parts: list[WrittenChunks]
+    ) -> BlockMeta | None:
         filled = [part for part in parts if part.rows]
         if not filled:
             return None
@@ -143,7 +167,9 @@ class Rewriter:
             uploaded_time=self.access.world.clock.now_ms(),
             sources_file=write_sources(self.access.bucket, ulid, old.sources),
         )
-        return finish_upload(self.access.bucket, self.access.world, replace(meta, unknown=old.unknown))
+        return finish_upload(
+            self.access.bucket, self.access.world, replace(meta, unknown=old.unknown)
+        )
 
 
 def _time_range(file: ChunkFile, meta: BlockMeta, definition: Definition) -> tuple[int, int]:

@@ -1,14 +1,17 @@
 """The rows that a transaction is about, and what of others clashes with it. Pure.
 
-Rules (protocol 3.3 step 3), between the version that the transaction read and the one that it is to follow:
-- Rows that match and were brought by anything but append or discover clash: an overwrite's new rows, whatever a restore
-  brought back, and what an operation of a later release added. The caller must look again.
-- Rows that match and were appended or discovered stand after the transaction (``write-serializable``), or clash too
-  (``serializable``).
+Rules (protocol 3.3 step 3), between the version that the transaction read and the one that it is to
+follow:
+- Rows that match and were brought by anything but append or discover clash: an overwrite's new
+  rows, whatever a restore brought back, and what an operation of a later release added. The caller
+  must look again.
+- Rows that match and were appended or discovered stand after the transaction
+  (``write-serializable``), or clash too (``serializable``).
 - A merge, a rewrite and a delete bring no rows: the blocks that they left are planned on again.
 - Whether a block could hold matching rows is told by labels, times and statistics; no row is read.
-- A condition means what it meant over the columns that it was read for: a literal is folded against its column's type.
-  Where one of these columns is another now, or has another type, it clashes; the other columns may be altered.
+- A condition means what it meant over the columns that it was read for: a literal is folded against
+  its column's type. Where one of these columns is another now, or has another type, it clashes; the
+  other columns may be altered.
 """
 
 from __future__ import annotations
@@ -57,9 +60,9 @@ class Scope:
     """The labels that the predicate may name: also where a part of the table lacks them."""
 
     def check_state(self, read: State, now: State, seen: frozenset[str] = frozenset()) -> None:
-        """Raise unless a plan made on ``read`` may be committed on ``now``: Conflict for a clash, Moved where the entries
-        in between must be looked at. Only appends and discoveries add blocks of level 1. ``seen`` are blocks that the
-        plan knew of before the index did."""
+        """Raise unless a plan made on ``read`` may be committed on ``now``: Conflict for a clash,
+        Moved where the entries in between must be looked at. Only appends and discoveries add
+        blocks of level 1. ``seen`` are blocks that the plan knew of before the index did."""
         self.check_definition(read.definition, now.definition)
         for block in self.may_match(now.definition, _newcomers(read, now)):
             if block.ulid in seen:
@@ -68,37 +71,51 @@ class Scope:
                 self._check_appended(block.meta, block.version, read.version)
             else:
                 raise Moved(
-                    f"block {block.ulid} could hold rows that this {self.what} is about, and was added after version "
+                    f"block {block.ulid} could hold rows that this {self.what} is about, and was "
+                    "added after version "
                     f"{read.version}: read the table again and plan again"
                 )
 
     def check_definition(self, read: Definition, now: Definition) -> None:
-        """Raise Conflict where a column of the condition, which was judged under ``read``, is another one ``now``."""
+        """Raise Conflict where a column of the condition, which was judged under ``read``, is
+        another one ``now``."""
         if read is now:
             return
         for name in self.predicate.columns:
             then, today = _column(read, name), _column(now, name)
             if then != today:
                 raise Conflict(
-                    f"column {name!r} was {_said(then)} when this {self.what} read its condition, and is {_said(today)} "
+                    f"column {name!r} was {_said(then)} when this {self.what} read its condition, "
+                    f"and is {_said(today)} "
                     "now: the condition could mean other rows; run it again on the table as it is"
                 )
 
     def check_entry(
-        self, entry: Entry, definition: Definition, read_version: int, seen: frozenset[str] = frozenset()
+        self,
+        entry: Entry,
+        definition: Definition,
+        read_version: int,
+        seen: frozenset[str] = frozenset(),
     ) -> None:
-        """Raise Conflict if an entry after ``read_version`` brought rows that clash; ``seen`` as in ``check_state``."""
+        """Raise Conflict if an entry after ``read_version`` brought rows that clash;
+
+        ``seen`` as in ``check_state``.
+        """
         if entry.operation in _BRING_NOTHING:
             return
-        brought = [block for block in entry.add if block.ulid not in seen and _brings_rows(entry, block)]
+        brought = [
+            block for block in entry.add if block.ulid not in seen and _brings_rows(entry, block)
+        ]
         live = [LiveBlock(meta=block.meta, version=entry.id, first_row_id=0) for block in brought]
         for block in self.may_match(definition, live):
             if entry.operation in _BRING_LATER:
                 self._check_appended(block.meta, entry.id, read_version)
             else:
                 raise Conflict(
-                    f"version {entry.id} ({entry.operation}) brought block {block.ulid}, which could hold rows that this "
-                    f"{self.what} is about, after version {read_version}, which it has read: look at the table and decide "
+                    f"version {entry.id} ({entry.operation}) brought block {block.ulid}, which "
+                    "could hold rows that this "
+                    f"{self.what} is about, after version {read_version}, which it has read: look "
+                    "at the table and decide "
                     "again"
                 )
 
@@ -115,14 +132,19 @@ class Scope:
     def _check_appended(self, meta: BlockMeta, version: int, read_version: int) -> None:
         if self.isolation is Isolation.SERIALIZABLE:
             raise Conflict(
-                f"version {version} appended block {meta.ulid}, which could hold rows that this {self.what} is about, after "
-                f"version {read_version}, which it has read: look at the table and decide again, or let appends stand after "
+                f"version {version} appended block {meta.ulid}, which could hold rows that this "
+                f"{self.what} is about, after "
+                f"version {read_version}, which it has read: look at the table and decide again, "
+                "or let appends stand after "
                 f"it (isolation {str(Isolation.WRITE_SERIALIZABLE)!r})"
             )
 
 
 def _column(definition: Definition, name: str) -> tuple[int | None, pa.DataType] | None:
-    """The id and the type of a column of the table; None for a label and for what every table has."""
+    """The id and the type of a column of the table;
+
+    None for a label and for what every table has.
+    """
     # Regardless of case, as a column takes the name of a label from it.
     found = next((field for field in definition.schema if field.name.lower() == name.lower()), None)
     return None if found is None else (field_id(found), found.type)
@@ -133,23 +155,27 @@ def _said(column: tuple[int | None, pa.DataType] | None) -> str:
 
 
 def _brings_rows(entry: Entry, block: AddedBlock) -> bool:
-    """Whether the block holds rows that were not in the table, or not in this form; an overwrite's rewrites do not: their
-    sources are those of the one block that they replace."""
+    """Whether the block holds rows that were not in the table, or not in this form; an overwrite's
+    rewrites do not: their sources are those of the one block that they replace."""
     if entry.operation != Operation.OVERWRITE:
         return True
     return block.meta.own or block.sources is not None
 
 
 def _newcomers(read: State, now: State) -> list[LiveBlock]:
-    """The blocks that are live now and were not when ``read`` was read, or of which less is hidden now."""
+    """The blocks that are live now and were not when ``read`` was read, or of which less is hidden
+    now."""
     if now.version == read.version:
         return []
     then = ulids.from_arrow(read.blocks.table()["ulid"])
     fresh = ~ulids.holds(then, ulids.from_arrow(now.blocks.table()["ulid"]))
-    hidden = read.blocks.table()["excepted"].is_valid().combine_chunks().to_numpy(zero_copy_only=False)
+    hidden = (
+        read.blocks.table()["excepted"].is_valid().combine_chunks().to_numpy(zero_copy_only=False)
+    )
     shown = [
         block
         for before in read.blocks.take(np.flatnonzero(hidden).tolist())
-        if (block := now.blocks.get(before.ulid)) is not None and not block.excepted >= before.excepted
+        if (block := now.blocks.get(before.ulid)) is not None
+        and not block.excepted >= before.excepted
     ]
     return [*now.blocks.take(np.flatnonzero(fresh).tolist()), *shown]

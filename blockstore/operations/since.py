@@ -1,12 +1,15 @@
 """What a transaction that was begun earlier is about, and what came after it was begun. Pure.
 
 Rules:
-- A write that the index accounted for, or that a complete block held, when the transaction was begun is its to replace.
+- A write that the index accounted for, or that a complete block held, when the transaction was
+  begun is its to replace.
 - A write that came later stands after it, in whatever block it lies by now.
-- A block that holds writes of both kinds, and rows that the transaction could be about, is a Conflict: part of its rows
-  would go and part would stay, and the operation was begun without knowing the second part.
-- Whoever has ``read`` the version and computed new rows from it would bring back what others took away since: such rows
-  are a Conflict (``Gone``), whatever the isolation. For a delete they are one only if it is ``serializable``.
+- A block that holds writes of both kinds, and rows that the transaction could be about, is a
+  Conflict: part of its rows would go and part would stay, and the operation was begun without
+  knowing the second part.
+- Whoever has ``read`` the version and computed new rows from it would bring back what others took
+  away since: such rows are a Conflict (``Gone``), whatever the isolation. For a delete they are one
+  only if it is ``serializable``.
 """
 
 from __future__ import annotations
@@ -26,7 +29,9 @@ from blockstore.operations.view import View
 
 __all__ = ["Gone", "Since"]
 
-_TAKE_NOTHING = frozenset({Operation.APPEND, Operation.DISCOVER, Operation.COMPACT, Operation.REWRITE})
+_TAKE_NOTHING = frozenset(
+    {Operation.APPEND, Operation.DISCOVER, Operation.COMPACT, Operation.REWRITE}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +47,18 @@ class Since:
     """Whether the caller read that version and decided by it, and did not only begin then."""
 
     def before(self, view: View, scope: Scope) -> View:
-        """The view without what came later. Raises Conflict for a block that mixes both, where it could matter."""
+        """The view without what came later.
+
+        Raises Conflict for a block that mixes both, where it could matter.
+        """
         known = frozenset(self.state.blocks.ulids())
         now = view.state.blocks
         fresh = now.get_all(ulid for ulid in now.ulids() if ulid not in known)
         mixed = [block for block in fresh.values() if self._some(block) and not self._all(block)]
         for block in scope.may_match(view.state.definition, mixed):
             raise Conflict(
-                f"block {block.ulid} holds rows that this {scope.what} is about, together with rows that were written "
+                f"block {block.ulid} holds rows that this {scope.what} is about, together with "
+                "rows that were written "
                 f"after version {self.state.version}, {self._said()}"
             )
         later = [ulid for ulid, block in fresh.items() if not self._some(block)]
@@ -80,7 +89,8 @@ class Since:
 
 @dataclass(slots=True, kw_only=True)
 class Gone:
-    """Follows the blocks of the version that was read through the entries after it, each once and in order."""
+    """Follows the blocks of the version that was read through the entries after it, each once and
+    in order."""
 
     since: Since
     scope: Scope
@@ -88,16 +98,21 @@ class Gone:
     """Blocks that hold rows of that version and came later: merges and rewrites."""
 
     def check(self, entry: Entry, definition: Definition) -> None:
-        """Raise Conflict if the entry took away rows that were read and that the scope could hold, as told by statistics."""
+        """Raise Conflict if the entry took away rows that were read and that the scope could hold,
+        as told by statistics."""
         if entry.operation not in _TAKE_NOTHING:
             touched = [self._read(ulid) for ulid in {*entry.remove, *entry.excepts}]
             blocks = [
-                LiveBlock(meta=meta, version=entry.id, first_row_id=0) for meta in touched if meta is not None
+                LiveBlock(meta=meta, version=entry.id, first_row_id=0)
+                for meta in touched
+                if meta is not None
             ]
             for block in self.scope.may_match(definition, blocks):
                 raise Conflict(
-                    f"version {entry.id} ({entry.operation}) took rows out of block {block.ulid}, which could hold rows that "
-                    f"this {self.scope.what} is about, after version {self.since.state.version}, which it has read: read the "
+                    f"version {entry.id} ({entry.operation}) took rows out of block {block.ulid}, "
+                    "which could hold rows that "
+                    f"this {self.scope.what} is about, after version {self.since.state.version}, "
+                    "which it has read: read the "
                     "table again and decide again"
                 )
         for added in entry.add:

@@ -1,9 +1,11 @@
-"""The blocks of a transaction on their way: visible by their entry only, so nothing of them is seen before it.
+"""The blocks of a transaction on their way: visible by their entry only, so nothing of them is seen
+before it.
 
 Rules:
-- What is not known of an upload is no secret of the transaction: no entry names it, so it is Unavailable, never
-  Indeterminate.
-- A condemned block (at or below the horizon) is uploaded again under a new ULID that keeps its sources.
+- What is not known of an upload is no secret of the transaction: no entry names it, so it is
+  Unavailable, never Indeterminate.
+- A condemned block (at or below the horizon) is uploaded again under a new ULID that keeps its
+  sources.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from blockstore.operations.access import Access
 __all__ = ["RENEWALS", "renewed", "uploading"]
 
 RENEWALS = 2
-"""So often a condemned block is uploaded again: a fresh ULID is condemned only where the clocks are days apart."""
+"""So often a condemned block is uploaded again: a fresh ULID is condemned only where the clocks are
+days apart."""
 
 
 @contextmanager

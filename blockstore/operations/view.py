@@ -1,11 +1,11 @@
 """What a transaction looks at before it decides: a listing, *then* the index's state.
 
 Rules (protocol 3.3 step 3):
-- LIST first. A block that moves from the listing into the index in between is then known to the state; one uploaded
-  after the listing is an append in between, and stands after the transaction.
-- Every complete ``visible_by: age`` block that the index does not account for counts, however young: its write was
-  acknowledged, and discovery would bring its rows back after the transaction. Hidden by a mark, or at or below the
-  floor, nobody reads it, and it counts for nothing.
+- LIST first. A block that moves from the listing into the index in between is then known to the
+  state; one uploaded after the listing is an append in between, and stands after the transaction.
+- Every complete ``visible_by: age`` block that the index does not account for counts, however
+  young: its write was acknowledged, and discovery would bring its rows back after the transaction.
+  Hidden by a mark, or at or below the floor, nobody reads it, and it counts for nothing.
 - All of it is read while what the listing shows is still there (``lifecycle/timely.py``).
 """
 
@@ -52,7 +52,8 @@ class View:
 
 
 def look_first(access: Access) -> View:
-    """One listing, then the newest state; a GET for each directory that neither the index nor the catalog knows."""
+    """One listing, then the newest state; a GET for each directory that neither the index nor the
+    catalog knows."""
 
     def read() -> tuple[tuple[State, Synced], Properties]:
         listing = access.catalog.listing()
@@ -72,17 +73,20 @@ def look_first(access: Access) -> View:
 
 
 def read_at(access: Access, version: int, what: str) -> State:
-    """The state at the version that the caller of ``what`` has read. Raises NotFound for a version that never was, and
-    Conflict for one that was collected: what came since cannot be judged any more."""
+    """The state at the version that the caller of ``what`` has read. Raises NotFound for a version
+    that never was, and Conflict for one that was collected: what came since cannot be judged any
+    more."""
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise Invalid(
-            f"read_version is {version!r}, expected a whole number from 1: the version that was read"
+            f"read_version is {version!r}, expected a whole number from 1: the version that was "
+            "read"
         )
     try:
         return access.log.at(version)
     except VersionExpired as error:
         raise Conflict(
-            f"this {what} has read version {version}, and what came since cannot be told any more ({error}): read the table "
+            f"this {what} has read version {version}, and what came since cannot be told any more "
+            f"({error}): read the table "
             "again and decide again"
         ) from error
 

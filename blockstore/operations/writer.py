@@ -1,11 +1,12 @@
 """One write: rows in, one block out, published in one version.
 
 - A block has rows, or it is not made: a write of nothing answers so and leaves nothing.
-- Nothing of a write is visible before ``finish``; an error before it leaves only chunks that no meta.json lists.
-- ``finish`` may be called again after an error that leaves the block's fate open: it goes on where it stopped, and its rows
-  count once. After an error that lost rows it refuses.
-- A resumed write finishes the same block: what is durable or visible of it already is not written again, and chunks
-  of the attempt before it are never overwritten.
+- Nothing of a write is visible before ``finish``; an error before it leaves only chunks that no
+  meta.json lists.
+- ``finish`` may be called again after an error that leaves the block's fate open: it goes on where
+  it stopped, and its rows count once. After an error that lost rows it refuses.
+- A resumed write finishes the same block: what is durable or visible of it already is not written
+  again, and chunks of the attempt before it are never overwritten.
 """
 
 from __future__ import annotations
@@ -59,24 +60,33 @@ class WriteOptions:
 
     def __post_init__(self) -> None:
         if self.resume is not None and not is_ulid(self.resume):
-            raise Invalid(f"resume is {self.resume!r}, expected the ULID that an Indeterminate append named")
+            raise Invalid(
+                f"resume is {self.resume!r}, expected the ULID that an Indeterminate append named"
+            )
         if self.job is not None and not isinstance(self.job, Job):
             raise Invalid(f"job is {self.job!r}, expected a blockstore.Job(app, batch)")
         check_text("the message", self.message, limit=MAX_MESSAGE)
         if self.job is not None and not self.publish:
             raise Invalid(
-                "a write with a job is visible by its index entry only, so publish=False would lose it"
+                "a write with a job is visible by its index entry only, so publish=False would "
+                "lose it"
             )
 
 
 class Writer:
-    """Takes the batches of one write. A context manager: leaving it finishes the block, an error in it aborts.
+    """Takes the batches of one write. A context manager: leaving it finishes the block, an error in
+    it aborts.
 
     ``block`` is the answer, once finished.
     """
 
     def __init__(
-        self, bucket: Bucket, world: World, log: Log | None, definition: Definition, options: WriteOptions
+        self,
+        bucket: Bucket,
+        world: World,
+        log: Log | None,
+        definition: Definition,
+        options: WriteOptions,
     ) -> None:
         self._bucket = bucket
         self._world = world
@@ -84,7 +94,8 @@ class Writer:
         self._options = options
         if log is None and options.job is not None:
             raise Invalid(
-                f"a write with a job happens once by its index entry, and the table at {bucket.url} has no index: drop the "
+                "a write with a job happens once by its index entry, and the table at "
+                f"{bucket.url} has no index: drop the "
                 "job, or write to a table with an index"
             )
         if options.labels is not None:
@@ -117,15 +128,17 @@ class Writer:
         return None if durable is None else durable.ulid
 
     def left_behind(self) -> tuple[str, int]:
-        """The block under which this write has uploaded, and the bytes that lie there: of a write that is over and has no
-        ``ulid``, what no reader sees. One LIST."""
+        """The block under which this write has uploaded, and the bytes that lie there: of a write
+        that is over and has no ``ulid``, what no reader sees. One LIST."""
         ulid = self._chunks.ulid
         return ulid, sum(info.size for info in self._bucket.list(f"{ulid}/"))
 
     def write(self, data: Any) -> None:
         """Take rows: whatever ``Table.append`` takes. After an error the write is over."""
         if self._finished:
-            raise Invalid("this write is over, its block is finished: begin another one for more rows")
+            raise Invalid(
+                "this write is over, its block is finished: begin another one for more rows"
+            )
         if self.block is not None or self._durable is not None:
             return
         try:
@@ -137,13 +150,15 @@ class Writer:
             raise
 
     def finish(self) -> AppendedBlock:
-        """Make the block durable and visible. Called again after Indeterminate or Unavailable it goes on.
+        """Make the block durable and visible. Called again after Indeterminate or Unavailable it
+        goes on.
 
         Raises Invalid after a write that failed: some rows would be missing.
         """
         if self._failed:
             raise Invalid(
-                "rows of this write were refused or lost before, so its block would be a part of them: write them all again "
+                "rows of this write were refused or lost before, so its block would be a part of "
+                "them: write them all again "
                 "with a new writer"
             )
         self._finished = True
@@ -159,7 +174,10 @@ class Writer:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if error is None:
             self.finish()
@@ -207,7 +225,9 @@ class Writer:
                     return durable
             else:
                 meta = self._meta = in_time(self._bucket, self._world, meta, self._begun_ms)
-            return finish_upload(self._bucket, self._world, meta, meanwhile=looking_ahead(self._log))
+            return finish_upload(
+                self._bucket, self._world, meta, meanwhile=looking_ahead(self._log)
+            )
         except Indeterminate as error:
             self._open = error
             raise
@@ -217,7 +237,8 @@ class Writer:
             if earlier is None:
                 self._failed = True
                 raise
-            # A copy of the rows may lie in the bucket: to call them lost would have them written twice.
+            # A copy of the rows may lie in the bucket: to call them lost would have them written
+            # twice.
             raise earlier from None
 
     def _done_before(self) -> AppendedBlock | None:
@@ -233,4 +254,8 @@ class Writer:
 
     def _durable_before(self) -> BlockMeta | None:
         ulid = self._options.resume
-        return None if ulid is None or self.block is not None else resume(self._bucket, self._world, ulid)
+        return (
+            None
+            if ulid is None or self.block is not None
+            else resume(self._bucket, self._world, ulid)
+        )

@@ -1,4 +1,5 @@
-"""Conditions on rows: a stated subset of SQL, pyarrow expressions and filters; evaluated, and pruned by."""
+"""Conditions on rows: a stated subset of SQL, pyarrow expressions and filters; evaluated, and
+pruned by."""
 
 from blockstore.predicate.parse import (
     Condition,

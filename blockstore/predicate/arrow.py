@@ -1,7 +1,8 @@
 """A condition as a pyarrow expression: true for exactly the rows for which the tree is true.
 
-Arrow compares floats by IEEE 754 and finds 0.0 but not -0.0 in a set; SQL engines order NaN above everything and hold
-both zeros for one. The difference is made up for here, so that every reader returns the same rows.
+Arrow compares floats by IEEE 754 and finds 0.0 but not -0.0 in a set; SQL engines order NaN above
+everything and hold both zeros for one. The difference is made up for here, so that every reader
+returns the same rows.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ def to_scalar(type_: pa.DataType, key: Key) -> pa.Scalar:
 
 
 def columns_of_expression(expression: pc.Expression, schema: pa.Schema) -> list[str]:
-    """The columns of ``schema`` that an expression refers to, by whether it still binds without them."""
+    """The columns of ``schema`` that an expression refers to, by whether it still binds without
+    them."""
     empty = schema.empty_table()
 
     def binds_without(names: list[str]) -> bool:

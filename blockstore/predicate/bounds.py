@@ -1,6 +1,7 @@
 """Statistics of a chunk as bounds for the pruner.
 
-A column that the chunk's schema lacks was added later: it reads as null. One without statistics is unknown.
+A column that the chunk's schema lacks was added later: it reads as null. One without statistics is
+unknown.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def bounds_from_statistics(
 ) -> BoundsOf:
     """The bounds of every column of a chunk whose own schema is ``schema``.
 
-    ``names`` gives the chunk's name for a column that it knows under another one; None = the chunk lacks it.
+    ``names`` gives the chunk's name for a column that it knows under another one; None = the chunk
+    lacks it.
     """
 
     memo: dict[str, Bounds] = {}

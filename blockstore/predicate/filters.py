@@ -1,4 +1,5 @@
-"""Conditions from ``(column, op, value)`` with Python values, as Spark and programs hand them over."""
+"""Conditions from ``(column, op, value)`` with Python values, as Spark and programs hand them
+over."""
 
 from __future__ import annotations
 
@@ -22,12 +23,15 @@ def leaf(schema: pa.Schema, name: str, op: str, value: Any) -> Node:
     """One condition; raises Invalid, naming the column, what was found and what is expected."""
     column = find_column(schema, name)
     if column is None:
-        raise Invalid(f"a filter names column {name!r}, expected one of {', '.join(schema.names[:20])}")
+        raise Invalid(
+            f"a filter names column {name!r}, expected one of {', '.join(schema.names[:20])}"
+        )
     try:
         return _leaf(column, op, value)
     except ValueError as error:
         raise Invalid(
-            f"column {column.name!r} is {column.type}, found {value!r} in a filter, expected {error}"
+            f"column {column.name!r} is {column.type}, found {value!r} in a filter, expected "
+            f"{error}"
         ) from None
 
 
@@ -43,6 +47,8 @@ def _leaf(column: Column, op: str, value: Any) -> Node:
         return Prefix(column, prefix) if prefix else IsNull(column, negated=True)
     if op not in list(Op):
         known = ", ".join([*Op, *_SETS, *_NULLS, _PREFIX])
-        raise Invalid(f"a filter on column {column.name!r} has the operator {op!r}, expected one of {known}")
+        raise Invalid(
+            f"a filter on column {column.name!r} has the operator {op!r}, expected one of {known}"
+        )
     literal = literals.literal_of(value)
     return FALSE if literal is None else literals.compare(column, Op(op), literal)

@@ -1,17 +1,20 @@
 """Literals, read exactly as the type of the column that they are compared with.
 
-A **key** is the Python value in which a column is ordered: int for integers; Decimal for decimals; float; str; bytes;
-bool; and nanoseconds as int for dates, timestamps (since the epoch, UTC) and times of day. Statistics of a block
-written under an older, narrower type turn into the same keys, so that widening needs no special case.
+A **key** is the Python value in which a column is ordered: int for integers; Decimal for decimals;
+float; str; bytes; bool; and nanoseconds as int for dates, timestamps (since the epoch, UTC) and
+times of day. Statistics of a block written under an older, narrower type turn into the same keys,
+so that widening needs no special case.
 
 Rules:
-- Nothing is rounded silently where the column has a grid (integers, decimals, dates, timestamps, times): a literal
-  between two values becomes the comparison that means the same: ``n > 60.5`` on integers is ``n > 60``.
+- Nothing is rounded silently where the column has a grid (integers, decimals, dates, timestamps,
+  times): a literal between two values becomes the comparison that means the same: ``n > 60.5`` on
+  integers is ``n > 60``.
 - A literal for a float column is the nearest float of its width.
 - A timestamp without a zone is UTC, in the column as in the literal.
-- A text for a binary column is its ASCII characters, and \\xNN each other byte, as DuckDB casts a text to a BLOB.
-- A text is cast to the column's type and must be a value of it, so that no engine rounds it in its own way; a number
-  is never taken for a text, a date or a truth value.
+- A text for a binary column is its ASCII characters, and \\xNN each other byte, as DuckDB casts a
+  text to a BLOB.
+- A text is cast to the column's type and must be a value of it, so that no engine rounds it in its
+  own way; a number is never taken for a text, a date or a truth value.
 """
 
 from __future__ import annotations
@@ -103,7 +106,12 @@ def kind_of(type_: pa.DataType) -> Kind:
         (Kind.DECIMAL, (types.is_decimal,)),
         (
             Kind.BINARY,
-            (types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_binary_view),
+            (
+                types.is_binary,
+                types.is_large_binary,
+                types.is_fixed_size_binary,
+                types.is_binary_view,
+            ),
         ),
         (Kind.TIME, (types.is_time,)),
     ):
@@ -118,7 +126,10 @@ def unit_ns(type_: pa.DataType) -> int:
 
 
 def compare(column: Column, op: Op, literal: Literal) -> Node:
-    """The leaf that is true where ``column op literal`` is. Raises ValueError: what was expected instead."""
+    """The leaf that is true where ``column op literal`` is.
+
+    Raises ValueError: what was expected instead.
+    """
     kind = kind_of(column.type)
     value = key_of(column.type, literal)
     if isinstance(value, bytes) and pa.types.is_fixed_size_binary(column.type):
@@ -171,19 +182,24 @@ def _grid(type_: pa.DataType, kind: Kind) -> tuple[int | Decimal, int | Decimal,
 
 
 def one_of(column: Column, values: list[Literal | None], negated: bool) -> Node:
-    """``column [NOT] IN (values)``, with SQL's meaning of null: NOT IN with a null among the values is never true.
-    Raises ValueError: what was expected."""
+    """``column [NOT] IN (values)``, with SQL's meaning of null: NOT IN with a null among the values
+    is never true. Raises ValueError: what was expected."""
     if negated and None in values:
         return FALSE
     equal = [compare(column, Op.EQ, value) for value in values if value is not None]
-    keys: tuple[Key, ...] = tuple(dict.fromkeys(leaf.key for leaf in equal if isinstance(leaf, Compare)))
+    keys: tuple[Key, ...] = tuple(
+        dict.fromkeys(leaf.key for leaf in equal if isinstance(leaf, Compare))
+    )
     if not keys:
         return IsNull(column, negated=True) if negated else FALSE
     return OneOf(column, keys, negated)
 
 
 def key_of(type_: pa.DataType, literal: Literal) -> Key:
-    """The key of a literal for a column type, not yet on its grid. Raises ValueError: what was expected."""
+    """The key of a literal for a column type, not yet on its grid.
+
+    Raises ValueError: what was expected.
+    """
     kind = kind_of(type_)
     if kind in (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT):
         number = _number(literal)
@@ -247,7 +263,8 @@ def literal_of(value: object) -> Literal | None:
 def moment(text: str, kind: Kind, *, zoned: bool = False) -> Temporal:
     """A text as a date, a timestamp or a time of day. Raises ValueError: what was expected.
 
-    A date has no time of day, and only a ``zoned`` timestamp may name a zone: engines differ on the others.
+    A date has no time of day, and only a ``zoned`` timestamp may name a zone: engines differ on the
+    others.
     """
     if kind is Kind.TIME:
         return Temporal(kind, _time_of_day(text))
@@ -273,7 +290,8 @@ def _number(literal: Literal) -> Decimal:
 def _bytes(text: str) -> bytes:
     if _BYTES.fullmatch(text) is None:
         raise ValueError(
-            r"ASCII text with every other byte as \xNN, the backslash as \x5C, or x'...' with nothing but such digits"
+            r"ASCII text with every other byte as \xNN, the backslash as \x5C, or x'...' with "
+            r"nothing but such digits"
         )
     return _ESCAPE.sub(lambda match: bytes.fromhex(match[1].decode()), text.encode())
 

@@ -1,11 +1,12 @@
 """A condition on rows, as a tree in negation normal form.
 
 Rules:
-- NOT stands only inside leaves, so that a row is kept exactly if the tree is *true* for it: null and false need
-  not be told apart, and AND and OR are ordinary two-valued logic.
+- NOT stands only inside leaves, so that a row is kept exactly if the tree is *true* for it: null
+  and false need not be told apart, and AND and OR are ordinary two-valued logic.
 - A leaf is never true for a null, save ``IsNull``.
 - Floats are ordered as SQL engines do it: NaN equals itself and is greater than everything else.
-- The value in a leaf is a key: a Python value in which the column's values are ordered (``literals.py``).
+- The value in a leaf is a key: a Python value in which the column's values are ordered
+  (``literals.py``).
 """
 
 from __future__ import annotations
@@ -167,7 +168,8 @@ def columns_of(node: Node) -> Iterator[Column]:
 
 
 def find_column(schema: pa.Schema, name: str) -> Column | None:
-    """The column of this name; upper and lower case are told apart only where the schema needs it."""
+    """The column of this name; upper and lower case are told apart only where the schema needs
+    it."""
     names = schema.names
     if name not in names:
         alike = [other for other in names if other.lower() == name.lower()]

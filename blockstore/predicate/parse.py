@@ -1,9 +1,12 @@
-"""The door to conditions: SQL text, a syntax tree, filters or a pyarrow expression in, a ``Predicate`` out.
+"""The door to conditions: SQL text, a syntax tree, filters or a pyarrow expression in, a
+``Predicate`` out.
 
 Rules:
 - A condition keeps the rows for which it is true; null and false both drop a row.
-- Pruning never drops a matching row, whatever the condition. A pyarrow expression is applied exactly and not pruned.
-- Names are matched as SQL engines do: exactly, else regardless of case; a quoted name may hold any character.
+- Pruning never drops a matching row, whatever the condition. A pyarrow expression is applied
+  exactly and not pruned.
+- Names are matched as SQL engines do: exactly, else regardless of case; a quoted name may hold any
+  character.
 """
 
 from __future__ import annotations
@@ -59,7 +62,10 @@ class Predicate:
         return tuple(dict.fromkeys((*arrow.names_of(self.node), *self.extra_columns)))
 
     def may_match(self, stats: Mapping[str, ColumnStats], schema: pa.Schema, rows: int) -> bool:
-        """Whether some of the ``rows`` rows that ``stats`` describe could be kept; ``schema`` is the chunk's own."""
+        """Whether some of the ``rows`` rows that ``stats`` describe could be kept;
+
+        ``schema`` is the chunk's own.
+        """
         return self.may(bounds_from_statistics(stats, schema, rows))
 
     def must_match(self, stats: Mapping[str, ColumnStats], schema: pa.Schema, rows: int) -> bool:
@@ -90,8 +96,8 @@ class Predicate:
 
 
 def parse(condition: Condition, schema: pa.Schema) -> Predicate:
-    """The condition over the columns of ``schema``; raises Invalid, with the position, for what lies outside the
-    subset, names no column or does not fit a column's type."""
+    """The condition over the columns of ``schema``; raises Invalid, with the position, for what
+    lies outside the subset, names no column or does not fit a column's type."""
     if condition is None:
         return Predicate()
     if isinstance(condition, Predicate):
@@ -108,9 +114,11 @@ def parse(condition: Condition, schema: pa.Schema) -> Predicate:
 def parse_weakened(
     condition: str | exp.Expression, schema: pa.Schema, *, qualifiers: Iterable[str] = ()
 ) -> Predicate:
-    """What can be understood of a condition, for pruning: every row that ``condition`` keeps is kept.
+    """What can be understood of a condition, for pruning: every row that ``condition`` keeps is
+    kept.
 
-    Takes SQL text (DuckDB's dialect) or a sqlglot tree; ``qualifiers`` are the table's name and aliases, lower case.
+    Takes SQL text (DuckDB's dialect) or a sqlglot tree; ``qualifiers`` are the table's name and
+    aliases, lower case.
     """
     from blockstore.predicate.translate import Translator
 
@@ -120,8 +128,8 @@ def parse_weakened(
 
 
 def parse_filters(filters: Iterable[tuple[str, str, Any]], schema: pa.Schema) -> Predicate:
-    """All of ``(column, op, value)`` at once, with Python values: ``=  <>  <  <=  >  >=  in  not in  is null
-    is not null  starts with``."""
+    """All of ``(column, op, value)`` at once, with Python values: ``=  <>  <  <=  >  >=  in  not in
+    is null is not null  starts with``."""
     from blockstore.predicate import filters as made
 
     return Predicate(node=conjunction(*(made.leaf(schema, *given) for given in filters)))
@@ -129,7 +137,9 @@ def parse_filters(filters: Iterable[tuple[str, str, Any]], schema: pa.Schema) ->
 
 def between(column: str, schema: pa.Schema, start: object, end: object) -> Predicate:
     """``start <= column < end``; None leaves a side open."""
-    bounds = [(column, op, value) for op, value in ((Op.GE, start), (Op.LT, end)) if value is not None]
+    bounds = [
+        (column, op, value) for op, value in ((Op.GE, start), (Op.LT, end)) if value is not None
+    ]
     return parse_filters([(name, str(op), value) for name, op, value in bounds], schema)
 
 
@@ -138,15 +148,20 @@ def _parse_expression(expression: pc.Expression, schema: pa.Schema) -> Predicate
         kept = schema.empty_table().filter(expression)
     except (pa.ArrowException, TypeError) as error:
         raise Invalid(
-            f"cannot apply the expression {expression} to the columns {', '.join(schema.names[:20])}: {error}"
+            f"cannot apply the expression {expression} to the columns "
+            f"{', '.join(schema.names[:20])}: {error}"
         ) from None
     del kept
-    return Predicate(extra=expression, extra_columns=tuple(arrow.columns_of_expression(expression, schema)))
+    return Predicate(
+        extra=expression, extra_columns=tuple(arrow.columns_of_expression(expression, schema))
+    )
 
 
 def _syntax_tree(text: str) -> exp.Expression:
     if not isinstance(text, str):
-        raise Invalid(f"a condition is {type(text).__name__}, expected SQL text or a pyarrow expression")
+        raise Invalid(
+            f"a condition is {type(text).__name__}, expected SQL text or a pyarrow expression"
+        )
     import sqlglot
     from sqlglot.errors import ParseError, SqlglotError
 
@@ -158,7 +173,8 @@ def _syntax_tree(text: str) -> exp.Expression:
         where = error.errors[0] if error.errors else {}
         near = where.get("highlight") or text
         raise Invalid(
-            f"cannot read the condition {text!r} at line {where.get('line', 1)}, column {where.get('col', 1)}, "
+            f"cannot read the condition {text!r} at line {where.get('line', 1)}, column "
+            f"{where.get('col', 1)}, "
             f"near {near!r}: expected SQL such as origin = 'JFK' AND dep_delay > 60"
         ) from None
     except (SqlglotError, RecursionError) as error:
@@ -168,10 +184,12 @@ def _syntax_tree(text: str) -> exp.Expression:
         ) from None
     if len(trees) > 1:
         raise Invalid(
-            f"the condition {text[:200]!r} holds {len(trees)} statements, expected one condition: join what must hold with AND"
+            f"the condition {text[:200]!r} holds {len(trees)} statements, expected one condition: "
+            "join what must hold with AND"
         )
     if not trees or trees[0] is None:
         raise Invalid(
-            f"the condition {text[:200]!r} says nothing, expected SQL such as origin = 'JFK', or no condition at all"
+            f"the condition {text[:200]!r} says nothing, expected SQL such as origin = 'JFK', or "
+            "no condition at all"
         )
     return trees[0]

@@ -1,9 +1,13 @@
-"""What bounds say about a condition, without reading a row: may it be true, must it be, and in which range.
+"""What bounds say about a condition, without reading a row: may it be true, must it be, and in
+which range.
 
 Rules:
-- ``may`` never answers False for rows among which one matches; ``must`` never answers True unless all match.
-- A bound that is missing bounds nothing. Cut texts stay bounds: ``low`` at or below, ``high`` at or above all values.
-- NaN is in no bound and greater than every number: where a float column may hold one, ``high`` is no upper bound.
+- ``may`` never answers False for rows among which one matches; ``must`` never answers True unless
+  all match.
+- A bound that is missing bounds nothing. Cut texts stay bounds: ``low`` at or below, ``high`` at or
+  above all values.
+- NaN is in no bound and greater than every number: where a float column may hold one, ``high`` is
+  no upper bound.
 """
 
 from __future__ import annotations
@@ -35,7 +39,10 @@ class Bounds:
     """What is known of one column over some rows."""
 
     low: Any = None
-    """A Key at or below all values; None = not known. Keys of one column compare, which ``Key`` cannot say."""
+    """A Key at or below all values;
+
+    None = not known. Keys of one column compare, which ``Key`` cannot say.
+    """
     high: Any = None
     nulls: int | None = None
     """None = not known."""
@@ -78,7 +85,9 @@ def may(node: Node, bounds_of: BoundsOf) -> bool:
         return _may_compare(node.op, node.key, bounds, _holds_nan(node.column, bounds))
     if isinstance(node, OneOf):
         if node.negated:
-            return _holds_nan(node.column, bounds) or not (_single(bounds) and bounds.low in node.keys)
+            return _holds_nan(node.column, bounds) or not (
+                _single(bounds) and bounds.low in node.keys
+            )
         return any(_may_compare(Op.EQ, key, bounds, nan=False) for key in node.keys)
     return _may_prefix(node, bounds)
 
@@ -109,7 +118,10 @@ def must(node: Node, bounds_of: BoundsOf) -> bool:
 
 
 def _may_compare(op: Op, key: Any, bounds: Bounds, nan: bool) -> bool:
-    """Whether ``value op key`` can hold for a value in the bounds; ``nan``: the column could also hold NaN."""
+    """Whether ``value op key`` can hold for a value in the bounds;
+
+    ``nan``: the column could also hold NaN.
+    """
     low, high = bounds.low, bounds.high
     if op is Op.EQ:
         return (low is None or low <= key) and (high is None or high >= key)
@@ -152,7 +164,10 @@ class Hull:
 
 
 def hull(node: Node, name: str) -> Hull:
-    """The range of values of the column ``name`` that rows for which the tree is true can have; NaN counts as infinity."""
+    """The range of values of the column ``name`` that rows for which the tree is true can have;
+
+    NaN counts as infinity.
+    """
     if isinstance(node, And):
         found = Hull()
         for part in node.parts:

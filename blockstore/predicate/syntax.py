@@ -1,4 +1,5 @@
-"""Single pieces of SQL syntax trees (sqlglot's): literals, patterns, positions, and the text of a piece.
+"""Single pieces of SQL syntax trees (sqlglot's): literals, patterns, positions, and the text of a
+piece.
 
 ``NotUnderstood`` says that a piece lies outside the subset; it never leaves this package.
 """
@@ -29,7 +30,8 @@ __all__ = [
 ]
 
 ALLOWED = (
-    "a condition is made of comparisons of one column with a literal (= <> < <= > >=), IN (...), BETWEEN, IS NULL, "
+    "a condition is made of comparisons of one column with a literal (= <> < <= > >=), IN (...), "
+    "BETWEEN, IS NULL, "
     "LIKE 'prefix%', AND, OR, NOT and parentheses"
 )
 
@@ -105,13 +107,18 @@ def _typed_literal(tree: exp.Cast) -> Literal:
             return literals.moment(written, Kind.TIME)
     except ValueError as error:
         refuse(f"found {text(tree)}, expected {error}")
-    return refuse(f"found {text(tree)}, expected a plain literal, or DATE '...', TIMESTAMP '...', TIME '...'")
+    return refuse(
+        f"found {text(tree)}, expected a plain literal, or DATE '...', TIMESTAMP '...', TIME '...'"
+    )
 
 
 def is_double(tree: exp.Literal) -> bool:
-    """Whether engines take the number for a double: it has an exponent, or more digits than a decimal has."""
+    """Whether engines take the number for a double: it has an exponent, or more digits than a
+    decimal has."""
     written = str(tree.this).lower()
-    return not tree.is_string and ("e" in written or sum(map(str.isdigit, written)) > _DECIMAL_DIGITS)
+    return not tree.is_string and (
+        "e" in written or sum(map(str.isdigit, written)) > _DECIMAL_DIGITS
+    )
 
 
 def split_pattern(pattern: str, escape: str) -> tuple[str, str]:

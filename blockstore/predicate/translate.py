@@ -1,7 +1,8 @@
 """SQL syntax trees (sqlglot's) turned into conditions.
 
-NOT is pushed down to the leaves on the way, so that a part that is not understood can be taken for TRUE wherever it
-stands: that only ever keeps more rows. Whether it is taken so, or refused, is the caller's choice (``weaken``).
+NOT is pushed down to the leaves on the way, so that a part that is not understood can be taken for
+TRUE wherever it stands: that only ever keeps more rows. Whether it is taken so, or refused, is the
+caller's choice (``weaken``).
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ _OPS = {exp.EQ: Op.EQ, exp.NEQ: Op.NE, exp.LT: Op.LT, exp.LTE: Op.LE, exp.GT: Op
 _KNOWN_ARGS = frozenset(
     {"this", "expression", "expressions", "low", "high", "negate", "table", "db", "catalog"}
 )
-"""The parts of a syntax tree that are looked at; what else is set changes the meaning, so it is not understood."""
+"""The parts of a syntax tree that are looked at; what else is set changes the meaning, so it is not
+understood."""
 
 
 @dataclass(slots=True)
@@ -85,7 +87,8 @@ class Translator:
             refuse(f"found {text(tree)}; {ALLOWED}")
         if self.weaken and any(map(is_double, tree.find_all(exp.Literal))):
             refuse(
-                "engines compare a number with an exponent, or of more than 38 digits, as a double, which rounds the column's values"
+                "engines compare a number with an exponent, or of more than 38 digits, as a "
+                "double, which rounds the column's values"
             )
         negated ^= bool(tree.args.get("negate"))
         if isinstance(tree, exp.Boolean):
@@ -136,7 +139,9 @@ class Translator:
         subject = bare(tree.this)
         low, high = literal(bare(tree.args["low"])), literal(bare(tree.args["high"]))
         if negated:
-            return disjunction(self._compare(subject, Op.LT, low), self._compare(subject, Op.GT, high))
+            return disjunction(
+                self._compare(subject, Op.LT, low), self._compare(subject, Op.GT, high)
+            )
         return conjunction(self._compare(subject, Op.GE, low), self._compare(subject, Op.LE, high))
 
     def _in(self, tree: exp.In, negated: bool) -> Node:
@@ -172,7 +177,10 @@ class Translator:
         if rest == "":
             return Compare(column, Op.NE if negated else Op.EQ, prefix)
         if rest != "%":
-            refuse(f"LIKE {pattern!r} is no prefix, expected a text with one % at its end, such as 'abc%'")
+            refuse(
+                f"LIKE {pattern!r} is no prefix, expected a text with one % at its end, such as "
+                "'abc%'"
+            )
         if not prefix:
             return FALSE if negated else IsNull(column, negated=True)
         return Prefix(column, prefix, negated)

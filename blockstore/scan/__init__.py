@@ -1,4 +1,5 @@
-"""A snapshot and a condition -> the chunks that can match, and their rows. Used by tables, the reader and Spark.
+"""A snapshot and a condition -> the chunks that can match, and their rows. Used by tables, the
+reader and Spark.
 
 Its parts are loaded when they are used: who plans need not read.
 """

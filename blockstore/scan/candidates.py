@@ -1,8 +1,9 @@
-"""The blocks of a snapshot that can hold rows of a scan: by time range, labels and statistics, over columns.
+"""The blocks of a snapshot that can hold rows of a scan: by time range, labels and statistics, over
+columns.
 
 Rules:
-- A block's rows lie in [min_time, max_time), milliseconds of the time column rounded down. The test is exact: a block
-  goes only if no time in its range can meet the condition.
+- A block's rows lie in [min_time, max_time), milliseconds of the time column rounded down. The test
+  is exact: a block goes only if no time in its range can meet the condition.
 - A stream's labels are constants, so the condition is decided for each stream once.
 - A block's object is made only if the block stays.
 """
@@ -58,7 +59,10 @@ class Candidates:
 
 
 def candidates(snapshot: Snapshot, predicate: Predicate, labels: tuple[str, ...]) -> Candidates:
-    """The blocks that can hold rows for which ``predicate`` is true; ``labels`` are the label columns."""
+    """The blocks that can hold rows for which ``predicate`` is true;
+
+    ``labels`` are the label columns.
+    """
     time_ms = _time_hull_ms(snapshot, predicate)
     frame = snapshot.blocks.table()
     in_time = _in_time(frame, time_ms)
@@ -74,7 +78,9 @@ def candidates(snapshot: Snapshot, predicate: Predicate, labels: tuple[str, ...]
         for block in snapshot.blocks.take(np.flatnonzero(sieved.may).tolist())
     ]
     blocks = [
-        block for block in live if block.excepted is None or len(block.excepted) < len(block.meta.sources)
+        block
+        for block in live
+        if block.excepted is None or len(block.excepted) < len(block.meta.sources)
     ]
     listed = list(_listed(snapshot, predicate, labels, time_ms))
     return Candidates(
@@ -94,7 +100,8 @@ def _listed(
     name = snapshot.definition.time_column
     for block in snapshot.listed:
         meta = block.meta
-        # Another writer's block may be timed by another column, or by its creation: that says nothing of ours.
+        # Another writer's block may be timed by another column, or by its creation: that says
+        # nothing of ours.
         in_time = meta.time_column != name or (meta.min_time <= last and meta.max_time > first)
         if in_time and _may_stream(predicate, meta.labels, labels):
             yield Candidate(meta=meta, sources=block.only_sources)
@@ -117,7 +124,9 @@ def _in_time(frame: pa.Table, time_ms: tuple[int, int]) -> Mask:
     first, last = time_ms
     if first == _INT64.min and last == _INT64.max:
         return np.ones(frame.num_rows, dtype=bool)
-    return np.asarray((frame["min_time"].to_numpy() <= last) & (frame["max_time"].to_numpy() > first))
+    return np.asarray(
+        (frame["min_time"].to_numpy() <= last) & (frame["max_time"].to_numpy() > first)
+    )
 
 
 def _in_stream(frame: pa.Table, predicate: Predicate, labels: tuple[str, ...]) -> Mask:
@@ -125,7 +134,8 @@ def _in_stream(frame: pa.Table, predicate: Predicate, labels: tuple[str, ...]) -
         return np.ones(frame.num_rows, dtype=bool)
     encoded = frame["stream"].combine_chunks().dictionary_encode()
     verdicts = [
-        _may_stream(predicate, labels_of(stream), labels) for stream in encoded.dictionary.to_pylist()
+        _may_stream(predicate, labels_of(stream), labels)
+        for stream in encoded.dictionary.to_pylist()
     ]
     return np.asarray(verdicts, dtype=bool)[encoded.indices.to_numpy()]
 
@@ -134,6 +144,8 @@ def _may_stream(predicate: Predicate, stream: Mapping[str, str], labels: tuple[s
     names = frozenset(labels)
 
     def bounds_of(column: Column) -> Bounds:
-        return Bounds.constant(stream.get(column.name), 1) if column.name in names else Bounds(rows=1)
+        return (
+            Bounds.constant(stream.get(column.name), 1) if column.name in names else Bounds(rows=1)
+        )
 
     return predicate.may(bounds_of)

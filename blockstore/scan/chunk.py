@@ -1,11 +1,12 @@
 """One chunk to read, and how: everything that an engine must apply to its rows, in neutral words.
 
 Rules:
-- ``sources`` and ``excepted`` filter the rows by the chunk's own ``_source`` column; a level-1 chunk, which has none,
-  is either read whole or not planned at all.
+- ``sources`` and ``excepted`` filter the rows by the chunk's own ``_source`` column; a level-1
+  chunk, which has none, is either read whole or not planned at all.
 - Labels are constant text columns, unless the schema has that name.
-- ``_row_id`` and ``_version`` of a level-1 chunk follow from the index (``first_row_id`` + position, the block's
-  version). No other chunk can give them: a merge and a rewrite keep ``_source`` alone, and a listing knows no versions.
+- ``_row_id`` and ``_version`` of a level-1 chunk follow from the index (``first_row_id`` +
+  position, the block's version). No other chunk can give them: a merge and a rewrite keep
+  ``_source`` alone, and a listing knows no versions.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ class ColumnRead:
     name: str
     type: pa.DataType
     stored_as: str | None
-    """The chunk's name of the column; None: the chunk is older than the column, which reads as null."""
+    """The chunk's name of the column;
+
+    None: the chunk is older than the column, which reads as null.
+    """
     widened: bool = False
     """Whether the chunk holds a narrower type, to be cast to ``type``."""
 
@@ -44,7 +48,10 @@ class ScanChunk:
     file: ChunkFile
     schema_id: int
     labels: Mapping[str, str | None]
-    """Every label column of the scan with the chunk's constant; None: the block's stream lacks the label."""
+    """Every label column of the scan with the chunk's constant;
+
+    None: the block's stream lacks the label.
+    """
     source: str | None
     """The source of every row of a level-1 chunk; None: the chunk carries ``_source``."""
     sources: frozenset[str] | None = None
@@ -85,7 +92,8 @@ class ScanGroup:
 
     @property
     def source(self) -> str | None:
-        """Meaningful where the scan reads ``_source``; else chunks of many sources share a group."""
+        """Meaningful where the scan reads ``_source``; else chunks of many sources share a
+        group."""
         return self.chunks[0].source
 
     @property

@@ -1,7 +1,9 @@
-"""Which columns a scan has, and how each is found in chunks of every schema that the table ever had.
+"""Which columns a scan has, and how each is found in chunks of every schema that the table ever
+had.
 
-Rules: a column is the same column under every schema that has its field id (its name, where ids are missing); the
-columns of a scan are the table's, then the labels' in the order of their names; hidden ones come when asked for.
+Rules: a column is the same column under every schema that has its field id (its name, where ids are
+missing); the columns of a scan are the table's, then the labels' in the order of their names;
+hidden ones come when asked for.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ class Columns:
     def visible(self) -> pa.Schema:
         """The columns of a scan that names none."""
         return pa.schema(
-            [*self.table, *(pa.field(name, pa.string()) for name in self.labels)], self.table.metadata
+            [*self.table, *(pa.field(name, pa.string()) for name in self.labels)],
+            self.table.metadata,
         )
 
     @cached_property
@@ -51,11 +54,16 @@ class Columns:
         return pa.schema([*self.visible, *HIDDEN])
 
     def select(self, names: Iterable[str] | None) -> pa.Schema:
-        """The output schema of these columns, in this order; of all visible ones for None. Raises Invalid."""
+        """The output schema of these columns, in this order; of all visible ones for None.
+
+        Raises Invalid.
+        """
         if names is None:
             return self.visible
         if isinstance(names, str):
-            raise Invalid(f"columns is the text {names!r}, expected a list of column names: [{names!r}]")
+            raise Invalid(
+                f"columns is the text {names!r}, expected a list of column names: [{names!r}]"
+            )
         every = self.all
         by_name = {field.name: field for field in every}
         fields = []
@@ -63,7 +71,8 @@ class Columns:
             found = by_name.get(name) or _regardless_of_case(every, by_name, name)
             if found is None:
                 raise Invalid(
-                    f"the scan names column {name!r}, which the table does not have; its columns are "
+                    f"the scan names column {name!r}, which the table does not have; its columns "
+                    "are "
                     f"{', '.join(map(repr, every.names))}"
                 )
             fields.append(found)
@@ -71,17 +80,22 @@ class Columns:
             raise Invalid("the scan names no column, expected at least one")
         chosen = [field.name for field in fields]
         if len(set(chosen)) < len(chosen):
-            raise Invalid(f"the scan names a column twice: {', '.join(map(repr, chosen))}; name each once")
+            raise Invalid(
+                f"the scan names a column twice: {', '.join(map(repr, chosen))}; name each once"
+            )
         return pa.schema(fields, self.table.metadata)
 
 
-def _regardless_of_case(schema: pa.Schema, by_name: Mapping[str, pa.Field], name: str) -> pa.Field | None:
+def _regardless_of_case(
+    schema: pa.Schema, by_name: Mapping[str, pa.Field], name: str
+) -> pa.Field | None:
     found = find_column(schema, name)
     return None if found is None else by_name[found.name]
 
 
 class Schemas:
-    """The schemas of the chunks of one scan, by id: the table's own, and below zero those it does not know."""
+    """The schemas of the chunks of one scan, by id: the table's own, and below zero those it does
+    not know."""
 
     def __init__(self, definition: Definition) -> None:
         self._definition = definition
@@ -111,7 +125,10 @@ class Schemas:
         return self._by_id[id_]
 
     def stored_names(self, id_: int) -> Mapping[str, str | None]:
-        """Under which name chunks of this schema hold each of the table's columns; None = they lack it."""
+        """Under which name chunks of this schema hold each of the table's columns;
+
+        None = they lack it.
+        """
         if id_ not in self._names:
             reads = reads_of(self._by_id[id_], self._definition.schema)
             self._names[id_] = {name: read.stored_as for name, read in reads.items()}

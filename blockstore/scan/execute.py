@@ -4,7 +4,8 @@ Rules:
 - R11: a chunk that cannot be read fails the scan with the block's name; there are never fewer rows.
 - Memory is bounded by one window of small chunks, or one row group of a large one.
 - Rows come in the plan's order: by block, chunk and position.
-- Of a chunk that may hold matching rows, row groups whose bounds in the footer exclude them are not read.
+- Of a chunk that may hold matching rows, row groups whose bounds in the footer exclude them are not
+  read.
 """
 
 from __future__ import annotations
@@ -33,12 +34,20 @@ _WINDOW_CHUNKS = 64
 def read_plan(
     bucket: ReadBucket, plan: ScanPlan, world: World, *, verify: bool = False
 ) -> pa.RecordBatchReader:
-    """The rows of the plan, batch by batch; ``verify`` compares each chunk's SHA-256, for which it is held whole."""
-    return pa.RecordBatchReader.from_batches(plan.output_schema, _batches(bucket, plan, world, verify))
+    """The rows of the plan, batch by batch;
+
+    ``verify`` compares each chunk's SHA-256, for which it is held whole.
+    """
+    return pa.RecordBatchReader.from_batches(
+        plan.output_schema, _batches(bucket, plan, world, verify)
+    )
 
 
-def read_part(bucket: ReadBucket, plan: ScanPlan, *, part: int, parts: int) -> Iterator[pa.RecordBatch]:
-    """The rows of one of ``parts`` runs of row groups of the plan's only chunk: what several processes share a large one by."""
+def read_part(
+    bucket: ReadBucket, plan: ScanPlan, *, part: int, parts: int
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one of ``parts`` runs of row groups of the plan's only chunk: what several
+    processes share a large one by."""
     (chunk,) = plan.chunks
     reader = RowReader(plan)
     stored = reader.stored_columns(chunk)
@@ -47,7 +56,13 @@ def read_part(bucket: ReadBucket, plan: ScanPlan, *, part: int, parts: int) -> I
         return
     with _blaming(chunk):
         pieces = read_chunk_part(
-            bucket, chunk.key, chunk.file, stored, part=part, parts=parts, may=reader.judge_groups(chunk)
+            bucket,
+            chunk.key,
+            chunk.file,
+            stored,
+            part=part,
+            parts=parts,
+            may=reader.judge_groups(chunk),
         )
         for position, batch in pieces:
             rows = reader.rows(chunk, batch, position)
@@ -66,7 +81,8 @@ def count_rows(bucket: ReadBucket, plan: ScanPlan, world: World) -> int:
 
 
 def count_each(bucket: ReadBucket, plan: ScanPlan, world: World) -> list[int]:
-    """How many rows of each chunk the plan returns; reads only chunks that metadata cannot answer for."""
+    """How many rows of each chunk the plan returns; reads only chunks that metadata cannot answer
+    for."""
     reader = RowReader(replace(plan, output_schema=plan.columns.select(["_source"])))
 
     def count(chunk: ScanChunk) -> int:
@@ -119,7 +135,9 @@ def _chunk_batches(
         return
     may = reader.judge_groups(chunk)
     with _blaming(chunk):
-        for position, batch in read_chunk_part(bucket, chunk.key, chunk.file, stored, may=may, verify=verify):
+        for position, batch in read_chunk_part(
+            bucket, chunk.key, chunk.file, stored, may=may, verify=verify
+        ):
             rows = reader.rows(chunk, batch, position)
             if rows.num_rows:
                 yield rows
@@ -132,8 +150,10 @@ def _blaming(chunk: ScanChunk) -> Iterator[None]:
         yield
     except ObjectMissing as error:
         raise ObjectMissing(
-            f"block {chunk.block} cannot be read: {chunk.file.path} is missing ({error}); take a newer snapshot, and "
-            "if that names the block too, open the table again, for it may have been put back from a copy, and run blockstore verify"
+            f"block {chunk.block} cannot be read: {chunk.file.path} is missing ({error}); take a "
+            "newer snapshot, and "
+            "if that names the block too, open the table again, for it may have been put back "
+            "from a copy, and run blockstore verify"
         ) from error
     except Corrupt as error:
         raise Corrupt(f"block {chunk.block} cannot be read: {error}") from error

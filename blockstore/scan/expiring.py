@@ -1,9 +1,10 @@
 """A snapshot that is read when its version is gone already: what is told then, and to whom.
 
 Rules:
-- An object that is missing is damage as long as the version that was read can still be asked for, above the boundary or by
-  a tag; once it cannot, its blocks may go, and ``VersionExpired`` says so.
-- That is asked of the index only once an object is missing. Where the index does not answer, the object's error stands.
+- An object that is missing is damage as long as the version that was read can still be asked for,
+  above the boundary or by a tag; once it cannot, its blocks may go, and ``VersionExpired`` says so.
+- That is asked of the index only once an object is missing. Where the index does not answer, the
+  object's error stands.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ __all__ = ["batches_or_expired", "or_expired"]
 
 @contextmanager
 def or_expired(bucket: ReadBucket, world: World, version: int | None) -> Iterator[None]:
-    """Raise VersionExpired for an object that is missing because the version was collected meanwhile."""
+    """Raise VersionExpired for an object that is missing because the version was collected
+    meanwhile."""
     try:
         yield
     except ObjectMissing as error:

@@ -23,7 +23,10 @@ __all__ = ["judge_groups"]
 
 
 def judge_groups(plan: ScanPlan, chunk: ScanChunk) -> JudgeGroups | None:
-    """What tells of each row group of the chunk's file whether it may hold rows of the plan; None if nothing could."""
+    """What tells of each row group of the chunk's file whether it may hold rows of the plan;
+
+    None if nothing could.
+    """
     stored, reads = plan.schemas[chunk.schema_id], plan.reads(chunk.schema_id)
     names = {name: reads[name].stored_as for name in names_of(plan.predicate.node) if name in reads}
     fields = [stored.field(name) for name in names.values() if name is not None]

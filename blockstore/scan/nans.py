@@ -1,7 +1,7 @@
 """Whether chunks may hold NaN: what whoever prunes by Parquet's own bounds must know.
 
-NaN never stands in those bounds, and SQL orders it above every number: a reader that takes them for the bounds of all
-values leaves out rows that match.
+NaN never stands in those bounds, and SQL orders it above every number: a reader that takes them for
+the bounds of all values leaves out rows that match.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ __all__ = ["may_hold_nan"]
 
 
 def may_hold_nan(chunks: Iterable[ScanChunk], field: pa.Field) -> bool:
-    """Whether a stored column of chunks of one schema may hold NaN: their statistics count them, but not inside a value."""
+    """Whether a stored column of chunks of one schema may hold NaN: their statistics count them,
+    but not inside a value."""
     if not pt.is_floating(field.type):
         return _holds_float(field.type)
     counted = (chunk.file.columns.get(field.name) for chunk in chunks)

@@ -2,7 +2,8 @@
 
 Rules:
 - No row of the scan lies outside: what is not known leaves nothing out.
-- Coarser than the judgment of a chunk (``plan.py``): of a condition it knows the range of each column's values alone.
+- Coarser than the judgment of a chunk (``plan.py``): of a condition it knows the range of each
+  column's values alone.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class PagedColumn:
     """The rows before each page, and at last all rows."""
 
     def rows(self, hull: Hull) -> range:
-        """From the first row of the first page that meets a condition's range to the last row of the last."""
+        """From the first row of the first page that meets a condition's range to the last row of
+        the last."""
         meeting = np.flatnonzero(self.ranges.meet(hull))
         if not len(meeting):
             return range(0)
@@ -51,7 +53,10 @@ class PagedColumn:
 
 
 PagesOf = Callable[[ScanChunk, pa.Field], PagedColumn | None]
-"""The pages of a column that the chunk stores as this field; None if the file does not tell them."""
+"""The pages of a column that the chunk stores as this field;
+
+None if the file does not tell them.
+"""
 
 
 def matching_rows(plan: ScanPlan, chunk: ScanChunk, pages_of: PagesOf) -> range:
@@ -73,11 +78,18 @@ def matching_rows(plan: ScanPlan, chunk: ScanChunk, pages_of: PagesOf) -> range:
     return rows
 
 
-def read_pages(parquet: pq.ParquetFile, file: pa.NativeFile, column: pa.Field) -> PagedColumn | None:
-    """The pages of a column, if the file tells them and they are not too many; ``file`` is what ``parquet`` reads."""
+def read_pages(
+    parquet: pq.ParquetFile, file: pa.NativeFile, column: pa.Field
+) -> PagedColumn | None:
+    """The pages of a column, if the file tells them and they are not too many;
+
+    ``file`` is what ``parquet`` reads.
+    """
     kind = kind_of(column.type)
     pages = page_ranges(parquet, file, column) if can_hold(kind) else []
-    characters = sum(len(bound) for _, bounds in pages for bound in bounds if isinstance(bound, str))
+    characters = sum(
+        len(bound) for _, bounds in pages for bound in bounds if isinstance(bound, str)
+    )
     if not 0 < len(pages) <= _MOST_PAGES or characters > _MOST_CHARACTERS:
         return None
     unit = unit_ns(column.type) if kind in TIMED else 1

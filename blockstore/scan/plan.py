@@ -1,11 +1,13 @@
-"""A snapshot and a condition, turned into the chunks that can hold matching rows. Pure: no byte is read.
+"""A snapshot and a condition, turned into the chunks that can hold matching rows. Pure: no byte is
+read.
 
 Rules:
 - No chunk is left out that holds a row of the scan: what is not known prunes nothing.
-- Pruning goes from cheap to dear: blocks by time range, labels and the ranges of their columns (``candidates.py``), then
-  the chunks of those that stay by their statistics.
+- Pruning goes from cheap to dear: blocks by time range, labels and the ranges of their columns
+  (``candidates.py``), then the chunks of those that stay by their statistics.
 - Chunks come in the order of (block, position in ``files``); the positions of rows count over them.
-- A hidden column is asked only of chunks that can give it; where another one stays, there is no plan.
+- A hidden column is asked only of chunks that can give it; where another one stays, there is no
+  plan.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ from blockstore.scan.snapshot import Snapshot
 __all__ = ["Pruned", "ScanPlan", "TimeRange", "check_given", "plan_scan"]
 
 TimeRange = tuple[object, object]
-"""``(start, end)``: start inclusive, end exclusive, None = open; datetimes, dates, texts, or milliseconds as int."""
+"""``(start, end)``: start inclusive, end exclusive, None = open; datetimes, dates, texts, or
+milliseconds as int."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,18 +80,21 @@ class ScanPlan:
         return tuple(dict.fromkeys((*self.output_schema.names, *self.predicate.columns)))
 
     def reads(self, schema_id: int) -> Mapping[str, ColumnRead]:
-        """How each column of the table is read out of chunks of this schema: null-filled, widened, renamed."""
+        """How each column of the table is read out of chunks of this schema: null-filled, widened,
+        renamed."""
         return self._reads[schema_id]
 
     def groups(self) -> tuple[ScanGroup, ...]:
-        """The chunks by identical treatment, in the order of their first chunks: one ``read_parquet`` each."""
+        """The chunks by identical treatment, in the order of their first chunks: one
+        ``read_parquet`` each."""
         groups: dict[object, list[ScanChunk]] = {}
         for chunk in self.chunks:
             groups.setdefault(self._treatment(chunk), []).append(chunk)
         return tuple(ScanGroup(chunks=tuple(chunks)) for chunks in groups.values())
 
     def _treatment(self, chunk: ScanChunk) -> object:
-        """What must be equal for two chunks to be read alike; what tells rows of blocks apart only where read."""
+        """What must be equal for two chunks to be read alike; what tells rows of blocks apart only
+        where read."""
         needed = self.needed
         return (
             chunk.schema_id,
@@ -113,11 +119,16 @@ def plan_scan(
     time_range: TimeRange | None = None,
     labels: Iterable[str] = (),
 ) -> ScanPlan:
-    """The plan that reads ``columns`` (all visible ones for None) of the rows for which ``where`` is true and whose
-    time lies in ``time_range``; ``labels`` may be named though no stream has them yet. Raises Invalid for a column or a
-    condition that the table cannot answer, or that some chunk cannot."""
+    """The plan that reads ``columns`` (all visible ones for None) of the rows for which ``where``
+    is true and whose time lies in ``time_range``; ``labels`` may be named though no stream has them
+    yet. Raises Invalid for a column or a condition that the table cannot answer, or that some chunk
+    cannot."""
     known = snapshot.label_names.union(labels)
-    offered = snapshot.columns if known == snapshot.label_names else Columns.of(snapshot.definition, known)
+    offered = (
+        snapshot.columns
+        if known == snapshot.label_names
+        else Columns.of(snapshot.definition, known)
+    )
     predicate = parse(where, offered.all)
     if time_range is not None:
         predicate = predicate.also(_time_condition(snapshot, time_range))
@@ -152,9 +163,14 @@ def check_given(chunks: Iterable[ScanChunk], names: Iterable[str]) -> None:
     for chunk in chunks if asked else ():
         name = next((name for name in asked if not chunk.gives(name)), None)
         if name is not None:
-            why = "only a listing shows it" if chunk.source is not None else "it is a merge or a rewrite"
+            why = (
+                "only a listing shows it"
+                if chunk.source is not None
+                else "it is a merge or a rewrite"
+            )
             raise Invalid(
-                f"block {chunk.block} cannot give {name}, since {why}, and only blocks that the index names and that are as they "
+                f"block {chunk.block} cannot give {name}, since {why}, and only blocks that the "
+                "index names and that are as they "
                 f"were written can: leave {name} out, or ask for rows of such blocks only"
             )
 
@@ -224,9 +240,17 @@ class _Judge:
             if name in chunk.labels:
                 return Bounds.constant(chunk.labels[name], rows)
             if name == "_source":
-                return Bounds(rows=rows) if chunk.source is None else Bounds.constant(chunk.source, rows)
+                return (
+                    Bounds(rows=rows)
+                    if chunk.source is None
+                    else Bounds.constant(chunk.source, rows)
+                )
             if name == "_version":
-                return Bounds(rows=rows) if chunk.version is None else Bounds.constant(chunk.version, rows)
+                return (
+                    Bounds(rows=rows)
+                    if chunk.version is None
+                    else Bounds.constant(chunk.version, rows)
+                )
             if name == "_row_id":
                 first = chunk.first_row_id
                 if first is None:
@@ -241,9 +265,11 @@ def _time_condition(snapshot: Snapshot, time_range: TimeRange) -> Predicate:
     name = snapshot.definition.time_column
     if name is None:
         raise Invalid(
-            "the scan asks for a time range, but the table has no time column: use a condition instead"
+            "the scan asks for a time range, but the table has no time column: use a condition "
+            "instead"
         )
     start, end = (
-        Temporal(Kind.TIMESTAMP, time * 1_000_000) if isinstance(time, int) else time for time in time_range
+        Temporal(Kind.TIMESTAMP, time * 1_000_000) if isinstance(time, int) else time
+        for time in time_range
     )
     return between(name, snapshot.definition.schema, start, end)

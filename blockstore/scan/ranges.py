@@ -1,4 +1,5 @@
-"""The ranges of a column over many parts (blocks, pages) as arrays, compared with the range of a condition at once.
+"""The ranges of a column over many parts (blocks, pages) as arrays, compared with the range of a
+condition at once.
 
 Rules:
 - What is not known, or cannot be held exactly, is open: such a part may match.
@@ -82,8 +83,8 @@ class Ranges(NamedTuple):
         return may
 
     def _held(self, key: Key) -> npt.NDArray[Any]:
-        """A key as the ranges are held: numpy itself would cut the NULs off the end of a text. One beyond the integers that
-        are held counts as the last of them."""
+        """A key as the ranges are held: numpy itself would cut the NULs off the end of a text. One
+        beyond the integers that are held counts as the last of them."""
         held = max(_LEAST, min(_GREATEST, key)) if isinstance(key, int) else key
         return np.array(held, dtype=self.low.dtype)
 

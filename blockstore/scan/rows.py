@@ -1,7 +1,8 @@
-"""Batches of a chunk turned into rows of a scan: everything that ``ScanChunk`` says, applied with pyarrow.
+"""Batches of a chunk turned into rows of a scan: everything that ``ScanChunk`` says, applied with
+pyarrow.
 
-The order: bring the stored columns under the table's schema, add labels and hidden columns, drop rows by their
-source, apply the condition, keep the columns of the output.
+The order: bring the stored columns under the table's schema, add labels and hidden columns, drop
+rows by their source, apply the condition, keep the columns of the output.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ class RowReader:
         self._output = plan.output_schema
         self._expression = None if plan.predicate.everything else plan.predicate.expression
         self._table_names = frozenset(plan.columns.table.names)
-        self._schemas: dict[bool, pa.Schema] = {certain: self._needed(certain) for certain in (True, False)}
+        self._schemas: dict[bool, pa.Schema] = {
+            certain: self._needed(certain) for certain in (True, False)
+        }
 
     def stored_columns(self, chunk: ScanChunk) -> list[str]:
         """The columns to read out of the chunk's file; none = its rows follow from metadata."""
@@ -49,7 +52,10 @@ class RowReader:
         return names
 
     def judge_groups(self, chunk: ScanChunk) -> JudgeGroups | None:
-        """Which row groups of the chunk's file may hold rows of the scan; None where all of them do."""
+        """Which row groups of the chunk's file may hold rows of the scan;
+
+        None where all of them do.
+        """
         return None if chunk.certain else judge_groups(self._plan, chunk)
 
     def constant_batches(self, chunk: ScanChunk) -> Iterator[pa.RecordBatch]:
@@ -70,14 +76,20 @@ class RowReader:
             rows = rows.filter(_by_source(chunk, batch))
         if not chunk.certain and self._expression is not None:
             rows = rows.filter(self._expression)
-        return rows.select(self._output.names).cast(self._output) if rows.schema != self._output else rows
+        return (
+            rows.select(self._output.names).cast(self._output)
+            if rows.schema != self._output
+            else rows
+        )
 
     def _needed(self, certain: bool) -> pa.Schema:
         names = self._output.names if certain else self._plan.needed
         by_name = {field.name: field for field in self._plan.columns.all}
         return pa.schema([by_name[name] for name in names])
 
-    def _column(self, chunk: ScanChunk, batch: pa.RecordBatch, position: int, field: pa.Field) -> pa.Array:
+    def _column(
+        self, chunk: ScanChunk, batch: pa.RecordBatch, position: int, field: pa.Field
+    ) -> pa.Array:
         name, count = field.name, batch.num_rows
         if name in self._table_names:
             return self._table_column(chunk, batch, field)
@@ -102,11 +114,14 @@ class RowReader:
         at = batch.schema.get_field_index(stored)
         if at < 0:
             raise Corrupt(
-                f"{chunk.file.path} lacks column {stored!r}, which its schema has: restore it from a copy"
+                f"{chunk.file.path} lacks column {stored!r}, which its schema has: restore it "
+                "from a copy"
             )
         if batch.column(at).type.equals(field.type):
             return batch.column(at)
-        one = pa.RecordBatch.from_arrays([batch.column(at)], schema=pa.schema([batch.schema.field(at)]))
+        one = pa.RecordBatch.from_arrays(
+            [batch.column(at)], schema=pa.schema([batch.schema.field(at)])
+        )
         return adapt(one, pa.schema([field])).column(0)
 
 
@@ -114,7 +129,8 @@ def _by_source(chunk: ScanChunk, batch: pa.RecordBatch) -> pa.Array:
     source = _carried(chunk, batch)
     if source.null_count:
         raise Corrupt(
-            f"{chunk.file.path} has rows without a _source, expected one in each: restore it from a copy"
+            f"{chunk.file.path} has rows without a _source, expected one in each: restore it from "
+            "a copy"
         )
     keep = None
     if chunk.sources is not None:

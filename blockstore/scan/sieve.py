@@ -1,11 +1,13 @@
-"""Which blocks can hold matching rows by the statistics of their chunks, told for all blocks of an index at once.
+"""Which blocks can hold matching rows by the statistics of their chunks, told for all blocks of an
+index at once.
 
 Rules:
-- What is made of the statistics is kept with the blocks, a column at a time: the first condition on a column reads the metas
-  of the blocks that time and labels leave, later ones compare two arrays. So blocks that cannot match cost next to
-  nothing, however many they are.
-- Coarser than the judgment of a chunk (``plan.py``), never finer: of a condition it knows the range of each column's values
-  alone, and of a block the range over its chunks. What is not known, or not sound, stays and is judged there.
+- What is made of the statistics is kept with the blocks, a column at a time: the first condition on
+  a column reads the metas of the blocks that time and labels leave, later ones compare two arrays.
+  So blocks that cannot match cost next to nothing, however many they are.
+- Coarser than the judgment of a chunk (``plan.py``), never finer: of a condition it knows the range
+  of each column's values alone, and of a block the range over its chunks. What is not known, or not
+  sound, stays and is judged there.
 - The time column is not looked at: the blocks' own time ranges have been compared by then.
 """
 
@@ -56,7 +58,9 @@ def sieve(snapshot: Snapshot, predicate: Predicate, wanted: Mask) -> Sieved:
         if can_hold(kind):
             make = _Maker(definition, column, kind)
             asked = np.flatnonzero(may)
-            *held, count = (array[asked] for array in snapshot.blocks.derived(name, definition, make, may))
+            *held, count = (
+                array[asked] for array in snapshot.blocks.derived(name, definition, make, may)
+            )
             left = Ranges(*held).meet(hull)
             chunks += int(count[~left].sum())
             may = np.zeros_like(may)

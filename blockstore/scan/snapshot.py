@@ -1,7 +1,7 @@
 """A snapshot: an immutable set of blocks that together hold every visible write exactly once.
 
-It is a value: two processes with the same snapshot read the same rows, whatever happens to the table meanwhile, until
-``delete_delay`` after a newer one has replaced it.
+It is a value: two processes with the same snapshot read the same rows, whatever happens to the
+table meanwhile, until ``delete_delay`` after a newer one has replaced it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _FEW = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """The blocks of one moment: the live ones of an index version, and those that only a listing shows."""
+    """The blocks of one moment: the live ones of an index version, and those that only a listing
+    shows."""
 
     definition: Definition
     version: int | None = None
@@ -89,8 +90,9 @@ class Snapshot:
         return Columns.of(self.definition, self.label_names)
 
     def prepare(self) -> None:
-        """Make now what the first plan over the snapshot would have to make: its columns, and the objects of as many blocks as
-        are kept. For whoever has time before somebody asks. Raises Corrupt if a stored block cannot be read."""
+        """Make now what the first plan over the snapshot would have to make: its columns, and the
+        objects of as many blocks as are kept. For whoever has time before somebody asks. Raises
+        Corrupt if a stored block cannot be read."""
         _ = self.columns
         if len(self.blocks) <= KEPT:
             self.blocks.take(range(len(self.blocks)))
@@ -100,10 +102,15 @@ class Snapshot:
         return iter(self.blocks)
 
     def count(self) -> int | None:
-        """The rows of the snapshot by metadata alone; None where the rows of some block must be looked at."""
+        """The rows of the snapshot by metadata alone;
+
+        None where the rows of some block must be looked at.
+        """
         if any(block.only_sources is not None and block.meta.level > 1 for block in self.listed):
             return None
-        whole = visible_rows(self.blocks) if len(self.blocks) <= _FEW else _visible_rows(self.blocks)
+        whole = (
+            visible_rows(self.blocks) if len(self.blocks) <= _FEW else _visible_rows(self.blocks)
+        )
         return None if whole is None else whole + sum(block.meta.rows for block in self.listed)
 
 

@@ -1,7 +1,8 @@
 """What a user reads: a snapshot with the bucket that it was read from, and scans over it.
 
-A ``TableSnapshot`` never changes: it answers the same rows however often it is asked, while the table goes on. Rows are
-read when a scan is turned into something (``to_reader``, ``to_table``, …), in the order of blocks and chunks.
+A ``TableSnapshot`` never changes: it answers the same rows however often it is asked, while the
+table goes on. Rows are read when a scan is turned into something (``to_reader``, ``to_table``, …),
+in the order of blocks and chunks.
 """
 
 from __future__ import annotations
@@ -53,14 +54,18 @@ class TableSnapshot:
         """The blocks that are read, by ULID; those that only a listing shows have version 0."""
         if not self.snapshot.listed:
             return self.snapshot.blocks
-        listed = (LiveBlock(meta=block.meta, version=0, first_row_id=0) for block in self.snapshot.listed)
+        listed = (
+            LiveBlock(meta=block.meta, version=0, first_row_id=0) for block in self.snapshot.listed
+        )
         return self.snapshot.blocks.changed((), listed)
 
     @property
     def left_out(self) -> Mapping[str, str]:
-        """Malformed blocks that a listing shows and that may hold rows which no other block holds: ULID to damage.
+        """Malformed blocks that a listing shows and that may hold rows which no other block holds:
+        ULID to damage.
 
-        Their rows are not read; a ``strict`` snapshot fails instead. Empty for a snapshot by the index.
+        Their rows are not read; a ``strict`` snapshot fails instead. Empty for a snapshot by the
+        index.
         """
         return self.snapshot.malformed
 
@@ -70,7 +75,8 @@ class TableSnapshot:
             ulid, damage = min(self.left_out.items())
             others = f" (and {len(self.left_out) - 1} more)" if len(self.left_out) > 1 else ""
             raise Corrupt(
-                f"block {ulid} of {self.bucket.url}{others} is malformed and may hold rows that no other block holds: "
+                f"block {ulid} of {self.bucket.url}{others} is malformed and may hold rows that "
+                "no other block holds: "
                 f"{damage}; restore it from a copy, or take the snapshot without strict"
             )
 
@@ -85,13 +91,17 @@ class TableSnapshot:
             return count_rows(self.bucket, self.scan().plan, self.world)
 
     def scan(self, *, columns: Iterable[str] | None = None, where: Any = None) -> Scan:
-        """The rows that meet ``where`` (a stated subset of SQL conditions, or a pyarrow expression).
+        """The rows that meet ``where`` (a stated subset of SQL conditions, or a pyarrow
+        expression).
 
-        ``columns`` picks columns, also the hidden ones (``_source``, ``_row_id``, ``_version``), which are not read
-        otherwise. Chunks that cannot match are left out before a byte of data is read.
+        ``columns`` picks columns, also the hidden ones (``_source``, ``_row_id``, ``_version``),
+        which are not read otherwise. Chunks that cannot match are left out before a byte of data is
+        read.
         """
         names = columns if columns is None or isinstance(columns, str) else list(columns)
-        return Scan(bucket=self.bucket, world=self.world, snapshot=self.snapshot, columns=names, where=where)
+        return Scan(
+            bucket=self.bucket, world=self.world, snapshot=self.snapshot, columns=names, where=where
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,12 +116,15 @@ class Scan:
 
     @cached_property
     def plan(self) -> ScanPlan:
-        """The chunks that can match, and what was left out. Raises Invalid for unknown columns and conditions."""
+        """The chunks that can match, and what was left out.
+
+        Raises Invalid for unknown columns and conditions.
+        """
         return plan_scan(self.snapshot, columns=self.columns, where=self.where)
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The rows as a stream of record batches, in bounded memory. Raises VersionExpired where the version was collected
-        before all were read, ObjectMissing or Corrupt for damage."""
+        """The rows as a stream of record batches, in bounded memory. Raises VersionExpired where
+        the version was collected before all were read, ObjectMissing or Corrupt for damage."""
         from blockstore.scan.execute import read_plan
 
         rows = read_plan(self.bucket, self.plan, self.world)
@@ -151,4 +164,6 @@ def _needs(package: str, extra: str | None, convert: Any) -> Any:
         return convert()
     except ModuleNotFoundError as error:
         command = f"pip install 'blocklake[{extra}]'" if extra else f"pip install {package}"
-        raise MissingExtra(f"{package} is not installed, and this answer needs it: {command}") from error
+        raise MissingExtra(
+            f"{package} is not installed, and this answer needs it: {command}"
+        ) from error

@@ -1,1 +1,2 @@
-"""What every process of the project shares: configuration, logs, metrics, serving HTTP, and the pages."""
+"""What every process of the project shares: configuration, logs, metrics, serving HTTP, and the
+pages."""

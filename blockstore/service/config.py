@@ -1,14 +1,18 @@
-"""The configuration of a process: sections of declared keys, read from one TOML file and the environment.
+"""The configuration of a process: sections of declared keys, read from one TOML file and the
+environment.
 
-A process declares a ``ConfigFile``: its sections, each of ``Key``s with a default as a person writes it, a reader and a
-sentence. Everything else follows from the declaration: what is accepted, the file under ``configs/`` and its page.
+A process declares a ``ConfigFile``: its sections, each of ``Key``s with a default as a person
+writes it, a reader and a sentence. Everything else follows from the declaration: what is accepted,
+the file under ``configs/`` and its page.
 
 Rules:
 - Every key has a default. ``BLOCKSTORE_<SECTION>_<KEY>`` in the environment overrides the file.
-- An unknown key is refused, with the nearest known one; all problems of the file and of the environment are told at once.
-- A secret never stands in the file: it comes from the environment, or from a file that ``<key>_file`` names.
-- A section becomes one frozen value, checked when it is built; a ``Named`` table (``[tables."name"]``) holds overrides by
-  name, of which only what was written is kept.
+- An unknown key is refused, with the nearest known one; all problems of the file and of the
+  environment are told at once.
+- A secret never stands in the file: it comes from the environment, or from a file that
+  ``<key>_file`` names.
+- A section becomes one frozen value, checked when it is built; a ``Named`` table
+  (``[tables."name"]``) holds overrides by name, of which only what was written is kept.
 """
 
 from __future__ import annotations
@@ -27,7 +31,8 @@ __all__ = ["Config", "ConfigFile", "Key", "Named", "Reader", "Secret", "Section"
 
 T = TypeVar("T")
 Reader = Callable[[Any, str], Any]
-"""From a value as TOML or the environment holds it, and what an error calls it, to the program's own. Raises Invalid."""
+"""From a value as TOML or the environment holds it, and what an error calls it, to the program's
+own. Raises Invalid."""
 
 _PREFIX = "BLOCKSTORE_"
 
@@ -44,10 +49,11 @@ class Secret:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """One key: its name in the file, what it is for, its default as a person writes it, and how it is read.
+    """One key: its name in the file, what it is for, its default as a person writes it, and how it
+    is read.
 
-    A list in the environment is separated by commas; the reader gets the text. A ``secret`` has no default: it is a
-    ``Secret``, or None where it was not given.
+    A list in the environment is separated by commas; the reader gets the text. A ``secret`` has no
+    default: it is a ``Secret``, or None where it was not given.
     """
 
     name: str
@@ -71,7 +77,10 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section(Generic[T]):
-    """One table of the file; ``build`` makes its value of all fields and raises Invalid where they do not agree."""
+    """One table of the file;
+
+    ``build`` makes its value of all fields and raises Invalid where they do not agree.
+    """
 
     name: str
     sentence: str
@@ -118,10 +127,17 @@ class ConfigFile:
     check: Callable[[Config], Iterable[str]] = field(default=lambda config: ())
     """Problems between sections, one sentence each."""
 
-    def load(self, path: Path | None = None, environment: Mapping[str, str] | None = None) -> Config:
-        """The configuration of a file (or none) under the environment. Raises Invalid, naming every problem."""
+    def load(
+        self, path: Path | None = None, environment: Mapping[str, str] | None = None
+    ) -> Config:
+        """The configuration of a file (or none) under the environment.
+
+        Raises Invalid, naming every problem.
+        """
         document = {} if path is None else _document(path)
-        return _Loading(self, str(path), document, os.environ if environment is None else environment).run()
+        return _Loading(
+            self, str(path), document, os.environ if environment is None else environment
+        ).run()
 
 
 class _Loading:
@@ -137,12 +153,17 @@ class _Loading:
         self._problems: list[str] = []
 
     def run(self) -> Config:
-        known = [*(one.name for one in self._file.sections), *(one.name for one in self._file.named)]
+        known = [
+            *(one.name for one in self._file.sections),
+            *(one.name for one in self._file.named),
+        ]
         for name, value in self._document.items():
             if name not in known:
                 self._problems.append(_unknown("table", f"[{name}]", name, known, self._path))
             elif not isinstance(value, dict):
-                self._problems.append(f"{name} in {self._path} is {value!r}, expected a table [{name}]")
+                self._problems.append(
+                    f"{name} in {self._path} is {value!r}, expected a table [{name}]"
+                )
         values = {section.name: self._section(section) for section in self._file.sections}
         named = {one.name: self._named(one) for one in self._file.named}
         config = Config(values=values, named=named)
@@ -158,7 +179,10 @@ class _Loading:
             for name, value in self._table(section.name).items()
         }
         given |= self._from_environment(section)
-        fields = {key.field: None if key.secret else key.read(key.default, key.name) for key in section.keys}
+        fields = {
+            key.field: None if key.secret else key.read(key.default, key.name)
+            for key in section.keys
+        }
         fields |= self._read(section.keys, given)
         try:
             return section.build(**fields)
@@ -171,7 +195,9 @@ class _Loading:
         for who, table in self._table(named.name).items():
             where = f'[{named.name}."{who}"] of {self._path}'
             if isinstance(table, dict):
-                found[who] = self._read(named.keys, {name: (value, where) for name, value in table.items()})
+                found[who] = self._read(
+                    named.keys, {name: (value, where) for name, value in table.items()}
+                )
             else:
                 self._problems.append(f"{where} is {table!r}, expected a table")
         return found
@@ -180,7 +206,9 @@ class _Loading:
         table = self._document.get(name, {})
         return table if isinstance(table, dict) else {}
 
-    def _read(self, keys: tuple[Key, ...], given: Mapping[str, tuple[Any, str]]) -> dict[str, object]:
+    def _read(
+        self, keys: tuple[Key, ...], given: Mapping[str, tuple[Any, str]]
+    ) -> dict[str, object]:
         """The fields of what was given; a problem for each that cannot be read."""
         by_name = {key.written: key for key in keys}
         fields: dict[str, object] = {}
@@ -200,8 +228,11 @@ class _Loading:
         return fields
 
     def _from_environment(self, section: Section[Any]) -> dict[str, tuple[Any, str]]:
-        """What the environment says of a section; the longest section name that fits a variable takes it."""
-        longer = [one.name for one in self._file.sections if one.name.startswith(f"{section.name}_")]
+        """What the environment says of a section; the longest section name that fits a variable
+        takes it."""
+        longer = [
+            one.name for one in self._file.sections if one.name.startswith(f"{section.name}_")
+        ]
         secrets = {key.name for key in section.keys if key.secret}
         found: dict[str, tuple[Any, str]] = {}
         for variable, text in self._environment.items():
@@ -251,7 +282,8 @@ def _refused(name: str, where: str, keys: tuple[Key, ...]) -> str:
     secret = next((key for key in keys if key.secret and key.name == name), None)
     if secret is not None:
         return (
-            f"{name} in {where} is a secret, and none stands in a file of settings: set {secret.written}, or the "
+            f"{name} in {where} is a secret, and none stands in a file of settings: set "
+            f"{secret.written}, or the "
             "environment variable"
         )
     return _unknown("key", name, name, [key.written for key in keys], where)

@@ -1,4 +1,5 @@
-"""A configuration as people read it: the commented TOML file with every key at its default, and its page.
+"""A configuration as people read it: the commented TOML file with every key at its default, and its
+page.
 
 Both are written from the declaration alone, so that neither can say what the program does not do.
 """
@@ -21,7 +22,8 @@ def toml_file(file: ConfigFile) -> str:
     parts = [_comment(file.about)]
     for section in file.sections:
         keys = "\n".join(
-            f"\n{_comment(_told(key))}\n{key.written} = {_toml(_shown(key))}" for key in section.keys
+            f"\n{_comment(_told(key))}\n{key.written} = {_toml(_shown(key))}"
+            for key in section.keys
         )
         parts.append(f"{_comment(section.sentence)}\n[{section.name}]{keys}")
     for named in file.named:
@@ -38,7 +40,14 @@ def page(title: str, about: str, files: Sequence[ConfigFile]) -> str:
         for section in file.sections:
             lines += ["", f"### [{section.name}]", "", section.sentence, "", *_rows(section)]
         for named in file.named:
-            lines += ["", f'### [{named.name}."{named.example}"]', "", named.sentence, "", *_names(named)]
+            lines += [
+                "",
+                f'### [{named.name}."{named.example}"]',
+                "",
+                named.sentence,
+                "",
+                *_names(named),
+            ]
     return "\n".join(lines) + "\n"
 
 

@@ -1,7 +1,9 @@
-"""How the values of a configuration are read: one function a kind, from TOML or the environment to the program's own.
+"""How the values of a configuration are read: one function a kind, from TOML or the environment to
+the program's own.
 
-Rules: each takes the value and what an error calls it, and raises Invalid that names both, and what was expected. A list
-may stand in the environment as a text separated by commas; a number and a switch as text.
+Rules: each takes the value and what an error calls it, and raises Invalid that names both, and what
+was expected. A list may stand in the environment as a text separated by commas; a number and a
+switch as text.
 """
 
 from __future__ import annotations

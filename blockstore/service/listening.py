@@ -56,16 +56,21 @@ def http_keys(listen: str) -> tuple[Key, ...]:
             name="listen",
             default=listen,
             read=_address,
-            sentence='The address and port, such as "0.0.0.0:8081" or "[::]:8081"; empty to serve nothing.',
+            sentence='The address and port, such as "0.0.0.0:8081" or "[::]:8081"; empty to serve '
+            "nothing.",
         ),
         Key(
             name="tls_cert",
             default="",
             read=kinds.path,
-            sentence="The certificate chain (PEM) under which HTTPS is served; empty for plain HTTP.",
+            sentence="The certificate chain (PEM) under which HTTPS is served; empty for plain "
+            "HTTP.",
         ),
         Key(
-            name="tls_key", default="", read=kinds.path, sentence="The private key (PEM) of the certificate."
+            name="tls_key",
+            default="",
+            read=kinds.path,
+            sentence="The private key (PEM) of the certificate.",
         ),
     )
 
@@ -82,5 +87,7 @@ def _address(value: Any, name: str) -> tuple[str, int]:
     host, colon, port = given.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
     if not colon or not host or not port.isdecimal() or int(port) > _LAST_PORT:
-        raise Invalid(f'{name} is {value!r}, expected an address and a port such as "127.0.0.1:8081"')
+        raise Invalid(
+            f'{name} is {value!r}, expected an address and a port such as "127.0.0.1:8081"'
+        )
     return host, int(port)

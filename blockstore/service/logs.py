@@ -1,9 +1,11 @@
-"""Log lines of a process: JSON for machines, one readable line on a terminal; with table, block and job.
+"""Log lines of a process: JSON for machines, one readable line on a terminal; with table, block and
+job.
 
 Rules:
-- Every line is one line. Fields that ``about`` set for a stretch of work stand in each line of it, and those that a call
-  gives by ``extra`` stand in its own.
-- Modules log with the standard library's ``logging`` and know nothing of this; a process calls ``set_up`` once.
+- Every line is one line. Fields that ``about`` set for a stretch of work stand in each line of it,
+  and those that a call gives by ``extra`` stand in its own.
+- Modules log with the standard library's ``logging`` and know nothing of this; a process calls
+  ``set_up`` once.
 """
 
 from __future__ import annotations
@@ -73,7 +75,8 @@ LOG = Section(
 
 @contextmanager
 def about(**fields: object) -> Iterator[None]:
-    """Give every line of this stretch of work these fields, such as ``table="flights"``, ``job="…"``."""
+    """Give every line of this stretch of work these fields, such as ``table="flights"``,
+    ``job="…"``."""
     token = _about.set({**_about.get(), **fields})
     try:
         yield
@@ -82,7 +85,8 @@ def about(**fields: object) -> Iterator[None]:
 
 
 def set_up(settings: LogSettings, stream: TextIO | None = None) -> logging.Handler:
-    """Log to a stream (standard error) as the settings say; answers the handler, which ``logging`` holds from now on."""
+    """Log to a stream (standard error) as the settings say; answers the handler, which ``logging``
+    holds from now on."""
     stream = stream or sys.stderr
     text = settings.style == "text" or (settings.style == "auto" and stream.isatty())
     handler = logging.StreamHandler(stream)
@@ -100,7 +104,8 @@ def set_up(settings: LogSettings, stream: TextIO | None = None) -> logging.Handl
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, the fields, and a traceback where there is one."""
+    """One JSON object a line: time, level, logger, message, the fields, and a traceback where there
+    is one."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {

@@ -1,9 +1,11 @@
-"""Prometheus metrics of a process: into a registry that is handed in, every series there from the start.
+"""Prometheus metrics of a process: into a registry that is handed in, every series there from the
+start.
 
 Rules:
-- No metric lives in prometheus-client's global registry, so two processes' worth of metrics fit into one test.
-- A series whose labels are known exists with zero before anything has happened: an alert on an increase then sees the
-  first one, and a dashboard shows 0 instead of a gap.
+- No metric lives in prometheus-client's global registry, so two processes' worth of metrics fit
+  into one test.
+- A series whose labels are known exists with zero before anything has happened: an alert on an
+  increase then sees the first one, and a dashboard shows 0 instead of a gap.
 - Values that live elsewhere are read when they are scraped (``Source``); they are not kept twice.
 """
 
@@ -40,7 +42,9 @@ Labels = Mapping[str, Sequence[str]]
 """The values that each label may take, as far as they are known beforehand."""
 
 
-def counter(registry: CollectorRegistry, name: str, text: str, labels: Labels | None = None) -> Counter:
+def counter(
+    registry: CollectorRegistry, name: str, text: str, labels: Labels | None = None
+) -> Counter:
     """A counter; each combination of the labels' known values exists with zero."""
     made = Counter(name, text, tuple(labels or {}), registry=registry)
     for values in product(*(labels or {}).values()):
@@ -50,7 +54,11 @@ def counter(registry: CollectorRegistry, name: str, text: str, labels: Labels | 
 
 
 def histogram(
-    registry: CollectorRegistry, name: str, text: str, buckets: Sequence[float], labels: Labels | None = None
+    registry: CollectorRegistry,
+    name: str,
+    text: str,
+    buckets: Sequence[float],
+    labels: Labels | None = None,
 ) -> Histogram:
     """A histogram; each combination of the labels' known values exists with zero."""
     made = Histogram(name, text, tuple(labels or {}), buckets=buckets, registry=registry)
@@ -73,7 +81,10 @@ def gauge(name: str, text: str, labels: Sequence[str], values: Values) -> Metric
 
 
 def total(name: str, text: str, labels: Sequence[str], values: Values) -> Metric:
-    """A counter that is kept elsewhere, as it is now: for a ``Source``. ``name`` ends without ``_total``."""
+    """A counter that is kept elsewhere, as it is now: for a ``Source``.
+
+    ``name`` ends without ``_total``.
+    """
     family = CounterMetricFamily(name, text, labels=labels)
     for of, value in values:
         family.add_metric(list(of), value)
@@ -83,22 +94,31 @@ def total(name: str, text: str, labels: Sequence[str], values: Values) -> Metric
 def boundary_totals(
     prefix: str, labels: Sequence[str], counts: Sequence[tuple[Sequence[str], BoundaryCounts]]
 ) -> Iterator[Metric]:
-    """What was asked of boundaries: entries checked (step 5 of a commit), those refused, advances, and the time they took."""
+    """What was asked of boundaries: entries checked (step 5 of a commit), those refused, advances,
+    and the time they took."""
 
     def each(name: str, text: str, value: Callable[[BoundaryCounts], float]) -> Metric:
-        return total(f"{prefix}boundary_{name}", text, labels, [(of, value(one)) for of, one in counts])
+        return total(
+            f"{prefix}boundary_{name}", text, labels, [(of, value(one)) for of, one in counts]
+        )
 
-    yield each("checks", "Entries written that were checked against the boundary.", lambda one: one.checks)
+    yield each(
+        "checks", "Entries written that were checked against the boundary.", lambda one: one.checks
+    )
     yield each("refusals", "Checks that refused: stale writes.", lambda one: one.refusals)
     yield each("advances", "Times that the boundary was moved.", lambda one: one.advances)
-    yield each("failures", "Advances of the boundary that ended in an error.", lambda one: one.failed)
+    yield each(
+        "failures", "Advances of the boundary that ended in an error.", lambda one: one.failed
+    )
     yield each("seconds", "Seconds spent in checks and advances.", lambda one: one.seconds)
 
 
 class Source(Collector):
     """Metrics made when they are scraped."""
 
-    def __init__(self, registry: CollectorRegistry, metrics: Callable[[], Iterable[Metric]]) -> None:
+    def __init__(
+        self, registry: CollectorRegistry, metrics: Callable[[], Iterable[Metric]]
+    ) -> None:
         self._metrics = metrics
         registry.register(self)
 
@@ -111,7 +131,8 @@ class Source(Collector):
 
 
 class BucketRequests:
-    """Requests and bytes by verb, requests by price class, and what a month like this would cost."""
+    """Requests and bytes by verb, requests by price class, and what a month like this would
+    cost."""
 
     def __init__(
         self,
@@ -126,7 +147,8 @@ class BucketRequests:
         Source(registry, self._metrics)
 
     def estimate(self) -> dict[str, float]:
-        """What a month like the last day costs, by price class; empty where nothing is billed: in folders."""
+        """What a month like the last day costs, by price class; empty where nothing is billed: in
+        folders."""
         billed = [meter for meter in self._meters() if meter.costs]
         return self._estimate(billed) if billed else {}
 
@@ -157,10 +179,14 @@ class BucketRequests:
         )
         yield gauge(
             "blockstore_bucket_month_cost_estimate",
-            "What a month of requests costs at the pace of the last day, by price class, at the configured prices; those to a "
+            "What a month of requests costs at the pace of the last day, by price class, at the "
+            "configured prices; those to a "
             "folder cost nothing.",
             ("price_class",),
-            (((name,), value) for name, value in self._estimate(one for one in meters if one.costs).items()),
+            (
+                ((name,), value)
+                for name, value in self._estimate(one for one in meters if one.costs).items()
+            ),
         )
 
 

@@ -1,9 +1,10 @@
 """What a store charges: requests by price class, and an estimate for a month.
 
 Rules:
-- Three classes, as the large stores bill: ``write`` (PUT, POST, LIST), ``read`` (GET, HEAD), ``delete``.
-- The estimate takes the requests of at most the last day, and of at least an hour: the first minutes of a process are
-  busier than its life.
+- Three classes, as the large stores bill: ``write`` (PUT, POST, LIST), ``read`` (GET, HEAD),
+  ``delete``.
+- The estimate takes the requests of at most the last day, and of at least an hour: the first
+  minutes of a process are busier than its life.
 """
 
 from __future__ import annotations
@@ -49,7 +50,11 @@ class Prices:
 
     def cost(self, requests: Mapping[str, float]) -> dict[str, float]:
         """What these requests, by class, cost."""
-        each = {"write": self.write_per_1000, "read": self.read_per_1000, "delete": self.delete_per_1000}
+        each = {
+            "write": self.write_per_1000,
+            "read": self.read_per_1000,
+            "delete": self.delete_per_1000,
+        }
         return {name: requests.get(name, 0) * price / 1000 for name, price in each.items()}
 
 
@@ -64,7 +69,8 @@ def _key(name: str, default: float, requests: str) -> Key:
 
 PRICES = Section(
     name="prices",
-    sentence="What the store charges, for the metric that estimates a month. The defaults are list prices of a large store; "
+    sentence="What the store charges, for the metric that estimates a month. The defaults are "
+    "list prices of a large store; "
     "a folder costs nothing whatever stands here.",
     build=Prices,
     keys=(

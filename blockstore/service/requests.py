@@ -1,7 +1,9 @@
-"""Counting a process's requests as its store bills them: over ``Metered``, with pages of listings and parts of uploads.
+"""Counting a process's requests as its store bills them: over ``Metered``, with pages of listings
+and parts of uploads.
 
-A listing is one request a thousand objects; an object written in pieces is one request, and, once it is longer than a part,
-one a part and two to begin and to end it. What a program reads by path (``path_of``) goes past every bucket and is not seen.
+A listing is one request a thousand objects; an object written in pieces is one request, and, once
+it is longer than a part, one a part and two to begin and to end it. What a program reads by path
+(``path_of``) goes past every bucket and is not seen.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ class Billed(Metered):
         """Requests and bytes of each method until now."""
         with self._lock:
             return {
-                method: (self.counts[method], self.bytes[method]) for method in {*self.counts, *self.bytes}
+                method: (self.counts[method], self.bytes[method])
+                for method in {*self.counts, *self.bytes}
             }
 
 

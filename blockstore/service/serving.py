@@ -1,10 +1,14 @@
-"""Serving HTTP: one ASGI application by uvicorn in a thread of its own, with probes and careful headers.
+"""Serving HTTP: one ASGI application by uvicorn in a thread of its own, with probes and careful
+headers.
 
 Rules:
-- The port is bound before the thread starts: one that is taken is an error of the caller, and port 0 takes a free one.
+- The port is bound before the thread starts: one that is taken is an error of the caller, and port
+  0 takes a free one.
 - ``stop`` lets answers that are under way end, for as long as it is told, and comes back.
-- Every answer carries the headers of ``SecurityHeaders``; a route that sets one of them itself wins.
-- The probes answer 200 or 503 with the reasons; nothing that has stopped for good calls itself ready.
+- Every answer carries the headers of ``SecurityHeaders``; a route that sets one of them itself
+  wins.
+- The probes answer 200 or 503 with the reasons; nothing that has stopped for good calls itself
+  ready.
 """
 
 from __future__ import annotations
@@ -32,7 +36,8 @@ __all__ = ["PAGE_POLICY", "Health", "SecurityHeaders", "Server", "health_routes"
 _logger = logging.getLogger(__name__)
 
 PAGE_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src "
+    "'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 """What a page may load: its own files and nothing else."""
@@ -56,7 +61,10 @@ _HSTS = "max-age=31536000"
 
 
 class SecurityHeaders:
-    """Middleware: these headers on every answer that does not say otherwise. ``extra`` adds or replaces."""
+    """Middleware: these headers on every answer that does not say otherwise.
+
+    ``extra`` adds or replaces.
+    """
 
     def __init__(self, app: ASGIApp, extra: Mapping[str, str] | None = None) -> None:
         self._app = app
@@ -92,7 +100,10 @@ class Health:
 
 
 def health_routes(healthy: Callable[[], Health], ready: Callable[[], Health]) -> list[Route]:
-    """``/-/healthy``: the process works and need not be restarted; ``/-/ready``: it does what it is there for."""
+    """``/-/healthy``: the process works and need not be restarted;
+
+    ``/-/ready``: it does what it is there for.
+    """
 
     def route(path: str, ask: Callable[[], Health]) -> Route:
         def answer(_: Request) -> Response:
@@ -133,7 +144,8 @@ class Server:
         except (OSError, ssl.SSLError) as error:
             self._socket.close()
             raise Invalid(
-                f"the certificate {listening.tls_cert} or its key {listening.tls_key} cannot be used: {error}"
+                f"the certificate {listening.tls_cert} or its key {listening.tls_key} cannot be "
+                f"used: {error}"
             ) from error
         self._server = uvicorn.Server(config)
         self._grace_s = grace_s
@@ -147,7 +159,8 @@ class Server:
         return self.url
 
     def stop(self) -> None:
-        """End what is under way, then end; comes back once the port is free, or the grace is over."""
+        """End what is under way, then end; comes back once the port is free, or the grace is
+        over."""
         self._server.should_exit = True
         if self._thread.ident is not None:
             self._thread.join(self._grace_s + CLOSES_S)
@@ -184,10 +197,12 @@ def _bound(listening: Listening) -> socket.socket:
         made.close()
         if error.errno == errno.EADDRINUSE:
             raise Invalid(
-                f"port {listening.port} of {listening.host} is taken: another process listens there; end it, or choose another"
+                f"port {listening.port} of {listening.host} is taken: another process listens "
+                "there; end it, or choose another"
             ) from error
         raise Invalid(
-            f"{listening.host}:{listening.port} cannot be listened on ({error}): choose another address"
+            f"{listening.host}:{listening.port} cannot be listened on ({error}): choose another "
+            "address"
         ) from error
     made.set_inheritable(False)
     return made

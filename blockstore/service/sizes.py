@@ -1,6 +1,7 @@
 """Sizes as people write them: ``512MiB``, ``64GiB``, ``1500000``; bytes inside the program.
 
-Rules: units are powers of 1024 (KiB, MiB, GiB, TiB) or of 1000 (kB, MB, GB, TB); a bare number is bytes.
+Rules: units are powers of 1024 (KiB, MiB, GiB, TiB) or of 1000 (kB, MB, GB, TB); a bare number is
+bytes.
 """
 
 from __future__ import annotations
@@ -28,12 +29,20 @@ _SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,6})?)\s*([a-z]*)")
 
 
 def parse_size(value: object, name: str) -> int:
-    """The bytes of a size such as ``"512MiB"``; ``name`` is what an error calls it. Raises Invalid."""
-    text = str(value).strip().lower() if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
+    """The bytes of a size such as ``"512MiB"``;
+
+    ``name`` is what an error calls it. Raises Invalid.
+    """
+    text = (
+        str(value).strip().lower()
+        if isinstance(value, (str, int)) and not isinstance(value, bool)
+        else ""
+    )
     match = _SIZE.fullmatch(text)
     if match is None or match[2] not in _UNITS:
         raise Invalid(
-            f'{name} is {value!r}, expected a size such as "512MiB" (units KiB MiB GiB TiB kB MB GB TB)'
+            f'{name} is {value!r}, expected a size such as "512MiB" (units KiB MiB GiB TiB kB MB '
+            "GB TB)"
         )
     return int(Decimal(match[1]) * _UNITS[match[2]])
 

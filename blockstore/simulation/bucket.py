@@ -4,10 +4,11 @@ Rules:
 - A request waits for its turn, then the fault is drawn, then it is applied whole or not at all.
 - A request that is not answered costs its sender some seconds; the others go on meanwhile.
 - Before each request the history may be replaced (``replacing.py``).
-- A request that takes away or swaps, decided by a look of before the history was replaced, is undone by the person who
-  replaced it: its sender hears that it was done. Nothing in the bucket could tell it from a right one.
-- A ``delete`` is one request for all its keys, carried out in any order; one whose answer is lost may have been carried out
-  in part. A writer is one request when it is closed.
+- A request that takes away or swaps, decided by a look of before the history was replaced, is
+  undone by the person who replaced it: its sender hears that it was done. Nothing in the bucket
+  could tell it from a right one.
+- A ``delete`` is one request for all its keys, carried out in any order; one whose answer is lost
+  may have been carried out in part. A writer is one request when it is closed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from blockstore.bucket.api import Bucket, NotModified, Object, ObjectInfo
-from blockstore.errors import BlockstoreError, Contended, NoSpace, Throttled, Unanswered, Unavailable
+from blockstore.errors import (
+    BlockstoreError,
+    Contended,
+    NoSpace,
+    Throttled,
+    Unanswered,
+    Unavailable,
+)
 from blockstore.names import DELETION_MARK, META, parse_entry, split_block_key
 from blockstore.simulation.faults import Ask, Fault
 from blockstore.simulation.report import Section
@@ -48,10 +56,14 @@ class SimulatedBucket(Bucket):
         self._store = process.stage.store
 
     def get(self, key: str, *, if_none_match: str | None = None) -> Object:
-        return self._ask(Ask.READ, "get", key, lambda: self._store.get(key, if_none_match=if_none_match))
+        return self._ask(
+            Ask.READ, "get", key, lambda: self._store.get(key, if_none_match=if_none_match)
+        )
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        return self._ask(Ask.READ, "get_range", key, lambda: self._store.get_range(key, start, length))
+        return self._ask(
+            Ask.READ, "get_range", key, lambda: self._store.get_range(key, start, length)
+        )
 
     def head(self, key: str) -> ObjectInfo:
         return self._ask(Ask.READ, "head", key, lambda: self._store.head(key))
@@ -83,10 +95,14 @@ class SimulatedBucket(Bucket):
 
     def put_if_absent(self, key: str, data: bytes) -> str:
         self._process.send(key, data)
-        return self._ask(Ask.CREATE, "put_if_absent", key, lambda: self._store.put_if_absent(key, data))
+        return self._ask(
+            Ask.CREATE, "put_if_absent", key, lambda: self._store.put_if_absent(key, data)
+        )
 
     def put_if_match(self, key: str, data: bytes, etag: str) -> str:
-        return self._ask(Ask.SWAP, "put_if_match", key, lambda: self._store.put_if_match(key, data, etag))
+        return self._ask(
+            Ask.SWAP, "put_if_match", key, lambda: self._store.put_if_match(key, data, etag)
+        )
 
     def writer(self, key: str) -> _Writer:
         return _Writer(self, key)
@@ -119,7 +135,10 @@ class SimulatedBucket(Bucket):
         *,
         in_part: Callable[[], object] | None = None,
     ) -> A:
-        """One request, and what becomes of it; ``in_part`` is what was applied where nobody hears of it."""
+        """One request, and what becomes of it;
+
+        ``in_part`` is what was applied where nobody hears of it.
+        """
         process, stage = self._process, self._stage
         scheduler = stage.scheduler
         scheduler.turn()
@@ -148,7 +167,9 @@ class SimulatedBucket(Bucket):
         stage.report.count(Section.FAULTS, fault)
         return self._faulty(fault, what, apply, in_part or apply)
 
-    def _faulty(self, fault: Fault, what: str, apply: Callable[[], A], unheard: Callable[[], object]) -> A:
+    def _faulty(
+        self, fault: Fault, what: str, apply: Callable[[], A], unheard: Callable[[], object]
+    ) -> A:
         process, stage = self._process, self._stage
         if fault is Fault.LIST_FAILS:
             raise _Midway
@@ -157,7 +178,9 @@ class SimulatedBucket(Bucket):
             return self._answered(what, apply)
         if fault in (Fault.LATE, Fault.KILLED_SENDING):
             limits = _LATE_MS if split_block_key(what.partition(" ")[2]) is None else _LATE_BLOCK_MS
-            stage.scheduler.later(process.draw.span(*limits), lambda: self._arrive(what, apply), what)
+            stage.scheduler.later(
+                process.draw.span(*limits), lambda: self._arrive(what, apply), what
+            )
         if fault in (Fault.ANSWER_LOST, Fault.KILLED_AFTER):
             self._apply(unheard)
         if fault in (Fault.KILLED_AFTER, Fault.KILLED_SENDING):
@@ -185,10 +208,14 @@ class SimulatedBucket(Bucket):
         return answer
 
     def _decided(self, ask: Ask, key: str, apply: Callable[[], A]) -> Callable[[], A]:
-        """The request as it is applied, whenever that is: as one that was decided, or sent, in an era that may be over by then."""
+        """The request as it is applied, whenever that is: as one that was decided, or sent, in an
+        era that may be over by then."""
         process, stage = self._process, self._stage
         looked = process.look(key) if ask in (Ask.READ, Ask.LIST) else None
-        decided, begun = process.decided_in(ask, key), min(process.oldest, process.sent.get(key, stage.era))
+        decided, begun = (
+            process.decided_in(ask, key),
+            min(process.oldest, process.sent.get(key, stage.era)),
+        )
 
         def applied() -> A:
             if looked is not None:

@@ -1,8 +1,10 @@
-"""Damage, after the end of a run: whoever meets it must stop, say so by the right error, and remove nothing (3.9).
+"""Damage, after the end of a run: whoever meets it must stop, say so by the right error, and remove
+nothing (3.9).
 
-One kind of damage after the other is done to the stored bytes, everybody who must notice is asked, and the bytes are put back:
-a boundary that vanished, fell or is garbage; an entry or a checkpoint that cannot be read, or stands under another's name; a
-chunk that is missing or cut short; a meta.json that is garbage.
+One kind of damage after the other is done to the stored bytes, everybody who must notice is asked,
+and the bytes are put back: a boundary that vanished, fell or is garbage; an entry or a checkpoint
+that cannot be read, or stands under another's name; a chunk that is missing or cut short; a
+meta.json that is garbage.
 """
 
 from __future__ import annotations
@@ -76,14 +78,17 @@ class _Site:
             whole = self._store.get(key).data
             with self._damaged("an entry is cut short", key, whole[: len(whole) // 2]):
                 self._expect(Corrupt, [self._open])
-            with self._damaged("an entry has another's id", key, whole.replace(b'"id":', b'"id":1', 1)):
+            with self._damaged(
+                "an entry has another's id", key, whole.replace(b'"id":', b'"id":1', 1)
+            ):
                 self._expect(Corrupt, [self._open])
         if 0 < boundary < latest - 1 and self._store.data(checkpoint_key(boundary + 1)) is None:
             with self._damaged("a checkpoint is cut short", checkpoint_key(boundary), b"PAR1"):
                 self._expect(Corrupt, [lambda: self._open().log.at(boundary + 1)])
 
     def damage_blocks(self) -> None:
-        """A block that is read lost a part: the query fails and names it; it never returns fewer rows (R11)."""
+        """A block that is read lost a part: the query fails and names it; it never returns fewer
+        rows (R11)."""
         snapshot = self._warm.snapshot()
         metas = [block.meta for block in snapshot.blocks]
         if not metas:
@@ -109,7 +114,9 @@ class _Site:
         """Without an index a malformed block is left out by name, and a strict snapshot fails."""
         table = self._open()
         if ulid not in table.snapshot(strict=False).left_out:
-            raise Violation(f"block {ulid} is damaged, and a snapshot that leaves it out does not name it")
+            raise Violation(
+                f"block {ulid} is damaged, and a snapshot that leaves it out does not name it"
+            )
         self._expect(Corrupt, [lambda: table.snapshot(strict=True)])
 
     def _append(self) -> object:
@@ -125,7 +132,8 @@ class _Site:
 
     @contextmanager
     def _damaged(self, what: str, key: str, data: bytes | None) -> Iterator[None]:
-        """The object's bytes are these (None: it is gone) for a while; nothing else may go meanwhile."""
+        """The object's bytes are these (None: it is gone) for a while; nothing else may go
+        meanwhile."""
         whole = self._store.get(key).data
         before = {info.key for info in self._store.list()}
         if data is None:
@@ -153,4 +161,6 @@ class _Site:
                         f"{kind.__name__} was expected after damage, and {error!r} was told"
                     ) from error
             else:
-                raise Violation(f"{kind.__name__} was expected after damage, and {answer!r} was answered")
+                raise Violation(
+                    f"{kind.__name__} was expected after damage, and {answer!r} was answered"
+                )

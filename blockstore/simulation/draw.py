@@ -43,7 +43,8 @@ class Draw:
         return items[self.integer(0, len(items) - 1)]
 
     def span(self, low: int, high: int) -> int:
-        """A whole number from ``low`` to ``high``, every power of two between them as likely as any other."""
+        """A whole number from ``low`` to ``high``, every power of two between them as likely as any
+        other."""
         octaves = max(1, (high // low).bit_length() - 1)
         start = low << self.integer(0, octaves - 1)
         return min(high, self.integer(start, 2 * start))

@@ -1,21 +1,27 @@
-"""The fault model: what may happen to a request, a process and a clock. The store itself keeps its promises.
+"""The fault model: what may happen to a request, a process and a clock. The store itself keeps its
+promises.
 
-What the store promises (``bucket/api.py``) holds: a PUT is atomic, a GET sees the last one, create-if-absent has one
-winner, If-Match is exact. Listings are current, or, for a table that says ``consistency = eventual``, up to
-``STALE_MS`` behind, each key by itself. The order of a listing is drawn anew each time.
+What the store promises (``bucket/api.py``) holds: a PUT is atomic, a GET sees the last one,
+create-if-absent has one winner, If-Match is exact. Listings are current, or, for a table that says
+``consistency = eventual``, up to ``STALE_MS`` behind, each key by itself. The order of a listing is
+drawn anew each time.
 
 To a request, any of these:
 - *read fails*: no answer (timeout, reset, 5xx); *listing fails*: so many keys come, then an error;
-- *throttled*: 503, not applied; *contended*: 409 to a conditional write, not applied; *no space*: not applied;
+- *throttled*: 503, not applied; *contended*: 409 to a conditional write, not applied; *no space*:
+  not applied;
 - *request lost*: not applied, no answer; *answer lost*: applied, no answer;
-- *late*: no answer, and the request arrives by itself later, whatever has happened by then, and whether its sender lives or
-  not: within three days, or, for an object of a block, within the upload timeout (20 h). Never a DELETE, which nobody could
-  survive: the same name may be in use again;
-- *resent*: applied, its answer lost, and sent again by the client's library, whose second answer is what is heard.
+- *late*: no answer, and the request arrives by itself later, whatever has happened by then, and
+  whether its sender lives or not: within three days, or, for an object of a block, within the
+  upload timeout (20 h). Never a DELETE, which nobody could survive: the same name may be in use
+  again;
+- *resent*: applied, its answer lost, and sent again by the client's library, whose second answer is
+  what is heard.
 
-To a process: it is *killed* before a request, after one was applied, or with one on its way, and starts again as a
-fresh process after a while; it is *stalled* for minutes or days, before a request or after its answer; it has an *outage* of seconds or minutes, in
-which none of its requests is answered. Its clock is up to an hour off and may be set anew at night.
+To a process: it is *killed* before a request, after one was applied, or with one on its way, and
+starts again as a fresh process after a while; it is *stalled* for minutes or days, before a request
+or after its answer; it has an *outage* of seconds or minutes, in which none of its requests is
+answered. Its clock is up to an hour off and may be set anew at night.
 
 Each run draws how often each fault strikes; some it leaves out.
 """
@@ -32,7 +38,8 @@ from blockstore.simulation.draw import Draw
 __all__ = ["STALE_MS", "Ask", "Fault", "Faults"]
 
 STALE_MS = 5 * 60_000
-"""How far a listing may lag on an eventual store: no more than the least ``sync_delay`` there (R10)."""
+"""How far a listing may lag on an eventual store: no more than the least ``sync_delay`` there
+(R10)."""
 
 
 class Ask(StrEnum):
@@ -41,7 +48,8 @@ class Ask(StrEnum):
     READ = "read"
     LIST = "list"
     LOOK = "look"
-    """A listing of one block's directory: the last look before its uploader says that it is there."""
+    """A listing of one block's directory: the last look before its uploader says that it is
+    there."""
     PUT = "put"
     SEAL = "seal"
     """A PUT that decides something: meta.json, a mark."""
@@ -95,8 +103,8 @@ _MODEL: Mapping[Fault, Mapping[Ask, float]] = {
     | {Ask.LOOK: 0.010, Ask.DELETE: 0.010},
     Fault.OUTAGE: dict.fromkeys(_ALL, 0.0025),
 }
-"""How often a fault strikes a request of a kind, before a run draws its own mood. A process stalls where it hurts: between
-what it has seen and what it does."""
+"""How often a fault strikes a request of a kind, before a run draws its own mood. A process stalls
+where it hurts: between what it has seen and what it does."""
 
 _MOODS = (0.0, 0.5, 1.0, 1.0, 2.0)
 
@@ -109,7 +117,13 @@ class Faults:
         self.on = True
         moods = {fault: draw.choice(_MOODS) for fault in _MODEL}
         self._tables = {
-            ask: _Table({fault: rates[ask] * moods[fault] for fault, rates in _MODEL.items() if ask in rates})
+            ask: _Table(
+                {
+                    fault: rates[ask] * moods[fault]
+                    for fault, rates in _MODEL.items()
+                    if ask in rates
+                }
+            )
             for ask in Ask
         }
 

@@ -1,7 +1,8 @@
 """What was asked for and what was answered: the books that the oracle compares the table with.
 
-A *write* is a handful of rows with one number; it is there whole or not at all, and once. Its fate is OPEN until its
-caller has a certain answer: ACKNOWLEDGED writes must be readable, REFUSED ones must never be.
+A *write* is a handful of rows with one number; it is there whole or not at all, and once. Its fate
+is OPEN until its caller has a certain answer: ACKNOWLEDGED writes must be readable, REFUSED ones
+must never be.
 """
 
 from __future__ import annotations
@@ -90,7 +91,9 @@ class Ledger:
     ) -> Intent:
         """Open the books for a new operation; its ``message`` is what the entry must carry."""
         message = f"intent {len(self.intents)}"
-        self.intents[message] = Intent(operation, message, now_ms, key, only, sources, version, write, read)
+        self.intents[message] = Intent(
+            operation, message, now_ms, key, only, sources, version, write, read
+        )
         return self.intents[message]
 
     def write(self, at_ms: int, job: Job | None = None) -> Write:

@@ -1,9 +1,11 @@
-"""A process of the simulation: what it is given (its clock, its ids, its way to the store), and how it dies.
+"""A process of the simulation: what it is given (its clock, its ids, its way to the store), and how
+it dies.
 
 Rules:
-- A process is killed whole: every thread of it ends at its next request, and none makes another one.
-- It starts again after a while as a fresh process: nothing is left of it but its ``notes``, which stand for what its
-  user, or a disk, remembers.
+- A process is killed whole: every thread of it ends at its next request, and none makes another
+  one.
+- It starts again after a while as a fresh process: nothing is left of it but its ``notes``, which
+  stand for what its user, or a disk, remembers.
 - Its clock is off by its own ``skew_ms``, up to an hour either way; durations are true.
 """
 
@@ -39,7 +41,10 @@ _OUTAGE_MS = (2_000, 600_000)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """What a process does. ``act`` is one life of one of its threads; it returns when there is nothing left to do."""
+    """What a process does.
+
+    ``act`` is one life of one of its threads; it returns when there is nothing left to do.
+    """
 
     name: str
     act: Callable[[Process, int], None]
@@ -68,7 +73,8 @@ class Process:
         self.number = number
         self.draw = Draw(stage.seed, self.name)
         self._looked: dict[tuple[str, str], int] = {}
-        """The era of each thread's last look at an entry, by its key, and at anything of the index, by the empty name."""
+        """The era of each thread's last look at an entry, by its key, and at anything of the index,
+        by the empty name."""
         self._created: dict[str, int] = {}
         """The era in which it has created an entry, by its key."""
         self.sent: dict[str, int] = {}
@@ -95,7 +101,8 @@ class Process:
         """Let its threads take part."""
         for thread in range(self.role.threads):
             name = self.name if self.role.threads == 1 else f"{self.name}.{thread}"
-            self.stage.scheduler.add(Task(name, self, lambda task, thread=thread: self._live(task, thread)))  # type: ignore[misc]
+            task = Task(name, self, lambda task, thread=thread: self._live(task, thread))  # type: ignore[misc]
+            self.stage.scheduler.add(task)
 
     def begin(self) -> None:
         """An operation begins."""
@@ -116,13 +123,19 @@ class Process:
     def saw_strays(self) -> bool:
         """Whether entries lay above a gap since the running thread began its operation."""
         history = self.stage.judge.history
-        return history is not None and (bool(history.strays) or history.mended_step >= self.begun[1])
+        return history is not None and (
+            bool(history.strays) or history.mended_step >= self.begun[1]
+        )
 
     @property
     def oldest(self) -> int:
         """The era in which the oldest operation began that this process is in."""
         tasks = self.stage.scheduler.tasks
-        begun = [task.begun[0] for task in tasks if task.process is self and not (task.idle or task.ended)]
+        begun = [
+            task.begun[0]
+            for task in tasks
+            if task.process is self and not (task.idle or task.ended)
+        ]
         return min(begun, default=self.stage.era)
 
     def send(self, key: str, data: bytes) -> None:
@@ -133,21 +146,27 @@ class Process:
             self.sent[key] = self.stage.era
 
     def decided_in(self, ask: Ask, key: str) -> int:
-        """The era in which it was decided to send this request: that of the operation, or of a later look at the index; of
-        an entry, of a look at the one below it."""
+        """The era in which it was decided to send this request: that of the operation, or of a
+        later look at the index; of an entry, of a look at the one below it."""
         if self.stage.scheduler.current is None:
             return self.stage.era
         entry = parse_entry(key) if ask is Ask.CREATE else None
         look = "" if entry is None else entry_key(entry - 1)
-        return max(self.begun[0], self._looked.get((self._task().name, look), 0), self._created.get(look, 0))
+        return max(
+            self.begun[0],
+            self._looked.get((self._task().name, look), 0),
+            self._created.get(look, 0),
+        )
 
     def created(self, key: str) -> None:
-        """A new object was created, and is known to have been there: if it is an entry, that is a look for whichever thread comes next."""
+        """A new object was created, and is known to have been there: if it is an entry, that is a
+        look for whichever thread comes next."""
         if parse_entry(key) is not None:
             self._created[key] = self.stage.era
 
     def look(self, key: str) -> Callable[[], None]:
-        """What takes note, once a reading request is applied, that the running thread has looked there."""
+        """What takes note, once a reading request is applied, that the running thread has looked
+        there."""
         if parse_entry(key) is None and key != INDEX:
             return lambda: None
         current = self.stage.scheduler.current
@@ -169,8 +188,8 @@ class Process:
         self.skew_ms = self.draw.integer(-limit, limit)
 
     def dawn(self) -> None:
-        """A night is over: its clock may be set anew, and if it slept through the night it wakes some seconds later than
-        the others."""
+        """A night is over: its clock may be set anew, and if it slept through the night it wakes
+        some seconds later than the others."""
         if self.draw.chance(0.2):
             self.set_clock()
         now = self.stage.scheduler.now_ms
@@ -256,7 +275,8 @@ class Process:
         self._bury()
 
     def _mourn(self, task: Task) -> None:
-        """A thread of a killed process has ended; the last one begins the next life, and all take part in it."""
+        """A thread of a killed process has ended; the last one begins the next life, and all take
+        part in it."""
         task.idle = False
         task.dead = True
         self._mourning += 1

@@ -1,19 +1,24 @@
 """The two disasters that replace a table's history while everybody works on it.
 
-- *The bucket is put back* to an older state of itself: blocks, marks, entries, checkpoints, boundary, all at once.
-- *The table is made anew*: everything is dropped, and there is another entry 1, perhaps with another schema.
+- *The bucket is put back* to an older state of itself: blocks, marks, entries, checkpoints,
+  boundary, all at once.
+- *The table is made anew*: everything is dropped, and there is another entry 1, perhaps with
+  another schema.
 
 Rules:
-- A disaster strikes between two requests: at any moment, just before the PUT of an entry is applied, just before the request that
-  follows on one (the look after it), or at night. Writers, readers, compactors and people keep their handles.
-- What is on its way is lost, or arrives in what is there by then. A boundary on its way is lost: its ETag is a hash of its
-  digits, so it would fit into a bucket that knows nothing of it. So is a meta.json: its chunks may be gone, and another attempt under
-  the same ULID be whole by then.
-- A copy from which a history went on once that was then replaced by another copy is put back only while everybody rests. Twice
-  between the two looks of one commit would show that commit its own history, from which its entry is missing.
-- A block may be gone by the time its entry comes, where the history is as it was when the block was uploaded: the chain knows
-  entries only. A person brings it back from what was replaced.
-- An entry above a gap cannot be told from a lost one. A person removes it after a while; until then the index is Corrupt.
+- A disaster strikes between two requests: at any moment, just before the PUT of an entry is
+  applied, just before the request that follows on one (the look after it), or at night. Writers,
+  readers, compactors and people keep their handles.
+- What is on its way is lost, or arrives in what is there by then. A boundary on its way is lost:
+  its ETag is a hash of its digits, so it would fit into a bucket that knows nothing of it. So is a
+  meta.json: its chunks may be gone, and another attempt under the same ULID be whole by then.
+- A copy from which a history went on once that was then replaced by another copy is put back only
+  while everybody rests. Twice between the two looks of one commit would show that commit its own
+  history, from which its entry is missing.
+- A block may be gone by the time its entry comes, where the history is as it was when the block was
+  uploaded: the chain knows entries only. A person brings it back from what was replaced.
+- An entry above a gap cannot be told from a lost one. A person removes it after a while; until then
+  the index is Corrupt.
 """
 
 from __future__ import annotations
@@ -130,12 +135,15 @@ class Replacements:
             self._strike(asleep=asleep)
 
     def bring_back(self, ulids: Iterable[str]) -> None:
-        """A person puts back what is gone of blocks that were whole in a bucket which was replaced."""
+        """A person puts back what is gone of blocks that were whole in a bucket which was
+        replaced."""
         for ulid in ulids:
             directory = self._stage.judge.directories.by_ulid.get(ulid)
             if directory is not None and directory.complete:
                 continue
-            copy = next((one for one in reversed(self._ended) if meta_key(ulid) in one.objects), None)
+            copy = next(
+                (one for one in reversed(self._ended) if meta_key(ulid) in one.objects), None
+            )
             if copy is None:
                 continue
             self._event("block brought back by a person")
@@ -216,7 +224,9 @@ class Replacements:
 
     def _is_lost(self, what: str) -> bool:
         """Whether a request on its way is lost with the history for which it was meant."""
-        alone = what.startswith("put_if_match ") or (what.startswith("put ") and what.endswith(META))
+        alone = what.startswith("put_if_match ") or (
+            what.startswith("put ") and what.endswith(META)
+        )
         return alone or self._draw.chance(_LOST)
 
     def _note(self, strike: Strike) -> None:
@@ -228,14 +238,17 @@ class Replacements:
 
 
 def is_replaced(seed: int) -> bool:
-    """Whether the history is replaced in a seed's run, where that is about a table with an index."""
+    """Whether the history is replaced in a seed's run, where that is about a table with an
+    index."""
     return Draw(seed, "is replaced").chance(_SHARE)
 
 
 def definition_of(stage: Stage, more: list[pa.Field] | None = None) -> Definition:
     """The definition of the run's table, perhaps with more columns."""
     schema = pa.schema([*SCHEMA, *(more or [])])
-    return Definition.create(schema, time_column="at", sort_by=["key", "at"], properties=stage.properties)
+    return Definition.create(
+        schema, time_column="at", sort_by=["key", "at"], properties=stage.properties
+    )
 
 
 def _is_entry(ask: Ask, key: str) -> bool:

@@ -1,6 +1,8 @@
-"""How often everything happened in a run, or in many: a simulation that never reaches a refusal must be seen.
+"""How often everything happened in a run, or in many: a simulation that never reaches a refusal
+must be seen.
 
-``REQUIRED`` names what a series must have met, each at least so often; ``missing`` says what it has not.
+``REQUIRED`` names what a series must have met, each at least so often; ``missing`` says what it has
+not.
 """
 
 from __future__ import annotations
@@ -37,7 +39,14 @@ REQUIRED: Mapping[Section, tuple[str, ...]] = {
         str(Fault.LATE),
         str(Fault.RESENT),
     ),
-    Section.ERRORS: ("Unavailable", "Indeterminate", "Conflict", "Invalid", "VersionExpired", "Fenced"),
+    Section.ERRORS: (
+        "Unavailable",
+        "Indeterminate",
+        "Conflict",
+        "Invalid",
+        "VersionExpired",
+        "Fenced",
+    ),
     Section.EVENTS: (),
 }
 """Each of these must happen at least so often in a series as its caller says."""
@@ -60,7 +69,9 @@ class Report:
     def of(self, section: Section) -> dict[str, int]:
         """The counts of a section, required ones first, then by name."""
         required = dict.fromkeys(REQUIRED.get(section, ()), 0)
-        found = {name: number for (part, name), number in sorted(self._counts.items()) if part is section}
+        found = {
+            name: number for (part, name), number in sorted(self._counts.items()) if part is section
+        }
         return {**required, **found}
 
     def sections(self) -> list[tuple[Section, dict[str, int]]]:

@@ -1,7 +1,7 @@
 """The rows of the simulation: made for a write, and found again in a block.
 
-A row is (write, row); a set of a write's rows is a bit mask. ``Rows`` maps writes to masks: small enough to compare a
-whole table after every step.
+A row is (write, row); a set of a write's rows is a bit mask. ``Rows`` maps writes to masks: small
+enough to compare a whole table after every step.
 """
 
 from __future__ import annotations
@@ -18,7 +18,16 @@ from blockstore.simulation.ledger import ROWS, Write
 from blockstore.simulation.store import Store
 from blockstore.simulation.violation import Violation
 
-__all__ = ["BUFFER_BYTES", "SCHEMA", "WHOLE", "Content", "Masks", "batches_of", "masks_of", "read_content"]
+__all__ = [
+    "BUFFER_BYTES",
+    "SCHEMA",
+    "WHOLE",
+    "Content",
+    "Masks",
+    "batches_of",
+    "masks_of",
+    "read_content",
+]
 
 SCHEMA = pa.schema(
     [
@@ -36,7 +45,8 @@ Masks = dict[int, int]
 
 
 def batches_of(write: Write, schema: pa.Schema) -> list[pa.RecordBatch]:
-    """The rows of a write under the table's schema, in two batches, so that they become two chunks."""
+    """The rows of a write under the table's schema, in two batches, so that they become two
+    chunks."""
     return [_batch(write, rows, schema) for rows in (range(ROWS // 2), range(ROWS // 2, ROWS))]
 
 
@@ -92,13 +102,18 @@ def read_content(store: Store, meta: BlockMeta) -> Content:
         table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
         columns = [name for name in table.schema.names if not name.startswith("_")]
         writes, rows = table["write"].to_pylist(), table["row"].to_pylist()
-        sources = table["_source"].to_pylist() if "_source" in table.schema.names else [None] * len(rows)
+        sources = (
+            table["_source"].to_pylist() if "_source" in table.schema.names else [None] * len(rows)
+        )
         for write, row, source in zip(writes, rows, sources, strict=True):
             held = by_source.setdefault(source or meta.sources[0], ([], []))
             held[0].append(write)
             held[1].append(row)
     return Content(
         meta,
-        {source: masks_of(*held, f"block {meta.ulid}") for source, held in sorted(by_source.items())},
+        {
+            source: masks_of(*held, f"block {meta.ulid}")
+            for source, held in sorted(by_source.items())
+        },
         columns,
     )

@@ -1,7 +1,8 @@
 """One run of one seed: a table, its processes, so many steps of trouble, and then an end in peace.
 
-The end: no fault strikes any more, what is on its way arrives, everybody finishes what was begun; time passes and those who
-tend the table go on, until nothing is left for them to do. Then what must be left is compared with what is.
+The end: no fault strikes any more, what is on its way arrives, everybody finishes what was begun;
+time passes and those who tend the table go on, until nothing is left for them to do. Then what must
+be left is compared with what is.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ __all__ = ["Outcome", "kind_of", "run"]
 _PATIENCE = 4_000
 """So many steps may pass until everybody has finished,"""
 _LOOKS = 20
-"""and so many more for each object in the bucket: everybody rests until those who tend the table have looked at them all."""
+"""and so many more for each object in the bucket: everybody rests until those who tend the table
+have looked at them all."""
 _ROUNDS = 60
 """So many rounds of cleaning, three hours apart, must be enough."""
 
@@ -87,7 +89,8 @@ def _kind(draw: Draw) -> Kind:
 
 
 def _stage(seed: int) -> Stage:
-    """One run in four is about a table without an index, and every other of those is on an eventual store."""
+    """One run in four is about a table without an index, and every other of those is on an eventual
+    store."""
     draw = Draw(seed, "table")
     kind = _kind(draw)
     eventual = kind is Kind.LISTED and draw.chance(0.5)
@@ -111,7 +114,9 @@ def _drawn(stage: Stage, roles: Sequence[Role]) -> list[tuple[Role, int]]:
     chosen = [role for role in fit if role.tends or draw.chance(role.share)]
     if all(role.tends for role in chosen):
         chosen = [*chosen, fit[0]]
-    return [(role, number) for role in chosen for number in range(1, draw.integer(1, role.count) + 1)]
+    return [
+        (role, number) for role in chosen for number in range(1, draw.integer(1, role.count) + 1)
+    ]
 
 
 def _create(stage: Stage, first: Process) -> None:
@@ -177,7 +182,8 @@ def _tidy(stage: Stage, tenders: Sequence[Process]) -> None:
         limit = scheduler.steps + _patience(stage)
         scheduler.run(
             lambda done=done, limit=limit: (  # type: ignore[misc]
-                scheduler.steps >= limit or all(process.passes > done[process.name] for process in tenders)
+                scheduler.steps >= limit
+                or all(process.passes > done[process.name] for process in tenders)
             )
         )
         _check(stage)
@@ -197,7 +203,8 @@ def _do_a_persons_part(stage: Stage) -> None:
     )
     for ulid in quarantined(stage):
         stage.ledger.condemned.add(ulid)
-        # A removal that has looked at the old mark does not meet the new one: the look and the DELETE are two requests (R8).
+        # A removal that has looked at the old mark does not meet the new one: the look and the
+        # DELETE are two requests (R8).
         stage.judge.directories.forced.add(ulid)
         marker.withdraw(ulid, MarkKind.DELETION)
         marker.delete(ulid, "what is left of an upload")
@@ -206,7 +213,11 @@ def _do_a_persons_part(stage: Stage) -> None:
 def _check(stage: Stage) -> None:
     failure = stage.scheduler.failure
     if failure is not None:
-        raise failure if isinstance(failure, Exception) else AssertionError(f"a thread ended by {failure!r}")
+        raise (
+            failure
+            if isinstance(failure, Exception)
+            else AssertionError(f"a thread ended by {failure!r}")
+        )
 
 
 def _told(failure: BaseException) -> str:

@@ -1,14 +1,18 @@
 """Whose turn it is, and what time it is.
 
-Tasks are ordinary threads that take turns: exactly one runs, and it gives up its turn whenever it asks the store for
-something, sleeps, or waits for another thread. Who goes on is drawn among those that could.
+Tasks are ordinary threads that take turns: exactly one runs, and it gives up its turn whenever it
+asks the store for something, sleeps, or waits for another thread. Who goes on is drawn among those
+that could.
 
 Rules:
 - A turn is handed from thread to thread; whoever holds it may touch everything here without a lock.
-- Simulated time moves by what requests take. When nobody could go on, it jumps to where somebody can.
-- Every so often a *night* comes: tasks that are between two operations rest, the others go on until they rest too (or
-  for so many steps: some are caught by it), and hours or days pass at once. In ``peace`` nobody is caught by one.
-- What was sent and not delivered yet (``later``) arrives when its time comes, whoever has died since.
+- Simulated time moves by what requests take. When nobody could go on, it jumps to where somebody
+  can.
+- Every so often a *night* comes: tasks that are between two operations rest, the others go on until
+  they rest too (or for so many steps: some are caught by it), and hours or days pass at once. In
+  ``peace`` nobody is caught by one.
+- What was sent and not delivered yet (``later``) arrives when its time comes, whoever has died
+  since.
 """
 
 from __future__ import annotations
@@ -118,7 +122,10 @@ class Scheduler:
         task.thread.start()
 
     def run(self, until: Callable[[], bool]) -> None:
-        """Let the tasks take turns until ``until`` holds, all have ended, or something failed. Called by the main thread."""
+        """Let the tasks take turns until ``until`` holds, all have ended, or something failed.
+
+        Called by the main thread.
+        """
         self._until = until
         following = self._following()
         if following is not None:
@@ -136,7 +143,10 @@ class Scheduler:
                 task.thread.join()
 
     def turn(self) -> None:
-        """Give up the turn of the running task; returns when it has it again. Raises Killed or Stopped."""
+        """Give up the turn of the running task; returns when it has it again.
+
+        Raises Killed or Stopped.
+        """
         task = self.current
         if task is None:
             return  # the main thread, between two runs: it is alone
@@ -181,8 +191,11 @@ class Scheduler:
         heapq.heappush(self._late, (self.now_ms + milliseconds, self._sent, deliver, what))
 
     def lose(self, lost: Callable[[str], bool]) -> None:
-        """Drop those on their way of whose names ``lost`` says so; it is asked in the order of their times."""
-        self._late = [one for one in sorted(self._late, key=lambda one: one[:2]) if not lost(one[3])]
+        """Drop those on their way of whose names ``lost`` says so; it is asked in the order of
+        their times."""
+        self._late = [
+            one for one in sorted(self._late, key=lambda one: one[:2]) if not lost(one[3])
+        ]
 
     @property
     def on_their_way(self) -> int:
@@ -259,7 +272,8 @@ class Scheduler:
         return None
 
     def _pick(self, ready: list[Task]) -> Task:
-        """One of them: often the favorite of the hour, so that one process gets far while others stand still."""
+        """One of them: often the favorite of the hour, so that one process gets far while others
+        stand still."""
         if self._draw.chance(_FAVORITE_ENDS):
             self._favorite = self._draw.choice(self.tasks)
         if self._favorite in ready and self._draw.chance(_FAVORED):

@@ -50,7 +50,10 @@ def run_series(
     processes: int = 1,
     watch: Callable[[Outcome], bool | None] = lambda outcome: None,
 ) -> Series:
-    """Run the seeds until one breaks a promise; ``watch`` hears of each as it ends, and True from it ends the series."""
+    """Run the seeds until one breaks a promise;
+
+    ``watch`` hears of each as it ends, and True from it ends the series.
+    """
     series = Series()
     for outcome in _outcomes(seeds, steps, processes):
         series.add(outcome)
@@ -64,7 +67,9 @@ def _outcomes(seeds: Iterable[int], steps: int, processes: int) -> Iterator[Outc
         yield from (_one(seed, steps) for seed in seeds)
         return
     waiting = iter(seeds)
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_alone) as pool:
+    with ProcessPoolExecutor(
+        processes, mp_context=get_context("spawn"), initializer=_alone
+    ) as pool:
         running: set[Future[Outcome]] = {
             pool.submit(_one, seed, steps) for seed in islice(waiting, processes)
         }

@@ -52,7 +52,8 @@ class Stage:
     replaced: list[Replaced] = field(default_factory=list)
     """The histories that were replaced, one for each era that is over."""
     stale: bool = False
-    """Whether the request that is being applied was decided, or sent, before the history was last replaced."""
+    """Whether the request that is being applied was decided, or sent, before the history was last
+    replaced."""
     replacements: Replacements | None = None
     """The disasters of the run, if there are any."""
     crossing: bool = False

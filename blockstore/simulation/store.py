@@ -1,7 +1,9 @@
-"""What is really stored: the truth that the oracle looks at, and that the processes see only through faults.
+"""What is really stored: the truth that the oracle looks at, and that the processes see only
+through faults.
 
 Rules:
-- A request is applied at once and whole; whoever watches hears of every change, with what was there before.
+- A request is applied at once and whole; whoever watches hears of every change, with what was there
+  before.
 - The store's clock is the run's own time.
 - ``listed`` can answer as of some minutes ago, key by key: what an eventual store shows.
 """
@@ -90,11 +92,13 @@ class Store(MemoryBucket):
         return StoreCopy(dict(self._contents.objects))
 
     def put_back(self, copy: StoreCopy, *, fresh: bool) -> None:
-        """Be again what was copied, at once; no watcher hears of it. ``fresh``: every object counts as written now, as where
-        it was copied from elsewhere, and not as where the store itself went back."""
+        """Be again what was copied, at once; no watcher hears of it. ``fresh``: every object counts
+        as written now, as where it was copied from elsewhere, and not as where the store itself
+        went back."""
         now_ms = self._scheduler.now_ms
         objects = {
-            key: replace(one, modified_ms=now_ms) if fresh else one for key, one in copy.objects.items()
+            key: replace(one, modified_ms=now_ms) if fresh else one
+            for key, one in copy.objects.items()
         }
         self._contents.objects = objects
         self._contents.keys = sorted(objects)
@@ -107,9 +111,15 @@ class Store(MemoryBucket):
         except ObjectMissing:
             return None
 
-    def listed(self, prefix: str, start_after: str, recursive: bool, draw: Draw) -> list[ObjectInfo]:
-        """What a listing shows now, in any order; on an eventual store, some keys as they were minutes ago."""
-        found = {info.key: info for info in self.list(prefix, start_after=start_after, recursive=recursive)}
+    def listed(
+        self, prefix: str, start_after: str, recursive: bool, draw: Draw
+    ) -> list[ObjectInfo]:
+        """What a listing shows now, in any order; on an eventual store, some keys as they were
+        minutes ago."""
+        found = {
+            info.key: info
+            for info in self.list(prefix, start_after=start_after, recursive=recursive)
+        }
         if self.eventual:
             self._forget_old()
             seen: set[str] = set()
@@ -141,7 +151,9 @@ class Store(MemoryBucket):
         data = self.data(key)
         return data, None if data is None else self.head(key)
 
-    def _tell(self, key: str, before: bytes | None, info: ObjectInfo | None, after: bytes | None) -> None:
+    def _tell(
+        self, key: str, before: bytes | None, info: ObjectInfo | None, after: bytes | None
+    ) -> None:
         if self.eventual:
             self._recent.append((self._scheduler.now_ms, key, info))
         change = Changed(key, before, after)
@@ -155,4 +167,8 @@ class Store(MemoryBucket):
 
 
 def _is_listed(key: str, prefix: str, start_after: str, recursive: bool) -> bool:
-    return key.startswith(prefix) and key > start_after and (recursive or "/" not in key[len(prefix) :])
+    return (
+        key.startswith(prefix)
+        and key > start_after
+        and (recursive or "/" not in key[len(prefix) :])
+    )

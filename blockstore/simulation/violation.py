@@ -6,4 +6,7 @@ __all__ = ["Violation"]
 
 
 class Violation(AssertionError):
-    """A promise of the protocol did not hold. Not an error of the product's tree: no handler of it may survive this."""
+    """A promise of the protocol did not hold.
+
+    Not an error of the product's tree: no handler of it may survive this.
+    """

@@ -1,7 +1,8 @@
 """The merge of a table without a sort key: run after run, in their places' order.
 
-The same shape as ``KWay``, so that ``pump`` drives both. Small runs are read side by side, as many as one
-buffer holds; a large one alone, piece by piece. A run behind the first buffers little more than it was taken for.
+The same shape as ``KWay``, so that ``pump`` drives both. Small runs are read side by side, as many
+as one buffer holds; a large one alone, piece by piece. A run behind the first buffers little more
+than it was taken for.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ class Chain:
     def fills(self) -> list[Callable[[], None]]:
         """The reads to be done before the next cut."""
         bytes_ahead = sum(link.run.bytes for link in self._links)
-        while self._waiting and (not self._links or bytes_ahead + self._waiting[0][1].bytes <= self._goal):
+        while self._waiting and (
+            not self._links or bytes_ahead + self._waiting[0][1].bytes <= self._goal
+        ):
             place, run = self._waiting.popleft()
             bytes_ahead += run.bytes
             self._links.append(_Link(place, run, min(self._goal, max(1, _AHEAD * run.bytes))))

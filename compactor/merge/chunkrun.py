@@ -1,16 +1,19 @@
 """A chunk of an input block as a run: checked, filtered and brought to the result's schema.
 
 Rules:
-- Rows come in the table's schema of now (``adapt``: by field id, widened, null where the chunk is older), followed
-  by ``_source`` as a number: the place of the row's source among all sources of the merge. Numbers cost nothing
-  to gather and to concatenate; ``result.py`` turns them back into names.
+- Rows come in the table's schema of now (``adapt``: by field id, widened, null where the chunk is
+  older), followed by ``_source`` as a number: the place of the row's source among all sources of
+  the merge. Numbers cost nothing to gather and to concatenate; ``result.py`` turns them back into
+  names.
 - In a block of level 1 the source is implied; in any other it is read.
-- Rows of excepted sources are dropped, and counted; so every row read is either handed on or dropped.
+- Rows of excepted sources are dropped, and counted; so every row read is either handed on or
+  dropped.
 - The chunk's declared number of rows is what it holds, or the merge ends with DamagedInput.
-- A chunk that is small in memory is read at once; a larger one in batches, by a reader that finds room (``shared.py``). One
-  that finds none is read once, put on the work disk in small batches, and read from there.
-- Where the machine fails to read (no memory, a failing disk, no more open files), its error is raised as it is: it says
-  nothing about the block.
+- A chunk that is small in memory is read at once; a larger one in batches, by a reader that finds
+  room (``shared.py``). One that finds none is read once, put on the work disk in small batches, and
+  read from there.
+- Where the machine fails to read (no memory, a failing disk, no more open files), its error is
+  raised as it is: it says nothing about the block.
 """
 
 from __future__ import annotations
@@ -42,10 +45,12 @@ from blockstore.format.unreadable import UNREADABLE
 __all__ = ["ChunkRun", "ChunkSpec"]
 
 _WHOLE_BYTES = 256 << 10
-"""A chunk of at most this many bytes in memory is read at once, which costs a fraction of reading in batches."""
+"""A chunk of at most this many bytes in memory is read at once, which costs a fraction of reading
+in batches."""
 
 _GUESS = 2
-"""Many chunks are open that were guessed to be small: one that is larger than so many guesses is not read at once."""
+"""Many chunks are open that were guessed to be small: one that is larger than so many guesses is
+not read at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,12 +119,13 @@ class ChunkRun:
 
     @property
     def exhausted(self) -> bool:
-        """Whether every row was read; the declared number of rows was compared with the file's when it was opened."""
+        """Whether every row was read; the declared number of rows was compared with the file's when
+        it was opened."""
         return self._looked_at == self.spec.file.rows
 
     def with_small_dictionaries(self) -> list[str]:
-        """The columns of texts that may be read as numbers; of a chunk that is open, before anything is read. Raises
-        DamagedInput."""
+        """The columns of texts that may be read as numbers; of a chunk that is open, before
+        anything is read. Raises DamagedInput."""
         assert self._opened is not None
         return self._with_small_dictionaries(self._opened, None)
 
@@ -171,18 +177,22 @@ class ChunkRun:
         if metadata.num_rows != self.spec.file.rows:
             raise DamagedInput(
                 self.spec.ulid,
-                f"chunk {self.spec.file.path} of block {self.spec.ulid} holds {metadata.num_rows:,} rows, but its "
+                f"chunk {self.spec.file.path} of block {self.spec.ulid} holds "
+                f"{metadata.num_rows:,} rows, but its "
                 f"meta.json says {self.spec.file.rows:,}: restore it from a copy",
             )
         if (SOURCE in schema.names) != (self.spec.source is None):
             raise DamagedInput(
                 self.spec.ulid,
                 f"chunk {self.spec.file.path} of block {self.spec.ulid} "
-                f"{'lacks the column _source' if self.spec.source is None else 'has a column _source'}, which its "
+                f"{'lacks the column _source' if self.spec.source is None else 'has a column _source'}, "
+                "which its "
                 "level says otherwise: restore the block from a copy",
             )
         groups = self._groups(metadata)
-        plain = weigh_plain(metadata, self._shared.varying(schema, metadata), self._shared.row_bytes)
+        plain = weigh_plain(
+            metadata, self._shared.varying(schema, metadata), self._shared.row_bytes
+        )
         if plain is not None:
             return _Opened(parquet=parquet, groups=groups, bytes=plain, weight=None)
         weight = self._weigh(parquet, groups)
@@ -220,7 +230,9 @@ class ChunkRun:
         if not opened.groups:
             return iter(())
         weight = opened.weight or self._weigh(opened.parquet, opened.groups)
-        tables = self._tables(lambda: batches(opened.parquet, opened.groups, weight, goal_bytes, self._coded))
+        tables = self._tables(
+            lambda: batches(opened.parquet, opened.groups, weight, goal_bytes, self._coded)
+        )
         if not self._shared.take(weight.reader_bytes):
             return self._packed_anew(tables, goal_bytes)
         self._taken = weight.reader_bytes
@@ -235,10 +247,14 @@ class ChunkRun:
         parquet = self._parquet(self._staged, self._coded, metadata=opened.parquet.metadata)
         return replace(opened, parquet=parquet)
 
-    def _with_small_dictionaries(self, opened: _Opened, columns: Collection[str] | None) -> list[str]:
+    def _with_small_dictionaries(
+        self, opened: _Opened, columns: Collection[str] | None
+    ) -> list[str]:
         assert self._staged is not None
         try:
-            return with_small_dictionaries(self._staged.file, opened.parquet, columns, opened.groups)
+            return with_small_dictionaries(
+                self._staged.file, opened.parquet, columns, opened.groups
+            )
         except UNREADABLE as error:
             raise self._cause(error) from None
 
@@ -285,8 +301,9 @@ class ChunkRun:
         return adapt(table, self._shared.read_schema).append_column(SOURCE, numbers)
 
     def _within(self, table: pa.Table) -> pa.Table:
-        """The rows of the range. Behind its end nothing more is read: a chunk that is sorted holds no row of it there, and
-        of one that is not the rows missed are missing in the sum of all ranges, which is compared."""
+        """The rows of the range. Behind its end nothing more is read: a chunk that is sorted holds
+        no row of it there, and of one that is not the rows missed are missing in the sum of all
+        ranges, which is compared."""
         within = self.spec.within
         if within is None or not table.num_rows:
             return table
@@ -304,13 +321,15 @@ class ChunkRun:
         return kept
 
     def _cause(self, error: Exception) -> Exception:
-        """What a failed read is to be raised as: the machine's fault as it is, any other as the block's."""
+        """What a failed read is to be raised as: the machine's fault as it is, any other as the
+        block's."""
         # Garbage is an OSError too, but one without a number: only the system gives it one.
         if isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
             return error
         return DamagedInput(
             self.spec.ulid,
-            f"chunk {self.spec.file.path} of block {self.spec.ulid} has the bytes that its meta.json promises, but "
+            f"chunk {self.spec.file.path} of block {self.spec.ulid} has the bytes that its "
+            "meta.json promises, but "
             f"is no readable Parquet file ({error}): restore the block from its source",
         )
 

@@ -1,12 +1,15 @@
-"""What a merge is asked and what it answers: the interface between the compactor and its merge engines.
+"""What a merge is asked and what it answers: the interface between the compactor and its merge
+engines.
 
-An engine turns the chunks of several blocks into the chunks of one, and does nothing else: it writes no meta.json,
-commits nothing and removes nothing. ``LocalEngine`` is one; others come by entry point.
+An engine turns the chunks of several blocks into the chunks of one, and does nothing else: it
+writes no meta.json, commits nothing and removes nothing. ``LocalEngine`` is one; others come by
+entry point.
 
 Rules that every engine keeps:
-- The rows of the result are those of the inputs, without those of excepted sources, each with its ``_source``,
-  under the definition's schema, in the stable order of the sort key: by key, then by the input's place, its
-  chunk's place and the row's place. Without a sort key, in the order of places alone.
+- The rows of the result are those of the inputs, without those of excepted sources, each with its
+  ``_source``, under the definition's schema, in the stable order of the sort key: by key, then by
+  the input's place, its chunk's place and the row's place. Without a sort key, in the order of
+  places alone.
 - Rows in = rows out + rows dropped, counted while reading and writing; a difference ends the merge.
 - Every input chunk is checked against its size and SHA-256 before the merge succeeds.
 """
@@ -39,7 +42,8 @@ __all__ = [
 ]
 
 Told = Callable[[float], None]
-"""Hears how much of what was asked has ended, from 0 to 1, whenever more has; called from any thread."""
+"""Hears how much of what was asked has ended, from 0 to 1, whenever more has; called from any
+thread."""
 
 
 def untold(_: float) -> None:
@@ -47,7 +51,10 @@ def untold(_: float) -> None:
 
 
 class DamagedInput(Corrupt):
-    """An input block's chunks are not what its meta.json says; ``ulid`` names the block, and the others are well."""
+    """An input block's chunks are not what its meta.json says;
+
+    ``ulid`` names the block, and the others are well.
+    """
 
     def __init__(self, ulid: str, message: str) -> None:
         super().__init__(message)
@@ -56,12 +63,16 @@ class DamagedInput(Corrupt):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeInput:
-    """A block to merge, the sources whose rows it no longer shows, and those for which alone it is read."""
+    """A block to merge, the sources whose rows it no longer shows, and those for which alone it is
+    read."""
 
     meta: BlockMeta
     excepted: frozenset[str] = frozenset()
     only: frozenset[str] | None = None
-    """Where blocks overlap: the sources that no other block accounts for. The merge accounts for no others of it."""
+    """Where blocks overlap: the sources that no other block accounts for.
+
+    The merge accounts for no others of it.
+    """
 
     @property
     def sources(self) -> frozenset[str]:
@@ -76,7 +87,8 @@ class MergeInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeTask:
-    """One merge: at least one input, all of one stream, and the ULID under which the chunks are written."""
+    """One merge: at least one input, all of one stream, and the ULID under which the chunks are
+    written."""
 
     ulid: str
     inputs: tuple[MergeInput, ...]
@@ -106,7 +118,8 @@ class MergeOptions:
     work_dir: Path
     """Where a merge may make a directory of its own for what does not fit in memory."""
     one_attempt: bool = True
-    """False where another attempt at the same block may be under way: then no two write the same object or directory."""
+    """False where another attempt at the same block may be under way: then no two write the same
+    object or directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,13 +136,14 @@ class MergeEngine(Protocol):
     """Merges chunks."""
 
     def merge(self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions) -> Merged:
-        """Write the chunks of the result below ``task.ulid``. Raises DamagedInput, NoSpace, or what the bucket raises;
-        what it had written by then is debris, which readers never see."""
+        """Write the chunks of the result below ``task.ulid``. Raises DamagedInput, NoSpace, or what
+        the bucket raises; what it had written by then is debris, which readers never see."""
         ...
 
 
 class MergesTogether(Protocol):
-    """What an engine may be able to do beside: the merges of a whole pass side by side, mostly on other machines."""
+    """What an engine may be able to do beside: the merges of a whole pass side by side, mostly on
+    other machines."""
 
     def merge_all(
         self,
@@ -139,6 +153,6 @@ class MergesTogether(Protocol):
         options: MergeOptions,
         told: Told = untold,
     ) -> Iterator[tuple[int, Merged | BlockstoreError]]:
-        """The place of each merge and its ``Merged``, or the error that ended it, as they are done. Where an engine knows how
-        far it is before that, it tells."""
+        """The place of each merge and its ``Merged``, or the error that ended it, as they are done.
+        Where an engine knows how far it is before that, it tells."""
         ...

@@ -1,7 +1,8 @@
 """Merge engines by their names: the local one, and those that other packages offer by entry point.
 
-An engine of the group ``blockstore.merge_engines`` is a function that is called with ``Pieces``, the compactor's part of
-a merge, and answers a ``MergeEngine``. So it needs to import nothing of the compactor, nor the compactor of it.
+An engine of the group ``blockstore.merge_engines`` is a function that is called with ``Pieces``,
+the compactor's part of a merge, and answers a ``MergeEngine``. So it needs to import nothing of the
+compactor, nor the compactor of it.
 
 An engine may also do the merges of a whole pass side by side (``MergesTogether``).
 """
@@ -27,7 +28,10 @@ def engine_names() -> tuple[str, ...]:
 
 
 def engine_named(name: str) -> MergeEngine:
-    """The engine of this name. Raises Invalid for one that there is not, MissingExtra where its package is missing."""
+    """The engine of this name.
+
+    Raises Invalid for one that there is not, MissingExtra where its package is missing.
+    """
     if name == LOCAL:
         return LocalEngine()
     found = next(iter(entry_points(group=GROUP, name=name)), None)
@@ -37,7 +41,8 @@ def engine_named(name: str) -> MergeEngine:
         make = found.load()
     except ModuleNotFoundError as error:
         raise MissingExtra(
-            f"the merge engine {name!r} needs {error.name}, which is not installed: pip install 'blocklake[{name}]'"
+            f"the merge engine {name!r} needs {error.name}, which is not installed: pip install "
+            f"'blocklake[{name}]'"
         ) from error
     engine: MergeEngine = make(Pieces())
     return engine

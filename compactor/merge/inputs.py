@@ -1,4 +1,5 @@
-"""The chunks of a merge, as runs to be opened: where their rows come from and between which keys they lie."""
+"""The chunks of a merge, as runs to be opened: where their rows come from and between which keys
+they lie."""
 
 from __future__ import annotations
 
@@ -21,10 +22,11 @@ _NULL: KeyPart = (2, 0)
 
 
 def chunk_specs(task: MergeTask, sources: Sources) -> list[ChunkSpec]:
-    """The chunks of all inputs, in the order of the inputs and of their files: the places of the stable order.
+    """The chunks of all inputs, in the order of the inputs and of their files: the places of the
+    stable order.
 
-    A chunk of a block that shows none of its rows any more is still read, so that its rows are counted as dropped.
-    Of a merge within a range only chunks that can hold rows of it are.
+    A chunk of a block that shows none of its rows any more is still read, so that its rows are
+    counted as dropped. Of a merge within a range only chunks that can hold rows of it are.
     """
     specs = [_spec(item, file, task, sources) for item in task.inputs for file in item.meta.chunks]
     within = task.within
@@ -49,7 +51,8 @@ def _spec(item: MergeInput, file: ChunkFile, task: MergeTask, sources: Sources) 
 
 
 def in_order(meta: BlockMeta, task: MergeTask) -> bool:
-    """Whether a block says that it is sorted as the merge sorts: by the same columns, or by these and then more."""
+    """Whether a block says that it is sorted as the merge sorts: by the same columns, or by these
+    and then more."""
     sort_by = task.definition.sort_by
     return meta.sort_by[: len(sort_by)] == sort_by
 
@@ -69,8 +72,13 @@ def _range(file: ChunkFile, task: MergeTask) -> tuple[KeyPart | None, KeyPart | 
     return key_range(stats, task.definition.schema.field(name).type, file.rows)
 
 
-def key_range(stats: ColumnStats, kind: pa.DataType, rows: int) -> tuple[KeyPart | None, KeyPart | None]:
-    """The bounds of a column's key parts. Bounds mean the same under a wider type, so ``kind`` may be newer."""
+def key_range(
+    stats: ColumnStats, kind: pa.DataType, rows: int
+) -> tuple[KeyPart | None, KeyPart | None]:
+    """The bounds of a column's key parts.
+
+    Bounds mean the same under a wider type, so ``kind`` may be newer.
+    """
     if stats.nulls + stats.nans == rows:
         return (_NAN if stats.nans else _NULL), (_NULL if stats.nulls else _NAN)
     least, greatest = decode(kind, stats.min), decode(kind, stats.max)

@@ -1,20 +1,23 @@
-"""The bounded k-way merge: sorted runs in, sorted windows out, in memory that does not grow with the rows.
+"""The bounded k-way merge: sorted runs in, sorted windows out, in memory that does not grow with
+the rows.
 
-Each open run has a buffer. The *horizon* is the least of the last keys buffered: whatever is at or below it, in
-any buffer, can be emitted, because every row not yet read is at or above the last key of its run. The buffers
-are cut at the horizon; the cut pieces together are one window, and sorting it (``window.py``) yields the next
-rows of the result. Buffers are then filled again.
+Each open run has a buffer. The *horizon* is the least of the last keys buffered: whatever is at or
+below it, in any buffer, can be emitted, because every row not yet read is at or above the last key
+of its run. The buffers are cut at the horizon; the cut pieces together are one window, and sorting
+it (``window.py``) yields the next rows of the result. Buffers are then filled again.
 
 Rules:
-- The result is the stable order: by key, then by the run's place, then by the row's place in its run. It does
-  not depend on memory, batch sizes or timing. Rows equal to the horizon are the delicate ones: the run that set
-  it may hold more of them unread, so runs before it give theirs, it gives all that it has buffered, and runs
-  behind it keep theirs for later.
-- Every window takes the whole buffer of the run that set its horizon, so the merge always gets on, even where
-  one key fills a file.
-- A run not yet opened counts with its floor: rows below it may go, and it is opened once the horizon reaches it.
-- A run opened ahead, because it is small, may buffer little more than it was taken for: whatever it turns out to hold, the
-  window stays as large as was meant. Once it is the first of all open runs, it buffers as much as any other.
+- The result is the stable order: by key, then by the run's place, then by the row's place in its
+  run. It does not depend on memory, batch sizes or timing. Rows equal to the horizon are the
+  delicate ones: the run that set it may hold more of them unread, so runs before it give theirs, it
+  gives all that it has buffered, and runs behind it keep theirs for later.
+- Every window takes the whole buffer of the run that set its horizon, so the merge always gets on,
+  even where one key fills a file.
+- A run not yet opened counts with its floor: rows below it may go, and it is opened once the
+  horizon reaches it.
+- A run opened ahead, because it is small, may buffer little more than it was taken for: whatever it
+  turns out to hold, the window stays as large as was meant. Once it is the first of all open runs,
+  it buffers as much as any other.
 - Rows that are not in order are found here or in ``window.py``, never written.
 """
 
@@ -66,7 +69,8 @@ class _Buffer:
                 self.run.close()
             if part is not None:
                 self.parts.append(part)
-                # What is not filled again need not be weighed, which of many small chunks takes long.
+                # What is not filled again need not be weighed, which of many small chunks takes
+                # long.
                 self.bytes += 0 if self.ended else part.nbytes
 
     def last(self, order: RowOrder) -> Key:
@@ -85,7 +89,8 @@ class _Buffer:
                 self.parts[0] = part.slice(rows)
                 break
             self.parts.pop(0)
-        # Weighing slices costs more than cutting them; rows of one run are about as wide as one another.
+        # Weighing slices costs more than cutting them; rows of one run are about as wide as one
+        # another.
         self.bytes = self.bytes * sum(part.num_rows for part in self.parts) // max(1, before)
         return taken
 
@@ -102,11 +107,14 @@ class KWay:
         self._order = order
         self._goal = buffer_bytes
         closed = [_Buffer(run=run, place=place) for place, run in enumerate(runs)]
-        self._closed = sorted(closed, key=lambda buffer: (_floor(buffer), buffer.place), reverse=True)
+        self._closed = sorted(
+            closed, key=lambda buffer: (_floor(buffer), buffer.place), reverse=True
+        )
         self._open: list[_Buffer] = []
 
     def fills(self) -> list[Callable[[], None]]:
-        """The reads to be done before the next cut: independent of one another, for a pool to run."""
+        """The reads to be done before the next cut: independent of one another, for a pool to
+        run."""
         self._open = [buffer for buffer in self._open if buffer.parts or not buffer.ended]
         self._open_ahead()
         if self._open:
@@ -118,13 +126,16 @@ class KWay:
         ]
 
     def cut(self) -> list[Piece] | None:
-        """The pieces of the next window, in the order of the runs' places; None once all is emitted.
+        """The pieces of the next window, in the order of the runs' places; None once all is
+        emitted.
 
         Reads by itself what opening further runs needs; ``fills`` leaves little of that.
         """
         while True:
             live = [buffer for buffer in self._open if buffer.parts]
-            limits = [(buffer.last(self._order), buffer.place) for buffer in live if not buffer.ended]
+            limits = [
+                (buffer.last(self._order), buffer.place) for buffer in live if not buffer.ended
+            ]
             horizon = min(limits, default=None)
             if not self._closed:
                 break
@@ -153,10 +164,11 @@ class KWay:
         return pieces
 
     def _open_ahead(self) -> None:
-        """Open the runs that share keys with all that are open, or are small enough to join their window.
+        """Open the runs that share keys with all that are open, or are small enough to join their
+        window.
 
-        Opened in the order of their floors while below every ceiling, all open runs share a value: they are
-        never more than ``run.depth``.
+        Opened in the order of their floors while below every ceiling, all open runs share a value:
+        they are never more than ``run.depth``.
         """
         waiting = sum(min(buffer.run.bytes, self._goal) for buffer in self._open)
         lowest = min((_ceiling(buffer) for buffer in self._open), default=_ABOVE_ALL)

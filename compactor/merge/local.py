@@ -1,12 +1,14 @@
 """The local merge engine: one process, its threads, and as much memory as it is given.
 
-How memory is shared out: an eighteenth buffers the rows read ahead, and up to five windows of that size are under
-way (cut, joined, sorted, encoded); an eighth gathers a row group; a third is what the Parquet readers of open
-chunks may take. Chunks that would need more are merged in passes over the work disk first. Nothing here grows
-with the number of rows. What chunks weigh is guessed; a few of them, opened first, correct the guess.
+How memory is shared out: an eighteenth buffers the rows read ahead, and up to five windows of that
+size are under way (cut, joined, sorted, encoded); an eighth gathers a row group; a third is what
+the Parquet readers of open chunks may take. Chunks that would need more are merged in passes over
+the work disk first. Nothing here grows with the number of rows. What chunks weigh is guessed; a few
+of them, opened first, correct the guess.
 
-Chunks whose block says that it is sorted otherwise are sorted first. So is every chunk of a block of which one was found
-not to be in its order: that ends the attempt, and the next one knows. A few such blocks, and all others are too.
+Chunks whose block says that it is sorted otherwise are sorted first. So is every chunk of a block
+of which one was found not to be in its order: that ends the attempt, and the next one knows. A few
+such blocks, and all others are too.
 """
 
 from __future__ import annotations
@@ -55,7 +57,8 @@ _OF_FILES = 2
 """Half of the files that the process may open are left to its other threads, and to sockets."""
 
 _SURPRISES = 3
-"""After so many blocks that are not sorted as they say, none is believed any more: each costs an attempt."""
+"""After so many blocks that are not sorted as they say, none is believed any more: each costs an
+attempt."""
 
 _WEIGHED = 16
 """So many of the small chunks are opened before anything is planned."""
@@ -72,7 +75,10 @@ class LocalEngine:
         self._free = free
 
     def merge(self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions) -> Merged:
-        """See ``MergeEngine.merge``. A chunk that turns out not to be sorted is sorted first, and noted."""
+        """See ``MergeEngine.merge``.
+
+        A chunk that turns out not to be sorted is sorted first, and noted.
+        """
         sources = Sources(task.met)
         specs = chunk_specs(task, sources)
         surprises: dict[str, str] = {}
@@ -97,7 +103,8 @@ class _UnsortedChunk(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Placed:
-    """A run and the chunk that it is; one that was sorted by the merge is sorted for certain, and has None."""
+    """A run and the chunk that it is; one that was sorted by the merge is sorted for certain, and
+    has None."""
 
     run: Run
     chunk: ChunkSpec | None
@@ -116,7 +123,8 @@ class _Attempt:
         specs: Sequence[ChunkSpec],
         surprises: Mapping[str, str],
     ) -> None:
-        """``surprises`` are the blocks that are not sorted as they say, each with the chunk that told it."""
+        """``surprises`` are the blocks that are not sorted as they say, each with the chunk that
+        told it."""
         self._bucket = bucket
         self._world = world
         self._task = task
@@ -126,17 +134,23 @@ class _Attempt:
         self._order = RowOrder(task.definition.sort_by)
         self._buffers = options.memory_bytes // _BUFFERS
         self._held_bytes = max(_HELD_BYTES, self._buffers // max(1, len(specs)))
-        self._stage = Stage(bucket, merge_folder(options.work_dir, task.ulid), whole_bytes=self._held_bytes)
+        self._stage = Stage(
+            bucket, merge_folder(options.work_dir, task.ulid), whole_bytes=self._held_bytes
+        )
         self._shared = Shared(task.definition.schema, options.memory_bytes // _READERS)
         self._chunks = [ChunkRun(spec, sources, self._stage, self._shared) for spec in specs]
         # Where reading is mostly waiting, many chunks are read side by side.
-        self._lanes = options.lanes if bucket.path_of(META) is not None else max(options.lanes, _REMOTE_LANES)
+        self._lanes = (
+            options.lanes if bucket.path_of(META) is not None else max(options.lanes, _REMOTE_LANES)
+        )
         self._spills = 0
 
     def run(self) -> Merged:
         known = self._weigh_some()
         placed = self._narrowed()
-        if all(item.chunk is not None for item in placed):  # what comes over the work disk comes as texts
+        if all(
+            item.chunk is not None for item in placed
+        ):  # what comes over the work disk comes as texts
             self._shared.carry(carried(known, self._task.definition.schema, self._order.sort_by))
         writer = BlockWriter(
             self._bucket,
@@ -146,7 +160,9 @@ class _Attempt:
             labels=dict(self._task.inputs[0].meta.labels),
             producer=PRODUCER,
             chunk_size=self._options.chunk_bytes,
-            token=self._world.ids.token() if self._surprises or not self._options.one_attempt else "",
+            token=self._world.ids.token()
+            if self._surprises or not self._options.one_attempt
+            else "",
             row_group_bytes=min(
                 _ROW_GROUP_BYTES, max(_LEAST_GROUP_BYTES, self._options.memory_bytes // _ROW_GROUP)
             ),
@@ -186,8 +202,9 @@ class _Attempt:
         )
 
     def _weigh_some(self) -> list[list[str]]:
-        """Open some of the small chunks, spread over all: what they hold corrects what is guessed of the others. Which columns
-        of these, and of the largest of all chunks, have small dictionaries."""
+        """Open some of the small chunks, spread over all: what they hold corrects what is guessed
+        of the others. Which columns of these, and of the largest of all chunks, have small
+        dictionaries."""
         small = [chunk for chunk in self._chunks if chunk.bytes <= self._buffers]
         some = small[:: max(1, -(-len(small) // _WEIGHED))]
         largest = max(self._chunks, key=lambda chunk: chunk.bytes, default=None)
@@ -207,7 +224,11 @@ class _Attempt:
 
     def _narrowed(self) -> list[_Placed]:
         """The runs, once few enough of them overlap to be open at once."""
-        runs = [placed for number, chunk in enumerate(self._chunks) for placed in self._placed(number, chunk)]
+        runs = [
+            placed
+            for number, chunk in enumerate(self._chunks)
+            for placed in self._placed(number, chunk)
+        ]
         if not self._order.sort_by:
             return runs
         limit = self._open_limit()
@@ -220,12 +241,19 @@ class _Attempt:
         if not self._is_unsorted(chunk.spec):
             return [_Placed(run=chunk, chunk=chunk.spec)]
         parts = spill_sorted(
-            chunk, self._order, self._schema(), self._stage, f"sorted-{number}", part_bytes=2 * self._buffers
+            chunk,
+            self._order,
+            self._schema(),
+            self._stage,
+            f"sorted-{number}",
+            part_bytes=2 * self._buffers,
         )
         return [_Placed(run=part, chunk=None) for part in parts]
 
     def _is_unsorted(self, spec: ChunkSpec) -> bool:
-        return not spec.in_order or spec.ulid in self._surprises or len(self._surprises) >= _SURPRISES
+        return (
+            not spec.in_order or spec.ulid in self._surprises or len(self._surprises) >= _SURPRISES
+        )
 
     def _spilled(self, group: Sequence[_Placed]) -> _Placed:
         self._spills += 1
@@ -281,7 +309,8 @@ class _Attempt:
         dropped = sum(chunk.dropped_rows for chunk in self._chunks)
         if read != written + dropped:
             raise Corrupt(
-                f"merging into block {self._task.ulid}: {read:,} rows were read and {dropped:,} dropped, but "
+                f"merging into block {self._task.ulid}: {read:,} rows were read and {dropped:,} "
+                "dropped, but "
                 f"{written:,} were written; nothing was committed: report this as a bug"
             )
         return dropped
@@ -291,14 +320,16 @@ class _Attempt:
         otherwise = sum(not in_order(item.meta, self._task) for item in self._task.inputs)
         if otherwise:
             yield (
-                f"{otherwise:,} {'block was' if otherwise == 1 else 'blocks were'} not sorted by {key}, as the table is "
+                f"{otherwise:,} {'block was' if otherwise == 1 else 'blocks were'} not sorted by "
+                f"{key}, as the table is "
                 f"now: {'it was' if otherwise == 1 else 'they were'} sorted first"
             )
         for ulid, path in sorted(self._surprises.items()):
             yield f"chunk {path} of block {ulid} is not sorted by {key}: all chunks of the block were sorted first"
         if len(self._surprises) >= _SURPRISES:
             yield (
-                f"after {_SURPRISES} blocks that are not sorted by {key} all others were sorted first too: look at how the "
+                f"after {_SURPRISES} blocks that are not sorted by {key} all others were sorted "
+                "first too: look at how the "
                 "blocks were written"
             )
 
@@ -309,7 +340,8 @@ def _open(chunks: Iterable[ChunkRun]) -> None:
 
 
 def _cheapest(sizes: Sequence[int], count: int) -> tuple[int, int]:
-    """Which ``count`` consecutive runs to merge first: those with the fewest bytes, as (first, behind the last)."""
+    """Which ``count`` consecutive runs to merge first: those with the fewest bytes, as (first,
+    behind the last)."""
     upto = [0, *accumulate(sizes)]
     first = min(range(len(sizes) - count + 1), key=lambda at: upto[at + count] - upto[at])
     return first, first + count

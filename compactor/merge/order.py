@@ -1,11 +1,13 @@
 """The order of rows: how keys compare, within one batch and between batches of different files.
 
 Rules:
-- Ascending by the columns of the sort key, from left to right; values by their type's own order (strings and
-  binary by bytes, false before true, -0.0 equal to 0.0), NaN after every number, null after everything.
-- Two representations, which agree on every pair of rows (a test holds them to it): a *key*, a tuple of Python
-  values that compares across files, for the few rows on which a merge decides; and *words*, unsigned 64-bit
-  integers computed for a whole window at once, for sorting it. Words of different windows do not compare.
+- Ascending by the columns of the sort key, from left to right; values by their type's own order
+  (strings and binary by bytes, false before true, -0.0 equal to 0.0), NaN after every number, null
+  after everything.
+- Two representations, which agree on every pair of rows (a test holds them to it): a *key*, a tuple
+  of Python values that compares across files, for the few rows on which a merge decides; and
+  *words*, unsigned 64-bit integers computed for a whole window at once, for sorting it. Words of
+  different windows do not compare.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ class RowOrder:
         return tuple(key_part(table.column(name)[row]) for name in self.sort_by)
 
     def position(self, table: pa.Table, key: Key, *, after: bool) -> int:
-        """How many leading rows of a sorted table are less than ``key``, or, with ``after``, at most ``key``."""
+        """How many leading rows of a sorted table are less than ``key``, or, with ``after``, at
+        most ``key``."""
         columns = [table.column(name) for name in self.sort_by]
         low, high = _equal_rows(columns[0], key[0])
         while low < high:
@@ -58,13 +61,15 @@ class RowOrder:
         return low
 
     def words(self, table: pa.Table) -> Words:
-        """The rows' keys as unsigned integers, most significant first: few, since columns share a word."""
+        """The rows' keys as unsigned integers, most significant first: few, since columns share a
+        word."""
         words: Words = []
         free = 0
         for name in self.sort_by:
             values, bits = _ranks(_whole(table.column(name)))
             if words and bits <= free:
-                # A shift by all 64 bits is undefined; a word with 64 free bits holds only zeros anyway.
+                # A shift by all 64 bits is undefined; a word with 64 free bits holds only zeros
+                # anyway.
                 words[-1] = values if free == 64 else (words[-1] << np.uint64(bits)) | values
                 free -= bits
             else:
@@ -76,9 +81,10 @@ class RowOrder:
 def arrange(words: Words) -> npt.NDArray[np.int64]:
     """The stable sorting permutation.
 
-    Digit after digit, the least significant first, each time stably. numpy counts digits of 16 bits instead of comparing
-    them: a window's keys, which lie close together, take half of the time that merging its sorted runs takes, and that is
-    half of what sorting keys and places in one word takes. For wide words merging the runs is quicker.
+    Digit after digit, the least significant first, each time stably. numpy counts digits of 16 bits
+    instead of comparing them: a window's keys, which lie close together, take half of the time that
+    merging its sorted runs takes, and that is half of what sorting keys and places in one word
+    takes. For wide words merging the runs is quicker.
     """
     places: npt.NDArray[np.int64] | None = None
     for word in reversed(words):
@@ -116,10 +122,11 @@ def key_part(scalar: pa.Scalar) -> KeyPart:
 
 
 def _equal_rows(column: pa.ChunkedArray, part: KeyPart) -> tuple[int, int]:
-    """Between which rows of a sorted column those equal to ``part`` lie; all of them where that is not quick to tell.
+    """Between which rows of a sorted column those equal to ``part`` lie; all of them where that is
+    not quick to tell.
 
-    A merge asks this of every open run at every window, with nothing else under way: numpy answers in a hundredth of
-    the time that comparing scalars takes.
+    A merge asks this of every open run at every window, with nothing else under way: numpy answers
+    in a hundredth of the time that comparing scalars takes.
     """
     kind = column.type
     quick = pa.types.is_integer(kind) or pa.types.is_temporal(kind)
@@ -130,7 +137,9 @@ def _equal_rows(column: pa.ChunkedArray, part: KeyPart) -> tuple[int, int]:
         array = array.view(pa.int64() if kind.bit_width == 64 else pa.int32())
     values = array.to_numpy()
     sought = values.dtype.type(part[1])
-    return int(np.searchsorted(values, sought, "left")), int(np.searchsorted(values, sought, "right"))
+    return int(np.searchsorted(values, sought, "left")), int(
+        np.searchsorted(values, sought, "right")
+    )
 
 
 def _compare(columns: list[pa.ChunkedArray], row: int, key: Key) -> int:
@@ -182,7 +191,9 @@ def _integer_ranks(column: pa.Array) -> npt.NDArray[np.uint64]:
     wide = column.type if pa.types.is_uint64(column.type) else pa.int64()
     filled = pc.fill_null(column, least) if column.null_count else column
     values = filled.cast(wide).to_numpy(zero_copy_only=False).view(np.uint64)
-    values = values - np.uint64(least & ((1 << 64) - 1))  # wraps: the distance from the least is exact
+    values = values - np.uint64(
+        least & ((1 << 64) - 1)
+    )  # wraps: the distance from the least is exact
     if column.null_count:
         values[_nulls(column)] = greatest - least + 1
     return values

@@ -1,14 +1,18 @@
-"""A large merge in pieces: one range of keys each, done by workers that know nothing of one another, and put together.
+"""A large merge in pieces: one range of keys each, done by workers that know nothing of one
+another, and put together.
 
-What a distributed engine is handed, so that it needs no code of the compactor: it carries tasks to workers and answers
-back, and asks here how to cut, how to do one, and what the parts make.
+What a distributed engine is handed, so that it needs no code of the compactor: it carries tasks to
+workers and answers back, and asks here how to cut, how to do one, and what the parts make.
 
 Rules:
-- The pieces' ranges do not overlap and leave nothing out (``ranges.py``): their chunks, in the order of the pieces, are
-  one block that is sorted across its chunks, row for row what one worker would have written.
-- Rows in = rows out + rows dropped over all pieces. Where that does not hold (a chunk was not sorted, so a piece stopped
-  too early) the parts are no merge: the answer is None, and the merge is done in one piece.
-- Cutting reads statistics and the leading column of a few chunks, no more. A bad cut makes pieces uneven, never wrong.
+- The pieces' ranges do not overlap and leave nothing out (``ranges.py``): their chunks, in the
+  order of the pieces, are one block that is sorted across its chunks, row for row what one worker
+  would have written.
+- Rows in = rows out + rows dropped over all pieces. Where that does not hold (a chunk was not
+  sorted, so a piece stopped too early) the parts are no merge: the answer is None, and the merge is
+  done in one piece.
+- Cutting reads statistics and the leading column of a few chunks, no more. A bad cut makes pieces
+  uneven, never wrong.
 """
 
 from __future__ import annotations
@@ -36,20 +40,26 @@ from blockstore.world import World
 __all__ = ["Pieces"]
 
 _SAMPLED = 8
-"""The leading column of so many chunks, the largest, is looked at; of the others only the statistics."""
+"""The leading column of so many chunks, the largest, is looked at; of the others only the
+statistics."""
 
 _POINTS = 64
-"""Values taken of a sampled chunk, evenly spaced; and of the space between the bounds of another one."""
+"""Values taken of a sampled chunk, evenly spaced; and of the space between the bounds of another
+one."""
 
 Point = tuple[KeyPart, float]
 """A key, and how many rows it stands for."""
 
 
 class Pieces:
-    """The parts of merges, for an engine that spreads them over workers. Holds nothing, so that it travels by name."""
+    """The parts of merges, for an engine that spreads them over workers.
+
+    Holds nothing, so that it travels by name.
+    """
 
     def cut(self, bucket: ReadBucket, task: MergeTask, count: int) -> tuple[MergeTask, ...]:
-        """The task as at most ``count`` pieces of about as many rows each; itself where it cannot be cut."""
+        """The task as at most ``count`` pieces of about as many rows each; itself where it cannot
+        be cut."""
         if count < 2 or not task.definition.sort_by:
             return (task,)
         column = task.definition.sort_by[0]
@@ -63,7 +73,10 @@ class Pieces:
         )
 
     def merge(self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions) -> Merged:
-        """One task or piece, in this process. Other attempts at the same may be under way elsewhere."""
+        """One task or piece, in this process.
+
+        Other attempts at the same may be under way elsewhere.
+        """
         work = WorkDirectory(merge_folder(options.work_dir, world.ids.token()))
         try:
             mine = replace(options, work_dir=work.open(), one_attempt=False)
@@ -84,7 +97,9 @@ class Pieces:
 
 def _points(bucket: ReadBucket, task: MergeTask, column: str) -> Iterator[Point]:
     chunks = [(item.meta.ulid, file) for item in task.inputs for file in item.meta.chunks]
-    largest = sorted(chunks, key=lambda chunk: (-chunk[1].bytes, chunk[0], chunk[1].path))[:_SAMPLED]
+    largest = sorted(chunks, key=lambda chunk: (-chunk[1].bytes, chunk[0], chunk[1].path))[
+        :_SAMPLED
+    ]
     sampled = {(ulid, file.path) for ulid, file in largest}
     kind = task.definition.schema.field(column).type
     for ulid, file in chunks:
@@ -95,8 +110,11 @@ def _points(bucket: ReadBucket, task: MergeTask, column: str) -> Iterator[Point]
         yield from ((value, file.rows / len(values)) for value in values)
 
 
-def _sample(bucket: ReadBucket, ulid: str, file: ChunkFile, column: str, kind: pa.DataType) -> list[KeyPart]:
-    """Evenly spaced values of a sorted chunk; none where it cannot be read, which the merge itself will say better."""
+def _sample(
+    bucket: ReadBucket, ulid: str, file: ChunkFile, column: str, kind: pa.DataType
+) -> list[KeyPart]:
+    """Evenly spaced values of a sorted chunk; none where it cannot be read, which the merge itself
+    will say better."""
     step = max(1, file.rows // _POINTS)
     values, before = [], 0
     try:
@@ -111,7 +129,8 @@ def _sample(bucket: ReadBucket, ulid: str, file: ChunkFile, column: str, kind: p
 
 
 def _spread(file: ChunkFile, column: str, kind: pa.DataType) -> list[KeyPart]:
-    """Values between the bounds that the statistics give: evenly spaced numbers and times, else the bounds alone."""
+    """Values between the bounds that the statistics give: evenly spaced numbers and times, else the
+    bounds alone."""
     stats = file.columns.get(column)
     if stats is None:
         return []
@@ -126,7 +145,8 @@ def _spread(file: ChunkFile, column: str, kind: pa.DataType) -> list[KeyPart]:
 
 
 def _quantiles(points: list[Point], count: int) -> list[KeyPart]:
-    """The keys that divide the points into ``count`` parts of about equal weight; fewer where keys are few."""
+    """The keys that divide the points into ``count`` parts of about equal weight; fewer where keys
+    are few."""
     points.sort(key=lambda point: point[0])
     reached = list(accumulate(weight for _, weight in points))
     if not reached:

@@ -1,12 +1,13 @@
 """Drives a merge: reading, sorting and writing of three successive windows go on side by side.
 
-One step runs, through the pool, the sink's write of the window before last, the sort of the last window and
-the reads that the next cut needs; between steps the buffers are cut. At most three windows are in memory, and
-an error in any part ends the merge with it.
+One step runs, through the pool, the sink's write of the window before last, the sort of the last
+window and the reads that the next cut needs; between steps the buffers are cut. At most three
+windows are in memory, and an error in any part ends the merge with it.
 
-The tasks of a step are taken in turn by as many workers as there are lanes, the write first: it is the longest and cannot
-be divided, so with more busy at once than there are cores it would have a part of one, and end last and alone. Where reading
-is mostly waiting, more lanes than cores are right.
+The tasks of a step are taken in turn by as many workers as there are lanes, the write first: it is
+the longest and cannot be divided, so with more busy at once than there are cores it would have a
+part of one, and end last and alone. Where reading is mostly waiting, more lanes than cores are
+right.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ def pump(
 ) -> None:
     """Hand every row of ``runs`` to ``sink`` in order, a window at a time; closes the runs.
 
-    ``run_bytes`` is what each open run may buffer, ``lanes`` how many threads of the pool are busy at most. Without a sort
-    key the runs are handed on one after the other. Raises Unsorted.
+    ``run_bytes`` is what each open run may buffer, ``lanes`` how many threads of the pool are busy
+    at most. Without a sort key the runs are handed on one after the other. Raises Unsorted.
     """
     merge = KWay(runs, order, run_bytes) if order.sort_by else Chain(runs, run_bytes)
     stages = _Stages(sorter=Sorter(order), sink=sink)
@@ -66,7 +67,8 @@ class _Stages:
         return bool(self.pieces) or self.table is not None
 
     def tasks(self) -> list[_Step]:
-        """The work of one step; each task takes its window with it, so that memory is freed as it goes."""
+        """The work of one step; each task takes its window with it, so that memory is freed as it
+        goes."""
         tasks: list[_Step] = []
         if self.table is not None:
             tasks.append(self._write(self.table))
@@ -87,8 +89,8 @@ class _Stages:
 
 
 def _do(tasks: Sequence[_Step], pool: Pool, lanes: int) -> None:
-    """Do all of them, no more than ``lanes`` at once; after an error no further one is begun, and the first in their order is
-    raised."""
+    """Do all of them, no more than ``lanes`` at once; after an error no further one is begun, and
+    the first in their order is raised."""
     waiting = deque(enumerate(tasks))
     failed: dict[int, BaseException] = {}
 

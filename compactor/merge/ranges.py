@@ -1,8 +1,9 @@
 """A range of the leading sort column: the part of a merge that one worker does.
 
 Rules:
-- Ranges of one merge do not overlap and leave nothing out: low is inclusive, high exclusive, None is open. Rows of
-  equal leading keys are in one range, so that the parts, one behind the other, are the whole in its stable order.
+- Ranges of one merge do not overlap and leave nothing out: low is inclusive, high exclusive, None
+  is open. Rows of equal leading keys are in one range, so that the parts, one behind the other, are
+  the whole in its stable order.
 - NaN and null come after every value: only the last range, whose high is open, holds them.
 """
 
@@ -23,7 +24,8 @@ __all__ = ["KeyRange"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRange:
-    """Values of ``column`` from ``low`` to below ``high``; both are ``(0, value)``, as ``order.key_part`` makes them."""
+    """Values of ``column`` from ``low`` to below ``high``; both are ``(0, value)``, as
+    ``order.key_part`` makes them."""
 
     column: str
     low: KeyPart | None = None
@@ -57,8 +59,8 @@ class KeyRange:
         return table if mask is None else table.filter(mask)
 
     def may_hold(self, group: pq.RowGroupMetaData, kind: pa.DataType) -> bool:
-        """Whether a row group of a Parquet file can hold rows of the range, by its statistics; ``kind`` is the column's
-        type in the table."""
+        """Whether a row group of a Parquet file can hold rows of the range, by its statistics;
+        ``kind`` is the column's type in the table."""
         stats = next(
             (
                 column.statistics
@@ -70,10 +72,14 @@ class KeyRange:
         if stats is None or not stats.has_min_max:
             return True
         try:
-            floor, ceiling = key_part(pa.scalar(stats.min, kind)), key_part(pa.scalar(stats.max, kind))
+            floor, ceiling = (
+                key_part(pa.scalar(stats.min, kind)),
+                key_part(pa.scalar(stats.max, kind)),
+            )
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             return True
-        # Statistics say nothing of NaN, and null lies outside of them: behind every high, above every low.
+        # Statistics say nothing of NaN, and null lies outside of them: behind every high, above
+        # every low.
         sound = stats.has_null_count and not stats.null_count and not pa.types.is_floating(kind)
         return self.meets(floor, ceiling if sound or self.high is not None else None)
 
@@ -84,4 +90,6 @@ class KeyRange:
 
 def _scalar(part: KeyPart, kind: pa.DataType) -> pa.Scalar:
     value: Any = part[1]
-    return pa.scalar(value.data, pa.binary()) if isinstance(value, RawText) else pa.scalar(value, kind)
+    return (
+        pa.scalar(value.data, pa.binary()) if isinstance(value, RawText) else pa.scalar(value, kind)
+    )

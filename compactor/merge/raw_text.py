@@ -1,4 +1,5 @@
-"""Text that is no UTF-8, as a value of a key: such blocks are written by other programs, and are merged all the same."""
+"""Text that is no UTF-8, as a value of a key: such blocks are written by other programs, and are
+merged all the same."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ __all__ = ["RawText"]
 @total_ordering
 @dataclass(frozen=True, slots=True)
 class RawText:
-    """Ordered by its bytes, among its like and among Python's strings: code points order as their UTF-8 does."""
+    """Ordered by its bytes, among its like and among Python's strings: code points order as their
+    UTF-8 does."""
 
     data: bytes
 

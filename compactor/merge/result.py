@@ -18,7 +18,8 @@ PRODUCER = "compactor"
 
 
 def with_source_names(table: pa.Table, sources: Sources) -> pa.Table:
-    """The table with its last column, the sources' numbers, written out as names of the few that occur."""
+    """The table with its last column, the sources' numbers, written out as names of the few that
+    occur."""
     numbers = table.column(SOURCE).combine_chunks().to_numpy(zero_copy_only=False)
     occurs = np.zeros(len(sources.names), dtype=bool)
     occurs[numbers] = True
@@ -34,9 +35,11 @@ def with_source_names(table: pa.Table, sources: Sources) -> pa.Table:
 def merged_block(
     task: MergeTask, merged: Merged, *, visible_by: VisibleBy, sources_file: ChunkFile | None = None
 ) -> BlockMeta:
-    """The block of a merge: the union of its inputs' sources, one level above the highest, its parents named.
+    """The block of a merge: the union of its inputs' sources, one level above the highest, its
+    parents named.
 
-    Its time range is that of the rows written; without a time column, the union of the inputs' ranges.
+    Its time range is that of the rows written; without a time column, the union of the inputs'
+    ranges.
     """
     metas = [item.meta for item in task.inputs]
     written = merged.written

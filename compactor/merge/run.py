@@ -1,9 +1,11 @@
 """A run: rows already in order, read piece by piece. What the k-way merge merges.
 
 Rules:
-- The pieces of a run, one after the other, are in order; the merge checks it and raises ``Unsorted`` if not.
-- ``floor`` bounds the leading sort column of every row from below, and ``ceiling`` from above; None = unknown.
-  A run is opened only when the merge reaches its floor, so runs that do not overlap cost no memory together.
+- The pieces of a run, one after the other, are in order; the merge checks it and raises
+  ``Unsorted`` if not.
+- ``floor`` bounds the leading sort column of every row from below, and ``ceiling`` from above; None
+  = unknown. A run is opened only when the merge reaches its floor, so runs that do not overlap cost
+  no memory together.
 """
 
 from __future__ import annotations
@@ -46,7 +48,10 @@ class Run(Protocol):
         ...
 
     def read(self, goal_bytes: int) -> pa.Table | None:
-        """The next rows, about ``goal_bytes`` of them and at least one; None at the end. Opens the run."""
+        """The next rows, about ``goal_bytes`` of them and at least one;
+
+        None at the end. Opens the run.
+        """
         ...
 
     def close(self) -> None:
@@ -58,7 +63,12 @@ class TableRun:
     """A run that lies in memory."""
 
     def __init__(
-        self, table: pa.Table, *, floor: KeyPart | None = None, ceiling: KeyPart | None = None, rows: int = 0
+        self,
+        table: pa.Table,
+        *,
+        floor: KeyPart | None = None,
+        ceiling: KeyPart | None = None,
+        rows: int = 0,
     ) -> None:
         self._rest = table
         self._rows = rows

@@ -1,11 +1,14 @@
-"""What the chunks of one merge share: the memory for their readers, and what was learned of their sizes.
+"""What the chunks of one merge share: the memory for their readers, and what was learned of their
+sizes.
 
 Rules:
-- Readers of open chunks take no more than their part of the memory together; a chunk that finds no room there is read once,
-  alone, and goes on from the work disk, where rows lie in small batches (``chunkrun.py``). One always finds room.
-- What columns are carried as numbers of a dictionary is decided once, after some chunks were opened and before one is read.
-- What a chunk weighs is only known once it is open. Until then it is guessed from what is known of every chunk, corrected by
-  what those that were opened turned out to weigh.
+- Readers of open chunks take no more than their part of the memory together; a chunk that finds no
+  room there is read once, alone, and goes on from the work disk, where rows lie in small batches
+  (``chunkrun.py``). One always finds room.
+- What columns are carried as numbers of a dictionary is decided once, after some chunks were opened
+  and before one is read.
+- What a chunk weighs is only known once it is open. Until then it is guessed from what is known of
+  every chunk, corrected by what those that were opened turned out to weigh.
 """
 
 from __future__ import annotations
@@ -36,7 +39,8 @@ class Shared:
         self.read_schema = schema
         """What the rows of a chunk are brought to."""
         self.coded: frozenset[str] = frozenset()
-        """The columns of text that are read, sorted and written as numbers of a dictionary (``codes.py``)."""
+        """The columns of text that are read, sorted and written as numbers of a dictionary
+        (``codes.py``)."""
         self.row_bytes = row_width(schema)
         """What a row takes without its texts."""
         self.alone = threading.Lock()
@@ -58,7 +62,10 @@ class Shared:
         return int(self._factor * max(file.bytes * _INFLATION, file.rows * self._guessed_row_bytes))
 
     def learn(self, guessed: int, found: int) -> None:
-        """Correct the guesses by those of some chunks, and what these were found to take. Guesses only grow."""
+        """Correct the guesses by those of some chunks, and what these were found to take.
+
+        Guesses only grow.
+        """
         self._factor *= max(1.0, found / max(1, guessed))
 
     def varying(self, schema: pa.Schema, metadata: pq.FileMetaData) -> tuple[Varying, ...]:

@@ -1,4 +1,5 @@
-"""Where rows come from, as numbers: a merge counts its sources, and turns the names in chunks into places among them."""
+"""Where rows come from, as numbers: a merge counts its sources, and turns the names in chunks into
+places among them."""
 
 from __future__ import annotations
 
@@ -15,7 +16,10 @@ SOURCE = "_source"
 
 
 class Sources:
-    """The sources of a whole merge, numbered; ``excepted`` holds, by block, the numbers to be dropped."""
+    """The sources of a whole merge, numbered;
+
+    ``excepted`` holds, by block, the numbers to be dropped.
+    """
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = pa.array(names, pa.string())
@@ -25,7 +29,10 @@ class Sources:
         return self._numbers.get(name)
 
     def numbers(self, column: pa.Array, ulid: str) -> pa.Array:
-        """The numbers of a ``_source`` column. Raises DamagedInput for a source that the block does not list."""
+        """The numbers of a ``_source`` column.
+
+        Raises DamagedInput for a source that the block does not list.
+        """
         encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
         places = pc.index_in(encoded.dictionary, value_set=self.names)
         numbers = places.take(encoded.indices)
@@ -33,7 +40,8 @@ class Sources:
             row = pc.index(pc.is_null(numbers), True).as_py()
             raise DamagedInput(
                 ulid,
-                f"block {ulid} has a row of the source {column[row].as_py()!r}, which no block of the merge lists "
+                f"block {ulid} has a row of the source {column[row].as_py()!r}, which no block of "
+                "the merge lists "
                 "among its sources: mark the block with no-compact and look at how it was written",
             )
         return numbers

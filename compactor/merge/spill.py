@@ -1,9 +1,11 @@
-"""Runs on the work disk: what a merge falls back to when its inputs are too many to be open at once.
+"""Runs on the work disk: what a merge falls back to when its inputs are too many to be open at
+once.
 
 Rules:
-- Consecutive runs are merged into one spilled run, so that the stable order of the result stays the same however
-  many passes it takes.
-- A spilled run is an Arrow IPC stream in small batches, compressed with lz4: open, it holds one batch.
+- Consecutive runs are merged into one spilled run, so that the stable order of the result stays the
+  same however many passes it takes.
+- A spilled run is an Arrow IPC stream in small batches, compressed with lz4: open, it holds one
+  batch.
 - ``sort`` makes sorted runs out of a run that is not, part by part, each as large as memory allows.
 """
 
@@ -138,8 +140,13 @@ def spill(
         raise
 
 
-def pack(tables: Iterable[pa.Table], schema: pa.Schema, path: Path, *, batch_bytes: int) -> SpilledRun:
-    """The tables as they come, on the work disk in batches of about ``batch_bytes``. Raises NoSpace, NoWorkDirectory."""
+def pack(
+    tables: Iterable[pa.Table], schema: pa.Schema, path: Path, *, batch_bytes: int
+) -> SpilledRun:
+    """The tables as they come, on the work disk in batches of about ``batch_bytes``.
+
+    Raises NoSpace, NoWorkDirectory.
+    """
     writer = SpillWriter(path, schema, RowOrder(()), batch_bytes=min(batch_bytes, _BATCH_BYTES))
     try:
         for table in tables:
@@ -153,7 +160,10 @@ def pack(tables: Iterable[pa.Table], schema: pa.Schema, path: Path, *, batch_byt
 def spill_sorted(
     run: Run, order: RowOrder, schema: pa.Schema, stage: Stage, name: str, *, part_bytes: int
 ) -> list[SpilledRun]:
-    """Sort a run part by part: sorted runs on the work disk which together hold its rows. Raises NoSpace, NoWorkDirectory."""
+    """Sort a run part by part: sorted runs on the work disk which together hold its rows.
+
+    Raises NoSpace, NoWorkDirectory.
+    """
     runs: list[SpilledRun] = []
     try:
         parts: list[pa.Table] = []

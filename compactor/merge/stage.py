@@ -1,11 +1,11 @@
 """The bytes of input chunks, checked before a row of them is used.
 
 Rules:
-- A chunk has the size and the SHA-256 that its block's meta.json says, or the merge ends with DamagedInput, which
-  names the block: what is merged is what was written.
-- A small chunk is held in memory; a large one is read from where it lies, if that is a local file, or from a copy
-  in the work directory, which is removed when the chunk is closed. Nothing else is ever written there but
-  spilled runs (``spill.py``).
+- A chunk has the size and the SHA-256 that its block's meta.json says, or the merge ends with
+  DamagedInput, which names the block: what is merged is what was written.
+- A small chunk is held in memory; a large one is read from where it lies, if that is a local file,
+  or from a copy in the work directory, which is removed when the chunk is closed. Nothing else is
+  ever written there but spilled runs (``spill.py``).
 """
 
 from __future__ import annotations
@@ -49,18 +49,25 @@ class Stage:
     """Checked access to the chunks of one merge, and its work directory."""
 
     def __init__(self, bucket: ReadBucket, directory: Path, *, whole_bytes: int) -> None:
-        """Chunks of at most ``whole_bytes`` are held in memory; ``directory`` is made at its first use."""
+        """Chunks of at most ``whole_bytes`` are held in memory;
+
+        ``directory`` is made at its first use.
+        """
         self._bucket = bucket
         self._directory = WorkDirectory(directory)
         self._whole_bytes = whole_bytes
         self._copies = 0
 
     def open(self, ulid: str, file: ChunkFile) -> Staged:
-        """The chunk, checked. Raises DamagedInput, NoSpace, NoWorkDirectory, or what the bucket raises."""
+        """The chunk, checked.
+
+        Raises DamagedInput, NoSpace, NoWorkDirectory, or what the bucket raises.
+        """
         key = object_key(ulid, file.path)
         try:
             if file.bytes <= self._whole_bytes:
-                # One byte more than it should have, so that one that is too large is seen; a whole GET would hash it as well.
+                # One byte more than it should have, so that one that is too large is seen; a whole
+                # GET would hash it as well.
                 return self._hold(ulid, file, self._bucket.get_range(key, 0, file.bytes + 1))
             path = self._bucket.path_of(key)
             if path is not None:
@@ -70,7 +77,8 @@ class Stage:
         except ObjectMissing:
             raise DamagedInput(
                 ulid,
-                f"block {ulid} lacks its chunk {file.path} ({file.bytes:,} bytes expected): restore it from a copy, "
+                f"block {ulid} lacks its chunk {file.path} ({file.bytes:,} bytes expected): "
+                "restore it from a copy, "
                 "or mark the block for deletion if its rows are lost",
             ) from None
 
@@ -102,7 +110,9 @@ class Stage:
                 return
 
 
-def _check(ulid: str, file: ChunkFile, pieces: Iterator[bytes], sink: Callable[[bytes], Any]) -> None:
+def _check(
+    ulid: str, file: ChunkFile, pieces: Iterator[bytes], sink: Callable[[bytes], Any]
+) -> None:
     digest = hashlib.sha256()
     size = 0
     for piece in pieces:
@@ -110,7 +120,11 @@ def _check(ulid: str, file: ChunkFile, pieces: Iterator[bytes], sink: Callable[[
         size += len(piece)
         sink(piece)
     if size != file.bytes:
-        _refuse(ulid, file, f"{size:,} bytes" if size < file.bytes else f"more than {file.bytes:,} bytes")
+        _refuse(
+            ulid,
+            file,
+            f"{size:,} bytes" if size < file.bytes else f"more than {file.bytes:,} bytes",
+        )
     if digest.hexdigest() != file.sha256:
         _refuse(ulid, file, f"the SHA-256 {digest.hexdigest()}")
 
@@ -118,6 +132,7 @@ def _check(ulid: str, file: ChunkFile, pieces: Iterator[bytes], sink: Callable[[
 def _refuse(ulid: str, file: ChunkFile, found: str) -> None:
     raise DamagedInput(
         ulid,
-        f"chunk {file.path} of block {ulid} has {found}, but its meta.json says {file.bytes:,} bytes "
+        f"chunk {file.path} of block {ulid} has {found}, but its meta.json says {file.bytes:,} "
+        "bytes "
         f"with the SHA-256 {file.sha256}: restore it from a copy",
     )

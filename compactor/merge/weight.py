@@ -1,11 +1,14 @@
-"""What the rows of an open chunk take in memory: all of them, any stretch of them, and the reader that decodes them.
+"""What the rows of an open chunk take in memory: all of them, any stretch of them, and the reader
+that decodes them.
 
 Rules:
-- Compressed bytes say nothing: a page of texts that repeat is a hundredth or a thousandth of its rows. What counts is what the
-  file tells of its texts, page by page (``pages.py``); all else has a width. Files of our own writer tell it, so for them
-  only where inside a page the bytes lie is guessed: evenly.
-- Where a file does not tell, the uncompressed size stands for its texts, evenly over the row group, and the weight is not
-  ``sure``: that is far too little for dictionaries and shared beginnings, and says nothing of where wide rows begin.
+- Compressed bytes say nothing: a page of texts that repeat is a hundredth or a thousandth of its
+  rows. What counts is what the file tells of its texts, page by page (``pages.py``); all else has a
+  width. Files of our own writer tell it, so for them only where inside a page the bytes lie is
+  guessed: evenly.
+- Where a file does not tell, the uncompressed size stands for its texts, evenly over the row group,
+  and the weight is not ``sure``: that is far too little for dictionaries and shared beginnings, and
+  says nothing of where wide rows begin.
 """
 
 from __future__ import annotations
@@ -35,15 +38,22 @@ STREAM_BYTES = 64 << 10
 """Read-ahead a column of an open chunk: small, since a merge keeps many chunks open."""
 
 COLUMN_BYTES = 300 << 10
-"""What an open column of a chunk was measured to take: read-ahead, one page decompressed, its dictionary; where no text makes
-a page larger."""
+"""What an open column of a chunk was measured to take: read-ahead, one page decompressed, its
+dictionary; where no text makes a page larger."""
 
 _PAGE_ROWS = 1_024
-"""Writers look at a page's size after so many rows at the latest: wide rows make pages of many megabytes."""
+"""Writers look at a page's size after so many rows at the latest: wide rows make pages of many
+megabytes."""
 
 _SHARED_BEGINNINGS = "DELTA_BYTE_ARRAY"
 _LENGTH_BYTES = 4
-_VALUE_BYTES = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "BYTE_ARRAY": _LENGTH_BYTES, "FIXED_LEN_BYTE_ARRAY": 16}
+_VALUE_BYTES = {
+    "BOOLEAN": 1,
+    "INT32": 4,
+    "FLOAT": 4,
+    "BYTE_ARRAY": _LENGTH_BYTES,
+    "FIXED_LEN_BYTE_ARRAY": 16,
+}
 """What a value in a list takes, by its type in Parquet; all others have 8 bytes."""
 
 Floats = npt.NDArray[np.float64]
@@ -62,7 +72,8 @@ class Weight:
     reader_bytes: int
     """What a reader takes besides the rows that it hands out: pages, dictionaries, read-ahead."""
     page_bytes: int
-    """Inside a page nobody knows which row weighs what: this is the heaviest page of each column together."""
+    """Inside a page nobody knows which row weighs what: this is the heaviest page of each column
+    together."""
     sure: bool
 
     @property
@@ -91,7 +102,8 @@ class Varying:
     place: int
     is_text: bool
     value_bytes: int
-    """What each value takes besides its text, if it lies in a list or a struct: rows do not tell how many there are."""
+    """What each value takes besides its text, if it lies in a list or a struct: rows do not tell
+    how many there are."""
 
 
 def varying(metadata: pq.FileMetaData) -> tuple[Varying, ...]:
@@ -102,7 +114,9 @@ def varying(metadata: pq.FileMetaData) -> tuple[Varying, ...]:
         Varying(
             place=place,
             is_text=column.physical_type == "BYTE_ARRAY",
-            value_bytes=_VALUE_BYTES.get(column.physical_type, 8) if "." in column.path_in_schema else 0,
+            value_bytes=_VALUE_BYTES.get(column.physical_type, 8)
+            if "." in column.path_in_schema
+            else 0,
         )
         for place, column in enumerate(columns)
     )
@@ -110,9 +124,11 @@ def varying(metadata: pq.FileMetaData) -> tuple[Varying, ...]:
 
 
 def weigh_plain(metadata: pq.FileMetaData, columns: Sequence[Varying], width: int) -> int | None:
-    """The bytes of all rows, if the footer alone tells them: where no text may be a dictionary's or share its beginning.
+    """The bytes of all rows, if the footer alone tells them: where no text may be a dictionary's or
+    share its beginning.
 
-    Quick, since a merge of many small chunks asks it of each. ``width`` is what a row takes without what varies.
+    Quick, since a merge of many small chunks asks it of each. ``width`` is what a row takes without
+    what varies.
     """
     found = 0
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
@@ -133,17 +149,24 @@ def weigh(
     *,
     without: str,
 ) -> Weight:
-    """The weight of the rows of these row groups. The texts of the column ``without`` do not count."""
+    """The weight of the rows of these row groups.
+
+    The texts of the column ``without`` do not count.
+    """
     pages = column_pages(file, groups, [one.place for one in varying])
     curves: list[Curve] = []
     readers, heaviest, sure = [0], [0], True
     for number in groups:
         group = metadata.row_group(number)
         rows = group.num_rows
-        columns = [(group.column(place), pages.get((number, place))) for place in range(group.num_columns)]
+        columns = [
+            (group.column(place), pages.get((number, place))) for place in range(group.num_columns)
+        ]
         readers.append(sum(_reader_bytes(column, known, rows) for column, known in columns))
         counted = [
-            (one, *columns[one.place]) for one in varying if columns[one.place][0].path_in_schema != without
+            (one, *columns[one.place])
+            for one in varying
+            if columns[one.place][0].path_in_schema != without
         ]
         own = [_curve(*one, rows) for one in counted]
         curves.append(_together(own, rows, width))
@@ -172,7 +195,10 @@ def _hides(one: Varying, column: pq.ColumnChunkMetaData) -> bool:
 
 
 def _tells(one: Varying, column: pq.ColumnChunkMetaData, pages: ColumnPages | None) -> bool:
-    """Whether the pages say what they hold. Of texts with shared beginnings pyarrow counts what repeats only sometimes."""
+    """Whether the pages say what they hold.
+
+    Of texts with shared beginnings pyarrow counts what repeats only sometimes.
+    """
     if pages is None or not one.is_text:
         return pages is not None
     return pages.texts is not None and _SHARED_BEGINNINGS not in column.encodings
@@ -186,12 +212,15 @@ def _values(one: Varying, column: pq.ColumnChunkMetaData) -> int:
     return one.value_bytes * int(column.num_values) if one.value_bytes else 0
 
 
-def _curve(one: Varying, column: pq.ColumnChunkMetaData, pages: ColumnPages | None, rows: int) -> Curve:
+def _curve(
+    one: Varying, column: pq.ColumnChunkMetaData, pages: ColumnPages | None, rows: int
+) -> Curve:
     """One column of a row group."""
     texts, values = _texts(one, column), _values(one, column)
     if pages is None:
         return np.array([0.0, rows]), np.array([0.0, texts + values])
-    # Which page holds how many values of lists is not told; compressed, they are about as large as one another.
+    # Which page holds how many values of lists is not told; compressed, they are about as large as
+    # one another.
     shares = np.array(pages.compressed, dtype=float) / max(1, sum(pages.compressed))
     told = texts * shares if pages.texts is None else np.array(pages.texts, dtype=float)
     upto = np.cumsum(told + values * shares)
@@ -217,7 +246,8 @@ def _in_turn(curves: Sequence[Curve]) -> Curve:
 
 
 def _reader_bytes(column: pq.ColumnChunkMetaData, pages: ColumnPages | None, rows: int) -> int:
-    """What reading a column of a row group takes: a page, compressed and decompressed, a dictionary, read-ahead."""
+    """What reading a column of a row group takes: a page, compressed and decompressed, a
+    dictionary, read-ahead."""
     plain, compressed = column.total_uncompressed_size, column.total_compressed_size
     largest, ahead = plain * _PAGE_ROWS // max(_PAGE_ROWS, rows), STREAM_BYTES
     if pages is not None:

@@ -1,7 +1,8 @@
 """A window: the pieces that one cut of the merge freed, sorted into the next rows of the result.
 
-Owns the check that a merge's output is in order: pieces must be sorted in themselves, and a window must not
-begin below the end of the window before it. A breach names the run, whose block promised an order it has not.
+Owns the check that a merge's output is in order: pieces must be sorted in themselves, and a window
+must not begin below the end of the window before it. A breach names the run, whose block promised
+an order it has not.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from blockstore.compactor.merge.run import Unsorted
 __all__ = ["Sorter"]
 
 _TAKEN_ROWS = 1 << 17
-"""Rows are gathered so many at a time: arrays of a few megabytes lie where those of the window before lay, while for large
-ones the system clears new pages every time, which took longer than to gather."""
+"""Rows are gathered so many at a time: arrays of a few megabytes lie where those of the window
+before lay, while for large ones the system clears new pages every time, which took longer than to
+gather."""
 
 
 class Sorter:
@@ -64,9 +66,12 @@ class Sorter:
 
 
 def _gather(table: pa.Table, places: npt.NDArray[np.int64]) -> pa.Table:
-    """The rows at ``places``: each column joined first, since gathering from many chunks costs more, and one after the
-    other, since joining all at once would hold the window three times."""
-    parts = [pa.array(places[start : start + _TAKEN_ROWS]) for start in range(0, len(places), _TAKEN_ROWS)]
+    """The rows at ``places``: each column joined first, since gathering from many chunks costs
+    more, and one after the other, since joining all at once would hold the window three times."""
+    parts = [
+        pa.array(places[start : start + _TAKEN_ROWS])
+        for start in range(0, len(places), _TAKEN_ROWS)
+    ]
     columns = []
     for column in table.itercolumns():
         whole = column.combine_chunks()

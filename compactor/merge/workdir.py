@@ -1,11 +1,13 @@
 """The folder of one merge on the work disk, and what dead processes left there.
 
 Rules:
-- What fails there is told with the folder and what to do, and concerns no merge that needs no work disk (on Spark each
-  has its folder there).
-- A merge has a folder of its own, ``blockstore-merge-<ULID>``, made at its first use and removed at its end. An attempt at a
-  piece has one around that, ``blockstore-merge-<token>``, which is held the same way. Nothing else has such a name.
-- Each is held while its process lives (``scratch.py``); what dead processes left goes at the next start.
+- What fails there is told with the folder and what to do, and concerns no merge that needs no work
+  disk (on Spark each has its folder there).
+- A merge has a folder of its own, ``blockstore-merge-<ULID>``, made at its first use and removed at
+  its end. An attempt at a piece has one around that, ``blockstore-merge-<token>``, which is held
+  the same way. Nothing else has such a name.
+- Each is held while its process lives (``scratch.py``); what dead processes left goes at the next
+  start.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ class NoWorkDirectory(Unavailable):
 
 
 class work_disk:  # noqa: N801
-    """Turns what fails in a folder on the work disk into NoSpace or NoWorkDirectory, which name it and what to do."""
+    """Turns what fails in a folder on the work disk into NoSpace or NoWorkDirectory, which name it
+    and what to do."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -54,10 +57,12 @@ class work_disk:  # noqa: N801
             return
         if error.errno in _FULL:
             raise NoSpace(
-                f"the work directory {self._folder} is full: free some space, or set work_dir to a larger disk"
+                f"the work directory {self._folder} is full: free some space, or set work_dir to "
+                "a larger disk"
             ) from error
         raise NoWorkDirectory(
-            f"the work directory {self._folder} cannot be used ({os.strerror(error.errno)}): make it a folder in which this "
+            f"the work directory {self._folder} cannot be used ({os.strerror(error.errno)}): make "
+            "it a folder in which this "
             "process may write, or set work_dir to another one"
         ) from error
 
@@ -97,16 +102,19 @@ class WorkDirectory:
 
 
 def clear_abandoned(work_dir: Path) -> int:
-    """Remove what merges of dead processes left in ``work_dir``; answers how many folders that were."""
+    """Remove what merges of dead processes left in ``work_dir``; answers how many folders that
+    were."""
     return scratch.clear_abandoned(work_dir, _NAME, whoever=True)
 
 
 def check_outside_tables(work_dir: Path) -> None:
-    """Raises Invalid where ``work_dir`` is a table on this machine, or lies inside one: what is there is the table's."""
+    """Raises Invalid where ``work_dir`` is a table on this machine, or lies inside one: what is
+    there is the table's."""
     for folder in (work_dir, *work_dir.parents):
         if _is_table(folder):
             raise Invalid(
-                f"the work directory {work_dir} lies inside the table {folder}, where nothing but the table may lie: "
+                f"the work directory {work_dir} lies inside the table {folder}, where nothing but "
+                "the table may lie: "
                 "set work_dir to a folder outside of all tables"
             )
 

@@ -1,8 +1,10 @@
-"""The process's status as the page's JSON: what the page shows, and not what it would have to leave out.
+"""The process's status as the page's JSON: what the page shows, and not what it would have to leave
+out.
 
 Rules:
 - Times are milliseconds since the epoch, sizes bytes; nothing is formatted here.
-- Of the inputs of a job the first are named and all are counted: a status stays small whatever is merged.
+- Of the inputs of a job the first are named and all are counted: a status stays small whatever is
+  merged.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The addresses of the compactor's page.
 
-``/`` is the page, ``/page`` its files, ``/static`` what it shares with the gateway's, ``/api/status`` and
-``/api/timeline`` what it shows. All of it is read only.
+``/`` is the page, ``/page`` its files, ``/static`` what it shares with the gateway's,
+``/api/status`` and ``/api/timeline`` what it shows. All of it is read only.
 """
 
 from __future__ import annotations

@@ -24,5 +24,8 @@ class PageSource(Protocol):
         ...
 
     def open(self, table: str) -> Table:
-        """The process's handle on a table, by the name that its status gives it. Raises NotFound."""
+        """The process's handle on a table, by the name that its status gives it.
+
+        Raises NotFound.
+        """
         ...

@@ -28,7 +28,8 @@ from blockstore.service.serving import SecurityHeaders, health_routes
 __all__ = ["application"]
 
 _ABOUT = (
-    "SQL over tables on object storage. Rows are answered as Arrow, JSON, CSV, TSV or Parquet, as Accept says; what takes long "
+    "SQL over tables on object storage. Rows are answered as Arrow, JSON, CSV, TSV or Parquet, as "
+    "Accept says; what takes long "
     "is a job. Errors are one JSON shape, with a sentence and a request id."
 )
 
@@ -70,7 +71,10 @@ def application(gateway: Gateway) -> ASGIApp:
 
 
 def _to_other_origins(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:
-    """Around everything, so that errors can be read too. Cookies play no part: a token is sent on purpose, or not."""
+    """Around everything, so that errors can be read too.
+
+    Cookies play no part: a token is sent on purpose, or not.
+    """
     if not origins:
         return app
     return CORSMiddleware(
@@ -90,10 +94,13 @@ def _metrics(gateway: Gateway):  # type: ignore[no-untyped-def]
         if not gateway.settings.http.open_metrics:
             caller = gateway.tokens.caller(request.headers.get("authorization"))
             if caller is None:
-                raise Problem(401, "no token that this gateway knows", headers={"WWW-Authenticate": "Bearer"})
+                raise Problem(
+                    401, "no token that this gateway knows", headers={"WWW-Authenticate": "Bearer"}
+                )
             if caller.tables is not None or not caller.may(Scope.READ):
                 raise Problem(
-                    403, "metrics name every table: ask with a token of all tables, or set open_metrics"
+                    403,
+                    "metrics name every table: ask with a token of all tables, or set open_metrics",
                 )
         found: Response = endpoint(request)
         return found

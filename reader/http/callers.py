@@ -34,7 +34,8 @@ def _known(
     if caller is None:
         raise Problem(
             401,
-            "no token that this gateway knows: send Authorization: Bearer and a token that `blockstore token` made",
+            "no token that this gateway knows: send Authorization: Bearer and a token that "
+            "`blockstore token` made",
             headers={"WWW-Authenticate": "Bearer"},
         )
     request.scope["caller"] = caller.name
@@ -47,7 +48,9 @@ Known = Annotated[Caller, Depends(_known)]
 
 def _with(scope: Scope, caller: Caller) -> Caller:
     if not caller.may(scope):
-        raise Problem(403, f"the token {caller.name!r} has not the scope {scope}: ask with one that has")
+        raise Problem(
+            403, f"the token {caller.name!r} has not the scope {scope}: ask with one that has"
+        )
     return caller
 
 

@@ -1,4 +1,5 @@
-"""``/docs``: the OpenAPI document as one page of HTML, made here, that loads nothing and needs no script."""
+"""``/docs``: the OpenAPI document as one page of HTML, made here, that loads nothing and needs no
+script."""
 
 from __future__ import annotations
 
@@ -49,19 +50,26 @@ def docs(request: Request) -> Response:
 
 def _route(document: dict[str, Any], path: str, method: str, operation: dict[str, Any]) -> str:
     parts = [
-        f'<section><h2><span class="method">{method.upper()}</span> <code>{escape(path)}</code></h2>',
+        (
+            f'<section><h2><span class="method">{method.upper()}</span> '
+            f"<code>{escape(path)}</code></h2>"
+        ),
         f"<p>{escape(operation.get('description', operation.get('summary', '')))}</p>",
     ]
     parameters = [
-        (one["name"], one["in"], one.get("description", "")) for one in operation.get("parameters", ())
+        (one["name"], one["in"], one.get("description", ""))
+        for one in operation.get("parameters", ())
     ]
     if parameters:
         parts.append(_table(("Parameter", "In", ""), parameters))
     for media, content in operation.get("requestBody", {}).get("content", {}).items():
         parts.append(
-            f"<p>Body: <code>{escape(media)}</code></p>{_fields(document, content.get('schema', {}))}"
+            "<p>Body: "
+            f"<code>{escape(media)}</code></p>{_fields(document, content.get('schema', {}))}"
         )
-    answers = [(status, one.get("description", ""), "") for status, one in operation["responses"].items()]
+    answers = [
+        (status, one.get("description", ""), "") for status, one in operation["responses"].items()
+    ]
     return "".join([*parts, _table(("Status", "", ""), answers), "</section>"])
 
 

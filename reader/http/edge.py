@@ -1,11 +1,13 @@
 """The outermost layer of the application: what holds for every request, whatever its route.
 
 Rules:
-- Every request has an id: the caller's own if it is a plain word, else a fresh one; it stands in the answer and the log.
+- Every request has an id: the caller's own if it is a plain word, else a fresh one; it stands in
+  the answer and the log.
 - Bodies are bounded, and a body that does not come ends its request.
-- An error before the first byte is one JSON answer. One after it leaves the answer unfinished, so that no client takes it
-  for whole.
-- One line of access log a request, without query strings (they hold people's data) and without tokens.
+- An error before the first byte is one JSON answer. One after it leaves the answer unfinished, so
+  that no client takes it for whole.
+- One line of access log a request, without query strings (they hold people's data) and without
+  tokens.
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ _RECEIVED_AT = "/v1/jobs"
 
 
 class Edge:
-    """Middleware around the whole application. ``observe`` is told of each request: method, status, seconds."""
+    """Middleware around the whole application.
+
+    ``observe`` is told of each request: method, status, seconds.
+    """
 
     def __init__(
         self,
@@ -91,7 +96,8 @@ class Edge:
     def _bounded(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
         """Bodies up to the limit of their kind, and no longer between two parts than the patience.
 
-        Files are large where they are received in parts alone: any other route holds its body whole, and before it asks for a token.
+        Files are large where they are received in parts alone: any other route holds its body
+        whole, and before it asks for a token.
         """
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         received = scope["method"] == "POST" and scope["path"] == _RECEIVED_AT
@@ -111,7 +117,9 @@ class Edge:
                     message = await receive()
             except TimeoutError:
                 raise Problem(
-                    408, f"nothing more of the body came for {self._stall_s:g} s: send it without a pause"
+                    408,
+                    f"nothing more of the body came for {self._stall_s:g} s: send it without a "
+                    "pause",
                 ) from None
             if message["type"] == "http.request":
                 read += len(message.get("body", b""))
@@ -124,10 +132,13 @@ class Edge:
 
 
 def _first(error: Exception) -> Exception:
-    """What went wrong after the first byte: the framework wraps an error that it can answer no more into one of its own."""
+    """What went wrong after the first byte: the framework wraps an error that it can answer no more
+    into one of its own."""
     cause = error.__cause__
     return cause if isinstance(error, RuntimeError) and isinstance(cause, Exception) else error
 
 
 def _too_large(limit: int) -> Problem:
-    return Problem(413, f"the body has more than {limit:,} bytes, which is the limit: send less at a time")
+    return Problem(
+        413, f"the body has more than {limit:,} bytes, which is the limit: send less at a time"
+    )

@@ -1,7 +1,8 @@
 """An answer as bytes, piece by piece: each form's head, its rows batch by batch, and its end.
 
-Rules: what cannot be written is said before the first piece. A piece holds a bounded number of rows, so memory does not grow
-with the answer; the form's end is written only after the last row came.
+Rules: what cannot be written is said before the first piece. A piece holds a bounded number of
+rows, so memory does not grow with the answer; the form's end is written only after the last row
+came.
 """
 
 from __future__ import annotations
@@ -68,7 +69,10 @@ class Wanted:
 def pieces(
     form: Form, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, long_as_text: bool = False
 ) -> Iterator[bytes]:
-    """The answer's bytes. Raises Invalid before the first piece where the form cannot hold the columns."""
+    """The answer's bytes.
+
+    Raises Invalid before the first piece where the form cannot hold the columns.
+    """
     try:
         encoder = _Json(schema, long=True) if long_as_text else _ENCODERS[form](schema)
         first = encoder.take()
@@ -114,7 +118,8 @@ class _Json(_Encoder):
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise Invalid(
-                f"the answer has two columns {twice!r}, which one JSON object cannot hold: give one an alias"
+                f"the answer has two columns {twice!r}, which one JSON object cannot hold: give "
+                "one an alias"
             )
         self._separator = b"["
 

@@ -1,4 +1,5 @@
-"""One gateway as its routes see it: tables, engine, jobs, tokens and metrics, built from the settings.
+"""One gateway as its routes see it: tables, engine, jobs, tokens and metrics, built from the
+settings.
 
 Owns how the parts are put together and ended; it decides nothing about them.
 """
@@ -57,7 +58,8 @@ class Gateway:
         asked = settings.tables
         if not asked.urls:
             raise Invalid(
-                "the gateway was given no URL: name tables or lakes, blockstore serve URL, or urls in [tables] of the file"
+                "the gateway was given no URL: name tables or lakes, blockstore serve URL, or "
+                "urls in [tables] of the file"
             )
         polling = Polling(
             interval_s=asked.poll_s,
@@ -89,7 +91,10 @@ class Gateway:
         self.jobs = self._jobs() if settings.jobs.enabled else None
 
     def start(self) -> None:
-        """Keep tables fresh and run jobs, until ``close``. What gateways that were killed had spilled goes first."""
+        """Keep tables fresh and run jobs, until ``close``.
+
+        What gateways that were killed had spilled goes first.
+        """
         cleared = clear_abandoned()
         if cleared:
             _logger.info("removed %d folders of spilled data that dead processes had left", cleared)
@@ -116,7 +121,9 @@ class Gateway:
     ) -> Answer:
         """Begin a query for a caller; ``began`` is handed the means to stop it."""
         query = self.settings.query
-        budget = Budget(rows=query.max_rows, bytes=query.max_bytes, seconds=query.time_limit_s, limit=limit)
+        budget = Budget(
+            rows=query.max_rows, bytes=query.max_bytes, seconds=query.time_limit_s, limit=limit
+        )
         return self.engine.run(
             sql, parameters=parameters, at=at, allowed=caller.tables, budget=budget, began=began
         )
@@ -126,7 +133,8 @@ class Gateway:
         return Health()
 
     def ready(self) -> Health:
-        """Whether queries are answered: the first look at the tables is done, and they are not all broken."""
+        """Whether queries are answered: the first look at the tables is done, and they are not all
+        broken."""
         halted = self.tables.halted
         if halted is not None:
             return Health(reasons=(halted,))
@@ -139,7 +147,9 @@ class Gateway:
     def need_jobs(self) -> Jobs:
         """The jobs. Raises Unavailable where this gateway takes none."""
         if self.jobs is None:
-            raise Unavailable("this gateway takes no jobs: ask one that does, or set enabled in [jobs]")
+            raise Unavailable(
+                "this gateway takes no jobs: ask one that does, or set enabled in [jobs]"
+            )
         return self.jobs
 
     def _metered(self, bucket: Bucket) -> Bucket:
@@ -152,7 +162,11 @@ class Gateway:
         bucket = self._metered(open_bucket(self.settings.tables.urls[0], self.world))
         store = JobStore(bucket)
         uploads = Uploads(
-            bucket, self.world, lambda name: self.tables.table(name), jobs.work_dir, self.tables.catch_up
+            bucket,
+            self.world,
+            lambda name: self.tables.table(name),
+            jobs.work_dir,
+            self.tables.catch_up,
         )
         extracts = Extracts(
             bucket,
@@ -181,7 +195,9 @@ class Gateway:
             sql = f'SELECT * FROM "{name.replace(chr(34), chr(34) * 2)}"'
         at = At(version=request.version, as_of=request.as_of, tag=request.tag)
         budget = Budget(seconds=limit_s, limit=request.limit)
-        return _Running(self.engine.run(sql, at=at, allowed=request.allowed, budget=budget, began=began))
+        return _Running(
+            self.engine.run(sql, at=at, allowed=request.allowed, budget=budget, began=began)
+        )
 
 
 class _Running:
@@ -190,4 +206,6 @@ class _Running:
     def __init__(self, answer: Answer) -> None:
         self.reader: pa.RecordBatchReader = answer.reader
         self.tables = tuple(answer.versions)
-        self.versions = {name: version for name, version in answer.versions.items() if version is not None}
+        self.versions = {
+            name: version for name, version in answer.versions.items() if version is not None
+        }

@@ -3,7 +3,8 @@
 Rules:
 - Who sees a job says ``job_sight.py``; to everybody else it does not exist.
 - Who is told here that an upload is done, reads its rows here: whatever gateway wrote them.
-- The same Idempotency-Key of the same token is the same job, on every gateway, for as long as it is kept: the key is its id.
+- The same Idempotency-Key of the same token is the same job, on every gateway, for as long as it is
+  kept: the key is its id.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, Response
 
 from blockstore.bucket import Bucket
-from blockstore.errors import BlockstoreError, Corrupt, Invalid, NewerFormat, NotFound, ObjectMissing
+from blockstore.errors import (
+    BlockstoreError,
+    Corrupt,
+    Invalid,
+    NewerFormat,
+    NotFound,
+    ObjectMissing,
+)
 from blockstore.names import is_ulid, job_input_key
 from blockstore.reader.http.callers import Here, Known, Reading
 from blockstore.reader.http.encoding import Form
@@ -73,10 +81,17 @@ async def submit(
     table: Annotated[
         str | None, Query(max_length=1_000, description="Of an upload: the table to append to")
     ] = None,
-    null: Annotated[list[str] | None, Query(description="Of an upload: other spellings of null")] = None,
-    message: Annotated[str, Query(max_length=1_000, description="Of an upload: what the history says")] = "",
+    null: Annotated[
+        list[str] | None, Query(description="Of an upload: other spellings of null")
+    ] = None,
+    message: Annotated[
+        str, Query(max_length=1_000, description="Of an upload: what the history says")
+    ] = "",
 ) -> Response:
-    """Ask for a query or a download (JSON), or upload a CSV or TSV file into ``table``. Idempotency-Key makes it safe to repeat."""
+    """Ask for a query or a download (JSON), or upload a CSV or TSV file into ``table``.
+
+    Idempotency-Key makes it safe to repeat.
+    """
     jobs = gateway.need_jobs()
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     key = _key(request)
@@ -105,16 +120,22 @@ async def submit(
         made = await in_thread(lambda: jobs.store.submit(job, wish))
     else:
         raise Problem(
-            415, f"the body is {kind or 'of no type'}, expected application/json, {', '.join(_FORMS)}"
+            415,
+            f"the body is {kind or 'of no type'}, expected application/json, {', '.join(_FORMS)}",
         )
     return await in_thread(lambda: _answer(gateway, jobs, job, wish, made))
 
 
 @router.get("/v1/jobs")
-def listed(gateway: Here, caller: Known, limit: Annotated[int, Query(ge=1, le=_LISTED)] = 100) -> JobsShown:
-    """The caller's jobs, or everybody's for an admin, of tables that the caller may know of; the newest first."""
+def listed(
+    gateway: Here, caller: Known, limit: Annotated[int, Query(ge=1, le=_LISTED)] = 100
+) -> JobsShown:
+    """The caller's jobs, or everybody's for an admin, of tables that the caller may know of; the
+    newest first."""
     store = gateway.need_jobs().store
-    asked = sorted((one for one in store.sketches() if one.asked), key=lambda one: (one.asked_ms, one.job))
+    asked = sorted(
+        (one for one in store.sketches() if one.asked), key=lambda one: (one.asked_ms, one.job)
+    )
     found: list[JobShown] = []
     while asked and len(found) < limit:
         sketch = asked.pop()
@@ -137,7 +158,9 @@ def look(gateway: Here, caller: Known, job: str) -> JobShown:
 
 
 @router.delete(
-    "/v1/jobs/{job}", status_code=202, responses={200: {"model": JobShown}, 202: {"model": JobShown}}
+    "/v1/jobs/{job}",
+    status_code=202,
+    responses={200: {"model": JobShown}, 202: {"model": JobShown}},
 )
 def cancel(gateway: Here, caller: Known, job: str) -> Response:
     """End a job that has not ended: 202, and its state says when it has. 200 if it had."""
@@ -157,7 +180,9 @@ async def result(request: Request, gateway: Here, caller: Reading, job: str) -> 
     found = await in_thread(lambda: _load(gateway, caller, job))
     outcome = found.outcome
     if outcome is None or outcome.result is None:
-        raise Problem(409, f"job {job} is {found.state} and has no file: look at it, or ask for another")
+        raise Problem(
+            409, f"job {job} is {found.state} and has no file: look at it, or ask for another"
+        )
     form, size = Form(found.request.form), outcome.result.bytes
     held = _Nothing()
     parts = _parts(gateway.need_jobs().store.bucket, outcome.result.key, size)
@@ -239,8 +264,8 @@ def _answer(gateway: Gateway, jobs: Jobs, job: str, wish: Wish, made: bool) -> R
 
 
 def _offered(jobs: Jobs, job: str, wish: Wish) -> Job:
-    """Begin a new job here if there is a place. It exists: whatever fails from now on, the client must be told so, since
-    it would ask again, and without a key of its own that is a second job."""
+    """Begin a new job here if there is a place. It exists: whatever fails from now on, the client
+    must be told so, since it would ask again, and without a key of its own that is a second job."""
     try:
         claimed = jobs.runner.offer(job)
         if claimed is not None:
@@ -293,7 +318,8 @@ def _wish(gateway: Gateway, caller: Caller, asked: JobAsked) -> Wish:
 
 
 def _uploadable(gateway: Gateway, caller: Caller, table: str | None) -> tuple[str, int, str]:
-    """The table's own spelling, its version and that version's commit id: the rows are for this one and no other."""
+    """The table's own spelling, its version and that version's commit id: the rows are for this one
+    and no other."""
     if not table:
         raise Problem(400, "an upload names its table: POST /v1/jobs?table=NAME")
     name = gateway.tables.find(table, caller.tables)
@@ -301,7 +327,8 @@ def _uploadable(gateway: Gateway, caller: Caller, table: str | None) -> tuple[st
     if not handle.indexed:
         raise Problem(
             409,
-            f"table {name} has no index, and an upload happens once by its entry there: write with blockstore write",
+            f"table {name} has no index, and an upload happens once by its entry there: write "
+            "with blockstore write",
         )
     return name, *identity_of(handle.bucket, gateway.world)
 
@@ -309,12 +336,16 @@ def _uploadable(gateway: Gateway, caller: Caller, table: str | None) -> tuple[st
 def _check_encoding(request: Request) -> None:
     coding = request.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("", "identity"):
-        raise Problem(415, f"the file is sent as {coding}, expected it as it is, without Content-Encoding")
+        raise Problem(
+            415, f"the file is sent as {coding}, expected it as it is, without Content-Encoding"
+        )
 
 
 def _must(caller: Caller, scope: Scope) -> None:
     if not caller.may(scope):
-        raise Problem(403, f"the token {caller.name!r} has not the scope {scope}: ask with one that has")
+        raise Problem(
+            403, f"the token {caller.name!r} has not the scope {scope}: ask with one that has"
+        )
 
 
 def _allowed(caller: Caller) -> tuple[str, ...] | None:
@@ -330,7 +361,9 @@ def _key(request: Request) -> str | None:
 
 def _id_of(caller: Caller, key: str) -> str:
     """The job's id that follows from a key: the same on every gateway, another for every token."""
-    digest = hashlib.sha256(f"{caller.fingerprint}\n{key}".encode("utf-8", "surrogateescape")).digest()
+    digest = hashlib.sha256(
+        f"{caller.fingerprint}\n{key}".encode("utf-8", "surrogateescape")
+    ).digest()
     number = int.from_bytes(digest[:16], "big")
     return "".join(_CROCKFORD[(number >> shift) & 31] for shift in range(125, -1, -5))
 
@@ -362,7 +395,11 @@ def _shown(job: Job) -> JobShown:
     progress = outcome.progress if outcome else job.lease.progress if job.lease else None
     error = None
     if outcome is not None and outcome.failure is not None:
-        error = {"error": outcome.failure.error, "message": outcome.failure.message, **outcome.failure.detail}
+        error = {
+            "error": outcome.failure.error,
+            "message": outcome.failure.message,
+            **outcome.failure.detail,
+        }
     made = None
     if outcome is not None and outcome.result is not None:
         made = {

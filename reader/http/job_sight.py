@@ -1,11 +1,13 @@
 """Which jobs a caller sees, by what it may do now.
 
 Rules:
-- A job is seen by the token that asked for it, and by admins, while they could ask for it today: with the scope that this
-  takes, and of tables that they may all know of. What the asker might when it asked counts for nothing.
-- The tables of a job are those that its result says it read, or the one that an upload or a download was asked for by
-  name. Where neither is known (SQL that has not ended, a result of an older release), and where it failed, since what is
-  said then may name tables that are near, they are all that its asker might know of then.
+- A job is seen by the token that asked for it, and by admins, while they could ask for it today:
+  with the scope that this takes, and of tables that they may all know of. What the asker might when
+  it asked counts for nothing.
+- The tables of a job are those that its result says it read, or the one that an upload or a
+  download was asked for by name. Where neither is known (SQL that has not ended, a result of an
+  older release), and where it failed, since what is said then may name tables that are near, they
+  are all that its asker might know of then.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ __all__ = ["concerns", "sees"]
 
 
 def concerns(caller: Caller, request: Request) -> bool:
-    """Whether the caller asked for it, or is an admin; nobody else sees it, whatever became of it."""
+    """Whether the caller asked for it, or is an admin; nobody else sees it, whatever became of
+    it."""
     return request.owner == caller.fingerprint or caller.may(Scope.ADMIN)
 
 

@@ -18,7 +18,8 @@ _BY_NAME = {
 
 
 def form_asked_for(accept: str | None, default: Form = Form.ARROW) -> Wanted:
-    """The form with the highest weight, the first of equals; the default where nothing is asked for. Raises Problem 406."""
+    """The form with the highest weight, the first of equals; the default where nothing is asked
+    for. Raises Problem 406."""
     if not (accept or "").strip():
         return Wanted(form=default)
     best: tuple[float, Wanted] | None = None

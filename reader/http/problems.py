@@ -3,8 +3,8 @@
     {"error": kind, "message": sentence, "position": {"line", "column"} | null, "nearest": [names],
      "detail": {…} | null, "request_id": id}
 
-Rules: a sentence of the project's errors is passed on; anything else is ``internal``, is logged with its traceback, and
-tells the caller nothing but its request id. 429 and 503 carry Retry-After.
+Rules: a sentence of the project's errors is passed on; anything else is ``internal``, is logged
+with its traceback, and tells the caller nothing but its request id. 429 and 503 carry Retry-After.
 """
 
 from __future__ import annotations
@@ -159,4 +159,8 @@ def _retry_after(error: Busy | Stale) -> dict[str, str]:
 
 def _of_validation(error: RequestValidationError) -> Problem:
     found = error.errors()
-    return Problem(415, NOT_SENT_AS_JSON) if is_not_sent_as_json(found) else Problem(400, sentence(found))
+    return (
+        Problem(415, NOT_SENT_AS_JSON)
+        if is_not_sent_as_json(found)
+        else Problem(400, sentence(found))
+    )

@@ -13,7 +13,13 @@ from blockstore.reader.http.encoding import Form, pieces
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.negotiate import form_asked_for
 from blockstore.reader.http.shapes import Error, Question, at_of, parameters_of
-from blockstore.reader.http.streaming import Patience, Stopper, Streamed, first_piece, while_waited_for
+from blockstore.reader.http.streaming import (
+    Patience,
+    Stopper,
+    Streamed,
+    first_piece,
+    while_waited_for,
+)
 from blockstore.reader.http.tokens import Caller
 from blockstore.reader.query import Answer
 
@@ -44,7 +50,8 @@ router = APIRouter(responses=ERRORS)
 
 _FORMS: dict[int | str, dict[str, object]] = {
     200: {
-        "description": "The rows, in the form that Accept asks for; X-Blockstore-Versions names the versions read",
+        "description": "The rows, in the form that Accept asks for; X-Blockstore-Versions names "
+        "the versions read",
         "content": {form.media_type: {} for form in Form},
     }
 }

@@ -1,7 +1,8 @@
 """A file on its way from a client into the bucket.
 
-Rules: it lies in the bucket under a name of its own before its job exists, and no listing shows it before it is whole. It
-is hashed as it comes; memory does not grow with it. One that a client does not finish leaves nothing.
+Rules: it lies in the bucket under a name of its own before its job exists, and no listing shows it
+before it is whole. It is hashed as it comes; memory does not grow with it. One that a client does
+not finish leaves nothing.
 """
 
 from __future__ import annotations

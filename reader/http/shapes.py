@@ -41,8 +41,9 @@ class _Asked(BaseModel):
 
 
 class Question(_Asked):
-    """A query. One of ``version``, ``as_of`` and ``tag``; a version and a tag may be given for each table. Among the
-    parameters ``{"$decimal": "12.50"}`` is a decimal with these digits; a number with a fraction is a float."""
+    """A query. One of ``version``, ``as_of`` and ``tag``; a version and a tag may be given for each
+    table. Among the parameters ``{"$decimal": "12.50"}`` is a decimal with these digits; a number
+    with a fraction is a float."""
 
     sql: Sql
     version: Version | dict[Name, Version] | None = None
@@ -157,7 +158,9 @@ def parameters_of(asked: Question) -> list[object] | dict[str, object] | None:
     if isinstance(given, dict):
         return {name: _value(value, name) for name, value in given.items()}
     return (
-        None if given is None else [_value(value, str(place)) for place, value in enumerate(given, start=1)]
+        None
+        if given is None
+        else [_value(value, str(place)) for place, value in enumerate(given, start=1)]
     )
 
 
@@ -172,12 +175,14 @@ def _value(value: object, name: str) -> object:
     text = value["$decimal"]
     if not isinstance(text, str) or not _DECIMAL.fullmatch(text):
         raise Invalid(
-            f'parameter {name} is no decimal: give its digits as a text, such as {{"$decimal": "12.50"}}'
+            f'parameter {name} is no decimal: give its digits as a text, such as {{"$decimal": '
+            '"12.50"}'
         )
     found = Decimal(text)
     plain = format(found, "f").lstrip("+-").replace(".", "").lstrip("0")
     if max(len(plain), -int(found.as_tuple().exponent)) > _DIGITS:
         raise Invalid(
-            f"parameter {name} is {text[:60]}, which has more than the {_DIGITS} digits of a decimal: give fewer"
+            f"parameter {name} is {text[:60]}, which has more than the {_DIGITS} digits of a "
+            "decimal: give fewer"
         )
     return found

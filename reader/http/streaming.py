@@ -2,10 +2,12 @@
 
 Rules:
 - The first piece is made before the status is sent: an error until then is an answer of its own.
-- A piece is made only when the one before it was taken: memory does not grow with the answer, nor with a slow client.
-- A client that takes nothing for ``stall_s``, or is not done after ``answer_s``, is let go, and so is what it held.
-- After the first byte an error leaves the answer unfinished: chunked, without its end. HTTP/1.0 has no chunks, so there the
-  whole answer is made first, on disk, and its length is said.
+- A piece is made only when the one before it was taken: memory does not grow with the answer, nor
+  with a slow client.
+- A client that takes nothing for ``stall_s``, or is not done after ``answer_s``, is let go, and so
+  is what it held.
+- After the first byte an error leaves the answer unfinished: chunked, without its end. HTTP/1.0 has
+  no chunks, so there the whole answer is made first, on disk, and its length is said.
 - A client that goes away has asked for the end: that is no error of ours.
 - Whatever happens, the rows are closed.
 """
@@ -26,7 +28,15 @@ from starlette.types import Message, Receive, Scope, Send
 from blockstore.reader.http.problems import Problem
 from blockstore.reader.query.failures import FULL, is_full
 
-__all__ = ["Held", "Patience", "Stopper", "Streamed", "first_piece", "in_thread", "while_waited_for"]
+__all__ = [
+    "Held",
+    "Patience",
+    "Stopper",
+    "Streamed",
+    "first_piece",
+    "in_thread",
+    "while_waited_for",
+]
 
 T = TypeVar("T")
 
@@ -70,7 +80,8 @@ def _limiter() -> anyio.CapacityLimiter:
 
 
 class Stopper:
-    """Stops what is about to begin, or has begun; asked before it was told how, it stops it at once."""
+    """Stops what is about to begin, or has begun; asked before it was told how, it stops it at
+    once."""
 
     def __init__(self) -> None:
         self._stop: Callable[[], None] | None = None
@@ -152,7 +163,10 @@ async def _while_there(receive: Receive, held: Held, work: Callable[[], Awaitabl
 
 
 class Streamed(Response):
-    """Pieces from an iterator that blocks; ``held`` is cancelled when the client goes, and closed in any case."""
+    """Pieces from an iterator that blocks;
+
+    ``held`` is cancelled when the client goes, and closed in any case.
+    """
 
     def __init__(
         self,
@@ -183,7 +197,8 @@ class Streamed(Response):
         except TimeoutError:
             raise Problem(
                 503,
-                f"the answer was not taken within {self._patience.answer_s:g} s: ask for less, or start a job",
+                f"the answer was not taken within {self._patience.answer_s:g} s: ask for less, or "
+                "start a job",
             ) from None
         finally:
             self._held.cancel()
@@ -191,7 +206,9 @@ class Streamed(Response):
                 await in_thread(self._held.close)
 
     async def _stream(self, send: Send) -> None:
-        await self._send(send, {"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        await self._send(
+            send, {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        )
         piece: bytes | object = self._first
         while piece is not _END:
             await self._send(send, {"type": "http.response.body", "body": piece, "more_body": True})
@@ -208,7 +225,9 @@ class Streamed(Response):
                 send, {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
             )
             while data := await to_thread.run_sync(file.read, 1 << 20):
-                await self._send(send, {"type": "http.response.body", "body": data, "more_body": True})
+                await self._send(
+                    send, {"type": "http.response.body", "body": data, "more_body": True}
+                )
             await self._send(send, {"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _spool(self, file: IO[bytes]) -> None:

@@ -1,4 +1,5 @@
-"""What tables there are, how fresh they are, their blocks, history, tags, and what lies between two versions."""
+"""What tables there are, how fresh they are, their blocks, history, tags, and what lies between two
+versions."""
 
 from __future__ import annotations
 
@@ -29,10 +30,13 @@ __all__ = ["router"]
 router = APIRouter(responses=ERRORS, tags=["tables"])
 
 Name = Annotated[
-    str, Path(description="The table's name; a slash in it may be written as it is", max_length=1_000)
+    str,
+    Path(description="The table's name; a slash in it may be written as it is", max_length=1_000),
 ]
 Version = Annotated[int | None, Query(ge=1, le=2**63 - 1)]
-Moment = Annotated[str | None, Query(max_length=64, description="ISO 8601, or milliseconds since the epoch")]
+Moment = Annotated[
+    str | None, Query(max_length=64, description="ISO 8601, or milliseconds since the epoch")
+]
 Tag = Annotated[str | None, Query(max_length=1_000)]
 
 
@@ -40,7 +44,9 @@ Tag = Annotated[str | None, Query(max_length=1_000)]
 def whoami(gateway: Here, caller: Known) -> Whoami:
     """Whose token this is, and what it may do."""
     tables = None if caller.tables is None else sorted(caller.tables)
-    return Whoami(name=caller.name, scopes=sorted(caller.scopes), tables=tables, auth=bool(gateway.tokens))
+    return Whoami(
+        name=caller.name, scopes=sorted(caller.scopes), tables=tables, auth=bool(gateway.tokens)
+    )
 
 
 @router.get("/v1/tables")
@@ -75,7 +81,8 @@ def history(
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
     before: Version = None,
 ) -> dict[str, object]:
-    """The newest versions, or those before one; the newest first, as far back as the index is kept."""
+    """The newest versions, or those before one; the newest first, as far back as the index is
+    kept."""
     handle = _handle(gateway, table, caller)
     newest = handle.log.poll().version
     last = newest if before is None else min(newest, before - 1)
@@ -83,7 +90,11 @@ def history(
     found = [] if last < 1 else list(handle.log.entries(first, last))
     entries = [_entry(entry) for entry in reversed(found)]
     oldest = found[0].id if found else 1
-    return {"table": table, "entries": entries, "more": bool(found) and oldest == first and first > 1}
+    return {
+        "table": table,
+        "entries": entries,
+        "more": bool(found) and oldest == first and first > 1,
+    }
 
 
 @router.get("/v1/tables/{table:path}/diff")
@@ -113,7 +124,10 @@ def diff(
 def tags(gateway: Here, caller: Reading, table: Name) -> dict[str, object]:
     """The names that keep versions readable."""
     found = _handle(gateway, table, caller).log.state.tags
-    return {"table": table, "tags": [{"name": name, "version": found[name]} for name in sorted(found)]}
+    return {
+        "table": table,
+        "tags": [{"name": name, "version": found[name]} for name in sorted(found)],
+    }
 
 
 @router.get("/v1/tables/{table:path}/timeline", response_class=Response)
@@ -168,7 +182,9 @@ def one_table(
 
 
 def _at(version: int | None, as_of: str | None, tag: str | None) -> At:
-    moment: object = int(as_of) if as_of is not None and as_of.isascii() and as_of.isdigit() else as_of
+    moment: object = (
+        int(as_of) if as_of is not None and as_of.isascii() and as_of.isdigit() else as_of
+    )
     return At(version=version, as_of=moment, tag=tag)
 
 

@@ -1,10 +1,12 @@
 """Who asks, and what they may do.
 
 Rules:
-- A token is 256 random bits; the configuration holds its SHA-256 alone, and what was made is shown once.
-- A presented token is hashed and compared with every known hash in constant time; nothing of it is logged.
-- Scopes: ``read`` asks, ``write`` uploads, ``admin`` may both and sees everybody's jobs. A token may be of some tables only:
-  no other table's name is ever told to it.
+- A token is 256 random bits; the configuration holds its SHA-256 alone, and what was made is shown
+  once.
+- A presented token is hashed and compared with every known hash in constant time; nothing of it is
+  logged.
+- Scopes: ``read`` asks, ``write`` uploads, ``admin`` may both and sees everybody's jobs. A token
+  may be of some tables only: no other table's name is ever told to it.
 """
 
 from __future__ import annotations
@@ -70,21 +72,27 @@ class Token:
     def __post_init__(self) -> None:
         if not _SHA256.fullmatch(self.sha256):
             raise Invalid(
-                f'sha256 of [tokens."{self.name}"] is {self.sha256!r}, expected 64 hexadecimal digits: make one with '
+                f'sha256 of [tokens."{self.name}"] is {self.sha256!r}, expected 64 hexadecimal '
+                "digits: make one with "
                 "blockstore token"
             )
         if not self.scopes:
-            raise Invalid(f'[tokens."{self.name}"] has no scopes, expected some of read, write, admin')
+            raise Invalid(
+                f'[tokens."{self.name}"] has no scopes, expected some of read, write, admin'
+            )
         if self.tables is not None and Scope.ADMIN in self.scopes:
             raise Invalid(
-                f'[tokens."{self.name}"] has the scope admin and is of some tables only, expected one or the other: an '
+                f'[tokens."{self.name}"] has the scope admin and is of some tables only, expected '
+                "one or the other: an "
                 "admin sees everybody's jobs"
             )
 
     @property
     def caller(self) -> Caller:
         """The caller that presents it."""
-        return Caller(name=self.name, fingerprint=self.sha256[:16], scopes=self.scopes, tables=self.tables)
+        return Caller(
+            name=self.name, fingerprint=self.sha256[:16], scopes=self.scopes, tables=self.tables
+        )
 
 
 class Tokens:

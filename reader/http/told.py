@@ -1,4 +1,5 @@
-"""What a gateway tells Prometheus: queries, requests, tables' freshness, cache, jobs and the bucket's bill."""
+"""What a gateway tells Prometheus: queries, requests, tables' freshness, cache, jobs and the
+bucket's bill."""
 
 from __future__ import annotations
 
@@ -57,7 +58,10 @@ class Told:
         )
         Source(registry, self._metrics)
         BucketRequests(
-            registry, lambda: list(meters), prices=gateway.settings.prices, clock=gateway.world.clock
+            registry,
+            lambda: list(meters),
+            prices=gateway.settings.prices,
+            clock=gateway.world.clock,
         )
 
     def of_request(self, method: str, status: int, seconds: float) -> None:
@@ -99,11 +103,17 @@ class Told:
         asked = gateway.engine.counts
         yield total("blockstore_queries", "Queries asked.", (), [((), asked.queries)])
         yield total("blockstore_query_failures", "Queries that failed.", (), [((), asked.failed)])
-        yield gauge("blockstore_queries_running", "Queries that run.", (), [((), gateway.engine.running())])
-        yield gauge("blockstore_queries_waiting", "Queries that wait.", (), [((), gateway.engine.waiting())])
+        yield gauge(
+            "blockstore_queries_running", "Queries that run.", (), [((), gateway.engine.running())]
+        )
+        yield gauge(
+            "blockstore_queries_waiting", "Queries that wait.", (), [((), gateway.engine.waiting())]
+        )
         polls = gateway.tables.counts
         yield total("blockstore_polls", "Looks at tables.", (), [((), polls.polls)])
-        yield total("blockstore_poll_failures", "Looks at tables that failed.", (), [((), polls.failures)])
+        yield total(
+            "blockstore_poll_failures", "Looks at tables that failed.", (), [((), polls.failures)]
+        )
         jobs = gateway.jobs
         yield gauge(
             "blockstore_jobs_running",
@@ -118,7 +128,10 @@ class Told:
     def _of_cache(self) -> Iterable[Metric]:
         cache, counts = self._gateway.cache, self._gateway.cache.counts
         yield gauge(
-            "blockstore_cache_used_bytes", "What cached chunks take on disk.", (), [((), cache.bytes_used())]
+            "blockstore_cache_used_bytes",
+            "What cached chunks take on disk.",
+            (),
+            [((), cache.bytes_used())],
         )
         yield total(
             "blockstore_cache_chunks",
@@ -133,5 +146,8 @@ class Told:
             [(("asked",), counts.bytes_served), (("fetched",), counts.bytes_fetched)],
         )
         yield total(
-            "blockstore_cache_evicted", "Chunks that made room for others.", (), [((), counts.evicted)]
+            "blockstore_cache_evicted",
+            "Chunks that made room for others.",
+            (),
+            [((), counts.evicted)],
         )

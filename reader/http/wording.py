@@ -1,5 +1,5 @@
-"""What is wrong with a request, in the gateway's words: validation finds it, and its sentences name neither the body nor
-the key that they are about."""
+"""What is wrong with a request, in the gateway's words: validation finds it, and its sentences name
+neither the body nor the key that they are about."""
 
 from __future__ import annotations
 
@@ -8,19 +8,27 @@ from typing import Any
 
 __all__ = ["NOT_SENT_AS_JSON", "is_not_sent_as_json", "sentence"]
 
-NOT_SENT_AS_JSON = "the body is not sent as JSON: send it with the header Content-Type: application/json"
+NOT_SENT_AS_JSON = (
+    "the body is not sent as JSON: send it with the header Content-Type: application/json"
+)
 
 _PLACES = {"body": "key", "query": "parameter", "path": "part", "header": "header"}
 
 
 def is_not_sent_as_json(errors: Sequence[Mapping[str, Any]]) -> bool:
     """Whether the body was not even read, because its Content-Type is another one."""
-    return any(tuple(one["loc"]) == ("body",) and isinstance(one.get("input"), bytes) for one in errors)
+    return any(
+        tuple(one["loc"]) == ("body",) and isinstance(one.get("input"), bytes) for one in errors
+    )
 
 
 def sentence(errors: Sequence[Mapping[str, Any]]) -> str:
-    """The first thing that validation found, as a sentence. Each place begins with the part of the request."""
-    # Of a value that may have several forms each form complains: the one that came deepest into it was meant.
+    """The first thing that validation found, as a sentence.
+
+    Each place begins with the part of the request.
+    """
+    # Of a value that may have several forms each form complains: the one that came deepest into it
+    # was meant.
     first = max(errors, key=lambda one: len(one["loc"]))
     part, *inside = first["loc"]
     if first["type"] == "json_invalid":
@@ -33,6 +41,8 @@ def sentence(errors: Sequence[Mapping[str, Any]]) -> str:
     if first["type"] == "missing":
         return f"the {part} lacks the {named}"
     if first["type"] == "extra_forbidden":
-        return f"the {part} has the {named}, which is not known here; GET /docs shows those that are"
+        return (
+            f"the {part} has the {named}, which is not known here; GET /docs shows those that are"
+        )
     said = str(first["msg"])
     return f"the {part}'s {named} is not as expected: {said[:1].lower()}{said[1:]}"

@@ -1,8 +1,10 @@
 """Rows into a file of the bucket: queries and downloads.
 
 Rules:
-- What is read is what the asker may read, whoever runs the job: the tables of the request, no others.
-- Each attempt writes a file of its own name; the outcome names the one that counts, so a stalled attempt disturbs nothing.
+- What is read is what the asker may read, whoever runs the job: the tables of the request, no
+  others.
+- Each attempt writes a file of its own name; the outcome names the one that counts, so a stalled
+  attempt disturbs nothing.
 - The file grows as the rows come, in bounded memory, and is visible only when it is whole.
 """
 
@@ -138,7 +140,8 @@ class _Counted(io.RawIOBase):
             raise Failed(
                 Failure(
                     error="too_large",
-                    message=f"the result has more than {self._limit:,} bytes, which is the limit: select less, or raise "
+                    message=f"the result has more than {self._limit:,} bytes, which is the limit: "
+                    "select less, or raise "
                     "max_result",
                 )
             )

@@ -16,7 +16,8 @@ def failure_of(error: BlockstoreError) -> Failure:
 def internal(error: Exception) -> Failure:
     """A fault of ours, of which the asker is told no more than its kind."""
     return Failure(
-        error="internal", message=f"an internal error ({type(error).__name__}): see the gateway's log"
+        error="internal",
+        message=f"an internal error ({type(error).__name__}): see the gateway's log",
     )
 
 
@@ -32,7 +33,8 @@ def given_up(attempts: int) -> Failure:
     """So many gateways began the job, and none ended it."""
     return Failure(
         error="given_up",
-        message=f"{attempts} gateways began this job and none ended it: look into their logs, ask for less at a time, and "
+        message=f"{attempts} gateways began this job and none ended it: look into their logs, ask "
+        "for less at a time, and "
         "ask again",
     )
 
@@ -42,7 +44,8 @@ def unsettled(failure: Failure | None, error: BlockstoreError) -> Failure:
     why = "it was cancelled" if failure is None else failure.message
     return Failure(
         error="unsettled",
-        message=f"{why}; and whether an earlier attempt wrote its rows cannot be made sure of: {_line(error)}",
+        message=f"{why}; and whether an earlier attempt wrote its rows cannot be made sure of: "
+        f"{_line(error)}",
     )
 
 

@@ -1,7 +1,8 @@
 """What a running job tells of itself, and by what it learns that it should stop.
 
-Rules: the worker counts and checks between batches; the keeper of its lease reads the counts and sets the reason to stop.
-The first reason stands. What runs inside an engine, and checks nothing, hands in how to interrupt it.
+Rules: the worker counts and checks between batches; the keeper of its lease reads the counts and
+sets the reason to stop. The first reason stands. What runs inside an engine, and checks nothing,
+hands in how to interrupt it.
 """
 
 from __future__ import annotations

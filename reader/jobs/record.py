@@ -1,9 +1,11 @@
 """What the bucket holds of a job, as values and as bytes.
 
 Rules:
-- A record is JSON with ``format: 1``; what does not parse is Corrupt and names its key, and is never guessed.
+- A record is JSON with ``format: 1``; what does not parse is Corrupt and names its key, and is
+  never guessed.
 - Times in records are for people. No decision compares one with the clock of another machine.
-- A request never changes; a lease is written only by the holder of its attempt; an outcome is created if absent.
+- A request never changes; a lease is written only by the holder of its attempt; an outcome is
+  created if absent.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ __all__ = ["Failure", "Kind", "Lease", "Outcome", "Progress", "Request", "Result
 
 _FORMAT = 1
 _MOMENTARY = frozenset({"created_ms", "input_key", "table_version", "table_commit"})
-"""What another value of a request does not make another wish: a repeat comes later, at another version."""
+"""What another value of a request does not make another wish: a repeat comes later, at another
+version."""
 
 
 class Kind(StrEnum):
@@ -57,7 +60,8 @@ class Request:
 
     kind: Kind
     owner: str
-    """The fingerprint of the token that asked; only it, while it may, and an admin's sees the job."""
+    """The fingerprint of the token that asked; only it, while it may, and an admin's sees the
+    job."""
     created_ms: int
     form: str
     """The form of the result, or of the file that was brought."""
@@ -77,12 +81,13 @@ class Request:
     table_version: int = 0
     """Of an upload: the version at which its table was looked at; 0 in records that do not say."""
     table_commit: str = ""
-    """The commit id of that version: what tells the table from another that was made anew under its name."""
+    """The commit id of that version: what tells the table from another that was made anew under its
+    name."""
 
     def same_wish(self, other: Request) -> bool:
-        """Whether two requests ask for the same: the moment, the place of the input and what the table was then aside; and of
-        uploads, which name the one table that they touch, what else the asker might use. A repeat that is refused sends
-        its rows again."""
+        """Whether two requests ask for the same: the moment, the place of the input and what the
+        table was then aside; and of uploads, which name the one table that they touch, what else
+        the asker might use. A repeat that is refused sends its rows again."""
         mine, theirs = _wish(self), _wish(other)
         return mine == theirs
 
@@ -112,7 +117,8 @@ class Lease:
     beat: int
     progress: Progress = Progress()
     released: bool = False
-    """The holder has let go of it, and nothing of its attempt runs any more: it may be followed at once."""
+    """The holder has let go of it, and nothing of its attempt runs any more: it may be followed at
+    once."""
 
     def dump(self) -> bytes:
         return _dump(self)
@@ -124,7 +130,8 @@ class Lease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why a job failed: a kind for programs, a sentence for people, and what was wrong with a line."""
+    """Why a job failed: a kind for programs, a sentence for people, and what was wrong with a
+    line."""
 
     error: str
     message: str
@@ -140,7 +147,10 @@ class Result:
     rows: int
     versions: Mapping[str, int] = field(default_factory=dict)
     tables: tuple[str, ...] | None = None
-    """Every table that was read, also those without an index, which have no version; None in records that do not say."""
+    """Every table that was read, also those without an index, which have no version;
+
+    None in records that do not say.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,12 +191,14 @@ def _load(data: bytes, key: str, build: Callable[[dict[str, Any]], Any]) -> Any:
         written = document.pop("format")
         if isinstance(written, int) and written > _FORMAT:
             raise NewerFormat(
-                f"{key} has format {written}, and this release reads {_FORMAT}: upgrade the gateways"
+                f"{key} has format {written}, and this release reads {_FORMAT}: upgrade the "
+                "gateways"
             )
         return build(document)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise Corrupt(
-            f"{key} is no record of a job ({type(error).__name__}: {error}): remove the job's records, or restore "
+            f"{key} is no record of a job ({type(error).__name__}: {error}): remove the job's "
+            "records, or restore "
             "them from a copy"
         ) from None
 

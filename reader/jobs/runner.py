@@ -1,12 +1,15 @@
 """One gateway's part in the jobs of a bucket: find open ones, claim, run, keep the lease, end.
 
 Rules:
-- A job without a claim is claimed by whoever creates attempt 1; one with a claim only after ``LeaseWatch`` saw it unchanged
-  for a whole lease, and then by whoever creates the next attempt.
-- While a job runs its lease is renewed three times a lease. Who finds a later attempt, or an outcome, drops the work.
-- A job ends by its outcome alone, created if absent. Before failure or cancellation is told by a second or later attempt,
-  or that the time was not enough by any, the work settles: other attempts can have no effect after that.
-- A job that ``MAX_ATTEMPTS`` gateways did not end fails, so that one which kills its gateway does not kill all.
+- A job without a claim is claimed by whoever creates attempt 1; one with a claim only after
+  ``LeaseWatch`` saw it unchanged for a whole lease, and then by whoever creates the next attempt.
+- While a job runs its lease is renewed three times a lease. Who finds a later attempt, or an
+  outcome, drops the work.
+- A job ends by its outcome alone, created if absent. Before failure or cancellation is told by a
+  second or later attempt, or that the time was not enough by any, the work settles: other attempts
+  can have no effect after that.
+- A job that ``MAX_ATTEMPTS`` gateways did not end fails, so that one which kills its gateway does
+  not kill all.
 - Kinds have places of their own: long queries do not hold up uploads.
 """
 
@@ -101,7 +104,8 @@ class Runner:
     def look(self) -> list[Claimed]:
         """One pass: claim what may be claimed and has a place. Raises what the listing raises.
 
-        What was claimed is answered whatever happens to the rest of the pass: a claim that nobody runs would never end.
+        What was claimed is answered whatever happens to the rest of the pass: a claim that nobody
+        runs would never end.
         """
         sketches = self._store.sketches()
         open_jobs = {one.job for one in sketches if one.open}
@@ -130,14 +134,21 @@ class Runner:
         return claimed
 
     def offer(self, job: str) -> Claimed | None:
-        """Claim a job that was asked for here, if there is a place: it need not wait for the next pass."""
+        """Claim a job that was asked for here, if there is a place: it need not wait for the next
+        pass."""
         return None if self._closing.is_set() else self._try(self._store.sketch(job))
 
     def run(self, claimed: Claimed) -> Outcome | None:
-        """Run an attempt to its end; None if there is nothing to tell: it was lost, or somebody shall try again."""
+        """Run an attempt to its end;
+
+        None if there is nothing to tell: it was lost, or somebody shall try again.
+        """
         meter = self._meter(claimed)
         keeper = threading.Thread(
-            target=self._keep, args=(claimed, meter, done := threading.Event()), name="job-lease", daemon=True
+            target=self._keep,
+            args=(claimed, meter, done := threading.Event()),
+            name="job-lease",
+            daemon=True,
         )
         keeper.start()
         try:
@@ -151,7 +162,9 @@ class Runner:
 
     def beat(self, claimed: Claimed, meter: Meter, beat: int) -> None:
         """Renew the lease, and learn whether to stop."""
-        lease = Lease(attempt=claimed.attempt, holder=self.holder, beat=beat, progress=meter.progress)
+        lease = Lease(
+            attempt=claimed.attempt, holder=self.holder, beat=beat, progress=meter.progress
+        )
         sketch = self._store.sketch(claimed.job)
         if sketch.attempt != claimed.attempt or sketch.ended or not sketch.asked:
             meter.stop(Stop.LOST)
@@ -222,7 +235,9 @@ class Runner:
         try:
             self.run(claimed)
         except BlockstoreError as error:
-            _logger.warning("job %s cannot be ended now, it will be tried again: %s", claimed.job, error)
+            _logger.warning(
+                "job %s cannot be ended now, it will be tried again: %s", claimed.job, error
+            )
         except Exception:
             _logger.exception("job %s failed", claimed.job)
 
@@ -314,7 +329,8 @@ class Runner:
         if reason is Stop.CANCELLED:
             return self._end(claimed, meter, State.CANCELLED, clean=True)
         if reason is Stop.OVERTIME:
-            # Another attempt has time anew and may succeed while this word is still on its way: it settles first.
+            # Another attempt has time anew and may succeed while this word is still on its way: it
+            # settles first.
             limit = overtime(self._terms.time_limit_s)
             return self._end(claimed, meter, State.FAILED, failure=limit)
         if reason is Stop.CLOSING:
@@ -343,7 +359,10 @@ class Runner:
         ended: Ended | None = None,
         clean: bool = False,
     ) -> Outcome:
-        """Tell how it ended; ``clean`` says that this attempt itself had no effect, which is no word of those after it."""
+        """Tell how it ended;
+
+        ``clean`` says that this attempt itself had no effect, which is no word of those after it.
+        """
         if state is not State.DONE and not (clean and self._alone(claimed)):
             try:
                 late = self._works[claimed.request.kind].settle(claimed.job, claimed.request)
@@ -372,13 +391,19 @@ class Runner:
     # Removing what is over
 
     def _sweep(self, sketches: list[Sketch]) -> None:
-        """Now and then, forget jobs that ended (or never began) long ago by the store's own clock."""
+        """Now and then, forget jobs that ended (or never began) long ago by the store's own
+        clock."""
         now_s = self._world.clock.monotonic_s()
         if now_s < self._next_sweep_s or not sketches:
             return
         self._next_sweep_s = now_s + max(self._terms.poll_s, min(3600.0, self._terms.keep_s / 4))
         limit_ms = self._store.bucket.now_ms() - round(self._terms.keep_s * 1000)
         for sketch in sketches:
-            # Looked at once more: another gateway may have removed it, and somebody asked anew under the same id.
-            if not sketch.open and sketch.modified_ms < limit_ms and self._store.sketch(sketch.job) == sketch:
+            # Looked at once more: another gateway may have removed it, and somebody asked anew
+            # under the same id.
+            if (
+                not sketch.open
+                and sketch.modified_ms < limit_ms
+                and self._store.sketch(sketch.job) == sketch
+            ):
                 self._store.forget(sketch)

@@ -1,12 +1,15 @@
 """The records of jobs in a bucket: who may write which, and in what order.
 
 Rules:
-- The input comes first, the request after it and by create-if-absent: a job exists once its request does.
-- Attempt N is held by whoever created its claim. A claim is taken only where none stands (N = 1), or where the newest one
-  was seen unchanged for a whole lease by the claimer's own clock (``watch.py``).
+- The input comes first, the request after it and by create-if-absent: a job exists once its request
+  does.
+- Attempt N is held by whoever created its claim. A claim is taken only where none stands (N = 1),
+  or where the newest one was seen unchanged for a whole lease by the claimer's own clock
+  (``watch.py``).
 - An outcome is created if absent: the first one stands, whoever writes another reads it.
-- Only records below ``jobs/`` are removed here, and only those of jobs that ended, or never began, a retention ago by
-  the store's clock; the outcome goes last, after the request, so that no half-removed job runs again.
+- Only records below ``jobs/`` are removed here, and only those of jobs that ended, or never began,
+  a retention ago by the store's clock; the outcome goes last, after the request, so that no
+  half-removed job runs again.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ __all__ = ["Job", "JobStore", "Sketch"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sketch:
-    """What a listing tells of a job: which records there are, and when the newest was written by the store's clock."""
+    """What a listing tells of a job: which records there are, and when the newest was written by
+    the store's clock."""
 
     job: str
     asked: bool
@@ -82,7 +86,10 @@ class JobStore:
         self.bucket = bucket
 
     def submit(self, job: str, request: Request) -> bool:
-        """Make the job exist; False if it existed. Raises Unavailable if that is not known: asking again is safe."""
+        """Make the job exist;
+
+        False if it existed. Raises Unavailable if that is not known: asking again is safe.
+        """
         return self._create(job_request_key(job), request.dump())
 
     def load(self, job: str) -> Job:
@@ -95,7 +102,9 @@ class JobStore:
         job = sketch.job
         outcome = self.outcome(job) if sketch.ended else None
         lease = self.lease(job, sketch.attempt) if sketch.attempt else None
-        return Job(id=job, request=request, lease=lease, outcome=outcome, cancelled=sketch.cancelled)
+        return Job(
+            id=job, request=request, lease=lease, outcome=outcome, cancelled=sketch.cancelled
+        )
 
     def request(self, job: str) -> Request:
         """What was asked for. Raises NotFound."""
@@ -118,7 +127,10 @@ class JobStore:
         return [_sketch(job, infos) for job, infos in sorted(found.items())]
 
     def claim(self, job: str, lease: Lease) -> bool:
-        """Take an attempt; False if somebody has it. After a lost answer its content says whose it is."""
+        """Take an attempt;
+
+        False if somebody has it. After a lost answer its content says whose it is.
+        """
         key = job_claim_key(job, lease.attempt)
         if self._create(key, lease.dump()):
             return True
@@ -155,9 +167,11 @@ class JobStore:
         return None
 
     def forget(self, sketch: Sketch) -> None:
-        """Remove the records that were seen: the outcome last, since a request without one is work to be done.
+        """Remove the records that were seen: the outcome last, since a request without one is work
+        to be done.
 
-        Each of the two by a request that is never sent again: somebody may ask anew under the same id meanwhile.
+        Each of the two by a request that is never sent again: somebody may ask anew under the same
+        id meanwhile.
         """
         last = [job_request_key(sketch.job), job_outcome_key(sketch.job)]
         self.bucket.delete([key for key in sketch.keys if key not in last])
@@ -179,7 +193,8 @@ class JobStore:
         raise unknown
 
     def _mine(self, key: str, data: bytes) -> bool:
-        """Whether what stands there is what I sent: an earlier try of mine whose answer was lost."""
+        """Whether what stands there is what I sent: an earlier try of mine whose answer was
+        lost."""
         with suppress(ObjectMissing):
             return self.bucket.get(key).data == data
         return False
@@ -190,7 +205,8 @@ def _sketch(job: str, infos: Iterable[ObjectInfo]) -> Sketch:
     attempts = {
         attempt: key
         for key in found
-        if (split := split_job_key(key)) is not None and (attempt := parse_job_claim(split[1])) is not None
+        if (split := split_job_key(key)) is not None
+        and (attempt := parse_job_claim(split[1])) is not None
     }
     newest = max(attempts, default=0)
     request = found.get(job_request_key(job))

@@ -1,18 +1,22 @@
 """A file of rows appended to a table: all of them, once, or none.
 
 Rules:
-- The rows are one block whose batch is named by the request's input, which is drawn anew for each request: however many
-  attempts run, at once or one after the other, the index takes one; and a key that is used again after its job was
-  removed is another upload.
-- The rows go to the table that was looked at when they were brought, and to no other that was made anew under its name:
-  its identity is in the request, and is compared with the table read anew, before the file is read and before the end.
-- Every line is checked before the block is finished. The first bad one fails the job, with its line, column, value and
-  rule; nothing is visible.
-- The batch bears the ULID that was drawn for the input. A table forgets it once its floor has passed that (30 days), and
-  takes no batch of it any more: an attempt that comes later fails, and says that nobody can tell what those before it did.
-- Where an earlier attempt may still be running somewhere, failure and cancellation are told only once the batch is taken
-  by an empty entry (``settle``): after that no attempt can publish its block. An attempt that finds it so fails.
-- Before it is told that the rows are there, ``wrote`` hears of their version: queries of this gateway then read them.
+- The rows are one block whose batch is named by the request's input, which is drawn anew for each
+  request: however many attempts run, at once or one after the other, the index takes one; and a key
+  that is used again after its job was removed is another upload.
+- The rows go to the table that was looked at when they were brought, and to no other that was made
+  anew under its name: its identity is in the request, and is compared with the table read anew,
+  before the file is read and before the end.
+- Every line is checked before the block is finished. The first bad one fails the job, with its
+  line, column, value and rule; nothing is visible.
+- The batch bears the ULID that was drawn for the input. A table forgets it once its floor has
+  passed that (30 days), and takes no batch of it any more: an attempt that comes later fails, and
+  says that nobody can tell what those before it did.
+- Where an earlier attempt may still be running somewhere, failure and cancellation are told only
+  once the batch is taken by an empty entry (``settle``): after that no attempt can publish its
+  block. An attempt that finds it so fails.
+- Before it is told that the rows are there, ``wrote`` hears of their version: queries of this
+  gateway then read them.
 """
 
 from __future__ import annotations
@@ -53,18 +57,23 @@ _APP = "gateway/"
 _FILE = "the file"
 _PIECE = 8 << 20
 _BUFFER = 64 << 20
-"""Rows of about so many bytes are sorted and become one chunk: what an upload takes of memory, a few times over."""
+"""Rows of about so many bytes are sorted and become one chunk: what an upload takes of memory, a
+few times over."""
 
 
 def identity_of(bucket: Bucket, world: World) -> tuple[int, str]:
-    """The version of the table that stands there now, and its commit id: what an upload keeps of its table. Read anew,
-    since a handle does not notice that its table was dropped and made anew. Raises NotFound if there is none."""
+    """The version of the table that stands there now, and its commit id: what an upload keeps of
+    its table. Read anew, since a handle does not notice that its table was dropped and made anew.
+    Raises NotFound if there is none."""
     state = Table.open_bucket(bucket, world).log.state
     return state.version, commit_of(state)
 
 
 class Uploads(Work):
-    """Runs uploads into tables that ``open_table`` opens for writing; ``wrote`` hears of each table and version."""
+    """Runs uploads into tables that ``open_table`` opens for writing;
+
+    ``wrote`` hears of each table and version.
+    """
 
     def __init__(
         self,
@@ -100,8 +109,9 @@ class Uploads(Work):
             with self._input(job, request, meter) as path:
                 self._read(path, request, table, writer, meter)
             meter.check()
-            # Reading a file takes long, and a commit goes on from the version that was read: in a table made anew
-            # meanwhile its entry would leave a hole before it, or stand among rows that the asker never saw.
+            # Reading a file takes long, and a commit goes on from the version that was read: in a
+            # table made anew meanwhile its entry would leave a hole before it, or stand among rows
+            # that the asker never saw.
             self._anew(table.bucket, request)
         except BaseException:
             writer.abort()
@@ -133,20 +143,25 @@ class Uploads(Work):
         return ended
 
     def _table(self, request: Request) -> Table:
-        """The table that was asked for, by a handle of this attempt: one that is held for reading may know an old
-        definition, or another table. Raises Failed where there is no such table any more."""
+        """The table that was asked for, by a handle of this attempt: one that is held for reading
+        may know an old definition, or another table. Raises Failed where there is no such table any
+        more."""
         assert request.table is not None, "an upload names its table"
         try:
             table = self._open(request.table)
         except NotFound as error:
             # Not in the error's words: they may name tables that whoever asked may not know of.
-            gone = f"there is no table {request.table} any more: nothing was written; look at what tables there are"
+            gone = (
+                f"there is no table {request.table} any more: nothing was written; look at what "
+                "tables there are"
+            )
             raise Failed(Failure(error="unknown_table", message=gone)) from error
         if not table.indexed:
             raise Failed(
                 Failure(
                     error="invalid",
-                    message=f"table {request.table} has no index, and an upload happens once by its entry there: write to it "
+                    message=f"table {request.table} has no index, and an upload happens once by "
+                    "its entry there: write to it "
                     "with blockstore write",
                 )
             )
@@ -159,11 +174,15 @@ class Uploads(Work):
             if table.indexed:
                 table.log.boundary.counts = self.asked_of_boundary
         except NotFound as error:
-            raise Failed(Failure(error="unknown_table", message=f"{error}; nothing was written")) from error
+            raise Failed(
+                Failure(error="unknown_table", message=f"{error}; nothing was written")
+            ) from error
         _check_same(table.log.state, request)
         return table
 
-    def _read(self, path: Path, request: Request, table: Table, writer: Writer, meter: Meter) -> None:
+    def _read(
+        self, path: Path, request: Request, table: Table, writer: Writer, meter: Meter
+    ) -> None:
         schema, delimiter = table.definition.schema, DELIMITERS[request.form]
         need = {*required(schema)} | ({table.definition.time_column} - {None})
         first_row = 0
@@ -184,7 +203,9 @@ class Uploads(Work):
         except BadRow as error:
             raise Failed(_bad_row(error)) from error
         except Invalid as error:
-            raise Failed(Failure(error="bad_file", message=f"{error}; nothing was written")) from error
+            raise Failed(
+                Failure(error="bad_file", message=f"{error}; nothing was written")
+            ) from error
 
     @contextmanager
     def _input(self, job: str, request: Request, meter: Meter) -> Iterator[Path]:
@@ -215,7 +236,8 @@ class Uploads(Work):
                 file.write(data)
         if digest.hexdigest() != request.input_sha256:
             raise Corrupt(
-                f"{self._bucket.url}/{request.input_key} is not what was brought (its hash is {digest.hexdigest()[:12]}…): "
+                f"{self._bucket.url}/{request.input_key} is not what was brought (its hash is "
+                f"{digest.hexdigest()[:12]}…): "
                 "upload the file again"
             )
 
@@ -227,8 +249,9 @@ def _job(request: Request) -> Job:
 
 
 def _check_same(state: State, request: Request) -> None:
-    """Raise Failed if this is not the table that the request was made for. One that has left its window of commits
-    behind since then counts as the same; a request that names no version is not judged."""
+    """Raise Failed if this is not the table that the request was made for. One that has left its
+    window of commits behind since then counts as the same; a request that names no version is not
+    judged."""
     version, commits = request.table_version, state.commits
     if not version or commits.find(request.table_commit) == version:
         return
@@ -237,7 +260,8 @@ def _check_same(state: State, request: Request) -> None:
     raise Failed(
         Failure(
             error="replaced",
-            message=f"table {request.table} was dropped and made anew since this upload was asked for: nothing was written; "
+            message=f"table {request.table} was dropped and made anew since this upload was asked "
+            "for: nothing was written; "
             "look at it, then upload again",
         )
     )
@@ -259,7 +283,8 @@ def _check_filled(
     raise Failed(
         _bad_row(
             BadRow(
-                f"{_FILE}, line {line}: column {column!r} is empty, and the table takes no null there: mend the value; nothing "
+                f"{_FILE}, line {line}: column {column!r} is empty, and the table takes no null "
+                "there: mend the value; nothing "
                 "was written",
                 line=line,
                 column=column,
@@ -273,8 +298,10 @@ def _check_filled(
 def _forgotten(request: Request) -> Failure:
     return Failure(
         error="forgotten",
-        message=f"table {request.table} has forgotten the uploads of the time when this one was asked for: whether an earlier "
-        "attempt wrote its rows, nobody can tell; this one wrote nothing; look at the table, then upload what is missing",
+        message=f"table {request.table} has forgotten the uploads of the time when this one was "
+        "asked for: whether an earlier "
+        "attempt wrote its rows, nobody can tell; this one wrote nothing; look at the table, then "
+        "upload what is missing",
     )
 
 
@@ -284,7 +311,11 @@ def _bad_row(error: BadRow) -> Failure:
 
 
 def _ended(block: AppendedBlock) -> Ended:
-    """What was written. Raises Failed where the batch was taken by an empty entry, before this attempt or while it wrote."""
+    """What was written.
+
+    Raises Failed where the batch was taken by an empty entry, before this attempt or while it
+    wrote.
+    """
     empty_file = block.ulid is None and not block.already
     # A block with a job is visible by its entry alone: one that is not published never will be.
     visible = block.ulid is not None and block.published

@@ -1,8 +1,8 @@
 """Whether a lease has run out, by the watcher's own clock.
 
-Rule: two machines' clocks are never compared. A lease is over for a watcher once it has seen the same claim, at the same
-beat, for a whole lease of its own monotonic time; a claim that it sees for the first time is alive. One that its holder
-released is over at once.
+Rule: two machines' clocks are never compared. A lease is over for a watcher once it has seen the
+same claim, at the same beat, for a whole lease of its own monotonic time; a claim that it sees for
+the first time is alive. One that its holder released is over at once.
 """
 
 from __future__ import annotations

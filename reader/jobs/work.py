@@ -33,12 +33,14 @@ class Work(ABC):
 
     @abstractmethod
     def run(self, job: str, attempt: int, request: Request, meter: Meter) -> Ended:
-        """Do it. Raises Stopped as the meter says, Failed for what no attempt could do, and errors of the tree; after
-        Unavailable, Conflict or Indeterminate of a write another attempt follows."""
+        """Do it. Raises Stopped as the meter says, Failed for what no attempt could do, and errors
+        of the tree; after Unavailable, Conflict or Indeterminate of a write another attempt
+        follows."""
 
     def settle(self, job: str, request: Request) -> Ended | None:
-        """Before it is told that the job failed or was cancelled although an earlier attempt may still run somewhere: make
-        sure that none of them has an effect any more. Answers the effect where one had it already."""
+        """Before it is told that the job failed or was cancelled although an earlier attempt may
+        still run somewhere: make sure that none of them has an effect any more. Answers the effect
+        where one had it already."""
         return None
 
     @property

@@ -1,4 +1,7 @@
-"""The gateway's page: static files that a browser turns into tables, a console, history and jobs. It asks the HTTP API only."""
+"""The gateway's page: static files that a browser turns into tables, a console, history and jobs.
+
+It asks the HTTP API only.
+"""
 
 from blockstore.reader.page.routes import page_routes
 

@@ -1,7 +1,7 @@
 """SQL over snapshots: DuckDB reads pruned lists of Parquet files, locked away from everything else.
 
-Names are loaded when they are used: the process that runs a query needs a few of these modules only, and starts in half
-the time without the others.
+Names are loaded when they are used: the process that runs a query needs a few of these modules
+only, and starts in half the time without the others.
 """
 
 from __future__ import annotations

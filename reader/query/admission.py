@@ -1,8 +1,10 @@
-"""Who may run a query now: a few at once, a bounded queue behind them, and a clear no to everyone else.
+"""Who may run a query now: a few at once, a bounded queue behind them, and a clear no to everyone
+else.
 
 Rules:
 - Turns come in the order in which they were asked for.
-- Who waits longer than ``wait_s``, or than its own time limit, goes; what it was refused for was never begun.
+- Who waits longer than ``wait_s``, or than its own time limit, goes; what it was refused for was
+  never begun.
 - A turn that was given is given back exactly once, whatever happened.
 """
 
@@ -59,13 +61,16 @@ class Admission:
             if len(self._queue) >= self._capacity.waiting:
                 self.refused += 1
                 raise Busy(
-                    f"{self.running} queries run and {len(self._queue)} wait, which is as many as may: come back in a "
+                    f"{self.running} queries run and {len(self._queue)} wait, which is as many as "
+                    "may: come back in a "
                     "moment",
                     retry_after_s=_RETRY_S,
                 )
             mine = threading.Event()
             self._queue.append(mine)
-        patience_s = self._capacity.wait_s if seconds is None else min(self._capacity.wait_s, seconds)
+        patience_s = (
+            self._capacity.wait_s if seconds is None else min(self._capacity.wait_s, seconds)
+        )
         if mine.wait(patience_s):
             return Turn(self)
         with self._lock:
@@ -74,7 +79,8 @@ class Admission:
             self._queue.remove(mine)
             self.refused += 1
         raise Busy(
-            f"no turn came free within {patience_s:g} s, {self._capacity.queries} queries run at once: come back in a "
+            f"no turn came free within {patience_s:g} s, {self._capacity.queries} queries run at "
+            "once: come back in a "
             "moment",
             retry_after_s=_RETRY_S,
         )

@@ -1,10 +1,12 @@
-"""What a query may be made of: the kinds of nodes, the table functions, and the functions that are refused.
+"""What a query may be made of: the kinds of nodes, the table functions, and the functions that are
+refused.
 
 Rules:
-- Nodes and table functions are listed if they are allowed: one that DuckDB learns tomorrow is refused until someone looks.
-- Scalar functions are listed if they are refused: those that show the process or the engine, run or bind other SQL, hold
-  the query up, write, or take bytes for the inside of the engine. A test holds the list of all functions that DuckDB
-  has, so that a new one is seen when DuckDB is renewed.
+- Nodes and table functions are listed if they are allowed: one that DuckDB learns tomorrow is
+  refused until someone looks.
+- Scalar functions are listed if they are refused: those that show the process or the engine, run or
+  bind other SQL, hold the query up, write, or take bytes for the inside of the engine. A test holds
+  the list of all functions that DuckDB has, so that a new one is seen when DuckDB is renewed.
 """
 
 from __future__ import annotations
@@ -82,7 +84,16 @@ REFUSED_FUNCTIONS = frozenset(
 
 QUERY_NODES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
 TABLE_NODES = frozenset(
-    {"BASE_TABLE", "EMPTY", "EXPRESSION_LIST", "JOIN", "PIVOT", "SHOW_REF", "SUBQUERY", "TABLE_FUNCTION"}
+    {
+        "BASE_TABLE",
+        "EMPTY",
+        "EXPRESSION_LIST",
+        "JOIN",
+        "PIVOT",
+        "SHOW_REF",
+        "SUBQUERY",
+        "TABLE_FUNCTION",
+    }
 )
 OTHER_NODES = frozenset(
     {

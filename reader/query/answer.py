@@ -1,8 +1,9 @@
-"""A running query as its caller holds it: rows as they come, what was read, and the means to stop it.
+"""A running query as its caller holds it: rows as they come, what was read, and the means to stop
+it.
 
 Invariants:
-- Whatever way an answer ends (its last row, an error, ``close``, being dropped) its files, its turn and its place in
-  the engine are let go exactly once.
+- Whatever way an answer ends (its last row, an error, ``close``, being dropped) its files, its turn
+  and its place in the engine are let go exactly once.
 - The limits of rows and bytes are counted batch by batch, before a batch is handed out.
 - After ``cancel`` or the time limit the reader gets Canceled or TimedOut, whatever the engine says.
 """
@@ -91,7 +92,8 @@ class Ending:
         """Its time is up."""
         self._end(
             TimedOut(
-                f"the query took longer than the {self._seconds or 0:g} s that it may take: ask for less, or for it as a job"
+                f"the query took longer than the {self._seconds or 0:g} s that it may take: ask "
+                "for less, or for it as a job"
             )
         )
 
@@ -122,7 +124,10 @@ class Ending:
 
 
 class Answer:
-    """The answer to one query. Iterate it, or take ``reader``; close it, or use it as a context manager."""
+    """The answer to one query.
+
+    Iterate it, or take ``reader``; close it, or use it as a context manager.
+    """
 
     def __init__(
         self,
@@ -163,7 +168,10 @@ class Answer:
         self._ending.cancel()
 
     def close(self) -> None:
-        """Stop it if it runs, and let everything go; allowed twice. Only where no other thread takes rows."""
+        """Stop it if it runs, and let everything go; allowed twice.
+
+        Only where no other thread takes rows.
+        """
         self._batches.close()
         self._ending.finish()
 
@@ -175,10 +183,13 @@ class Answer:
 
 
 def _batches(
-    running: Running, budget: Budget, ending: Ending, explain: Callable[[BaseException], BlockstoreError]
+    running: Running,
+    budget: Budget,
+    ending: Ending,
+    explain: Callable[[BaseException], BlockstoreError],
 ) -> Generator[pa.RecordBatch, None, None]:
-    """The rows within the budget. The first step yields nothing and is taken at once: only a generator that was started
-    runs its ``finally`` when it is dropped."""
+    """The rows within the budget. The first step yields nothing and is taken at once: only a
+    generator that was started runs its ``finally`` when it is dropped."""
     rows = size = 0
     try:
         yield None
@@ -202,11 +213,13 @@ def _batches(
 def _check(rows: int, size: int, budget: Budget) -> None:
     if budget.rows is not None and rows > budget.rows:
         raise TooMuch(
-            f"the answer has more than the {budget.rows:,} rows that it may have: select less, aggregate, or ask for it "
+            f"the answer has more than the {budget.rows:,} rows that it may have: select less, "
+            "aggregate, or ask for it "
             "as a job"
         )
     if budget.bytes is not None and size > budget.bytes:
         raise TooMuch(
-            f"the answer has more than the {budget.bytes:,} bytes that it may have: select less, aggregate, or ask for "
+            f"the answer has more than the {budget.bytes:,} bytes that it may have: select less, "
+            "aggregate, or ask for "
             "it as a job"
         )

@@ -25,12 +25,13 @@ def query(
     parameters: object = None,
     world: World | None = None,
 ) -> pa.RecordBatchReader:
-    """The answer to ``sql`` over the tables at ``urls``, each named by the last part of its URL; a URL may be a lake's.
+    """The answer to ``sql`` over the tables at ``urls``, each named by the last part of its URL; a
+    URL may be a lake's.
 
-    ``version`` and ``tag`` are of one table; ``as_of`` (datetime, ISO 8601, milliseconds) of all; ``parameters`` are values
-    for ``?`` and ``$1``, or for ``$name``. Raises NotFound for a URL or a
-    name without a table, Invalid for SQL that cannot be answered, Corrupt, with its name, for a block that cannot be
-    read.
+    ``version`` and ``tag`` are of one table; ``as_of`` (datetime, ISO 8601, milliseconds) of all;
+    ``parameters`` are values for ``?`` and ``$1``, or for ``$name``. Raises NotFound for a URL or a
+    name without a table, Invalid for SQL that cannot be answered, Corrupt, with its name, for a
+    block that cannot be read.
     """
     wanted = [urls] if isinstance(urls, str) else list(urls)
     if len(wanted) != 1 and (version is not None or tag is not None):

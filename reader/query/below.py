@@ -1,8 +1,11 @@
-"""The tables at URLs and, where a URL is a lake's, those right below it: each is opened when a query names it.
+"""The tables at URLs and, where a URL is a lake's, those right below it: each is opened when a
+query names it.
 
 Rules:
-- A table that is named by its own URL is opened at once: a URL that leads nowhere is told whatever the SQL says.
-- A table of a lake is opened when the SQL names it. The others cost a look each, and may be damaged.
+- A table that is named by its own URL is opened at once: a URL that leads nowhere is told whatever
+  the SQL says.
+- A table of a lake is opened when the SQL names it. The others cost a look each, and may be
+  damaged.
 - Two tables of one name, wherever they lie, are refused: SQL could not tell them apart.
 """
 
@@ -43,7 +46,10 @@ class Below:
         return Names(self._buckets, allowed).find(name)
 
     def snapshots(
-        self, names: Iterable[str], at: At | Mapping[str, At] = NEWEST, allowed: Collection[str] | None = None
+        self,
+        names: Iterable[str],
+        at: At | Mapping[str, At] = NEWEST,
+        allowed: Collection[str] | None = None,
     ) -> dict[str, TableSnapshot]:
         wanted = [self.find(name, allowed) for name in names]
         at_of_each(wanted, self._at)
@@ -79,14 +85,17 @@ class Below:
         twin = next((one for one in self._buckets if folded(one) == folded(name)), None)
         if twin is not None:
             raise Invalid(
-                f"two tables are named {name}: {self._buckets[twin].url} and {bucket.url}; SQL needs tables whose last path "
+                f"two tables are named {name}: {self._buckets[twin].url} and {bucket.url}; SQL "
+                "needs tables whose last path "
                 "parts differ"
             )
         self._buckets[name] = bucket
 
     def _snapshot(self, name: str) -> TableSnapshot:
         if name not in self._taken:
-            self._taken[name] = self._of(Table.open_bucket(self._buckets[name], self._world, discovery=None))
+            self._taken[name] = self._of(
+                Table.open_bucket(self._buckets[name], self._world, discovery=None)
+            )
         return self._taken[name]
 
     def _of(self, table: Table) -> TableSnapshot:

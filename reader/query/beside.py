@@ -1,11 +1,13 @@
 """Calls of the main thread, carried out in a thread beside it.
 
-Why: a signal is heard by the main thread alone, and by none while that is inside DuckDB. So there DuckDB gets a thread of its own,
-and the main thread waits where Ctrl-C reaches it.
+Why: a signal is heard by the main thread alone, and by none while that is inside DuckDB. So there
+DuckDB gets a thread of its own, and the main thread waits where Ctrl-C reaches it.
 
 Rules:
-- A thread is kept for the next query: to start one takes longer than many a query should take as a whole.
-- A thread is free again only once it has carried out its last call: a query that does not stop holds up no other.
+- A thread is kept for the next query: to start one takes longer than many a query should take as a
+  whole.
+- A thread is free again only once it has carried out its last call: a query that does not stop
+  holds up no other.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ _HEARD_S = 0.25
 
 
 class Beside:
-    """Runs the calls of one query, one after the other, so that they can be interrupted; in the same thread if that is not the
-    main one. ``interrupt`` makes a running call end soon."""
+    """Runs the calls of one query, one after the other, so that they can be interrupted; in the
+    same thread if that is not the main one. ``interrupt`` makes a running call end soon."""
 
     def __init__(self, carriers: Carriers, interrupt: Callable[[], None]) -> None:
         self._carriers = carriers
@@ -37,14 +39,16 @@ class Beside:
         self._carrier: _Carrier | None = None
 
     def run(self, call: Callable[[], A]) -> A:
-        """What ``call`` answers or raises; an interruption of the main thread interrupts it first."""
+        """What ``call`` answers or raises; an interruption of the main thread interrupts it
+        first."""
         if threading.current_thread() is not threading.main_thread():
             return call()
         if self._carrier is None:
             self._carrier = self._carriers.take()
         future = self._carrier.submit(call)
         try:
-            # A signal that comes just before a wait begins does not end that wait, so it is a short one.
+            # A signal that comes just before a wait begins does not end that wait, so it is a short
+            # one.
             while not future.done():
                 with suppress(TimeoutError):
                     return future.result(_HEARD_S)
@@ -71,8 +75,8 @@ class Carriers:
         self._idle: list[_Carrier] = []
         self._finishing: set[_Carrier] = set()
         self._closed = False
-        # One that is forgotten, not closed, leaves no threads behind. Nor does the end of the interpreter, which would abort the
-        # process if a thread came back from DuckDB after it.
+        # One that is forgotten, not closed, leaves no threads behind. Nor does the end of the
+        # interpreter, which would abort the process if a thread came back from DuckDB after it.
         weakref.finalize(self, _end_all, self._lock, self._idle, self._finishing)
 
     def take(self) -> _Carrier:
@@ -89,7 +93,8 @@ class Carriers:
             carrier.submit(lambda: self._free(carrier))
 
     def close(self) -> None:
-        """End the threads whose last call was handed in, others after it; waits for them, but not for what does not stop."""
+        """End the threads whose last call was handed in, others after it; waits for them, but not
+        for what does not stop."""
         with self._lock:
             self._closed = True
         _end_all(self._lock, self._idle, self._finishing)
@@ -108,7 +113,9 @@ class _Carrier:
 
     def __init__(self) -> None:
         self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
-        self._thread = threading.Thread(target=_carry_out, args=(self._calls,), name="query", daemon=True)
+        self._thread = threading.Thread(
+            target=_carry_out, args=(self._calls,), name="query", daemon=True
+        )
         self._thread.start()
 
     def submit(self, call: Callable[[], A]) -> Future[A]:

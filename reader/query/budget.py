@@ -27,7 +27,9 @@ class Budget:
     def __post_init__(self) -> None:
         for name in ("rows", "bytes", "limit"):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+            if value is not None and (
+                isinstance(value, bool) or not isinstance(value, int) or value < 0
+            ):
                 raise Invalid(f"{name} is {value!r}, expected a whole number from 0")
         if self.seconds is not None and not self.seconds > 0:
             raise Invalid(f"the time limit is {self.seconds!r} seconds, expected more than nothing")
@@ -55,6 +57,7 @@ class Capacity:
             raise Invalid(f"concurrency is {self.queries}, expected at least one query at once")
         if self.memory_bytes is not None and self.memory_bytes // self.queries < _LEAST_MEMORY:
             raise Invalid(
-                f"memory is {self.memory_bytes:,} bytes for {self.queries} queries at once, expected at least "
+                f"memory is {self.memory_bytes:,} bytes for {self.queries} queries at once, "
+                "expected at least "
                 f"{_LEAST_MEMORY:,} for each: raise memory, or run fewer at once"
             )

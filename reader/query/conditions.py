@@ -1,14 +1,20 @@
-"""Which rows of each table a query can use at most: the conditions that prune files before DuckDB sees them.
+"""Which rows of each table a query can use at most: the conditions that prune files before DuckDB
+sees them.
 
-Rule: a condition found here may only be weaker than the query, never stronger: a file that it rules out holds no
-row that could change the answer. Whatever is not understood is left out, which costs time and never rows.
+Rule: a condition found here may only be weaker than the query, never stronger: a file that it rules
+out holds no row that could change the answer. Whatever is not understood is left out, which costs
+time and never rows.
 
-- A conjunct of WHERE, or of an inner join's ON, that names one table's columns only, holds for that table unless
-  an outer join may keep a row that fails it: it passes to the side whose rows are kept, ON to the other side.
+- A conjunct of WHERE, or of an inner join's ON, that names one table's columns only, holds for that
+  table unless an outer join may keep a row that fails it: it passes to the side whose rows are
+  kept, ON to the other side.
 - A view that a query reads several times is read under "one condition OR the other".
-- A sample, a positional join or a renamed column list hides the table's rows from this reading: no condition.
-- Names are told apart as DuckDB does, by ``folded``: another rule would take one column or table for another.
-- Conditions are read by ``blockstore.predicate``, whose logic is SQL's: nulls, and NaN above all numbers as in DuckDB.
+- A sample, a positional join or a renamed column list hides the table's rows from this reading: no
+  condition.
+- Names are told apart as DuckDB does, by ``folded``: another rule would take one column or table
+  for another.
+- Conditions are read by ``blockstore.predicate``, whose logic is SQL's: nulls, and NaN above all
+  numbers as in DuckDB.
 """
 
 from __future__ import annotations
@@ -63,7 +69,8 @@ class _From:
 
 
 def conditions(statement: Statement, schemas: Mapping[str, pa.Schema]) -> dict[str, Predicate]:
-    """For every view that the statement reads (``hidden.py``), a condition that all rows it can use fulfil."""
+    """For every view that the statement reads (``hidden.py``), a condition that all rows it can use
+    fulfil."""
     found: dict[str, dict[int, Tree]] = {}
     for node in walk(statement.root):
         if node.get("type") == "BASE_TABLE" and GIVEN in node:
@@ -71,7 +78,10 @@ def conditions(statement: Statement, schemas: Mapping[str, pa.Schema]) -> dict[s
         if node.get("type") == "SELECT_NODE" and "from_table" in node:
             for occurrence, tree in _of_select(node, schemas):
                 found.setdefault(_view(occurrence.node), {})[id(occurrence.node)] = tree
-    return {view: Predicate(node=disjunction(*trees.values()), exact=False) for view, trees in found.items()}
+    return {
+        view: Predicate(node=disjunction(*trees.values()), exact=False)
+        for view, trees in found.items()
+    }
 
 
 def _view(node: Node) -> str:
@@ -84,7 +94,11 @@ def _of_select(node: Node, schemas: Mapping[str, pa.Schema]) -> Iterator[tuple[_
     _take_apart(node["from_table"], where, clause)
     for occurrence in clause.occurrences:
         columns = _Columns.of(occurrence, clause, schemas)
-        trees = [tree for conjunct in occurrence.filters if (tree := columns.condition(conjunct)) is not None]
+        trees = [
+            tree
+            for conjunct in occurrence.filters
+            if (tree := columns.condition(conjunct)) is not None
+        ]
         yield occurrence, conjunction(*trees)
 
 
@@ -116,7 +130,8 @@ def _sides(join: Node, filters: list[Node]) -> tuple[list[Node], list[Node]]:
     on = _conjuncts(join.get("condition"))
     form, kind = join.get("ref_type"), join.get("join_type")
     if form == "ASOF":
-        # The nearest row on the right is sought before any filter: leaving rows out there changes the match.
+        # The nearest row on the right is sought before any filter: leaving rows out there changes
+        # the match.
         return (filters if kind in ("INNER", "LEFT") else []), []
     if form not in ("REGULAR", "CROSS", "NATURAL"):
         return [], []
@@ -137,7 +152,8 @@ def _sides(join: Node, filters: list[Node]) -> tuple[list[Node], list[Node]]:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The columns of one table as one FROM names them; turns an expression into a condition on them, or None."""
+    """The columns of one table as one FROM names them; turns an expression into a condition on
+    them, or None."""
 
     alias: str
     schema: pa.Schema
@@ -145,7 +161,9 @@ class _Columns:
     unqualified: frozenset[str]
 
     @classmethod
-    def of(cls, occurrence: _Occurrence, clause: _From, schemas: Mapping[str, pa.Schema]) -> _Columns:
+    def of(
+        cls, occurrence: _Occurrence, clause: _From, schemas: Mapping[str, pa.Schema]
+    ) -> _Columns:
         schema = schemas[occurrence.node[GIVEN]]
         # Of two names that are one in SQL, DuckDB takes the first.
         spelled = {folded(name): name for name in reversed(schema.names)}
@@ -159,8 +177,8 @@ class _Columns:
         return cls(alias, schema, spelled, free)
 
     def condition(self, node: Node, *, negated: bool = False) -> Tree | None:
-        """The expression (or its negation) as a condition on this table alone, or None if it is none that is
-        understood; a weaker one where only a part of it is."""
+        """The expression (or its negation) as a condition on this table alone, or None if it is
+        none that is understood; a weaker one where only a part of it is."""
         match node.get("class"), node.get("type"):
             case "CONJUNCTION", kind:
                 parts = [self.condition(child, negated=negated) for child in node["children"]]
@@ -217,7 +235,11 @@ class _Columns:
 
     def _one_of(self, children: list[Node], negated: bool) -> Tree | None:
         values = self._constants(*children)
-        return None if values is None else self._leaf(children[0], "not in" if negated else "in", values)
+        return (
+            None
+            if values is None
+            else self._leaf(children[0], "not in" if negated else "in", values)
+        )
 
     def _constants(self, column: Node, *constants: Node) -> list[Constant] | None:
         """What a condition compares a column with, if that is nothing but constants."""
@@ -246,5 +268,6 @@ class _Columns:
         try:
             return parse_filters([(name, str(op), value)], self.schema).node
         except Invalid:
-            # Not comparable with this column by our rules: DuckDB decides what it means, and nothing is pruned.
+            # Not comparable with this column by our rules: DuckDB decides what it means, and
+            # nothing is pruned.
             return None

@@ -1,10 +1,12 @@
-"""Constants of a query as values to prune a column by, so that they mean what DuckDB's own cast makes of them.
+"""Constants of a query as values to prune a column by, so that they mean what DuckDB's own cast
+makes of them.
 
 Rules:
-- Exact or nothing. A constant whose meaning could differ by a rounding, a format or a time zone is no value, and its
-  condition prunes nothing. The session's time zone is UTC (``instance.py``).
-- A number with an exponent, or of more digits than a DECIMAL has, is a DOUBLE to DuckDB, which then compares the column and
-  all constants of the same condition as doubles: whole numbers from 2^53 on become others, and so do decimals.
+- Exact or nothing. A constant whose meaning could differ by a rounding, a format or a time zone is
+  no value, and its condition prunes nothing. The session's time zone is UTC (``instance.py``).
+- A number with an exponent, or of more digits than a DECIMAL has, is a DOUBLE to DuckDB, which then
+  compares the column and all constants of the same condition as doubles: whole numbers from 2^53 on
+  become others, and so do decimals.
 """
 
 from __future__ import annotations
@@ -24,19 +26,22 @@ __all__ = ["Constant", "constants_for"]
 
 Constant: TypeAlias = bool | int | Decimal | str | dt.date | dt.datetime
 
-_MOMENT = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2})(:\d{2}(?:\.\d{1,6})?)?)?(Z|\+00|\+00:00)?")
+_MOMENT = re.compile(
+    r"(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2})(:\d{2}(?:\.\d{1,6})?)?)?(Z|\+00|\+00:00)?"
+)
 _ZONED = ("TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE")
 _TIMED = ("TIMESTAMP", "DATETIME", *_ZONED)
 _NUMBERS = ("INTEGER", "NUMERIC", "DOUBLE")
 _DECIMAL_DIGITS = 38
 _EXACT_INTEGERS = 2**53
 _DIGITS = 400
-"""A number with more digits than any type holds prunes nothing, and is not computed with: 1e999999999 takes for ever."""
+"""A number with more digits than any type holds prunes nothing, and is not computed with:
+1e999999999 takes for ever."""
 
 
 def constants_for(nodes: Iterable[Node], kind: pa.DataType) -> list[Constant] | None:
-    """The constants that one condition compares with a column of type ``kind``; None unless each is a plain constant of
-    that kind."""
+    """The constants that one condition compares with a column of type ``kind``; None unless each is
+    a plain constant of that kind."""
     given = list(nodes)
     doubles = any(_is_double(node) for node in given)
     found = [_constant(node, kind, doubles=doubles) for node in given]
@@ -86,7 +91,10 @@ def _cast(node: Node) -> tuple[str | None, Node]:
 
 
 def _number(text: str, kind: pa.DataType, *, doubles: bool) -> Decimal | None:
-    """The number, if comparing a column with it as DuckDB does is comparing it exactly; ``doubles``: it compares doubles."""
+    """The number, if comparing a column with it as DuckDB does is comparing it exactly;
+
+    ``doubles``: it compares doubles.
+    """
     try:
         value = Decimal(text)
     except InvalidOperation:
@@ -104,7 +112,8 @@ def _number(text: str, kind: pa.DataType, *, doubles: bool) -> Decimal | None:
 
 
 def _fits(value: Decimal, kind: pa.DataType) -> bool:
-    """Whether a decimal column could hold the value, so that no cast of DuckDB's rounds either side."""
+    """Whether a decimal column could hold the value, so that no cast of DuckDB's rounds either
+    side."""
     _, digits, exponent = value.as_tuple()
     scale = max(0, -int(exponent))
     whole = len(digits) + int(exponent)
@@ -112,7 +121,8 @@ def _fits(value: Decimal, kind: pa.DataType) -> bool:
 
 
 def _is_exact(value: Decimal, kind: pa.DataType) -> bool:
-    """Only numbers that the column's type holds exactly: any other is rounded, and by whom decides the answer."""
+    """Only numbers that the column's type holds exactly: any other is rounded, and by whom decides
+    the answer."""
     number = float(value)
     if abs(number) >= _EXACT_INTEGERS or Decimal(number) != value:
         return False

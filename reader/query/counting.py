@@ -1,4 +1,5 @@
-"""``SELECT count(*) FROM t`` and nothing else: answered from the snapshot, where that is exact, without opening a file."""
+"""``SELECT count(*) FROM t`` and nothing else: answered from the snapshot, where that is exact,
+without opening a file."""
 
 from __future__ import annotations
 
@@ -12,7 +13,15 @@ from blockstore.scan.view import TableSnapshot
 __all__ = ["Counted", "bare_count"]
 
 _SELECT = {"type", "cte_map", "select_list", "from_table", "aggregate_handling"}
-_TABLE = {"type", "alias", "query_location", "query_location_length", "table_name", "qualified_name", GIVEN}
+_TABLE = {
+    "type",
+    "alias",
+    "query_location",
+    "query_location_length",
+    "table_name",
+    "qualified_name",
+    GIVEN,
+}
 _COUNT = {
     "class",
     "type",
@@ -28,8 +37,11 @@ _COUNT = {
 }
 
 
-def bare_count(statement: Statement, snapshots: Mapping[str, TableSnapshot]) -> tuple[str, int] | None:
-    """The column's name and the count, if the query asks for a table's count only and the snapshot knows it."""
+def bare_count(
+    statement: Statement, snapshots: Mapping[str, TableSnapshot]
+) -> tuple[str, int] | None:
+    """The column's name and the count, if the query asks for a table's count only and the snapshot
+    knows it."""
     root = statement.root
     columns, table = root.get("select_list"), root.get("from_table")
     if root.get("type") != "SELECT_NODE" or set(root) - _SELECT or root.get("cte_map"):

@@ -1,4 +1,5 @@
-"""Time limits of running queries, kept by one thread: also of one whose caller takes no rows any more."""
+"""Time limits of running queries, kept by one thread: also of one whose caller takes no rows any
+more."""
 
 from __future__ import annotations
 

@@ -1,9 +1,12 @@
 """SQL over snapshots of several tables: admit, parse, prune, place the files, run, stream.
 
 Invariants:
-- A query reads exactly the rows of the snapshots that it took when it began, of one instant where none is asked for.
-- Which files are left out follows from ``conditions.py`` and ``blockstore.scan``: never one that matters.
-- A query cannot reach past its tables: ``statement.py`` admits one SELECT, ``instance.py`` locks the engine.
+- A query reads exactly the rows of the snapshots that it took when it began, of one instant where
+  none is asked for.
+- Which files are left out follows from ``conditions.py`` and ``blockstore.scan``: never one that
+  matters.
+- A query cannot reach past its tables: ``statement.py`` admits one SELECT, ``instance.py`` locks
+  the engine.
 - R11: whatever fails because of a file fails with its block's name.
 - Batches are made as they are taken: memory does not grow with the answer.
 - A bare count opens no file where the snapshot knows it exactly.
@@ -52,12 +55,14 @@ if TYPE_CHECKING:
 __all__ = ["Engine"]
 
 _FEW_CHUNKS = 64
-"""So many files are checked before the query begins, as are those that are opened here. To check thousands takes as long as
-DuckDB takes to begin with them, so it is done meanwhile: no row is handed out before."""
+"""So many files are checked before the query begins, as are those that are opened here. To check
+thousands takes as long as DuckDB takes to begin with them, so it is done meanwhile: no row is
+handed out before."""
 
 _PARSER = Limits(memory_bytes=256 << 20, threads=1, spill_bytes=0)
 _ROOM_BYTES = 768 << 20
-"""What a process may hold beside what DuckDB counts: pages of files that are decoded, values on their way, what its allocator keeps."""
+"""What a process may hold beside what DuckDB counts: pages of files that are decoded, values on
+their way, what its allocator keeps."""
 
 
 @dataclass(slots=True)
@@ -69,7 +74,8 @@ class Counts:
 
 
 class Engine:
-    """Answers SQL over the tables of a source, or over snapshots that stand still; safe to share between threads.
+    """Answers SQL over the tables of a source, or over snapshots that stand still; safe to share
+    between threads.
 
     ``isolated`` runs each query in a process of its own, which is what strangers' SQL needs.
     """
@@ -114,10 +120,11 @@ class Engine:
     ) -> Answer:
         """The answer to one SELECT, whose rows come as they are taken; close it.
 
-        ``parameters`` are values for ``?`` and ``$1``, or for ``$name``; ``at`` is the version, of all tables or of
-        each; ``allowed`` are the tables that this caller may see. ``began`` is handed the means to stop the query, from
-        any thread, before it runs: some take long until their first row. Raises BadSql, UnknownTable, Busy, Stale, TimedOut,
-        NoMemory, Corrupt (with the block's name), VersionExpired.
+        ``parameters`` are values for ``?`` and ``$1``, or for ``$name``; ``at`` is the version, of
+        all tables or of each; ``allowed`` are the tables that this caller may see. ``began`` is
+        handed the means to stop the query, from any thread, before it runs: some take long until
+        their first row. Raises BadSql, UnknownTable, Busy, Stale, TimedOut, NoMemory, Corrupt (with
+        the block's name), VersionExpired.
         """
         budget = budget or Budget()
         values = checked(parameters)
@@ -221,7 +228,11 @@ class Engine:
                 unchecked.append(files)
             views += view(name, plan, files.paths, one.hidden, self._windows.of(plan, files.paths))
         task = Task(
-            views=tuple(views), sql=sql, parameters=parameters, limit=budget.limit, seconds=budget.seconds
+            views=tuple(views),
+            sql=sql,
+            parameters=parameters,
+            limit=budget.limit,
+            seconds=budget.seconds,
         )
         explain = _explainer(placed, partial(self._translated, placed=not seen.changed))
         try:
@@ -231,7 +242,12 @@ class Engine:
             raise (ending.reason or explain(error)) from error
         ending.at_end(running.close)
         return Answer(
-            running=running, plans=plans, versions=versions, budget=budget, ending=ending, explain=explain
+            running=running,
+            plans=plans,
+            versions=versions,
+            budget=budget,
+            ending=ending,
+            explain=explain,
         )
 
     def _parse(self, sql: str, allowed: Collection[str] | None) -> Statement:
@@ -247,7 +263,8 @@ class Engine:
         return parse(self._syntax, sql, find)
 
     def _folders(self) -> list[str]:
-        """The folders that DuckDB may read: the tables' own, and the cache's where a table has none."""
+        """The folders that DuckDB may read: the tables' own, and the cache's where a table has
+        none."""
         folders = self.source.folders()
         return [*folders, str(self._chunk_cache().held)] if self.source.remote else folders
 
@@ -288,7 +305,8 @@ def _explainer(
     placed: list[Placed], translate: Callable[[BaseException], BlockstoreError]
 ) -> Callable[[BaseException], BlockstoreError]:
     def explain(error: BaseException) -> BlockstoreError:
-        """Why the query ended, as an error of the tree: a damaged file before anything that DuckDB made of it."""
+        """Why the query ended, as an error of the tree: a damaged file before anything that DuckDB
+        made of it."""
         if not isinstance(error, BlockstoreError) and may_be_damage(error):
             for files in placed:
                 damage = files.damage(str(error))

@@ -1,4 +1,5 @@
-"""What DuckDB says when a query fails, in the project's errors: one sentence, and the place in the SQL."""
+"""What DuckDB says when a query fails, in the project's errors: one sentence, and the place in the
+SQL."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ _OF_DISK = "max_temp_directory_size"
 """The setting of DuckDB's that its message names when the disk for spills was not enough."""
 _FULL = tuple(os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT))
 FULL = (
-    "the disk for temporary files is full, and this query was ended: try again later, or select less; to make room, empty the "
+    "the disk for temporary files is full, and this query was ended: try again later, or select "
+    "less; to make room, empty the "
     "disk or let TMPDIR name a folder on a larger one"
 )
 """Without the folder's path: whoever asks a gateway need not know its disks."""
@@ -46,7 +48,8 @@ def is_no_memory(message: str) -> bool:
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether a disk is full to which the engine, or this process, writes: both only write temporary files."""
+    """Whether a disk is full to which the engine, or this process, writes: both only write
+    temporary files."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return True
     message = str(error)
@@ -55,14 +58,17 @@ def is_full(error: BaseException) -> bool:
 
 def may_be_damage(error: BaseException) -> bool:
     """Whether the failure could come from the files and not from the SQL."""
-    return not is_full(error) and not str(error).startswith((*_SPEAKS_OF_THE_SQL, *_NO_MEMORY, *_STOPPED))
+    return not is_full(error) and not str(error).startswith(
+        (*_SPEAKS_OF_THE_SQL, *_NO_MEMORY, *_STOPPED)
+    )
 
 
 def translated(
     error: BaseException, *, placed: bool = True, limits: Limits = Limits(), shares: int = 1
 ) -> BlockstoreError:
-    """The failure as an error of the tree; one of the tree stays what it is. ``placed``: the SQL that failed is the caller's own
-    text, so that places in it mean something. ``limits`` are those of one query, so many of which share what is configured."""
+    """The failure as an error of the tree; one of the tree stays what it is. ``placed``: the SQL
+    that failed is the caller's own text, so that places in it mean something. ``limits`` are those
+    of one query, so many of which share what is configured."""
     if isinstance(error, BlockstoreError):
         return error
     message = str(error)
@@ -73,8 +79,14 @@ def translated(
     if is_full(error):
         return NoSpace(FULL)
     line, column = _place(message) if placed else (None, None)
-    where = "" if line is None else f", at line {line}" + ("" if column is None else f", column {column}")
-    return BadSql(f"the SQL cannot be answered: {_sentence(message)}{where}", line=line, column=column)
+    where = (
+        ""
+        if line is None
+        else f", at line {line}" + ("" if column is None else f", column {column}")
+    )
+    return BadSql(
+        f"the SQL cannot be answered: {_sentence(message)}{where}", line=line, column=column
+    )
 
 
 def _no_memory(message: str, limits: Limits, shares: int) -> NoMemory:
@@ -84,12 +96,15 @@ def _no_memory(message: str, limits: Limits, shares: int) -> NoMemory:
     share = limits.spill_bytes if disk else limits.memory_bytes
     if share is None:
         return NoMemory(
-            f"the query needs more {thing} than this machine has for it ({_sentence(message)}): select less, or ask on a "
+            f"the query needs more {thing} than this machine has for it ({_sentence(message)}): "
+            "select less, or ask on a "
             "larger machine"
         )
     return NoMemory(
-        f"the query needs more than the {share >> 20:,} MiB of {thing} that it may use ({_sentence(message)}): select less, "
-        f"or raise {key} in [query] ({share * shares >> 20:,} MiB, of which at_once = {shares} makes {shares} shares)"
+        f"the query needs more than the {share >> 20:,} MiB of {thing} that it may use "
+        f"({_sentence(message)}): select less, "
+        f"or raise {key} in [query] ({share * shares >> 20:,} MiB, of which at_once = {shares} "
+        f"makes {shares} shares)"
     )
 
 

@@ -1,8 +1,8 @@
 """Where DuckDB finds the chunks of a plan: in the bucket's own folder, or in the cache.
 
-R11: a chunk that is missing or is not what its block says fails the query with the block's name; the rows of a query
-are never fewer because a file was. A cached copy is not the chunk: one that is damaged is dropped, and the query can be
-asked again.
+R11: a chunk that is missing or is not what its block says fails the query with the block's name;
+the rows of a query are never fewer because a file was. A cached copy is not the chunk: one that is
+damaged is dropped, and the query can be asked again.
 """
 
 from __future__ import annotations
@@ -42,12 +42,15 @@ class Placed:
     hold: Hold | None = None
 
     def checked(self) -> Iterator[str]:
-        """Each path, once it is seen to be a file of the bucket's own, of the right size: before anything that was read of it
-        is believed. Raises ObjectMissing, Corrupt and the like, with the block's name. What a cache holds, it has checked."""
+        """Each path, once it is seen to be a file of the bucket's own, of the right size: before
+        anything that was read of it is believed. Raises ObjectMissing, Corrupt and the like, with
+        the block's name. What a cache holds, it has checked."""
         for chunk in self.chunks if self.hold is None else ():
             path = self.paths[chunk.key]
             if self.bucket.path_of(chunk.key) != path:
-                raise RuntimeError(f"{chunk.key} of {self.bucket.url} is not {path}: report this as a bug")
+                raise RuntimeError(
+                    f"{chunk.key} of {self.bucket.url} is not {path}: report this as a bug"
+                )
             _check(self.bucket, chunk, path)
             yield path
 
@@ -57,9 +60,10 @@ class Placed:
             self.hold.release()
 
     def damage(self, message: str = "") -> BlockstoreError | None:
-        """The first chunk whose bytes are not what its block says, those that ``message`` names first; cached copies that
-        are not are all dropped. Else the chunk in which, by the ``message``, text is no UTF-8. Reads files in full, so only
-        after a failure, and no more than a few GiB of them."""
+        """The first chunk whose bytes are not what its block says, those that ``message`` names
+        first; cached copies that are not are all dropped. Else the chunk in which, by the
+        ``message``, text is no UTF-8. Reads files in full, so only after a failure, and no more
+        than a few GiB of them."""
         sizes = [(_size(self.paths[chunk.key]), chunk) for chunk in self.chunks]
         left = _MOST_READ
         first: BlockstoreError | None = None
@@ -76,7 +80,9 @@ class Placed:
             else:
                 if found == chunk.file.sha256:
                     continue
-                damage = _damaged(self.bucket, chunk, "its bytes have another hash than meta.json says")
+                damage = _damaged(
+                    self.bucket, chunk, "its bytes have another hash than meta.json says"
+                )
             if self.hold is None:
                 return damage
             # It was whole when it was fetched: this machine lost it, not the bucket.
@@ -90,8 +96,10 @@ class Placed:
         if found is None or chunk is None:
             return None
         return Corrupt(
-            f"block {chunk.block} of {self.bucket.url} cannot be read by SQL: {chunk.file.path} holds text that is not UTF-8 "
-            f"({found[1]}), which no writer of ours takes; leave the column out, or revert the write that brought it: "
+            f"block {chunk.block} of {self.bucket.url} cannot be read by SQL: {chunk.file.path} "
+            "holds text that is not UTF-8 "
+            f"({found[1]}), which no writer of ours takes; leave the column out, or revert the "
+            "write that brought it: "
             "blockstore verify --deep names the column and the first row"
         )
 
@@ -102,8 +110,13 @@ def local_folder(bucket: ReadBucket) -> str | None:
     return None if path is None else path.removesuffix(META).rstrip("/")
 
 
-def place(bucket: ReadBucket, chunks: Iterable[ScanChunk], cache: Callable[[], ChunkCache]) -> Placed:
-    """Have every chunk as a file, to be checked; ``cache`` is asked for only if the bucket has no files here."""
+def place(
+    bucket: ReadBucket, chunks: Iterable[ScanChunk], cache: Callable[[], ChunkCache]
+) -> Placed:
+    """Have every chunk as a file, to be checked;
+
+    ``cache`` is asked for only if the bucket has no files here.
+    """
     planned = tuple(chunks)
     folder = local_folder(bucket)
     if folder is not None:
@@ -133,14 +146,18 @@ def _check(bucket: ReadBucket, chunk: ScanChunk, path: str) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise _damaged(bucket, chunk, "it is no file of the bucket's own: links are not followed")
     if found.st_size != chunk.file.bytes:
-        raise _damaged(bucket, chunk, f"it has {found.st_size:,} bytes, expected {chunk.file.bytes:,}")
+        raise _damaged(
+            bucket, chunk, f"it has {found.st_size:,} bytes, expected {chunk.file.bytes:,}"
+        )
 
 
 def _which(bucket: ReadBucket, chunks: tuple[ScanChunk, ...], error: Exception) -> BlockstoreError:
     """The error with the block's name, found by the key that it names."""
     chunk = next((chunk for chunk in chunks if chunk.key in str(error)), chunks[0])
     return (
-        _missing(bucket, chunk) if isinstance(error, ObjectMissing) else _damaged(bucket, chunk, str(error))
+        _missing(bucket, chunk)
+        if isinstance(error, ObjectMissing)
+        else _damaged(bucket, chunk, str(error))
     )
 
 
@@ -149,7 +166,8 @@ def _unreadable(bucket: ReadBucket, chunk: ScanChunk, error: OSError) -> Blockst
         return _missing(bucket, chunk)
     if isinstance(error, PermissionError):
         return AccessDenied(
-            f"block {chunk.block} of {bucket.url} cannot be read: access to {chunk.file.path} is denied; let this user "
+            f"block {chunk.block} of {bucket.url} cannot be read: access to {chunk.file.path} is "
+            "denied; let this user "
             "read it, or run as one who may"
         )
     return _damaged(bucket, chunk, (error.strerror or str(error)).lower())
@@ -157,21 +175,24 @@ def _unreadable(bucket: ReadBucket, chunk: ScanChunk, error: OSError) -> Blockst
 
 def _missing(bucket: ReadBucket, chunk: ScanChunk) -> ObjectMissing:
     return ObjectMissing(
-        f"block {chunk.block} of {bucket.url} cannot be read: {chunk.file.path} is missing; ask again for the newest "
+        f"block {chunk.block} of {bucket.url} cannot be read: {chunk.file.path} is missing; ask "
+        "again for the newest "
         "version, and if that names the block too, restore the file from a copy"
     )
 
 
 def _damaged(bucket: ReadBucket, chunk: ScanChunk, what: str) -> Corrupt:
     return Corrupt(
-        f"block {chunk.block} of {bucket.url} cannot be read: {chunk.file.path}: {what.rstrip('.')}; restore the file "
+        f"block {chunk.block} of {bucket.url} cannot be read: {chunk.file.path}: "
+        f"{what.rstrip('.')}; restore the file "
         "from a copy, or ask for a version without the block"
     )
 
 
 def _dropped(bucket: ReadBucket, chunk: ScanChunk) -> Unavailable:
     return Unavailable(
-        f"the cached copy of {chunk.file.path} of block {chunk.block} of {bucket.url} was damaged and is dropped: ask again"
+        f"the cached copy of {chunk.file.path} of block {chunk.block} of {bucket.url} was damaged "
+        "and is dropped: ask again"
     )
 
 

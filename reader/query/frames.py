@@ -1,7 +1,7 @@
 """What travels between the gateway and the process that runs a query: length, kind, bytes.
 
-Downwards (trusted) pickled values; upwards, from the process that runs what strangers wrote, nothing but JSON and Arrow
-batches, which are data and never code. A frame has at most 4 GiB - 1.
+Downwards (trusted) pickled values; upwards, from the process that runs what strangers wrote,
+nothing but JSON and Arrow batches, which are data and never code. A frame has at most 4 GiB - 1.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ def write_frame(out: BinaryIO, kind: int, payload: bytes | memoryview = b"") -> 
 
 
 def read_frame(source: BinaryIO) -> tuple[int, bytes] | None:
-    """The next frame; None at the end of the pipe, also in the middle of a frame: the other process is gone."""
+    """The next frame;
+
+    None at the end of the pipe, also in the middle of a frame: the other process is gone.
+    """
     head = source.read(_HEAD.size)
     if head is None or len(head) < _HEAD.size:
         return None

@@ -1,15 +1,18 @@
-"""Hidden columns as SQL sees them: every table has them, whoever names one gets it, and no star shows it.
+"""Hidden columns as SQL sees them: every table has them, whoever names one gets it, and no star
+shows it.
 
-DuckDB knows no such columns. So each place where a query names a table reads a view of its own that has the hidden columns
-named *there* and no others, and the stars beside it leave those out: the query is changed as a tree and written anew.
+DuckDB knows no such columns. So each place where a query names a table reads a view of its own that
+has the hidden columns named *there* and no others, and the stars beside it leave those out: the
+query is changed as a tree and written anew.
 
 Rules:
-- A name means the nearest FROM that can have it, as in SQL: a table's hidden column, unless the table has a column or a label
-  of that name, which then comes first.
-- ``*``, ``t.*``, ``COLUMNS(*)`` and their kin never show a hidden column of a table; what a subquery selects by name is a
-  column like any other. To EXCLUDE one is allowed and changes nothing.
-- What would read all columns of such a table by another way than a star is refused: the row as a value, a pattern in COLUMNS
-  that matches the hidden name, a NATURAL JOIN of two that have it.
+- A name means the nearest FROM that can have it, as in SQL: a table's hidden column, unless the
+  table has a column or a label of that name, which then comes first.
+- ``*``, ``t.*``, ``COLUMNS(*)`` and their kin never show a hidden column of a table; what a
+  subquery selects by name is a column like any other. To EXCLUDE one is allowed and changes
+  nothing.
+- What would read all columns of such a table by another way than a star is refused: the row as a
+  value, a pattern in COLUMNS that matches the hidden name, a NATURAL JOIN of two that have it.
 - A query that names none is run as it was written.
 """
 
@@ -56,8 +59,9 @@ class Seen:
 
 
 def hide(statement: Statement, schemas: Mapping[str, pa.Schema]) -> Seen:
-    """Have every place of the tree that names a table read the view with the hidden columns it needs, and no star show them;
-    ``schemas`` are the visible columns of each table. Changes the tree in place. Raises BadSql."""
+    """Have every place of the tree that names a table read the view with the hidden columns it
+    needs, and no star show them; ``schemas`` are the visible columns of each table. Changes the
+    tree in place. Raises BadSql."""
     look = _Look({table: frozenset(map(folded, schema.names)) for table, schema in schemas.items()})
     look.visit(statement.root, None)
     for scope in look.scopes:
@@ -107,7 +111,8 @@ class _Place:
     @property
     def view(self) -> View:
         return View(
-            table=self.node[GIVEN], hidden=tuple(name for name in HIDDEN.names if name in self.hidden)
+            table=self.node[GIVEN],
+            hidden=tuple(name for name in HIDDEN.names if name in self.hidden),
         )
 
     def can_have(self, name: str) -> bool:
@@ -160,15 +165,21 @@ class _Scope:
         for place in self.rows:
             if place.hidden:
                 raise BadSql(
-                    f"the query reads whole rows of {place.alias} as values and names its hidden column {min(place.hidden)}: "
+                    f"the query reads whole rows of {place.alias} as values and names its hidden "
+                    f"column {min(place.hidden)}: "
                     f"{_INSTEAD}"
                 )
         for left, right in self.natural:
             mine, theirs = _hidden(left), _hidden(right)
-            both = mine & theirs or (mine if right.opaque else set()) or (theirs if left.opaque else set())
+            both = (
+                mine & theirs
+                or (mine if right.opaque else set())
+                or (theirs if left.opaque else set())
+            )
             if both:
                 raise BadSql(
-                    f"the query names the hidden column {min(both)} of a table in a NATURAL JOIN, which is not to join by it: "
+                    f"the query names the hidden column {min(both)} of a table in a NATURAL JOIN, "
+                    "which is not to join by it: "
                     "say with USING or ON by which columns to join"
                 )
         shown = {name for place in self.places for name in place.hidden}
@@ -177,7 +188,8 @@ class _Scope:
                 continue
             if (caught := _caught(star.get("expr"), shown)) is not None:
                 raise BadSql(
-                    f"the pattern in COLUMNS matches {caught}, a hidden column that the query names: {_INSTEAD}"
+                    f"the pattern in COLUMNS matches {caught}, a hidden column that the query "
+                    f"names: {_INSTEAD}"
                 )
 
     def leave_out(self) -> bool:
@@ -226,7 +238,8 @@ class _Scope:
             scope = scope.parent
 
     def _excluded(self, star: Node) -> None:
-        """Where a name in EXCLUDE may be a subquery's column as well, the tables beside it get the column, to be left out."""
+        """Where a name in EXCLUDE may be a subquery's column as well, the tables beside it get the
+        column, to be left out."""
         for name in star.get("exclude_list", ()):
             if folded(str(name)) in _NAMES and not self._means_nothing(star, folded(str(name))):
                 _add(folded(str(name)), self._read_by(star))
@@ -356,7 +369,8 @@ def _is_plain_star(expression: Any) -> bool:
     return (
         isinstance(expression, dict)
         and expression.get("class") == "STAR"
-        and not expression.keys() & {"expr", "exclude_list", "qualified_exclude_list", "replace_list"}
+        and not expression.keys()
+        & {"expr", "exclude_list", "qualified_exclude_list", "replace_list"}
     )
 
 
@@ -365,12 +379,14 @@ def _inner_star(star: Node) -> bool:
     expression = star.get("expr")
     arguments = expression.get("arguments", ()) if isinstance(expression, dict) else ()
     return expression is None or any(
-        isinstance(one, dict) and one.get("expression", {}).get("class") == "STAR" for one in arguments
+        isinstance(one, dict) and one.get("expression", {}).get("class") == "STAR"
+        for one in arguments
     )
 
 
 def _caught(pattern: Any, names: Iterable[str]) -> str | None:
-    """The first of these names that COLUMNS by a pattern shows; a pattern that is not known, or is none, may show all."""
+    """The first of these names that COLUMNS by a pattern shows; a pattern that is not known, or is
+    none, may show all."""
     known = isinstance(pattern, dict) and pattern.get("literal", {}).get("kind") == "STRING"
     if isinstance(pattern, dict) and pattern.get("function_name") == "list_value":
         return None

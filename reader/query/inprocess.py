@@ -1,7 +1,8 @@
-"""Queries run in this process: no hop between processes, and no wall either. What a single user's command needs.
+"""Queries run in this process: no hop between processes, and no wall either. What a single user's
+command needs.
 
-A gateway runs them elsewhere (``workers.py``): here a value that outgrows the memory limit, or a function that does not
-let itself be interrupted, is this process's own.
+A gateway runs them elsewhere (``workers.py``): here a value that outgrows the memory limit, or a
+function that does not let itself be interrupted, is this process's own.
 
 Ctrl-C stops a query: where the main thread asks, another carries it out (``beside.py``).
 """
@@ -81,7 +82,9 @@ def relation(cursor: duckdb.DuckDBPyConnection, task: Task) -> duckdb.DuckDBPyRe
     """The bound query; an error of the binder says where in the SQL."""
     parameters = None if task.parameters is None else _values(task.parameters)
     try:
-        found = cursor.sql(task.sql) if parameters is None else cursor.sql(task.sql, params=parameters)
+        found = (
+            cursor.sql(task.sql) if parameters is None else cursor.sql(task.sql, params=parameters)
+        )
     except (duckdb.BinderException, duckdb.CatalogException):
         # A relation's errors lack the place; bound once more as a statement, the same error has it.
         cursor.execute(task.sql, parameters)
@@ -103,8 +106,8 @@ class _Some:
 
 
 def _some(stream: pa.RecordBatchReader) -> _Some:
-    """One batch, and after one that is not full, which is mostly the last, the next as well: most answers need no second change
-    of threads so."""
+    """One batch, and after one that is not full, which is mostly the last, the next as well: most
+    answers need no second change of threads so."""
     batch = next(stream, None)
     if batch is None or batch.num_rows >= _BATCH_ROWS:
         return _Some(() if batch is None else (batch,), over=batch is None)

@@ -1,14 +1,16 @@
 """A DuckDB instance that can read the given folders and do nothing else.
 
-The lock, each part tested: no access to files outside the folders, no network, no extension loaded or installed, no
-Python objects as tables, no change of any setting; spills go to a folder of its own. It stands behind the rules of
-``statement.py``, which refuse everything but one SELECT over the given tables. Where the kernel keeps the whole process to its
-folders (``landlock.py``), DuckDB's own look at paths is left out: it asks for every folder on the way, three times a file.
+The lock, each part tested: no access to files outside the folders, no network, no extension loaded
+or installed, no Python objects as tables, no change of any setting; spills go to a folder of its
+own. It stands behind the rules of ``statement.py``, which refuse everything but one SELECT over the
+given tables. Where the kernel keeps the whole process to its folders (``landlock.py``), DuckDB's
+own look at paths is left out: it asks for every folder on the way, three times a file.
 
-Settings: the session's time zone is UTC, so that a timestamp with a time zone is the same instant everywhere. Files are
-read without DuckDB's own prefetching: all are local, and it reads a whole row group where a page of it is wanted (twice
-the time of a point query). What a query let go of goes back to the system within seconds; else DuckDB's allocator keeps it, half a
-gigabyte a process, until somebody needs it again.
+Settings: the session's time zone is UTC, so that a timestamp with a time zone is the same instant
+everywhere. Files are read without DuckDB's own prefetching: all are local, and it reads a whole row
+group where a page of it is wanted (twice the time of a point query). What a query let go of goes
+back to the system within seconds; else DuckDB's allocator keeps it, half a gigabyte a process,
+until somebody needs it again.
 """
 
 from __future__ import annotations
@@ -39,10 +41,16 @@ class Instance:
     """One locked instance; ``cursor`` gives a connection for a query."""
 
     def __init__(
-        self, folders: Iterable[str], limits: Limits, *, spill: str | None = None, confined: bool = False
+        self,
+        folders: Iterable[str],
+        limits: Limits,
+        *,
+        spill: str | None = None,
+        confined: bool = False,
     ) -> None:
-        """``spill`` is a folder for what outgrows memory, by default one that is made and removed with the instance;
-        ``confined`` says that the kernel keeps this process to ``folders`` and ``spill`` already."""
+        """``spill`` is a folder for what outgrows memory, by default one that is made and removed
+        with the instance; ``confined`` says that the kernel keeps this process to ``folders`` and
+        ``spill`` already."""
         self._remove_spill: Callable[[], object] = lambda: None
         if spill is None:
             folder = spill_folder()
@@ -66,7 +74,8 @@ class Instance:
         return self._connection.cursor()
 
     def close(self) -> None:
-        """End the instance and remove what it spilled; one with a query that cannot be ended is left to the end of the process."""
+        """End the instance and remove what it spilled; one with a query that cannot be ended is
+        left to the end of the process."""
         with suppress(duckdb.ResourceInUseException):
             self._connection.close()
             self._remove_spill()

@@ -1,8 +1,8 @@
 """The calls of one query into DuckDB, which somebody may ask to stop at any moment.
 
-Why: DuckDB forgets an interruption that comes before a statement has begun to run, so one that is asked for once may be asked for in
-vain, and the query runs on. Here a query that was stopped stays so: a call that runs is interrupted again until it ends, and none
-begins after it.
+Why: DuckDB forgets an interruption that comes before a statement has begun to run, so one that is
+asked for once may be asked for in vain, and the query runs on. Here a query that was stopped stays
+so: a call that runs is interrupted again until it ends, and none begins after it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ _AGAIN_S = 0.01
 
 
 class Interruptible:
-    """For one caller at a time; ``stop`` and ``idle`` from any thread. ``interrupt`` makes a call that runs end soon."""
+    """For one caller at a time;
+
+    ``stop`` and ``idle`` from any thread. ``interrupt`` makes a call that runs end soon.
+    """
 
     def __init__(self, interrupt: Callable[[], None]) -> None:
         self._interrupt = interrupt
@@ -30,7 +33,10 @@ class Interruptible:
 
     @contextmanager
     def calling(self) -> Iterator[None]:
-        """While it is open, ``stop`` interrupts. Raises InterruptException if that was asked for before."""
+        """While it is open, ``stop`` interrupts.
+
+        Raises InterruptException if that was asked for before.
+        """
         with self._lock:
             self.check()
             self._idle.clear()

@@ -1,11 +1,12 @@
-"""The kernel's lock on a process (Landlock): from a call on it reads files beneath some folders, writes beneath others, and
-opens no TCP connection; nothing lifts that again.
+"""The kernel's lock on a process (Landlock): from a call on it reads files beneath some folders,
+writes beneath others, and opens no TCP connection; nothing lifts that again.
 
-It holds for the thread that calls and for all that it starts later, threads and processes, so it is called before the work of a
-process begins. Rules go by the folder, not by its name: one that is made anew is another folder, which a lock of before
-does not know.
+It holds for the thread that calls and for all that it starts later, threads and processes, so it is
+called before the work of a process begins. Rules go by the folder, not by its name: one that is
+made anew is another folder, which a lock of before does not know.
 
-Source: Linux, Documentation/userspace-api/landlock.rst; the numbers of the calls are the same on every architecture.
+Source: Linux, Documentation/userspace-api/landlock.rst; the numbers of the calls are the same on
+every architecture.
 """
 
 from __future__ import annotations
@@ -32,7 +33,13 @@ _LEAST_VERSION = 4
 """Linux 6.7: the first that knows TCP, and all that a file can be changed by."""
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = (1 << bit for bit in range(4))
-_REMOVE_FILE, _MAKE_DIR, _MAKE_FILE, _REMOVE_DIR, _TRUNCATE = 1 << 5, 1 << 7, 1 << 8, 1 << 4, 1 << 14
+_REMOVE_FILE, _MAKE_DIR, _MAKE_FILE, _REMOVE_DIR, _TRUNCATE = (
+    1 << 5,
+    1 << 7,
+    1 << 8,
+    1 << 4,
+    1 << 14,
+)
 _ALL_OF_FILES = (1 << 15) - 1
 _ALL_OF_TCP = 0b11
 _READ = _READ_FILE | _READ_DIR
@@ -42,7 +49,8 @@ _OF_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 
 
 class _Ruleset(ctypes.Structure):
-    """``struct landlock_ruleset_attr`` as version 4 knows it: whatever is named is refused, but for the rules."""
+    """``struct landlock_ruleset_attr`` as version 4 knows it: whatever is named is refused, but for
+    the rules."""
 
     _fields_ = (("of_files", ctypes.c_uint64), ("of_tcp", ctypes.c_uint64))
 
@@ -66,16 +74,18 @@ def knows_enough() -> bool:
 
 
 def confine(*, read: Iterable[str], write: Iterable[str]) -> None:
-    """Lock the calling thread, and all that it starts, to reading files and folders beneath ``read``, and to reading, making,
-    writing and removing them beneath ``write``. A path that is not there, or that this process may not reach, is left out.
-    Raises OSError where the kernel cannot; then nothing is locked."""
+    """Lock the calling thread, and all that it starts, to reading files and folders beneath
+    ``read``, and to reading, making, writing and removing them beneath ``write``. A path that is
+    not there, or that this process may not reach, is left out. Raises OSError where the kernel
+    cannot; then nothing is locked."""
     wanted = _Ruleset(of_files=_ALL_OF_FILES, of_tcp=_ALL_OF_TCP)
     rules = _call(_CREATE_RULESET, ctypes.byref(wanted), ctypes.sizeof(wanted), 0)
     try:
         for paths, allowed in ((read, _READ), (write, _WRITE)):
             for path in paths:
                 _allow(rules, path, allowed)
-        # The kernel takes a lock only from who can gain no rights by running a program of another user's.
+        # The kernel takes a lock only from who can gain no rights by running a program of another
+        # user's.
         if _libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
             raise OSError(ctypes.get_errno(), "prctl(PR_SET_NO_NEW_PRIVS) was refused")
         _call(_RESTRICT_SELF, rules, 0)

@@ -1,7 +1,8 @@
 """What a process holds in memory, and who holds more than it may.
 
-What counts is what is used: pages that were written to, in memory or swapped out. What is merely reserved does not, and libraries reserve
-gigabytes of addresses; a limit of the operating system on those (RLIMIT_DATA, RLIMIT_AS) fails queries that use little.
+What counts is what is used: pages that were written to, in memory or swapped out. What is merely
+reserved does not, and libraries reserve gigabytes of addresses; a limit of the operating system on
+those (RLIMIT_DATA, RLIMIT_AS) fails queries that use little.
 
 Linux tells it; elsewhere nothing is watched.
 """
@@ -15,12 +16,18 @@ from collections.abc import Callable
 __all__ = ["MemoryWatch", "held_bytes"]
 
 _EVERY_S = 0.02
-"""Between two looks. The memory of a machine is written to at some GB a second: so much is held too much at worst."""
+"""Between two looks.
+
+The memory of a machine is written to at some GB a second: so much is held too much at worst.
+"""
 _COUNTED = (b"RssAnon:", b"VmSwap:")
 
 
 def held_bytes(pid: int) -> int | None:
-    """What a process holds of memory that is its own; None where that is not told, or it is gone."""
+    """What a process holds of memory that is its own;
+
+    None where that is not told, or it is gone.
+    """
     try:
         with open(f"/proc/{pid}/status", "rb", buffering=0) as file:
             lines = file.read().splitlines()
@@ -46,7 +53,8 @@ class _Watched:
 
 
 class MemoryWatch:
-    """Looks at processes while they work; each that holds more than ``most_bytes`` is told of once."""
+    """Looks at processes while they work; each that holds more than ``most_bytes`` is told of
+    once."""
 
     def __init__(self, most_bytes: int) -> None:
         self._watched = _Watched(most_bytes)
@@ -55,13 +63,18 @@ class MemoryWatch:
         self.close = weakref.finalize(self, self._watched.close)
 
     def begin(self, pid: int, outgrew: Callable[[int], None]) -> None:
-        """From now on look at this process; ``outgrew`` is told how much it holds, in another thread."""
+        """From now on look at this process;
+
+        ``outgrew`` is told how much it holds, in another thread.
+        """
         with self._watched.changed:
             self._watched.by_pid[pid] = outgrew
             self._watched.changed.notify()
             if not self._started:
                 self._started = True
-                threading.Thread(target=_look, args=(self._watched,), name="memory", daemon=True).start()
+                threading.Thread(
+                    target=_look, args=(self._watched,), name="memory", daemon=True
+                ).start()
 
     def end(self, pid: int) -> None:
         """Look at it no more; allowed twice."""

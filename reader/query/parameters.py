@@ -1,7 +1,9 @@
-"""The values of a query's parameters, put into its tree as the constants that they are, so that they prune like those.
+"""The values of a query's parameters, put into its tree as the constants that they are, so that
+they prune like those.
 
-Rule: only values whose meaning is that of a constant written in the SQL. DuckDB casts a bound text to the type of the
-column that it is compared with, as it does a quoted one; a float is bound as DOUBLE, and so is marked as one.
+Rule: only values whose meaning is that of a constant written in the SQL. DuckDB casts a bound text
+to the type of the column that it is compared with, as it does a quoted one; a float is bound as
+DOUBLE, and so is marked as one.
 """
 
 from __future__ import annotations
@@ -16,7 +18,19 @@ from blockstore.reader.query.task import Parameters
 
 __all__ = ["bind", "checked"]
 
-_VALUES = (bool, int, float, str, bytes, Decimal, dt.date, dt.datetime, dt.time, dt.timedelta, type(None))
+_VALUES = (
+    bool,
+    int,
+    float,
+    str,
+    bytes,
+    Decimal,
+    dt.date,
+    dt.datetime,
+    dt.time,
+    dt.timedelta,
+    type(None),
+)
 _DEEPEST = 4
 
 
@@ -28,9 +42,12 @@ def checked(parameters: object) -> Parameters:
         found = {str(name): _plain(value, str(name)) for name, value in parameters.items()}
         return found or None
     if isinstance(parameters, list | tuple):
-        return [_plain(value, str(place)) for place, value in enumerate(parameters, start=1)] or None
+        return [
+            _plain(value, str(place)) for place, value in enumerate(parameters, start=1)
+        ] or None
     raise Invalid(
-        f"the parameters are {type(parameters).__name__}, expected a list for ? and $1, or names and values for $name"
+        f"the parameters are {type(parameters).__name__}, expected a list for ? and $1, or names "
+        "and values for $name"
     )
 
 
@@ -39,7 +56,9 @@ def bind(root: Node, parameters: Parameters) -> None:
     if parameters is None:
         return
     named = (
-        parameters if isinstance(parameters, Mapping) else {str(n): v for n, v in enumerate(parameters, 1)}
+        parameters
+        if isinstance(parameters, Mapping)
+        else {str(n): v for n, v in enumerate(parameters, 1)}
     )
     for node in list(walk(root)):
         if node.get("class") == "PARAMETER" and str(node.get("identifier")) in named:
@@ -56,7 +75,8 @@ def _plain(value: object, name: str, depth: int = 0) -> object:
         return {str(key): _plain(one, name, depth + 1) for key, one in value.items()}
     if not isinstance(value, _VALUES):
         raise Invalid(
-            f"parameter {name} is {type(value).__name__}, expected a number, a text, true or false, a date or a time, "
+            f"parameter {name} is {type(value).__name__}, expected a number, a text, true or "
+            "false, a date or a time, "
             "or a list of such"
         )
     return value

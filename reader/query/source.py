@@ -1,4 +1,5 @@
-"""Where an engine's snapshots come from: the gateway's polled tables, or a set that stands still."""
+"""Where an engine's snapshots come from: the gateway's polled tables, or a set that stands
+still."""
 
 from __future__ import annotations
 
@@ -26,7 +27,10 @@ class Source(Protocol):
         ...
 
     def snapshots(
-        self, names: Iterable[str], at: At | Mapping[str, At] = NEWEST, allowed: Collection[str] | None = None
+        self,
+        names: Iterable[str],
+        at: At | Mapping[str, At] = NEWEST,
+        allowed: Collection[str] | None = None,
     ) -> dict[str, TableSnapshot]:
         """A snapshot of each; those without a version of one instant."""
         ...
@@ -53,7 +57,8 @@ class Fixed:
             twin = seen.setdefault(folded(name), name)
             if twin is not name:
                 raise Invalid(
-                    f"the tables {twin!r} and {name!r} have one name in SQL, expected names of their own"
+                    f"the tables {twin!r} and {name!r} have one name in SQL, expected names of "
+                    "their own"
                 )
 
     def names(self, allowed: Collection[str] | None = None) -> tuple[str, ...]:
@@ -63,11 +68,16 @@ class Fixed:
         return Names(self.tables, allowed).find(name)
 
     def snapshots(
-        self, names: Iterable[str], at: At | Mapping[str, At] = NEWEST, allowed: Collection[str] | None = None
+        self,
+        names: Iterable[str],
+        at: At | Mapping[str, At] = NEWEST,
+        allowed: Collection[str] | None = None,
     ) -> dict[str, TableSnapshot]:
         wanted = [self.find(name, allowed) for name in names]
         if not all(one.newest for one in at_of_each(wanted, at).values()):
-            raise Invalid("these snapshots stand still: take the snapshot of the version that is wanted")
+            raise Invalid(
+                "these snapshots stand still: take the snapshot of the version that is wanted"
+            )
         return {name: self.tables[name] for name in wanted}
 
     def folders(self) -> list[str]:

@@ -1,5 +1,6 @@
-"""Where an engine puts what outgrows its memory: a folder of its own in the system's folder for temporary files,
-``blockstore-spill-<token>``, held by the engine's processes, the one that made it and the one that spills (``scratch.py``)."""
+"""Where an engine puts what outgrows its memory: a folder of its own in the system's folder for
+temporary files, ``blockstore-spill-<token>``, held by the engine's processes, the one that made it
+and the one that spills (``scratch.py``)."""
 
 from __future__ import annotations
 

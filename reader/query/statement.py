@@ -1,16 +1,18 @@
 """What a query may be: one SELECT over the given tables, and nothing that reaches past them.
 
-DuckDB's own parser decides what the SQL means (``json_serialize_sql``), so what is admitted here, what prunes
-files and what runs can never be three different readings of one text. The rules fail closed:
+DuckDB's own parser decides what the SQL means (``json_serialize_sql``), so what is admitted here,
+what prunes files and what runs can never be three different readings of one text. The rules fail
+closed:
 
-- One statement, and it only selects: no COPY, ATTACH, INSTALL, LOAD, SET, PRAGMA, CALL, CREATE, INSERT, and no
-  INSERT hidden in a WITH.
+- One statement, and it only selects: no COPY, ATTACH, INSTALL, LOAD, SET, PRAGMA, CALL, CREATE,
+  INSERT, and no INSERT hidden in a WITH.
 - A table is one of the given ones or the query's own WITH; a file name is no table.
-- A table function is one that makes rows from its arguments (``range``, ``unnest``, …); none that reads files,
-  runs other SQL or shows the engine.
+- A table function is one that makes rows from its arguments (``range``, ``unnest``, …); none that
+  reads files, runs other SQL or shows the engine.
 - A kind of node that ``allowed.py`` does not list is refused by its name.
-- A name means the query's own WITH only where DuckDB sees it so; elsewhere it must be a table's, for DuckDB would seek
-  what it does not find among files. The engine shuts the names of WITHs a second time (``views.py``).
+- A name means the query's own WITH only where DuckDB sees it so; elsewhere it must be a table's,
+  for DuckDB would seek what it does not find among files. The engine shuts the names of WITHs a
+  second time (``views.py``).
 - What a tree may cost to look at is bounded: length, depth, and how many tables and WITHs it names.
 
 The engine's own lock (``instance.py``) stands behind these rules: each holds without the other.
@@ -43,7 +45,8 @@ Node = dict[str, Any]
 """One node of DuckDB's syntax tree, as JSON."""
 
 GIVEN = "given_table"
-"""The key under which an admitted BASE_TABLE node holds the given table that it stands for; a WITH's has none."""
+"""The key under which an admitted BASE_TABLE node holds the given table that it stands for; a
+WITH's has none."""
 
 _LONGEST = 256 * 1024
 _MOST_REFERENCES = 256
@@ -53,30 +56,35 @@ _WITH_NAME = re.compile(r"[\w $]{1,200}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """An admitted query: its text, its tree, and the tables that it names (as the given names spell them)."""
+    """An admitted query: its text, its tree, and the tables that it names (as the given names spell
+    them)."""
 
     sql: str
     root: Node
     tables: frozenset[str]
     withs: frozenset[str]
-    """The names of its WITHs that no named table has: outside of their scope they must mean nothing."""
+    """The names of its WITHs that no named table has: outside of their scope they must mean
+    nothing."""
 
 
 def parse(syntax: Callable[[str], str], sql: str, find: Callable[[str], str]) -> Statement:
-    """The query of ``sql``, or an error in one sentence. ``syntax`` is DuckDB's parser (``syntax.py``); ``find`` answers a
-    table's own spelling or raises UnknownTable."""
+    """The query of ``sql``, or an error in one sentence. ``syntax`` is DuckDB's parser
+    (``syntax.py``); ``find`` answers a table's own spelling or raises UnknownTable."""
     if not isinstance(sql, str):
         raise Invalid(f"the SQL is {type(sql).__name__}, expected text")
     if len(sql) > _LONGEST:
         raise BadSql(
-            f"the SQL has {len(sql):,} characters, expected at most {_LONGEST:,}: give values as parameters"
+            f"the SQL has {len(sql):,} characters, expected at most {_LONGEST:,}: give values as "
+            "parameters"
         )
     if "\0" in sql:
         raise BadSql("the SQL holds a NUL character, expected text")
     try:
         return _parsed(_tree(syntax, sql), sql, find)
     except RecursionError:
-        raise BadSql("the SQL is nested deeper than a query may be: take it apart with WITH") from None
+        raise BadSql(
+            "the SQL is nested deeper than a query may be: take it apart with WITH"
+        ) from None
 
 
 def _tree(syntax: Callable[[str], str], sql: str) -> Node:
@@ -89,7 +97,9 @@ def _tree(syntax: Callable[[str], str], sql: str) -> Node:
         raise _parse_error(answer, data)
     statements = answer.get("statements", [])
     if len(statements) != 1:
-        raise BadSql(f"a query is one SELECT statement, found {len(statements)}: run them one by one")
+        raise BadSql(
+            f"a query is one SELECT statement, found {len(statements)}: run them one by one"
+        )
     root: Node = statements[0]["node"]
     return root
 
@@ -117,8 +127,12 @@ def walk(value: object) -> Iterator[Node]:
 
 
 def _parse_error(answer: Node, sql: bytes) -> BadSql:
-    if answer.get("error_type") == "not implemented" and "parameters" not in str(answer.get("error_message")):
-        return BadSql("a query is one SELECT statement: this one does something else, and nothing was run")
+    if answer.get("error_type") == "not implemented" and "parameters" not in str(
+        answer.get("error_message")
+    ):
+        return BadSql(
+            "a query is one SELECT statement: this one does something else, and nothing was run"
+        )
     message = (str(answer.get("error_message", "")).splitlines() or ["syntax error"])[0]
     message = message if len(message) <= _SHOWN else f"{message[:_SHOWN]}…"
     position = answer.get("position")
@@ -135,7 +149,8 @@ def _parse_error(answer: Node, sql: bytes) -> BadSql:
 
 
 class _Scene:
-    """One look over a tree: refuses what a query may not hold, and collects the tables that it names."""
+    """One look over a tree: refuses what a query may not hold, and collects the tables that it
+    names."""
 
     def __init__(self, find: Callable[[str], str]) -> None:
         self._find = find
@@ -144,7 +159,8 @@ class _Scene:
         self.withs: set[str] = set()
 
     def admit(self, value: object, ctes: frozenset[str]) -> None:
-        """Refuse what may not stand below ``value``, where the names ``ctes`` mean the query's own WITHs."""
+        """Refuse what may not stand below ``value``, where the names ``ctes`` mean the query's own
+        WITHs."""
         if isinstance(value, list):
             for child in value:
                 self.admit(child, ctes)
@@ -170,7 +186,8 @@ class _Scene:
             own = folded(str(entry["key"]))
             if not _WITH_NAME.fullmatch(own):
                 raise BadSql(
-                    f"a WITH is named {own[:60]!r}, expected letters, digits, spaces and _: another name could be a file's"
+                    f"a WITH is named {own[:60]!r}, expected letters, digits, spaces and _: "
+                    "another name could be a file's"
                 )
             self.withs.add(own)
             self._admit_with(entry["value"], own, ctes)
@@ -178,8 +195,8 @@ class _Scene:
         return ctes
 
     def _admit_with(self, body: Node, own: str, ctes: frozenset[str]) -> None:
-        """A WITH sees those before it, and only the recursive part of a recursive one sees itself: elsewhere its name
-        is still the table's, or nothing's."""
+        """A WITH sees those before it, and only the recursive part of a recursive one sees itself:
+        elsewhere its name is still the table's, or nothing's."""
         node = body.get("query_node")
         if not isinstance(node, dict) or node.get("type") != "RECURSIVE_CTE_NODE":
             self.admit(body, ctes)
@@ -197,11 +214,13 @@ class _Scene:
             name = str(node.get("function", {}).get("function_name", "")).lower()
             if name not in TABLE_FUNCTIONS:
                 raise BadSql(
-                    f"the table function {name[:60]} is not allowed: a query reads only its tables, not files or the engine"
+                    f"the table function {name[:60]} is not allowed: a query reads only its "
+                    "tables, not files or the engine"
                 )
         elif node["type"] == "SHOW_REF" and node.get("show_type") not in SHOWN:
             raise BadSql(
-                "SHOW is not allowed in a query: DESCRIBE a table, or list tables with `blockstore ls`"
+                "SHOW is not allowed in a query: DESCRIBE a table, or list tables with "
+                "`blockstore ls`"
             )
         elif node["type"] == "BASE_TABLE":
             self._admit_base_table(node, ctes)
@@ -214,7 +233,9 @@ class _Scene:
                 f"there is no table {_qualified(node)[:200]}: tables are named without a schema"
             )
         if "at_clause" in node:
-            raise BadSql(f"AT is not allowed on the table {name}: ask for the version beside the SQL instead")
+            raise BadSql(
+                f"AT is not allowed on the table {name}: ask for the version beside the SQL instead"
+            )
         if folded(name) not in ctes:
             node[GIVEN] = self._find(name)
             self.named.add(node[GIVEN])
@@ -222,14 +243,20 @@ class _Scene:
     def _count(self) -> None:
         self._references += 1
         if self._references > _MOST_REFERENCES:
-            raise BadSql(f"the SQL names more than {_MOST_REFERENCES} tables and WITHs: take it apart")
+            raise BadSql(
+                f"the SQL names more than {_MOST_REFERENCES} tables and WITHs: take it apart"
+            )
 
 
 def _admit_expression(node: Node) -> None:
     if node["class"] not in EXPRESSIONS:
         raise BadSql(f"a query only selects from its tables: {node['class']} is not allowed")
-    if node["class"] in ("FUNCTION", "WINDOW") and is_refused(str(node.get("function_name", "")).lower()):
-        raise BadSql(f"the function {node['function_name']} is not allowed: it reaches past the tables")
+    if node["class"] in ("FUNCTION", "WINDOW") and is_refused(
+        str(node.get("function_name", "")).lower()
+    ):
+        raise BadSql(
+            f"the function {node['function_name']} is not allowed: it reaches past the tables"
+        )
 
 
 def _qualified(node: Node) -> str:

@@ -1,7 +1,7 @@
 """DuckDB's parser: what it makes of a text, as JSON, and the text of what was made of that.
 
-A client that sends values as parameters sends the same text again and again: what was made of a short one is kept. It says
-nothing of tables or rows, so it is good for ever.
+A client that sends values as parameters sends the same text again and again: what was made of a
+short one is kept. It says nothing of tables or rows, so it is good for ever.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _ANSWER = "SELECT json_serialize_sql($1::VARCHAR, skip_empty := true, skip_null 
 
 
 class Syntax:
-    """The parser of one instance; ``cursor`` gives connections, which only parse. Safe to share between threads: nobody waits
-    while another's long text is parsed."""
+    """The parser of one instance; ``cursor`` gives connections, which only parse. Safe to share
+    between threads: nobody waits while another's long text is parsed."""
 
     def __init__(self, cursor: Callable[[], duckdb.DuckDBPyConnection]) -> None:
         self._cursor = cursor
@@ -38,7 +38,8 @@ class Syntax:
         self._kept = lru_cache(maxsize=_KEPT)(self._short)
 
     def __call__(self, sql: str) -> str:
-        """The answer of ``json_serialize_sql``: the trees of all statements, or an error and its place."""
+        """The answer of ``json_serialize_sql``: the trees of all statements, or an error and its
+        place."""
         return self._kept(sql) if len(sql) <= _SHORT else self._long(sql)
 
     def sql(self, root: Mapping[str, Any]) -> str:

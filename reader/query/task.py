@@ -1,4 +1,5 @@
-"""A query that was decided on and is to be run: text and values only, so that another process can run it."""
+"""A query that was decided on and is to be run: text and values only, so that another process can
+run it."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ class Task:
     """What DuckDB is to do."""
 
     views: tuple[Step, ...]
-    """What makes a view of every table, and of every name that must not be sought elsewhere; in this order."""
+    """What makes a view of every table, and of every name that must not be sought elsewhere; in
+    this order."""
     sql: str
     parameters: Parameters = None
     limit: int | None = None
@@ -36,7 +38,10 @@ class Running(Protocol):
     schema: pa.Schema
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, as they are made. Raises what the engine says, as an error of DuckDB or of the tree."""
+        """The rows, as they are made.
+
+        Raises what the engine says, as an error of DuckDB or of the tree.
+        """
         ...
 
     def cancel(self) -> None:
@@ -62,8 +67,9 @@ class Runner(Protocol):
         began: Callable[[Callable[[], None]], None],
         meanwhile: Callable[[], None] = lambda: None,
     ) -> Running:
-        """Begin; ``began`` is told at once how to stop it, before any of it has run. ``meanwhile`` is called once, while it
-        begins where that is another process's work; if it raises, the query is stopped. Raises what the SQL is refused for."""
+        """Begin; ``began`` is told at once how to stop it, before any of it has run. ``meanwhile``
+        is called once, while it begins where that is another process's work; if it raises, the
+        query is stopped. Raises what the SQL is refused for."""
         ...
 
     def close(self) -> None:

@@ -1,8 +1,10 @@
-"""The types that a table's columns have in SQL: those that DuckDB gives the same column of a Parquet file.
+"""The types that a table's columns have in SQL: those that DuckDB gives the same column of a
+Parquet file.
 
-Times are instants: a timestamp with a time zone is one, shown in UTC, whatever zone the column names. Units finer
-than DuckDB's own are kept (nanoseconds have types of their own), coarser ones become microseconds, which loses
-nothing. A duration is the whole number that Parquet stores, in the column's unit.
+Times are instants: a timestamp with a time zone is one, shown in UTC, whatever zone the column
+names. Units finer than DuckDB's own are kept (nanoseconds have types of their own), coarser ones
+become microseconds, which loses nothing. A duration is the whole number that Parquet stores, in the
+column's unit.
 """
 
 from __future__ import annotations
@@ -39,7 +41,10 @@ _DIGITS = 38
 
 
 def sql_type(kind: pa.DataType) -> str:
-    """The name of DuckDB's type for a column of ``kind``, as a table holds it; Invalid for a type it cannot read."""
+    """The name of DuckDB's type for a column of ``kind``, as a table holds it;
+
+    Invalid for a type it cannot read.
+    """
     if kind in _PLAIN:
         return _PLAIN[kind]
     if pt.is_dictionary(kind):
@@ -59,7 +64,9 @@ def sql_type(kind: pa.DataType) -> str:
         return f"MAP({sql_type(kind.key_type)}, {sql_type(kind.item_type)})"
     if pt.is_list(kind) or pt.is_fixed_size_list(kind):
         return f"{sql_type(kind.value_type)}[]"
-    raise Invalid(f"SQL cannot read a column of the type {kind}: scan the table with Python instead")
+    raise Invalid(
+        f"SQL cannot read a column of the type {kind}: scan the table with Python instead"
+    )
 
 
 def quoted(name: str) -> str:

@@ -1,16 +1,20 @@
 """A plan as a view: the SQL by which DuckDB reads a table's chunks.
 
 Rules:
-- DuckDB gets lists of files, one ``read_parquet`` for the chunks that are treated alike, joined by UNION ALL; never an
-  Arrow dataset, which it reads two times slower.
-- Every column has the table's type: null where a chunk is older than the column, cast where it is narrower. Labels
-  are constants. Rows of sources that do not count are left out by the chunk's own ``_source``.
-- Paths are taken as they are: nothing in them is a pattern or a partition. Many of them are handed over as a value, since DuckDB
-  takes ten times as long to parse them.
-- Hidden columns stand in the view only where the query names them (``hidden.py``); the plan's chunks can give them.
-- No name here can be a column's: columns of a file are asked for by the name of the file's place, what is set beside them has
-  reserved names, and a name that DuckDB fixes is not used over a file that has it.
-- DuckDB takes Parquet's bounds, in which NaN never stands, for those of all values, unless it is told of NaN.
+- DuckDB gets lists of files, one ``read_parquet`` for the chunks that are treated alike, joined by
+  UNION ALL; never an Arrow dataset, which it reads two times slower.
+- Every column has the table's type: null where a chunk is older than the column, cast where it is
+  narrower. Labels are constants. Rows of sources that do not count are left out by the chunk's own
+  ``_source``.
+- Paths are taken as they are: nothing in them is a pattern or a partition. Many of them are handed
+  over as a value, since DuckDB takes ten times as long to parse them.
+- Hidden columns stand in the view only where the query names them (``hidden.py``); the plan's
+  chunks can give them.
+- No name here can be a column's: columns of a file are asked for by the name of the file's place,
+  what is set beside them has reserved names, and a name that DuckDB fixes is not used over a file
+  that has it.
+- DuckDB takes Parquet's bounds, in which NaN never stands, for those of all values, unless it is
+  told of NaN.
 """
 
 from __future__ import annotations
@@ -51,8 +55,9 @@ def view(
     asked: Sequence[str],
     windows: Mapping[str, range],
 ) -> list[Step]:
-    """What makes a view of a table's planned chunks, by their paths, under its columns and the hidden ones that are ``asked`` for;
-    of chunks in ``windows``, by their keys, no more than these rows are needed."""
+    """What makes a view of a table's planned chunks, by their paths, under its columns and the
+    hidden ones that are ``asked`` for; of chunks in ``windows``, by their keys, no more than these
+    rows are needed."""
     lists = _Lists(name)
     selects = [_select(part, plan, paths, asked, lists) for part in _parts(plan, asked, windows)]
     body = "\nUNION ALL ".join(selects) if selects else _nothing(plan, asked)
@@ -60,14 +65,15 @@ def view(
 
 
 def guard(name: str) -> Step:
-    """What makes a view of the name of a WITH: where DuckDB does not see the WITH, it finds this, which fails, and seeks no
-    file of that name."""
+    """What makes a view of the name of a WITH: where DuckDB does not see the WITH, it finds this,
+    which fails, and seeks no file of that name."""
     failing = f"SELECT error({text(f'there is no table {name}')}) AS nothing"
     return f"CREATE TEMP VIEW {quoted(name)} AS {failing}", ()
 
 
 class _Lists:
-    """Lists of paths as SQL: short ones as literals, long ones as variables of the connection, which ``steps`` set."""
+    """Lists of paths as SQL: short ones as literals, long ones as variables of the connection,
+    which ``steps`` set."""
 
     def __init__(self, table: str) -> None:
         self._table = table
@@ -83,7 +89,8 @@ class _Lists:
 
 
 def _parts(plan: ScanPlan, asked: Sequence[str], windows: Mapping[str, range]) -> Iterator[_Part]:
-    """The plan's groups, of which those that need row numbers which DuckDB cannot give are taken file by file."""
+    """The plan's groups, of which those that need row numbers which DuckDB cannot give are taken
+    file by file."""
     for group in plan.groups():
         if "_row_id" in asked and not numbers_rows(plan.schemas[group.schema_id]):
             for chunk in group.chunks:
@@ -95,7 +102,8 @@ def _parts(plan: ScanPlan, asked: Sequence[str], windows: Mapping[str, range]) -
 def _alike(
     chunks: Sequence[ScanChunk], asked: Sequence[str], windows: Mapping[str, range]
 ) -> Iterator[_Part]:
-    """The chunks of a group; where hidden columns are asked for, those apart whose rows carry their source themselves."""
+    """The chunks of a group; where hidden columns are asked for, those apart whose rows carry their
+    source themselves."""
     split: dict[bool, list[ScanChunk]] = {}
     for chunk in chunks:
         split.setdefault(bool(asked) and chunk.source is None, []).append(chunk)
@@ -122,7 +130,8 @@ def _select(
         options += f", {FILE_ROW} = true"
     source = f"read_parquet({lists.sql([paths[chunk.key] for chunk in part.chunks])}, {options})"
     if numbered and row != FILE_ROW:
-        # Rows of one file, numbered in the order in which they stand there: DuckDB keeps that order for a window without one.
+        # Rows of one file, numbered in the order in which they stand there: DuckDB keeps that order
+        # for a window without one.
         source = f"(SELECT *, row_number() OVER () - 1 AS {row} FROM {source})"
     source += f" AS {_CHUNK}"
     if facts:
@@ -131,7 +140,8 @@ def _select(
 
 
 def _free(name: str, stored: pa.Schema) -> str:
-    """The name, longer where a column of the file has it: it is reserved, but older tables may hold it in capitals."""
+    """The name, longer where a column of the file has it: it is reserved, but older tables may hold
+    it in capitals."""
     taken = {folded(column) for column in stored.names}
     while name in taken:
         name += "_"
@@ -162,7 +172,9 @@ def _stored(column: str) -> str:
 
 def _hidden(column: str, facts: Sequence[str], row: str) -> str:
     if not facts:
-        return f"CAST({_stored(column)} AS {sql_type(HIDDEN.field(column).type)}) AS {quoted(column)}"
+        return (
+            f"CAST({_stored(column)} AS {sql_type(HIDDEN.field(column).type)}) AS {quoted(column)}"
+        )
     if column == "_row_id":
         return f"{_FACTS}.first_row_id + {_CHUNK}.{row} AS {quoted(column)}"
     return f"{_FACTS}.{column.lstrip('_')} AS {quoted(column)}"
@@ -171,7 +183,8 @@ def _hidden(column: str, facts: Sequence[str], row: str) -> str:
 def _facts(part: _Part, paths: Mapping[str, str]) -> str:
     """What the index says of each file, as rows to join with."""
     rows = ", ".join(
-        f"({text(paths[chunk.key])}, {_text(chunk.source)}, {_number(chunk.version)}, {_number(chunk.first_row_id)})"
+        f"({text(paths[chunk.key])}, {_text(chunk.source)}, {_number(chunk.version)}, "
+        f"{_number(chunk.first_row_id)})"
         for chunk in part.chunks
     )
     return f"(VALUES {rows}) AS {_FACTS}(path, source, version, first_row_id)"
@@ -198,7 +211,9 @@ def _nothing(plan: ScanPlan, asked: Sequence[str]) -> str:
     """No rows, under the table's columns and types."""
     visible = plan.columns.visible
     fields: list[pa.Field] = [*visible, *(HIDDEN.field(column) for column in asked)]
-    columns = ", ".join(f"CAST(NULL AS {sql_type(field.type)}) AS {quoted(field.name)}" for field in fields)
+    columns = ", ".join(
+        f"CAST(NULL AS {sql_type(field.type)}) AS {quoted(field.name)}" for field in fields
+    )
     return f"SELECT {columns} WHERE false"
 
 

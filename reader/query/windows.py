@@ -1,9 +1,11 @@
-"""Of which chunks a stretch of rows will do: told by their pages, so that DuckDB need not decode the column of a condition
-from end to end to find them.
+"""Of which chunks a stretch of rows will do: told by their pages, so that DuckDB need not decode
+the column of a condition from end to end to find them.
 
 Rules:
-- Kept by the chunk's hash: the first query that names a column reads the page index of a chunk, later ones compare arrays.
-- Chunks that one ``read_parquet`` reads share one window: to bind one more of them costs more than a window saves.
+- Kept by the chunk's hash: the first query that names a column reads the page index of a chunk,
+  later ones compare arrays.
+- Chunks that one ``read_parquet`` reads share one window: to bind one more of them costs more than
+  a window saves.
 - Only for the few chunks of a point query: each is opened here once.
 """
 
@@ -43,7 +45,8 @@ class Windows:
         self._kept: OrderedDict[tuple[str, str, str], PagedColumn | None] = OrderedDict()
 
     def of(self, plan: ScanPlan, paths: Mapping[str, str]) -> dict[str, range]:
-        """By the keys of chunks, the rows outside of which none is a row of the plan; nothing of chunks of which nothing is known."""
+        """By the keys of chunks, the rows outside of which none is a row of the plan; nothing of
+        chunks of which nothing is known."""
         large = [chunk for chunk in plan.chunks if chunk.file.rows >= _LEAST_ROWS]
         if len(plan.chunks) > _MOST_CHUNKS or not large:
             return {}
@@ -67,7 +70,11 @@ class Windows:
                 return self._kept[name]
         try:
             with pa.OSFile(path) as file, pq.ParquetFile(file) as parquet:
-                pages = read_pages(parquet, file, column) if numbers_rows(parquet.schema_arrow) else None
+                pages = (
+                    read_pages(parquet, file, column)
+                    if numbers_rows(parquet.schema_arrow)
+                    else None
+                )
         except (OSError, ValueError, pa.ArrowException):
             # Damaged, or gone: whoever reads the rows will say so.
             return None
@@ -83,10 +90,15 @@ def window_over(chunks: Sequence[ScanChunk], windows: Mapping[str, range]) -> ra
     if any(chunk.key not in windows for chunk in chunks):
         return None
     wanted = [window for chunk in chunks if (window := windows[chunk.key])]
-    both = range(min(one.start for one in wanted), max(one.stop for one in wanted)) if wanted else range(0)
+    both = (
+        range(min(one.start for one in wanted), max(one.stop for one in wanted))
+        if wanted
+        else range(0)
+    )
     return both if len(both) * _LEAST_GAIN <= max(chunk.file.rows for chunk in chunks) else None
 
 
 def numbers_rows(schema: pa.Schema) -> bool:
-    """Whether DuckDB can number the rows of such a file: no column of it has the name of the numbers."""
+    """Whether DuckDB can number the rows of such a file: no column of it has the name of the
+    numbers."""
     return all(name.lower() != FILE_ROW for name in schema.names)

@@ -1,14 +1,17 @@
-"""The process that runs queries for a gateway, one at a time: ``python -c 'from blockstore.reader.query.worker import main; …'``.
+"""The process that runs queries for a gateway, one at a time: ``python -c 'from
+blockstore.reader.query.worker import main; …'``.
 
 Rules:
-- It has nothing worth stealing: no credentials in its environment, no bucket, no token; only DuckDB's locked instance over
-  the folders that it was started with.
-- The kernel keeps it to these folders where it can, before DuckDB begins. Beside them it reads what the machine tells of
-  itself, and the libraries, which Python and pyarrow load parts of as they are needed: code, nobody's data.
-- Its gateway watches what it holds in memory: a value that outgrows DuckDB's own limit ends this process, and never the gateway. Where
-  the machine's memory ends before, the kernel ends it first.
+- It has nothing worth stealing: no credentials in its environment, no bucket, no token; only
+  DuckDB's locked instance over the folders that it was started with.
+- The kernel keeps it to these folders where it can, before DuckDB begins. Beside them it reads what
+  the machine tells of itself, and the libraries, which Python and pyarrow load parts of as they are
+  needed: code, nobody's data.
+- Its gateway watches what it holds in memory: a value that outgrows DuckDB's own limit ends this
+  process, and never the gateway. Where the machine's memory ends before, the kernel ends it first.
 - It lives only as long as the pipe to its gateway.
-- What goes up is checked by nobody twice, so it is plain: a schema, batches, an end or an error's text.
+- What goes up is checked by nobody twice, so it is plain: a schema, batches, an end or an error's
+  text.
 """
 
 from __future__ import annotations
@@ -72,11 +75,13 @@ class _Server:
         self._queries: queue.SimpleQueue[_Query] = queue.SimpleQueue()
 
     def serve(self, start: Start, spill: str) -> None:
-        """Run what comes down the pipe until it closes. ``spill`` is a folder for what outgrows memory; it is this process's until it
-        ends, and then the gateway's to remove."""
+        """Run what comes down the pipe until it closes. ``spill`` is a folder for what outgrows
+        memory; it is this process's until it ends, and then the gateway's to remove."""
         _go_first()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        instance = Instance(start.folders, start.limits, spill=spill, confined=_confined(start, spill))
+        instance = Instance(
+            start.folders, start.limits, spill=spill, confined=_confined(start, spill)
+        )
         threading.Thread(target=self._listen, args=(instance, spill), daemon=True).start()
         write_frame(self._out, Up.READY)
         while True:
@@ -94,23 +99,38 @@ class _Server:
                     query.stopping.stop()
         except Exception:  # noqa: BLE001 - whatever it is, nobody listens any more
             traceback.print_exc()
-        # The gateway is gone, and so is whoever would read an answer; or it must learn that this process is.
+        # The gateway is gone, and so is whoever would read an answer; or it must learn that this
+        # process is.
         shutil.rmtree(spill, ignore_errors=True)
         os._exit(0)
 
     def run(self, query: _Query) -> None:
         """Answer one query upwards, or say why not."""
-        # The kernel's alarm needs no interpreter lock: it also ends what no interrupt reaches, once the gateway is gone.
+        # The kernel's alarm needs no interpreter lock: it also ends what no interrupt reaches, once
+        # the gateway is gone.
         seconds = query.task.seconds
         signal.setitimer(signal.ITIMER_REAL, 0 if seconds is None else seconds + _OVERTIME_S)
         try:
             with query.stopping.calling():
                 for statement, values in query.task.views:
                     query.cursor.execute(statement, values)
-                self._send(relation(query.cursor, query.task).to_arrow_reader(_BATCH_ROWS), query.stopping)
+                self._send(
+                    relation(query.cursor, query.task).to_arrow_reader(_BATCH_ROWS), query.stopping
+                )
             write_frame(self._out, Up.END)
-        except (duckdb.Error, pa.ArrowException, OSError, MemoryError, ValueError, RuntimeError) as error:
-            prefix = "Out of Memory Error: " if isinstance(error, (MemoryError, pa.ArrowMemoryError)) else ""
+        except (
+            duckdb.Error,
+            pa.ArrowException,
+            OSError,
+            MemoryError,
+            ValueError,
+            RuntimeError,
+        ) as error:
+            prefix = (
+                "Out of Memory Error: "
+                if isinstance(error, (MemoryError, pa.ArrowMemoryError))
+                else ""
+            )
             write_frame(self._out, Up.ERROR, json.dumps({"message": prefix + str(error)}).encode())
         finally:
             query.cursor.close()
@@ -133,13 +153,18 @@ def _go_first() -> None:
 
 
 def _confined(start: Start, spill: str) -> bool:
-    """Whether the kernel keeps this process to its folders from here on. Where it was thought to and refuses, DuckDB does."""
+    """Whether the kernel keeps this process to its folders from here on.
+
+    Where it was thought to and refuses, DuckDB does.
+    """
     if start.identities is None:
         return False
     try:
         confine(read=[*start.folders, *_libraries(), *_FACTS], write=[spill])
     except OSError as error:
-        sys.stderr.write(f"the kernel does not keep this process to its folders, DuckDB does ({error})\n")
+        sys.stderr.write(
+            f"the kernel does not keep this process to its folders, DuckDB does ({error})\n"
+        )
         return False
     return True
 
@@ -147,7 +172,9 @@ def _confined(start: Start, spill: str) -> bool:
 def _libraries() -> set[str]:
     """The folders of Python's own library and of those that are used here."""
     own = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
-    return own | {str(Path(module.__file__).parents[1]) for module in (duckdb, pa) if module.__file__}
+    return own | {
+        str(Path(module.__file__).parents[1]) for module in (duckdb, pa) if module.__file__
+    }
 
 
 def _plain(field: pa.Field) -> pa.Field:
@@ -156,7 +183,8 @@ def _plain(field: pa.Field) -> pa.Field:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Serve on the pipes that this process was started with; nothing else may write to the upward one."""
+    """Serve on the pipes that this process was started with; nothing else may write to the upward
+    one."""
     source = os.fdopen(os.dup(0), "rb", buffering=1 << 16)
     out = os.fdopen(os.dup(1), "wb", buffering=1 << 16)
     quiet = os.open(os.devnull, os.O_RDWR)

@@ -1,17 +1,20 @@
-"""Queries run in processes of their own, one at a time each, kept between queries and killed when they do not stop.
+"""Queries run in processes of their own, one at a time each, kept between queries and killed when
+they do not stop.
 
-Why: DuckDB lets some functions outgrow its memory limit and some run without an end that an interrupt reaches; in this
-process the one would take the gateway down, and the other would hold it still.
+Why: DuckDB lets some functions outgrow its memory limit and some run without an end that an
+interrupt reaches; in this process the one would take the gateway down, and the other would hold it
+still.
 
 Rules:
-- A process that was asked to stop and has not within ``_GRACE_S`` is killed; so is one that is closed in mid-answer and
-  does not come to its end at once. The next query gets a new one.
-- A process that dies by itself costs its own query only, which says so. One that ran out of memory is not used again.
+- A process that was asked to stop and has not within ``_GRACE_S`` is killed; so is one that is
+  closed in mid-answer and does not come to its end at once. The next query gets a new one.
+- A process that dies by itself costs its own query only, which says so. One that ran out of memory
+  is not used again.
 - While it runs a query a process may hold ``most_bytes`` of memory; one that holds more is ended.
 - A process is started before it is needed, also in the place of one that was killed.
 - Nothing of the gateway's environment goes down: no credentials, no paths of its user.
-- The kernel keeps a process to the folders that it began with, not to their names: once another folder bears one of the names, the
-  process is ended, and the next query gets a new one.
+- The kernel keeps a process to the folders that it began with, not to their names: once another
+  folder bears one of the names, the process is ended, and the next query gets a new one.
 - What a process spilled is removed with it, however it ended.
 """
 
@@ -53,12 +56,16 @@ _TO_DIE_S = 2.0
 """How long a process that closed its pipe has to be gone."""
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 1.0, 30.0
 """Between attempts to start a process before it is needed."""
-_WARMING = "SELECT n % 10 AS digit, sum(n * 0.5) AS half FROM range(1000000) AS numbers(n) GROUP BY digit"
+_WARMING = (
+    "SELECT n % 10 AS digit, sum(n * 0.5) AS half FROM range(1000000) AS numbers(n) GROUP BY digit"
+)
 """Has the engine's threads, its memory and the code of most queries made ready."""
-_BOOT = "import sys; sys.path[:] = {path!r}; from blockstore.reader.query.worker import main; main()"
+_BOOT = (
+    "import sys; sys.path[:] = {path!r}; from blockstore.reader.query.worker import main; main()"
+)
 _ALLOCATOR = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
-"""Arrow's own choice reserves a gigabyte of addresses, and makes a large answer take twice as long where it shares a process with
-DuckDB's."""
+"""Arrow's own choice reserves a gigabyte of addresses, and makes a large answer take twice as long
+where it shares a process with DuckDB's."""
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZDIR", "SYSTEMROOT")
 
 
@@ -69,7 +76,9 @@ class EngineError(Exception):
 class Workers:
     """A runner over a few processes; safe to share between threads."""
 
-    def __init__(self, folders: list[str], limits: Limits, *, most_bytes: int | None = None) -> None:
+    def __init__(
+        self, folders: list[str], limits: Limits, *, most_bytes: int | None = None
+    ) -> None:
         """``most_bytes`` is what one process may hold of memory; None: all there is."""
         self._folders = tuple(folders)
         self._limits = limits
@@ -84,7 +93,8 @@ class Workers:
         self.killed = 0
         """How many processes had to be killed, or died; only grows."""
         _logger.info(
-            "queries are kept to their folders by %s", "the kernel" if knows_enough() else "DuckDB alone"
+            "queries are kept to their folders by %s",
+            "the kernel" if knows_enough() else "DuckDB alone",
         )
 
     def start(
@@ -116,7 +126,9 @@ class Workers:
         for worker in running:
             # Its reader meets the end of the pipe, and closes it.
             worker.kill(
-                Unavailable("the engine was closed while the query ran: ask again once it is started")
+                Unavailable(
+                    "the engine was closed while the query ran: ask again once it is started"
+                )
             )
         for worker in free:
             worker.end()
@@ -124,8 +136,8 @@ class Workers:
             self._watch.close()
 
     def warm(self) -> None:
-        """Have a process start and answer once, in the background: the first answer takes twice as long as the next, here and
-        there."""
+        """Have a process start and answer once, in the background: the first answer takes twice as
+        long as the next, here and there."""
         with self._lock:
             if self._warming:
                 return
@@ -133,7 +145,9 @@ class Workers:
         threading.Thread(target=self._warm, name="warming", daemon=True).start()
 
     def _warm(self) -> None:
-        pa.array([0])  # with its first array pyarrow imports pandas, where it is installed: up to seconds
+        pa.array(
+            [0]
+        )  # with its first array pyarrow imports pandas, where it is installed: up to seconds
         pause_s = _FIRST_PAUSE_S
         while self._is_cold():
             try:
@@ -141,7 +155,9 @@ class Workers:
             except Exception as error:  # noqa: BLE001 - whatever it is, the next attempt may do better
                 if self._closed.is_set():
                     return
-                _logger.warning("no process for queries could be started before it is needed: %s", error)
+                _logger.warning(
+                    "no process for queries could be started before it is needed: %s", error
+                )
                 self._closed.wait(pause_s)
                 pause_s = min(2 * pause_s, _LAST_PAUSE_S)
 
@@ -158,7 +174,8 @@ class Workers:
             running.close()
 
     def _take(self) -> _Worker:
-        # Looked at before a process begins: a folder that is made anew meanwhile ends that process once too often, never too seldom.
+        # Looked at before a process begins: a folder that is made anew meanwhile ends that process
+        # once too often, never too seldom.
         identities = tuple(identity(folder) for folder in self._folders) if knows_enough() else None
         with self._lock:
             while self._free:
@@ -229,7 +246,8 @@ class _Worker:
         if frame is None or frame[0] != Up.READY:
             self.end()
             raise Unavailable(
-                "a process for a query could not be started: look into the log for what it said, and whether the "
+                "a process for a query could not be started: look into the log for what it said, "
+                "and whether the "
                 "machine has memory left"
             )
 
@@ -275,11 +293,13 @@ class _Worker:
         code = self._process.returncode
         if code == -signal.SIGKILL:
             return EngineError(
-                f"{NO_MEMORY}: its process was killed and ended before the answer did, most likely because the machine "
+                f"{NO_MEMORY}: its process was killed and ended before the answer did, most "
+                "likely because the machine "
                 "has no memory left"
             )
         return Unavailable(
-            f"the process that ran the query ended before the answer did, with code {code}: ask again, and look into the "
+            f"the process that ran the query ended before the answer did, with code {code}: ask "
+            "again, and look into the "
             "gateway's log if it comes back"
         )
 
@@ -302,7 +322,10 @@ def _let_go(process: subprocess.Popen[bytes], spill: HeldFolder) -> None:
 
 
 class _Remote:
-    """One query in one process. It answers frames until END or ERROR; then the process is free again."""
+    """One query in one process.
+
+    It answers frames until END or ERROR; then the process is free again.
+    """
 
     schema: pa.Schema
 
@@ -366,7 +389,10 @@ class _Remote:
             self._over = frame[0] in (Up.END, Up.ERROR)
 
     def _next(self) -> tuple[int, bytes] | None:
-        """The next schema or batch; None at the end. Raises EngineError, and Unavailable if the process is gone."""
+        """The next schema or batch;
+
+        None at the end. Raises EngineError, and Unavailable if the process is gone.
+        """
         frame = self._worker.receive()
         if frame is None:
             raise self._worker.failure()

@@ -1,4 +1,5 @@
-"""The tables that a reader holds: found below URLs, polled, and answered as snapshots that agree with one another.
+"""The tables that a reader holds: found below URLs, polled, and answered as snapshots that agree
+with one another.
 
 Names are loaded when they are used: a query over given snapshots needs few of these modules.
 """

@@ -14,7 +14,8 @@ __all__ = ["NEWEST", "At", "at_of_each"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class At:
-    """One of a version's number, a moment (datetime, ISO 8601, milliseconds) and a tag; none of them: the newest."""
+    """One of a version's number, a moment (datetime, ISO 8601, milliseconds) and a tag; none of
+    them: the newest."""
 
     version: int | None = None
     as_of: object = None
@@ -22,7 +23,9 @@ class At:
 
     def __post_init__(self) -> None:
         if sum(one is not None for one in (self.version, self.as_of, self.tag)) > 1:
-            raise Invalid("a query takes one of version, as_of and tag, found more: drop the others")
+            raise Invalid(
+                "a query takes one of version, as_of and tag, found more: drop the others"
+            )
         if self.version is not None and (
             isinstance(self.version, bool) or not isinstance(self.version, int) or self.version < 1
         ):
@@ -52,12 +55,15 @@ def at_of_each(names: Iterable[str], at: At | Mapping[str, At]) -> dict[str, At]
     if isinstance(at, At):
         if at.version is not None and len(wanted) > 1:
             raise Invalid(
-                f"version {at.version} is of one table, and the query names {', '.join(sorted(wanted))}: say the version "
+                f"version {at.version} is of one table, and the query names "
+                f"{', '.join(sorted(wanted))}: say the version "
                 "of each, or ask for a moment with as_of"
             )
         return dict.fromkeys(wanted, at)
     given = {folded(name): (name, one) for name, one in at.items()}
-    strangers = sorted(name for key, (name, _) in given.items() if key not in set(map(folded, wanted)))
+    strangers = sorted(
+        name for key, (name, _) in given.items() if key not in set(map(folded, wanted))
+    )
     if strangers:
         raise Invalid(
             f"a version was asked for of {strangers[0]}, which the query does not name: it names "

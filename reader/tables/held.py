@@ -1,11 +1,13 @@
-"""One table as the gateway holds it: its last snapshots, how old they are, and what went wrong last.
+"""One table as the gateway holds it: its last snapshots, how old they are, and what went wrong
+last.
 
 Rules:
 - A snapshot is replaced by one assignment; whoever holds the old one keeps it.
 - One look at a time; who comes meanwhile waits for its end and takes what it found.
-- A look that fails changes nothing but the reason: the last snapshot is answered until it is ``max_staleness_s`` old, and
-  then the query fails and says so.
-- A version that is known to be written is waited for by no poll: who asks next looks first, until a look has succeeded.
+- A look that fails changes nothing but the reason: the last snapshot is answered until it is
+  ``max_staleness_s`` old, and then the query fails and says so.
+- A version that is known to be written is waited for by no poll: who asks next looks first, until a
+  look has succeeded.
 """
 
 from __future__ import annotations
@@ -42,7 +44,13 @@ class HeldTable:
     """One table; safe to share between threads."""
 
     def __init__(
-        self, name: str, bucket: Bucket, world: World, polling: Polling, events: Iterator[int], room: Room
+        self,
+        name: str,
+        bucket: Bucket,
+        world: World,
+        polling: Polling,
+        events: Iterator[int],
+        room: Room,
     ) -> None:
         self.name = name
         self.bucket = bucket
@@ -78,8 +86,9 @@ class HeldTable:
         return isinstance(self.error, NotFound)
 
     def look(self) -> bool:
-        """Look now, unless a look that began after this call has ended meanwhile; answers whether something changed.
-        Never raises an error of the tree: what went wrong stands in ``error``."""
+        """Look now, unless a look that began after this call has ended meanwhile; answers whether
+        something changed. Never raises an error of the tree: what went wrong stands in ``error``.
+        """
         before = self._looks
         with self._look_lock:
             if self._looks > before:
@@ -89,7 +98,10 @@ class HeldTable:
             return self._look()
 
     def catch_up(self, version: int) -> None:
-        """Answer ``version``, which was written, from now on. Never raises an error of the tree, as ``look``."""
+        """Answer ``version``, which was written, from now on.
+
+        Never raises an error of the tree, as ``look``.
+        """
         self._known = max(self._known, version)
         if self._is_behind():
             self.look()
@@ -99,8 +111,8 @@ class HeldTable:
         return [one for one in self.seen if _version(one.found) >= self._known]
 
     def fresh(self) -> Found:
-        """What to answer from now; looks first if the loop did not lately. Raises Stale, and what the table's first
-        look raised."""
+        """What to answer from now; looks first if the loop did not lately. Raises Stale, and what
+        the table's first look raised."""
         now_s = self._clock.monotonic_s()
         self.asked_s = now_s
         due = self._is_behind() or self._polling.is_due_on_demand(self.fresh_s, now_s)
@@ -117,7 +129,8 @@ class HeldTable:
         if age_s > self._polling.max_staleness_s:
             raise Stale(
                 f"the table {self.name} was last seen {age_s:.0f} s ago, longer than max_staleness "
-                f"({self._polling.max_staleness_s:.0f} s), and the past is not answered silently: {self.error}",
+                f"({self._polling.max_staleness_s:.0f} s), and the past is not answered silently: "
+                f"{self.error}",
                 retry_after_s=max(1.0, min(self.due_s - now_s, self._polling.slowest_s)),
             )
         return found
@@ -128,7 +141,9 @@ class HeldTable:
         if at.newest:
             return found.snapshot
         known = found.snapshot.version or 0
-        unknown_tag = found.state is not None and at.tag is not None and at.tag not in found.state.tags
+        unknown_tag = (
+            found.state is not None and at.tag is not None and at.tag not in found.state.tags
+        )
         if unknown_tag or (at.version is not None and at.version > known) or at.as_of is not None:
             self.look()
             found = self.fresh()
@@ -213,7 +228,8 @@ class HeldTable:
         self._cells = 0
 
     def _prepare(self, snapshot: Snapshot) -> None:
-        """Make what the next query needs, better now than while somebody waits; what cannot be read, the query will say."""
+        """Make what the next query needs, better now than while somebody waits; what cannot be
+        read, the query will say."""
         wanted = cells(snapshot)
         self._cells = wanted if self._room.swap(self._cells, wanted) else 0
         if self._cells:

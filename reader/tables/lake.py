@@ -1,10 +1,12 @@
-"""Which tables there are below one URL: the one that fills it, or those in the folders right below it.
+"""Which tables there are below one URL: the one that fills it, or those in the folders right below
+it.
 
 Rules:
-- A URL is a table's if an index or a complete block lies there, and then stays so; once a table was found in a folder below
-  it, it is a lake, and stays so.
+- A URL is a table's if an index or a complete block lies there, and then stays so; once a table was
+  found in a folder below it, it is a lake, and stays so.
 - A folder without either is looked at again, less and less often, for a table may still come.
-- A folder that is no longer listed is gone only if a look at the table says so too: listings of some stores lag.
+- A folder that is no longer listed is gone only if a look at the table says so too: listings of
+  some stores lag.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ class Place:
         """Folders without a table: after how many rounds to look again, and how many are left."""
 
     def tables(self, known: frozenset[str]) -> tuple[dict[str, Bucket], frozenset[str]]:
-        """The tables that are new beside ``known`` (by name), and all names that are listed. One listing, and for each
-        new folder at most three small requests."""
+        """The tables that are new beside ``known`` (by name), and all names that are listed. One
+        listing, and for each new folder at most three small requests."""
         if self._is_table or (not self._is_lake and is_table(self.bucket)):
             self._is_table = True
             name = table_name(self.bucket)

@@ -1,12 +1,15 @@
-"""One look at a table: the newest snapshot, for two small requests, and never a mix of two tables of one name.
+"""One look at a table: the newest snapshot, for two small requests, and never a mix of two tables
+of one name.
 
 Rules:
-- With an index, a poll that finds nothing new is GET index/N+1 (404) and one more small request, in turn the boundary
-  (so that a state that the collection has passed is dropped) and entry N (so that a table that was deleted and made
-  anew under its name is noticed within two polls).
-- What a poll finds new counts only once entry N is still the one that this state was folded from: entries of another
-  table are never folded onto it. The look at N comes after the entries were read.
-- Whatever else goes wrong in a look, the table is read cold once, as if it were met for the first time.
+- With an index, a poll that finds nothing new is GET index/N+1 (404) and one more small request, in
+  turn the boundary (so that a state that the collection has passed is dropped) and entry N (so that
+  a table that was deleted and made anew under its name is noticed within two polls).
+- What a poll finds new counts only once entry N is still the one that this state was folded from:
+  entries of another table are never folded onto it. The look at N comes after the entries were
+  read.
+- Whatever else goes wrong in a look, the table is read cold once, as if it were met for the first
+  time.
 - Without an index, or with ``discovery="list"``, a look is a listing.
 """
 
@@ -62,7 +65,10 @@ class Looker:
         self._doubted = True
 
     def look(self, last: Found | None) -> Found:
-        """The newest snapshot. Raises NotFound where there is no table (any more), and what reading it raises."""
+        """The newest snapshot.
+
+        Raises NotFound where there is no table (any more), and what reading it raises.
+        """
         if last is None or self._doubted:
             return self._anew()
         if last.state is None or self._discovery == Discovery.LIST:
@@ -72,8 +78,8 @@ class Looker:
         except Unavailable:
             raise
         except BlockstoreError:
-            # Perhaps another table stands here now. What is wrong with this one, a cold read says again, and so does
-            # every look until one succeeds: half of the polls would not see it.
+            # Perhaps another table stands here now. What is wrong with this one, a cold read says
+            # again, and so does every look until one succeeds: half of the polls would not see it.
             self._doubted = True
             return self._anew()
 
@@ -118,7 +124,8 @@ class Looker:
             if at.tag not in state.tags:
                 names = ", ".join(map(repr, sorted(state.tags))) or "none"
                 raise NotFound(
-                    f"{self.bucket.url} has no tag {at.tag!r} at version {state.version}, its tags: {names}"
+                    f"{self.bucket.url} has no tag {at.tag!r} at version {state.version}, its "
+                    f"tags: {names}"
                 )
             return history.at(state.tags[at.tag])
         if at.version is not None:
@@ -136,7 +143,11 @@ class Looker:
         return Found(table=table, state=state, snapshot=self._snapshot(Snapshot.of(state)))
 
     def _listed(self, last: Found) -> Found:
-        """By a listing. With an index, in its shade: the identity first, and the state that the listing was joined with."""
+        """By a listing.
+
+        With an index, in its shade: the identity first, and the state that the listing was joined
+        with.
+        """
         if last.state is None:
             return Found(table=last.table, state=None, snapshot=last.table.snapshot())
         if not self.is_same(last.table, last.state):

@@ -1,10 +1,12 @@
-"""The names by which SQL asks for tables: told apart without regard to the case of A to Z, as DuckDB does.
+"""The names by which SQL asks for tables: told apart without regard to the case of A to Z, as
+DuckDB does.
 
 Rules:
-- Only the letters A to Z have a case here. Unicode's other foldings (a Kelvin sign for a k) make no two names one:
-  DuckDB does not fold them, and what it does not find among the tables it must not seek among files.
-- A name that is hidden from the caller and one that does not exist give the same error, and only names that the
-  caller may see are offered instead.
+- Only the letters A to Z have a case here. Unicode's other foldings (a Kelvin sign for a k) make no
+  two names one: DuckDB does not fold them, and what it does not find among the tables it must not
+  seek among files.
+- A name that is hidden from the caller and one that does not exist give the same error, and only
+  names that the caller may see are offered instead.
 """
 
 from __future__ import annotations
@@ -39,13 +41,17 @@ class Names:
         return folded(name) in self._names
 
     def find(self, name: str) -> str:
-        """The table's own spelling. Raises UnknownTable with near names, Invalid where two tables share it in SQL."""
+        """The table's own spelling.
+
+        Raises UnknownTable with near names, Invalid where two tables share it in SQL.
+        """
         found = self._names.get(folded(name), [])
         if name in found or len(found) == 1:
             return name if name in found else found[0]
         if found:
             raise Invalid(
-                f"{' and '.join(found)} have one name in SQL, where case does not count: rename one of the tables"
+                f"{' and '.join(found)} have one name in SQL, where case does not count: rename "
+                "one of the tables"
             )
         import difflib
 

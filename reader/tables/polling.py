@@ -1,9 +1,11 @@
 """When a table is looked at again: pure decisions over seconds.
 
 Rules:
-- A table that is asked for is polled every ``interval_s``, give or take a tenth, so that many gateways do not ask at once.
+- A table that is asked for is polled every ``interval_s``, give or take a tenth, so that many
+  gateways do not ask at once.
 - After failures the wait doubles, up to ``slowest_s``: a store in trouble is not made worse.
-- A table that nobody asked for within ``idle_after_s`` is not polled by itself; whoever asks polls it first.
+- A table that nobody asked for within ``idle_after_s`` is not polled by itself; whoever asks polls
+  it first.
 """
 
 from __future__ import annotations
@@ -33,15 +35,21 @@ class Polling:
         if self.discovery not in ("index", "list"):
             raise Invalid(f"discovery is {self.discovery!r}, expected 'index' or 'list'")
         if self.interval_s <= 0:
-            raise Invalid(f"poll is {self.interval_s:g}s, expected more than nothing: 15s is the default")
+            raise Invalid(
+                f"poll is {self.interval_s:g}s, expected more than nothing: 15s is the default"
+            )
         if self.max_staleness_s < self.interval_s:
             raise Invalid(
-                f"max_staleness is {self.max_staleness_s:g}s and poll {self.interval_s:g}s: every query would come too "
+                f"max_staleness is {self.max_staleness_s:g}s and poll {self.interval_s:g}s: every "
+                "query would come too "
                 "late; raise max_staleness, or poll more often"
             )
 
     def wait_s(self, failures: int, draw: float) -> float:
-        """Seconds until the next look, after so many failures in a row; ``draw`` lies between -1 and 1."""
+        """Seconds until the next look, after so many failures in a row;
+
+        ``draw`` lies between -1 and 1.
+        """
         if failures == 0:
             return self.interval_s * (1 + _JITTER * draw)
         slowest = max(self.slowest_s, self.interval_s)

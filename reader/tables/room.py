@@ -1,7 +1,7 @@
 """How much a gateway decodes of its tables before somebody asks, over all of them.
 
-Decoded, the metas of a thousand blocks of ten columns are some megabytes, and a lake may have hundreds of tables that nobody
-asks for.
+Decoded, the metas of a thousand blocks of ten columns are some megabytes, and a lake may have
+hundreds of tables that nobody asks for.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class Room:
         self._lock = threading.Lock()
 
     def swap(self, held: int, wanted: int) -> bool:
-        """Give back what a table held and take what it wants, if there is room; else it holds nothing from now on."""
+        """Give back what a table held and take what it wants, if there is room; else it holds
+        nothing from now on."""
         with self._lock:
             self._left += held
             if wanted > min(self._left, self._most_of_one):

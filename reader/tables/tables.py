@@ -1,8 +1,10 @@
 """All tables that a reader holds, kept fresh by a few threads.
 
 Invariants:
-- One broken table costs its own queries only: each is looked at by itself, and a look that hangs holds one thread.
-- Snapshots of several tables that are asked for together, without a version, belong to one instant (``instant.py``).
+- One broken table costs its own queries only: each is looked at by itself, and a look that hangs
+  holds one thread.
+- Snapshots of several tables that are asked for together, without a version, belong to one instant
+  (``instant.py``).
 - A table that vanished is no longer answered; one that came is answered within a poll.
 """
 
@@ -48,7 +50,10 @@ class Counts:
 
 
 class Tables:
-    """The tables below some URLs. ``start`` keeps them fresh; without it whoever asks looks first."""
+    """The tables below some URLs.
+
+    ``start`` keeps them fresh; without it whoever asks looks first.
+    """
 
     def __init__(
         self,
@@ -79,11 +84,15 @@ class Tables:
         self.ready = False
         """Whether every place and table has been looked at once."""
 
-    # -- what there is ------------------------------------------------------------------------------------------
+    # -- what there is
+    #   ------------------------------------------------------------------------------------------
 
     @property
     def halted(self) -> str | None:
-        """Why nothing can be answered: no place can be listed, or every table is broken. None while something can."""
+        """Why nothing can be answered: no place can be listed, or every table is broken.
+
+        None while something can.
+        """
         held = list(self._held.values())
         if self._lake_error is not None and not held:
             return str(self._lake_error)
@@ -92,7 +101,8 @@ class Tables:
         return broken[0].reason if views and len(broken) == len(views) else None
 
     def folders(self) -> list[str]:
-        """The folders of this machine in which tables lie: what a query engine must be allowed to read."""
+        """The folders of this machine in which tables lie: what a query engine must be allowed to
+        read."""
         found = {folder for place in self._places if (folder := _folder(place.bucket)) is not None}
         return sorted(found)
 
@@ -106,7 +116,10 @@ class Tables:
         return self._names(allowed).all
 
     def find(self, name: str, allowed: Collection[str] | None = None) -> str:
-        """The table's own spelling of ``name``. Raises UnknownTable, the same for a hidden table."""
+        """The table's own spelling of ``name``.
+
+        Raises UnknownTable, the same for a hidden table.
+        """
         names = self._names(allowed)
         if name not in names and self._list_if_old():
             names = self._names(allowed)
@@ -131,16 +144,26 @@ class Tables:
         """The table's handle, for its history, for diffs and for appends."""
         return self._get(name, allowed).handle().table
 
-    # -- snapshots ----------------------------------------------------------------------------------------------
+    # -- snapshots
+    #   ----------------------------------------------------------------------------------------------
 
-    def snapshot(self, name: str, at: At = NEWEST, allowed: Collection[str] | None = None) -> TableSnapshot:
-        """One table's newest snapshot, or that of an earlier version. Raises Stale, UnknownTable, VersionExpired."""
+    def snapshot(
+        self, name: str, at: At = NEWEST, allowed: Collection[str] | None = None
+    ) -> TableSnapshot:
+        """One table's newest snapshot, or that of an earlier version.
+
+        Raises Stale, UnknownTable, VersionExpired.
+        """
         return self._get(name, allowed).snapshot(at)
 
     def snapshots(
-        self, names: Iterable[str], at: At | Mapping[str, At] = NEWEST, allowed: Collection[str] | None = None
+        self,
+        names: Iterable[str],
+        at: At | Mapping[str, At] = NEWEST,
+        allowed: Collection[str] | None = None,
     ) -> dict[str, TableSnapshot]:
-        """A snapshot of each, by its own spelling; the newest ones of several tables are of one instant."""
+        """A snapshot of each, by its own spelling; the newest ones of several tables are of one
+        instant."""
         held = {one.name: one for one in (self._get(name, allowed) for name in names)}
         each = at_of_each(held, at)
         newest = {name: one for name, one in held.items() if each[name].newest}
@@ -155,7 +178,9 @@ class Tables:
         for turn in range(_ROUNDS):
             now_s = self._clock.monotonic_s()
             oldest_s = now_s - 2 * self._polling.interval_s
-            common = common_instant({name: one.newest() for name, one in held.items()}, not_before_s=oldest_s)
+            common = common_instant(
+                {name: one.newest() for name, one in held.items()}, not_before_s=oldest_s
+            )
             if common is not None:
                 return {name: found.snapshot for name, found in common.items()}
             if turn == _ROUNDS - 1:
@@ -163,11 +188,13 @@ class Tables:
             for one in held.values():
                 one.look()
                 one.fresh()
-        # They change faster than they can be looked at: the last moment that all entries of which are known.
+        # They change faster than they can be looked at: the last moment that all entries of which
+        # are known.
         moment = At(as_of=self._clock.now_ms())
         return {name: one.snapshot(moment) for name, one in held.items()}
 
-    # -- keeping fresh ------------------------------------------------------------------------------------------
+    # -- keeping fresh
+    #   ------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Keep the tables fresh until ``stop``, in a few threads of their own."""
@@ -197,15 +224,21 @@ class Tables:
         self.ready = True
 
     def catch_up(self, name: str, version: int) -> None:
-        """Answer a table's ``version`` from now on: it was written, and somebody is told so. Looks only where less is
-        held. Never raises an error of the tree: where the look fails, who asks next looks again."""
+        """Answer a table's ``version`` from now on: it was written, and somebody is told so. Looks
+        only where less is held. Never raises an error of the tree: where the look fails, who asks
+        next looks again."""
         held = self._held.get(name)
         if held is not None:
             held.catch_up(version)
 
     def step(self) -> bool:
-        """Do what is due and nobody else does: one listing of the places, or one look. Answers whether there was any."""
-        if self._clock.monotonic_s() >= self._lake_due_s and self._lake_lock.acquire(blocking=False):
+        """Do what is due and nobody else does: one listing of the places, or one look.
+
+        Answers whether there was any.
+        """
+        if self._clock.monotonic_s() >= self._lake_due_s and self._lake_lock.acquire(
+            blocking=False
+        ):
             try:
                 self._list_places_locked()
             finally:
@@ -242,7 +275,9 @@ class Tables:
             due = [
                 held
                 for held in self._held.values()
-                if held.due_s <= now_s and held.name not in self._busy and not self._idle(held, now_s)
+                if held.due_s <= now_s
+                and held.name not in self._busy
+                and not self._idle(held, now_s)
             ]
             if not due:
                 return None
@@ -287,7 +322,8 @@ class Tables:
         if not mine and not new and place not in self._told_empty:
             self._told_empty.add(place)
             _logger.warning(
-                "no table at %s yet, nor in a folder right below it: it is looked for again and again; check the URL",
+                "no table at %s yet, nor in a folder right below it: it is looked for again and "
+                "again; check the URL",
                 place.bucket.url,
             )
         with self._lock:
@@ -327,7 +363,9 @@ class Tables:
         if not self._held and self._lake_error is None and not self.ready:
             self._list_places()
         if not self._held and self._lake_error is not None:
-            raise Unavailable(f"the tables cannot be listed: {self._lake_error}") from self._lake_error
+            raise Unavailable(
+                f"the tables cannot be listed: {self._lake_error}"
+            ) from self._lake_error
         spelled = self.find(name, allowed)
         held = self._held.get(spelled)
         if held is None:

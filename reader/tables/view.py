@@ -19,7 +19,8 @@ class TableState(StrEnum):
     READY = "ready"
     """The last look succeeded."""
     DEGRADED = "degraded"
-    """The last look failed; the snapshot before it is still young enough to answer from, or there is none."""
+    """The last look failed; the snapshot before it is still young enough to answer from, or there
+    is none."""
     STALE = "stale"
     """No look succeeded within ``max_staleness``: queries fail."""
 

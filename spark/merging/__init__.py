@@ -1,7 +1,8 @@
 """Merges on Spark: the tasks of a compactor's pass, spread over a cluster.
 
-``engine`` is what the compactor finds by the entry point ``blockstore.merge_engines``; ``merge_engine`` makes the same
-for a session at hand. Nothing here knows how to merge: that is handed in.
+``engine`` is what the compactor finds by the entry point ``blockstore.merge_engines``;
+``merge_engine`` makes the same for a session at hand. Nothing here knows how to merge: that is
+handed in.
 """
 
 from __future__ import annotations
@@ -21,15 +22,17 @@ GROUP = "blockstore.merge_pieces"
 
 
 def engine(pieces: MergePieces) -> SparkMergeEngine:
-    """The engine on the session that ``spark-submit`` or the environment configures; it starts at the first merge."""
+    """The engine on the session that ``spark-submit`` or the environment configures; it starts at
+    the first merge."""
     return SparkMergeEngine(pieces=pieces)
 
 
 def merge_engine(session: Any, *, piece_bytes: int | None = None) -> SparkMergeEngine:
     """A merge engine that runs its merges as tasks of ``session``.
 
-    A merge of more than ``piece_bytes`` of input (default: the session's ``spark.blockstore.merge.pieceSize``, else 1 GiB) is cut
-    by ranges of its leading key into several tasks. Raises MissingExtra where the compactor's package is not installed.
+    A merge of more than ``piece_bytes`` of input (default: the session's
+    ``spark.blockstore.merge.pieceSize``, else 1 GiB) is cut by ranges of its leading key into
+    several tasks. Raises MissingExtra where the compactor's package is not installed.
     """
     found = next(iter(entry_points(group=GROUP)), None)
     if found is None:

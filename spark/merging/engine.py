@@ -1,13 +1,15 @@
 """The merge engine on Spark: the merges of a pass are the tasks of a Spark job.
 
-- One merge, one task. A merge of more input than ``piece_bytes`` is cut by ranges of its leading key into several
-  tasks, whose chunks are one block, sorted across its chunks.
-- The engine writes chunks and nothing else. It commits nothing: what it answers is published by whoever asked, by the
-  same rules as what the local engine answers. A driver, an executor or a worker that dies leaves debris, and a table that
-  reads as before.
+- One merge, one task. A merge of more input than ``piece_bytes`` is cut by ranges of its leading
+  key into several tasks, whose chunks are one block, sorted across its chunks.
+- The engine writes chunks and nothing else. It commits nothing: what it answers is published by
+  whoever asked, by the same rules as what the local engine answers. A driver, an executor or a
+  worker that dies leaves debris, and a table that reads as before.
 - An error of one merge is that merge's answer and ends no other.
-- A pass is done in rounds of a few merges for each core, so that what is done is published while the rest goes on.
-- The answers of a round come at its end. Until then whoever asked is told of each task that ends, where Spark tells it.
+- A pass is done in rounds of a few merges for each core, so that what is done is published while
+  the rest goes on.
+- The answers of a round come at its end. Until then whoever asked is told of each task that ends,
+  where Spark tells it.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ class _Whole:
 
 @dataclass(slots=True, kw_only=True)
 class SparkMergeEngine:
-    """Merges on a Spark session: the one given, or the one that is running or configured when the first merge comes."""
+    """Merges on a Spark session: the one given, or the one that is running or configured when the
+    first merge comes."""
 
     pieces: MergePieces
     session: Any = field(default=None, repr=False)
@@ -70,19 +73,25 @@ class SparkMergeEngine:
         options: Any,
         told: Callable[[float], None] | None = None,
     ) -> Iterator[tuple[int, Any]]:
-        """Merges side by side: the place of each and its answer, or the error that ended it, as they are done.
+        """Merges side by side: the place of each and its answer, or the error that ended it, as
+        they are done.
 
-        ``told`` hears from another thread how much of all has ended, whenever one more task has; across Spark Connect nothing.
+        ``told`` hears from another thread how much of all has ended, whenever one more task has;
+        across Spark Connect nothing.
         """
         job = Job(url=checked_url(bucket.url), pieces=self.pieces, options=options)
         session, most = self._started(), self._piece_bytes()
         for first in range(0, len(tasks), self._round(session)):
             part = range(first, min(first + self._round(session), len(tasks)))
             wholes = [self._cut(bucket, place, tasks[place], most) for place in part]
-            report = None if told is None else Told(call=told).part(part.start, part.stop, len(tasks))
+            report = (
+                None if told is None else Told(call=told).part(part.start, part.stop, len(tasks))
+            )
             unfit = yield from self._done(session, job, wholes, report)
             if unfit:
-                again = [_Whole(place=one.place, task=one.task, pieces=(one.task,)) for one in unfit]
+                again = [
+                    _Whole(place=one.place, task=one.task, pieces=(one.task,)) for one in unfit
+                ]
                 yield from self._done(session, job, again, report)
 
     def _done(
@@ -90,7 +99,9 @@ class SparkMergeEngine:
     ) -> Generator[tuple[int, Any], None, list[_Whole]]:
         """The answers of one round; returns the merges whose pieces did not make a whole."""
         try:
-            answers = iter(_run(session, job, [piece for whole in wholes for piece in whole.pieces], told))
+            answers = iter(
+                _run(session, job, [piece for whole in wholes for piece in whole.pieces], told)
+            )
         except ImportError as error:
             raise MissingExtra(
                 f"merging on Spark needs a package that is not installed here: {error}"
@@ -101,7 +112,9 @@ class SparkMergeEngine:
                 return []
             half = len(wholes) // 2
             of = len(wholes)
-            first = yield from self._done(session, job, wholes[:half], told and told.part(0, half, of))
+            first = yield from self._done(
+                session, job, wholes[:half], told and told.part(0, half, of)
+            )
             return first + (
                 yield from self._done(session, job, wholes[half:], told and told.part(half, of, of))
             )
@@ -145,7 +158,11 @@ class SparkMergeEngine:
 
     def _round(self, session: Any) -> int:
         context = getattr(session, "_sc", None)
-        return _ROUND if context is None else max(_ROUND, _ROUND_A_CORE * int(context.defaultParallelism))
+        return (
+            _ROUND
+            if context is None
+            else max(_ROUND, _ROUND_A_CORE * int(context.defaultParallelism))
+        )
 
 
 def _is_stopped(session: Any) -> bool:
@@ -157,12 +174,18 @@ def _given_up(task: Task, error: Exception) -> Unavailable:
     """What a merge is answered whose tasks failed until Spark gave up."""
     lines = [line.strip() for line in str(error).splitlines()] or [""]
     said = next(
-        (line for line in reversed(lines) if re.match(r"(Caused by: )?[\w.]+(Error|Exception): ", line)),
+        (
+            line
+            for line in reversed(lines)
+            if re.match(r"(Caused by: )?[\w.]+(Error|Exception): ", line)
+        ),
         lines[0],
     )
     return Unavailable(
-        f"the merge of {len(task.inputs)} blocks, first {task.inputs[0].meta.ulid}, failed on Spark until it gave up "
-        f"({type(error).__name__}: {said[:300]}): look at the executors' logs; give workers more memory "
+        f"the merge of {len(task.inputs)} blocks, first {task.inputs[0].meta.ulid}, failed on "
+        "Spark until it gave up "
+        f"({type(error).__name__}: {said[:300]}): look at the executors' logs; give workers more "
+        "memory "
         "(spark.executor.memoryOverhead) or disk (work_dir), or lower memory in the configuration"
     )
 
@@ -170,7 +193,9 @@ def _given_up(task: Task, error: Exception) -> Unavailable:
 def _run(session: Any, job: Job, tasks: Sequence[Any], told: Told | None) -> list[Any]:
     """The answers of the tasks, in their order: one Spark job, one task each."""
     packed = [(place, pickle.dumps(task)) for place, task in enumerate(tasks)]
-    rows = session.createDataFrame(packed, "place int, task binary").repartitionById(len(tasks), "place")
+    rows = session.createDataFrame(packed, "place int, task binary").repartitionById(
+        len(tasks), "place"
+    )
     with telling(session, told, f"blockstore-merges-{tasks[0].ulid}-{len(tasks)}"):
         answers = rows.mapInArrow(merging_task(job), ANSWERS).collect()
     return [pickle.loads(row.answer) for row in sorted(answers, key=lambda row: row.place)]

@@ -1,7 +1,8 @@
-"""What the compactor hands over, as far as it is looked at here: the shapes of its tasks, answers and pieces.
+"""What the compactor hands over, as far as it is looked at here: the shapes of its tasks, answers
+and pieces.
 
-Only shapes: the rooms never import one another. Whatever is handed over must travel by pickle, and workers must have
-the package that it comes from.
+Only shapes: the rooms never import one another. Whatever is handed over must travel by pickle, and
+workers must have the package that it comes from.
 """
 
 from __future__ import annotations

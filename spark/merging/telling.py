@@ -1,7 +1,8 @@
-"""How far the Spark job of a round of merges is, told while it runs: the answers of its tasks come back all at once.
+"""How far the Spark job of a round of merges is, told while it runs: the answers of its tasks come
+back all at once.
 
-Spark's status tracker knows it in a classic session. Spark Connect has none: there nothing is told before the round has ended.
-What is asked is never worth an error.
+Spark's status tracker knows it in a classic session. Spark Connect has none: there nothing is told
+before the round has ended. What is asked is never worth an error.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ _GROUP = "spark.jobGroup.id"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """Who hears how far a pass is, and between which shares of it the part lies that reports here."""
+    """Who hears how far a pass is, and between which shares of it the part lies that reports
+    here."""
 
     call: Callable[[float], None]
     low: float = 0.0
@@ -37,10 +39,14 @@ class Told:
 
 
 @contextmanager
-def telling(session: Any, told: Told | None, group: str, *, every_s: float = EVERY_S) -> Iterator[None]:
-    """While the body runs one Spark job in this thread: tell whenever one more of its tasks has ended.
+def telling(
+    session: Any, told: Told | None, group: str, *, every_s: float = EVERY_S
+) -> Iterator[None]:
+    """While the body runs one Spark job in this thread: tell whenever one more of its tasks has
+    ended.
 
-    ``group`` names the body's jobs, for as long as it runs, and no others. Nothing is done where nobody listens.
+    ``group`` names the body's jobs, for as long as it runs, and no others. Nothing is done where
+    nobody listens.
     """
     context = getattr(session, "_sc", None)
     if told is None or context is None:
@@ -77,7 +83,10 @@ def _put_back(context: Any, group: str | None) -> None:
 
 
 def _ended(tracker: Any, group: str) -> tuple[int, int]:
-    """The tasks that have ended, and all, of the stage that merges: the last one. Those before it only deal the tasks out."""
+    """The tasks that have ended, and all, of the stage that merges: the last one.
+
+    Those before it only deal the tasks out.
+    """
     jobs = [tracker.getJobInfo(one) for one in tracker.getJobIdsForGroup(group)]
     stages = [max(job.stageIds) for job in jobs if job is not None and len(job.stageIds) > 1]
     info = tracker.getStageInfo(max(stages)) if stages else None

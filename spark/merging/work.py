@@ -1,9 +1,9 @@
 """What one Spark task does for a merge: unpack it, do it, pack the answer.
 
-- An error that the project raises on purpose is an answer: the merge's own, which ends no other merge of the job.
-  Anything else fails the attempt, and Spark tries again.
-- Attempts never write the same object, and only the answer of the one that Spark takes is used: what the others wrote
-  is debris inside the block's directory, which its meta.json does not list.
+- An error that the project raises on purpose is an answer: the merge's own, which ends no other
+  merge of the job. Anything else fails the attempt, and Spark tries again.
+- Attempts never write the same object, and only the answer of the one that Spark takes is used:
+  what the others wrote is debris inside the block's directory, which its meta.json does not list.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """An error as it travels: exceptions with arguments of their own do not survive pickle by themselves."""
+    """An error as it travels: exceptions with arguments of their own do not survive pickle by
+    themselves."""
 
     kind: type[BlockstoreError]
     args: tuple[Any, ...]
@@ -56,7 +57,8 @@ class Failure:
 
 
 def merging_task(job: Job) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow``: rows of place and packed task in, rows of place and packed answer out."""
+    """A function for ``mapInArrow``: rows of place and packed task in, rows of place and packed
+    answer out."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -1,9 +1,11 @@
-"""A micro-batch as a job that counts once: its name, its commit, and the recipe for ``foreachBatch``.
+"""A micro-batch as a job that counts once: its name, its commit, and the recipe for
+``foreachBatch``.
 
 - A batch that was committed is done, and nothing of it is written again.
-- Spark runs only its last batch again. An earlier one that comes after a later one was committed is not the same
-  batch any more: its checkpoint was set back, or the name serves another stream. Taken for done, its rows would be
-  lost without a word; so it is a Conflict, also where the later one came in between.
+- Spark runs only its last batch again. An earlier one that comes after a later one was committed is
+  not the same batch any more: its checkpoint was set back, or the name serves another stream. Taken
+  for done, its rows would be lost without a word; so it is a Conflict, also where the later one
+  came in between.
 """
 
 from __future__ import annotations
@@ -46,11 +48,14 @@ def stream_job(stream: str, batch: int) -> Job:
 
 
 def commit_batch(plan: WritePlan, written: Sequence[WrittenChunks], world: World) -> None:
-    """Make one visible block of what the tasks of a micro-batch wrote, unless it is there already."""
+    """Make one visible block of what the tasks of a micro-batch wrote, unless it is there
+    already."""
     assert plan.job is not None, "a micro-batch is a job"
     block = _in_order(plan.url, plan.job, world, lambda: commit(plan, written, world))
     if block.already:
-        _log.info("%s: batch %d was committed before, by block %s", plan.url, plan.job.batch, block.ulid)
+        _log.info(
+            "%s: batch %d was committed before, by block %s", plan.url, plan.job.batch, block.ulid
+        )
 
 
 def _in_order(url: str, job: Job, world: World, write: Callable[[], Written]) -> Written:
@@ -72,8 +77,10 @@ def check_not_set_back(url: str, job: Job, world: World) -> None:
     app = table.log.state.batches.get(job.app)
     if app is not None and job.batch < app.last:
         raise Conflict(
-            f"batch {job.batch} of {job.app!r} comes to {url}, which has its batch {app.last} already: the stream's checkpoint "
-            "was set back or made anew, or another run of it is ahead, and nothing was written; start with a new checkpoint "
+            f"batch {job.batch} of {job.app!r} comes to {url}, which has its batch {app.last} "
+            "already: the stream's checkpoint "
+            "was set back or made anew, or another run of it is ahead, and nothing was written; "
+            "start with a new checkpoint "
             "location (and, with foreach_batch, another name), or stop the other run"
         )
 
@@ -89,10 +96,12 @@ def foreach_batch(
     chunk_bytes: int = DEFAULT_CHUNK_BYTES,
     tune: bool = True,
 ) -> Callable[[DataFrame, int], None]:
-    """A function for ``writeStream.foreachBatch`` that appends each micro-batch to the table at ``url`` exactly once.
+    """A function for ``writeStream.foreachBatch`` that appends each micro-batch to the table at
+    ``url`` exactly once.
 
-    ``stream`` names the stream in the index; by default it is the query's id. Across Spark Connect, where the function runs
-    away from the query, it must be given. The other arguments are those of ``append``.
+    ``stream`` names the stream in the index; by default it is the query's id. Across Spark Connect,
+    where the function runs away from the query, it must be given. The other arguments are those of
+    ``append``.
     """
     target = checked_url(url)
     check_chunk_size(chunk_bytes, "chunk_bytes")
@@ -125,8 +134,9 @@ def foreach_batch(
 
 @dataclass(frozen=True, slots=True)
 class _Alone:
-    """One function's turn at a batch. A second function that writes the same stream to the same table in one run would be told
-    that its batch was committed before, and its rows would be lost."""
+    """One function's turn at a batch. A second function that writes the same stream to the same
+    table in one run would be told that its batch was committed before, and its rows would be lost.
+    """
 
     run: str | None
     url: str
@@ -138,8 +148,10 @@ class _Alone:
         number, function = _written.get(self._key, (-1, None))
         if self.run is not None and number == self.job.batch and function is not self.function:
             raise Invalid(
-                f"two functions of foreach_batch write {self.job.app!r} to {self.url} in one query, and the rows of the second "
-                "would be taken for done: write each batch once, or give the second one a name of its own, "
+                f"two functions of foreach_batch write {self.job.app!r} to {self.url} in one "
+                "query, and the rows of the second "
+                "would be taken for done: write each batch once, or give the second one a name of "
+                "its own, "
                 "foreach_batch(url, stream='…')"
             )
 
@@ -165,7 +177,8 @@ def _query(batch: DataFrame) -> str:
     query = None if context is None else context.getLocalProperty(_QUERY)
     if not query:
         raise Invalid(
-            "Spark does not say here which query a batch is of, and without a name it could count twice: give one, "
+            "Spark does not say here which query a batch is of, and without a name it could count "
+            "twice: give one, "
             "foreach_batch(url, stream='a name of its own')"
         )
     return str(query)

@@ -1,11 +1,13 @@
 """What one index entry means to a stream that follows the table. Pure.
 
-- An append and a discovery add rows: their blocks are delivered as they were written, whatever merges them later.
-- A merge moves rows, retention drops old ones, and the rest (tags, epochs, watermarks, a new definition) touches none:
-  nothing is delivered and nothing is wrong.
-- Every other operation, those of later releases too, is judged by what it says. One that removes, hides or accounts
-  for anything changes rows that were delivered before: the stream stops, unless it was told to ignore that. Its new
-  rows (a block that is its ``own``) are rows that were never delivered.
+- An append and a discovery add rows: their blocks are delivered as they were written, whatever
+  merges them later.
+- A merge moves rows, retention drops old ones, and the rest (tags, epochs, watermarks, a new
+  definition) touches none: nothing is delivered and nothing is wrong.
+- Every other operation, those of later releases too, is judged by what it says. One that removes,
+  hides or accounts for anything changes rows that were delivered before: the stream stops, unless
+  it was told to ignore that. Its new rows (a block that is its ``own``) are rows that were never
+  delivered.
 - A restore and a rebuilt index always count as changes: what they bring back was there before.
 """
 
@@ -73,22 +75,28 @@ def news_of(entry: Entry) -> News:
 
 
 def _is_correction(entry: Entry) -> bool:
-    """Whether an ``expire`` is a person's, who takes a block out (``mark --deletion``), and not retention's."""
+    """Whether an ``expire`` is a person's, who takes a block out (``mark --deletion``), and not
+    retention's."""
     return entry.operation == Operation.EXPIRE and entry.parameters.get("reason") != "retention"
 
 
 def _is_new(block: AddedBlock) -> bool:
-    """Whether the block's rows were in no block before: its ``own``, or those of a refused upload, whose source the entry
-    must then name."""
+    """Whether the block's rows were in no block before: its ``own``, or those of a refused upload,
+    whose source the entry must then name."""
     return block.version is None and (block.meta.own or block.sources is not None)
 
 
 def _live(entry: Entry, block: AddedBlock) -> LiveBlock:
-    """The block as the fold has it just after the entry; rows are numbered in the order of ``add``."""
+    """The block as the fold has it just after the entry; rows are numbered in the order of
+    ``add``."""
     before = 0
     for other in entry.add:
         if other is block:
             break
         before += other.meta.rows if other.first_row_id is None else 0
-    meta = block.meta if not isinstance(block.sources, tuple) else replace(block.meta, sources=block.sources)
+    meta = (
+        block.meta
+        if not isinstance(block.sources, tuple)
+        else replace(block.meta, sources=block.sources)
+    )
     return LiveBlock(meta=meta, version=entry.id, first_row_id=(entry.first_row_id or 0) + before)

@@ -1,13 +1,16 @@
 """Following a table: from a position, the blocks of the next micro-batch and where it ends.
 
-- Rows come in the order of versions. A batch ends at a limit, at the newest version, or before a version that removes
-  or changes rows, so that what came before it is delivered; asked to go on from there, it raises Conflict.
+- Rows come in the order of versions. A batch ends at a limit, at the newest version, or before a
+  version that removes or changes rows, so that what came before it is delivered; asked to go on
+  from there, it raises Conflict.
 - A limit is never so low that a batch is empty: it has at least one block if there is one.
-- A block stays readable while a version above the boundary names it, and the one that added it does. So what can be
-  planned can be read, also where a merge has replaced it since; and where the versions were collected before the
-  stream came to them the answer is VersionExpired, which says how to go on.
-- A position whose version has another commit than it had belongs to a table that is no more: Conflict. That is looked
-  at for every batch that brings something, and by a stream that waits once a minute.
+- A block stays readable while a version above the boundary names it, and the one that added it
+  does. So what can be planned can be read, also where a merge has replaced it since; and where the
+  versions were collected before the stream came to them the answer is VersionExpired, which says
+  how to go on.
+- A position whose version has another commit than it had belongs to a table that is no more:
+  Conflict. That is looked at for every batch that brings something, and by a stream that waits once
+  a minute.
 """
 
 from __future__ import annotations
@@ -54,28 +57,38 @@ class Window:
 class Follower:
     """Reads the history of one table for one stream."""
 
-    def __init__(self, log: Log, *, ignores_removal: bool = False, clock: Clock | None = None) -> None:
-        """With a ``clock`` a stream that waits looks once a minute whether its table is still the same."""
+    def __init__(
+        self, log: Log, *, ignores_removal: bool = False, clock: Clock | None = None
+    ) -> None:
+        """With a ``clock`` a stream that waits looks once a minute whether its table is still the
+        same."""
         self._log = log
         self._ignores = ignores_removal
         self._clock = clock
         self._looked_s = 0.0
         self._known: Position | None = None
-        """The position that was found to be of this table's history last. Good for as long as nothing is new: what comes
-        next may be of a table that was made anew meanwhile."""
+        """The position that was found to be of this table's history last. Good for as long as
+        nothing is new: what comes next may be of a table that was made anew meanwhile."""
 
     def newest(self) -> int:
-        """The newest version. Raises Conflict where the table's history was replaced since it was asked for last."""
+        """The newest version.
+
+        Raises Conflict where the table's history was replaced since it was asked for last.
+        """
         try:
             return self._log.poll().version
         except HistoryReplaced as error:
             raise Conflict(
-                f"the stream has read another table at {self._log.bucket.url}, which was made anew or brought back from a copy: start "
+                f"the stream has read another table at {self._log.bucket.url}, which was made "
+                "anew or brought back from a copy: start "
                 f"the stream with a new checkpoint location ({error})"
             ) from error
 
     def begin(self, start: StreamStart, latest: int) -> Position:
-        """Where a new stream begins, ``latest`` being the newest version. Raises NotFound, and VersionExpired for what was collected."""
+        """Where a new stream begins, ``latest`` being the newest version.
+
+        Raises NotFound, and VersionExpired for what was collected.
+        """
         url = self._log.bucket.url
         if start.kind is Start.LATEST:
             return self._at(latest)
@@ -92,7 +105,8 @@ class Follower:
                 return Position(version=0)
         if start.at > latest + 1:
             raise NotFound(
-                f"{url} has no version {start.at}, expected one from 1 to {latest}, its latest, or the next: "
+                f"{url} has no version {start.at}, expected one from 1 to {latest}, its latest, "
+                "or the next: "
                 "option('start', 'latest') begins with the next"
             )
         if start.at <= latest:
@@ -100,8 +114,9 @@ class Follower:
         return self._at(start.at - 1)
 
     def _earliest(self, latest: int) -> Position:
-        """The snapshot of the first version that shows every row of the oldest one left, and that stays for half the retention
-        yet where no rows were removed since: the oldest may be collected any minute, and its batches could not go on."""
+        """The snapshot of the first version that shows every row of the oldest one left, and that
+        stays for half the retention yet where no rows were removed since: the oldest may be
+        collected any minute, and its batches could not go on."""
         state = self._log.state
         now_ms = state.time_ms if self._clock is None else self._clock.now_ms()
         stays_ms = now_ms - 500 * state.definition.properties.history_retention_s
@@ -110,7 +125,11 @@ class Follower:
         if last is None:
             return replace(self._at(latest), snapshot=True)
         for entry in entries:
-            if entry.time > stays_ms or entry.operation == Operation.EXPIRE or news_of(entry).changes:
+            if (
+                entry.time > stays_ms
+                or entry.operation == Operation.EXPIRE
+                or news_of(entry).changes
+            ):
                 break
             last = entry
         return Position(version=last.id, commit=last.commit, snapshot=True)
@@ -136,7 +155,8 @@ class Follower:
         return Window(start=start, end=at, blocks=tuple(taken.blocks))
 
     def between(self, start: Position, end: Position) -> Window:
-        """What lies between two positions, as it was told before; of a batch that Spark runs again."""
+        """What lies between two positions, as it was told before; of a batch that Spark runs
+        again."""
         self._check_same_table(start)
         self._check_same_table(end)  # a start before the first version has no commit to tell by
         blocks: list[LiveBlock] = []
@@ -169,9 +189,12 @@ class Follower:
             yield from map(nothing_at, range(version, until + 1))
         except VersionExpired as error:
             raise VersionExpired(
-                f"the stream has read {self._log.bucket.url} up to version {at.version}, and {error}. To go on, start it with "
-                "a new checkpoint location and option('start', …): 'snapshot' delivers every row again, 'earliest' or a "
-                "version what is left; alter the table's history_retention if streams may rest for longer"
+                f"the stream has read {self._log.bucket.url} up to version {at.version}, and "
+                f"{error}. To go on, start it with "
+                "a new checkpoint location and option('start', …): 'snapshot' delivers every row "
+                "again, 'earliest' or a "
+                "version what is left; alter the table's history_retention if streams may rest "
+                "for longer"
             ) from error
 
     def _snapshot(self, version: int) -> Sequence[LiveBlock]:
@@ -179,7 +202,8 @@ class Follower:
             return list(self._log.at(version).blocks)
         except VersionExpired as error:
             raise VersionExpired(
-                f"the stream was reading the snapshot of version {version}, and {error}. Start it with a new checkpoint "
+                f"the stream was reading the snapshot of version {version}, and {error}. Start it "
+                "with a new checkpoint "
                 "location, and a higher max_blocks or max_bytes"
             ) from error
 
@@ -198,7 +222,10 @@ class Follower:
         return void_commit(version) if entry is None else entry.commit
 
     def _check_same_table(self, position: Position, *, idle: bool = False) -> None:
-        """Raise Conflict if the position is of another table. ``idle``: there is nothing after it."""
+        """Raise Conflict if the position is of another table.
+
+        ``idle``: there is nothing after it.
+        """
         if not position.commit:
             return
         if idle and position == self._known:
@@ -229,16 +256,21 @@ class Follower:
 
     def _another(self, position: Position, found: str) -> Conflict:
         return Conflict(
-            f"the stream has read a table at {self._log.bucket.url} up to version {position.version} (commit "
-            f"{position.commit}), but the table there {found}: it was made anew or brought back from a copy; start the stream "
+            f"the stream has read a table at {self._log.bucket.url} up to version "
+            f"{position.version} (commit "
+            f"{position.commit}), but the table there {found}: it was made anew or brought back "
+            "from a copy; start the stream "
             "with a new checkpoint location"
         )
 
     def _changed(self, news: News) -> Conflict:
         return Conflict(
-            f"version {news.version} of {self._log.bucket.url} ({news.operation}) removes or changes rows that the stream may "
-            f"have delivered; everything before it was delivered. To pass over it, restart the stream with "
-            "option('on_removal', 'ignore'); to have the rows as they are now, start one with a new checkpoint location"
+            f"version {news.version} of {self._log.bucket.url} ({news.operation}) removes or "
+            "changes rows that the stream may "
+            "have delivered; everything before it was delivered. To pass over it, restart the "
+            "stream with "
+            "option('on_removal', 'ignore'); to have the rows as they are now, start one with a "
+            "new checkpoint location"
         )
 
 
@@ -251,8 +283,8 @@ class _Taken:
         self.blocks: list[LiveBlock] = []
 
     def some(self, blocks: Sequence[LiveBlock], at: Position, news: News | None = None) -> Position:
-        """Take blocks from ``at.blocks`` on; answers where it stopped: behind the last, or before the first that is too
-        much. Without ``news`` they are those of a snapshot."""
+        """Take blocks from ``at.blocks`` on; answers where it stopped: behind the last, or before
+        the first that is too much. Without ``news`` they are those of a snapshot."""
         for place in range(at.blocks, len(blocks)):
             if not self._fits(blocks[place]):
                 return replace(at, blocks=place)

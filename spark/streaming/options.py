@@ -2,8 +2,8 @@
 
 - ``start`` says where a new stream begins; Spark's checkpoint says it from then on.
 - A stream is named by its query, not by ``app`` and ``batch``: those are refused.
-- ``labels`` of a source are names of label columns that the stream has from its start, whether a block bears them yet
-  or not; ``labels`` of a sink are ``key=value`` pairs, as for every write.
+- ``labels`` of a source are names of label columns that the stream has from its start, whether a
+  block bears them yet or not; ``labels`` of a sink are ``key=value`` pairs, as for every write.
 """
 
 from __future__ import annotations
@@ -17,7 +17,14 @@ from blockstore.operations.instants import to_ms
 from blockstore.spark.option_texts import known, names, size_if_given, table_url, whole
 from blockstore.spark.options import WriteOptions, write_options
 
-__all__ = ["Start", "StreamReadOptions", "StreamStart", "asks_for_a_stream", "sink_options", "source_options"]
+__all__ = [
+    "Start",
+    "StreamReadOptions",
+    "StreamStart",
+    "asks_for_a_stream",
+    "sink_options",
+    "source_options",
+]
 
 _STREAM_ONLY = ("start", "on_removal", "max_blocks", "max_bytes", "labels")
 _SOURCE = ("path", "columns", "where", "partition_size", *_STREAM_ONLY)
@@ -52,7 +59,10 @@ class StreamStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamReadOptions:
-    """Which rows a stream delivers, and how many at a time. None means all columns, every row, no limit."""
+    """Which rows a stream delivers, and how many at a time.
+
+    None means all columns, every row, no limit.
+    """
 
     url: str
     start: StreamStart = StreamStart()
@@ -76,7 +86,8 @@ def source_options(options: Mapping[str, str]) -> StreamReadOptions:
     for name in options:
         if name.lower() in ("version", "as_of", "tag"):
             raise Invalid(
-                f"option {name!r} names one snapshot, and a stream follows the table: option('start', …) says where it begins."
+                f"option {name!r} names one snapshot, and a stream follows the table: "
+                "option('start', …) says where it begins."
             )
     given = known(options, _SOURCE, "stream")
     columns, blocks = given.get("columns"), given.get("max_blocks")
@@ -95,11 +106,14 @@ def source_options(options: Mapping[str, str]) -> StreamReadOptions:
 
 def sink_options(options: Mapping[str, str]) -> WriteOptions:
     """The options of ``writeStream``; raises Invalid naming the one that is wrong."""
-    given = {name.lower(): value for name, value in options.items() if name.lower() not in _OF_SPARK}
+    given = {
+        name.lower(): value for name, value in options.items() if name.lower() not in _OF_SPARK
+    }
     for name in _OF_JOBS:
         if name in given:
             raise Invalid(
-                f"option {name!r} is not for streams: every micro-batch is appended, as a job that is named by its query and "
+                f"option {name!r} is not for streams: every micro-batch is appended, as a job "
+                "that is named by its query and "
                 "its number, both kept in the checkpoint; drop it, or use foreachBatch."
             )
     return write_options(given)
@@ -114,7 +128,8 @@ def _start(text: str) -> StreamStart:
         return StreamStart(kind=Start.TIME, at=to_ms(text))
     except Invalid:
         raise Invalid(
-            f"option start={text!r}: expected snapshot, earliest, latest, the number of a version, or a time such as "
+            f"option start={text!r}: expected snapshot, earliest, latest, the number of a "
+            "version, or a time such as "
             "'2024-01-31T12:00:00Z'."
         ) from None
 

@@ -3,14 +3,15 @@
 A position is a version of the index, with what lies inside it where a batch had to end there:
 - ``{"version": 40}``: everything up to version 40.
 - ``{"version": 40, "blocks": 3}``: that, and the first three blocks that version 41 added.
-- ``{"snapshot": 40, "blocks": 3}``: the first three blocks, by ULID, of the table as it was at version 40; after the
-  last of them comes version 41.
+- ``{"snapshot": 40, "blocks": 3}``: the first three blocks, by ULID, of the table as it was at
+  version 40; after the last of them comes version 41.
 
-``commit`` is the id of the commit that made the version. A table that was deleted and made anew has other commits
-under the same numbers: a stream must not go on there as if nothing had happened.
+``commit`` is the id of the commit that made the version. A table that was deleted and made anew has
+other commits under the same numbers: a stream must not go on there as if nothing had happened.
 
-``from``, in the end of a query's first batch alone, is the position where that batch began. Spark logs where a batch
-ends; where the first one begins it asks again each time it runs it, when the table may have gone on.
+``from``, in the end of a query's first batch alone, is the position where that batch began. Spark
+logs where a batch ends; where the first one begins it asks again each time it runs it, when the
+table may have gone on.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class Position:
         name = "snapshot" if "snapshot" in value else "version"
         version, blocks, commit = value.get(name), value.get("blocks", 0), value.get("commit", "")
         whole = all(
-            isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in (version, blocks)
+            isinstance(one, int) and not isinstance(one, bool) and one >= 0
+            for one in (version, blocks)
         )
         begun = value.get("from")
         # Where a batch began is no end of a first batch itself.
@@ -62,7 +64,8 @@ class Position:
         strange = value.keys() - {name, "blocks", "commit", "from"}
         if not whole or not isinstance(commit, str) or not apart or strange:
             raise Corrupt(
-                f"the stream's offset is {dict(value)!r}, expected one such as {{'version': 40}}: it was written by another "
+                f"the stream's offset is {dict(value)!r}, expected one such as {{'version': 40}}: "
+                "it was written by another "
                 "source, or by a newer release; start with a checkpoint location of its own"
             )
         return cls(

@@ -1,12 +1,14 @@
 """The streaming sink: each micro-batch of a query becomes one block and one version, exactly once.
 
-- The job is ``stream/<query id>`` with the number of the micro-batch, both kept in the query's checkpoint: the index
-  remembers what was committed, so a batch that Spark runs again after a crash, at whatever point, counts once. No
-  role is claimed: two runs of one query write the same batches, and the index takes the first of each.
-- Spark makes a writer to plan a batch, another to commit it, and tells neither the query's name: tasks read it from
-  their local properties, and their answers bring the commit the plan under which they wrote.
-- What a batch wrote that was not committed is debris that no reader sees and that cleaning removes; ``abort`` deletes
-  nothing, since Spark also calls it after a commit whose answer was lost.
+- The job is ``stream/<query id>`` with the number of the micro-batch, both kept in the query's
+  checkpoint: the index remembers what was committed, so a batch that Spark runs again after a
+  crash, at whatever point, counts once. No role is claimed: two runs of one query write the same
+  batches, and the index takes the first of each.
+- Spark makes a writer to plan a batch, another to commit it, and tells neither the query's name:
+  tasks read it from their local properties, and their answers bring the commit the plan under which
+  they wrote.
+- What a batch wrote that was not committed is debris that no reader sees and that cleaning removes;
+  ``abort`` deletes nothing, since Spark also calls it after a commit whose answer was lost.
 - A batch without rows writes nothing.
 """
 
@@ -40,7 +42,8 @@ _log = logging.getLogger("blockstore.spark")
 
 @dataclass(frozen=True)
 class BatchAnswer(WriterCommitMessage):
-    """What one task attempt hands to the commit: for which query, under which plan, and its chunks, if it had rows."""
+    """What one task attempt hands to the commit: for which query, under which plan, and its chunks,
+    if it had rows."""
 
     query: str
     plan: WritePlan
@@ -56,7 +59,8 @@ class BatchWriter(DataSourceStreamArrowWriter):
         try:
             self._plan = plan_write(schema, options, World.real())
         except BlockstoreError as error:
-            # The writer that commits needs no plan: a table that was altered since then is none of its business.
+            # The writer that commits needs no plan: a table that was altered since then is none of
+            # its business.
             self._plan = error
 
     def __getstate__(self) -> dict[str, Any]:
@@ -77,7 +81,8 @@ class BatchWriter(DataSourceStreamArrowWriter):
         if len(answers) != len(messages):
             raise Unavailable(
                 f"Spark handed {len(messages)} task answers to the commit of batch {batchId} and "
-                f"{len(messages) - len(answers)} are not ours, so rows could be missing: nothing was committed, restart the query"
+                f"{len(messages) - len(answers)} are not ours, so rows could be missing: nothing "
+                "was committed, restart the query"
             )
         written = [answer.written for answer in answers if answer.written is not None]
         if not written:
@@ -95,7 +100,9 @@ def _query() -> str:
     query = None if task is None else task.getLocalProperty(QUERY)
     if not query:
         raise Invalid(
-            f"Spark does not say which query this task serves (its property {QUERY!r} is empty), and without it a batch could "
-            "count twice: write with foreachBatch(blockstore.spark.foreach_batch(url, stream='a name of your own'))"
+            f"Spark does not say which query this task serves (its property {QUERY!r} is empty), "
+            "and without it a batch could "
+            "count twice: write with foreachBatch(blockstore.spark.foreach_batch(url, stream='a "
+            "name of your own'))"
         )
     return str(query)

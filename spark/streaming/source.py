@@ -1,12 +1,16 @@
-"""The streaming source: what ``spark.readStream.format("blockstore")`` asks for, answered from the table's index.
+"""The streaming source: what ``spark.readStream.format("blockstore")`` asks for, answered from the
+table's index.
 
-- An offset is a ``Position``. Spark asks for the next one, plans the rows between two of them, and keeps where each batch
-  ends in its checkpoint; a batch that was planned is planned again after a restart, and has the same rows.
-- Where the first batch begins Spark does not keep: it asks when it plans that batch and again when it runs it. So a
-  reader answers the same each time, and the end of that batch carries where it began, which holds after a restart.
-- The schema is fixed when the query starts. Columns that the table gets later are seen after a restart, and so are
-  labels that nobody named; a block without a label has null there.
-- One process answers for a query as long as it runs; tasks are handed whole plans, and open their own bucket.
+- An offset is a ``Position``. Spark asks for the next one, plans the rows between two of them, and
+  keeps where each batch ends in its checkpoint; a batch that was planned is planned again after a
+  restart, and has the same rows.
+- Where the first batch begins Spark does not keep: it asks when it plans that batch and again when
+  it runs it. So a reader answers the same each time, and the end of that batch carries where it
+  began, which holds after a restart.
+- The schema is fixed when the query starts. Columns that the table gets later are seen after a
+  restart, and so are labels that nobody named; a block without a label has null there.
+- One process answers for a query as long as it runs; tasks are handed whole plans, and open their
+  own bucket.
 """
 
 from __future__ import annotations
@@ -48,7 +52,10 @@ __all__ = ["PlanPartition", "TableStreamReader", "stream_schema"]
 
 
 def stream_schema(options: StreamReadOptions, world: World) -> StructType:
-    """The columns of a stream. Raises Invalid for a column or a condition that the table does not know."""
+    """The columns of a stream.
+
+    Raises Invalid for a column or a condition that the table does not know.
+    """
     table = _opened(options, world)
     nothing = Snapshot(definition=table.definition, version=table.log.state.version)
     try:
@@ -63,7 +70,8 @@ def stream_schema(options: StreamReadOptions, world: World) -> StructType:
 
 
 class PlanPartition(InputPartition):
-    """What one task reads: a plan with its own chunks, or one part of the row groups of a large one."""
+    """What one task reads: a plan with its own chunks, or one part of the row groups of a large
+    one."""
 
     def __init__(self, plan: ScanPlan, part: int = 0, parts: int = 1) -> None:
         super().__init__(None)
@@ -115,7 +123,9 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         here = self._here
         first = Position.from_json(start)
         begins = first == here.begun
-        window = here.follower.window(replace(first, begun=None), self._latest(), self._limit(limit))
+        window = here.follower.window(
+            replace(first, begun=None), self._latest(), self._limit(limit)
+        )
         if window.end == window.start and not begins:
             return start
         here.last = window
@@ -132,8 +142,9 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         here = self._here
         first, last = Position.from_json(start), Position.from_json(end)
         if last.begun is not None and start != end:
-            # The first batch: what the checkpoint says, and not a start that was asked for again. Where both are the same
-            # Spark asks for nothing new: it takes up a query whose first batch was its last.
+            # The first batch: what the checkpoint says, and not a start that was asked for again.
+            # Where both are the same Spark asks for nothing new: it takes up a query whose first
+            # batch was its last.
             first = last.begun
         first, last = replace(first, begun=None), replace(last, begun=None)
         window = here.last
@@ -167,10 +178,13 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         snapshot = Snapshot(
             definition=definition, version=window.end.version, blocks=Blocks.of(window.blocks)
         )
-        return plan_scan(snapshot, columns=self._schema.names, where=self._options.where, labels=labels)
+        return plan_scan(
+            snapshot, columns=self._schema.names, where=self._options.where, labels=labels
+        )
 
     def _limit(self, limit: ReadLimit) -> Limit:
-        """Ours, where Spark asks for what ``getDefaultReadLimit`` said: it can say one of the two only."""
+        """Ours, where Spark asks for what ``getDefaultReadLimit`` said: it can say one of the two
+        only."""
         if isinstance(limit, ReadAllAvailable):
             return NO_LIMIT
         return Limit(blocks=self._options.max_blocks, bytes=self._options.max_bytes)
@@ -204,6 +218,7 @@ def _opened(options: StreamReadOptions, world: World) -> Table:
 
 
 def _labels(table: Table, options: StreamReadOptions) -> tuple[str, ...]:
-    """Every label column that the stream may name: those that blocks bear, the table's own, and those that were named."""
+    """Every label column that the stream may name: those that blocks bear, the table's own, and
+    those that were named."""
     borne = Snapshot.of(table.log.state).label_names
     return tuple(sorted({*borne, *table.definition.labels, *options.labels}))

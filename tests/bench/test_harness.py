@@ -1,4 +1,7 @@
-"""The harness runs, checks what contestants answer, and writes what the docs are drawn from. Nothing is timed."""
+"""The harness runs, checks what contestants answer, and writes what the docs are drawn from.
+
+Nothing is timed.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,14 @@ PAIRS = [
 
 def take(case: str, peer: str, directory: Path, *, prepare: bool) -> Answer:
     return answer(
-        Request(case=case, peer=peer, scale=Scale.TINY, directory=str(directory), seed=1, prepare=prepare)
+        Request(
+            case=case,
+            peer=peer,
+            scale=Scale.TINY,
+            directory=str(directory),
+            seed=1,
+            prepare=prepare,
+        )
     )
 
 
@@ -113,10 +123,14 @@ def test_contestants_take_turns_and_the_order_rotates(
 ) -> None:
     order: list[str] = []
 
-    def turn(self: Runner, case: Case, name: str, directory: Path, *, seed: int, prepare: bool) -> Answer:
+    def turn(
+        self: Runner, case: Case, name: str, directory: Path, *, seed: int, prepare: bool
+    ) -> Answer:
         order.append(f"{name}{seed % 10}")
         status = Status.FAILED if name == "delta" else Status.OK
-        return Answer(status=status, reason="", version="1", settings="", figures={"x": float(len(order))})
+        return Answer(
+            status=status, reason="", version="1", settings="", figures={"x": float(len(order))}
+        )
 
     monkeypatch.setattr(Runner, "_turn", turn)
     lines: list[str] = []
@@ -168,7 +182,9 @@ def test_a_goal_of_zero_is_missed_by_the_figure_itself() -> None:
 
 
 def test_the_page_says_plainly_what_is_short(tmp_path: Path) -> None:
-    result = _result({"floor": (100.0,), "ours-aged": (40.0,), "ours-aged-durable": (9.0,), "ours": (50.0,)})
+    result = _result(
+        {"floor": (100.0,), "ours-aged": (40.0,), "ours-aged-durable": (9.0,), "ours": (50.0,)}
+    )
     result.save(tmp_path)
     page = render(load_results(tmp_path))
     assert "short by 53 %" in page
@@ -180,7 +196,9 @@ def test_the_page_says_plainly_what_is_short(tmp_path: Path) -> None:
 
 def test_a_dash_stands_where_a_peer_cannot_and_failed_where_it_broke() -> None:
     result = _result({"floor": (4.0,)})
-    none = Contestant(version="1", settings="", status=Status.UNSUPPORTED, reason="has no append", figures={})
+    none = Contestant(
+        version="1", settings="", status=Status.UNSUPPORTED, reason="has no append", figures={}
+    )
     broken = dataclasses.replace(none, status=Status.FAILED)
     whole = dataclasses.replace(
         result, contestants=dict(result.contestants) | {"duckdb": none, "delta": broken}
@@ -209,7 +227,9 @@ def test_targets_cases_and_contestants_name_one_another() -> None:
     for target in TARGETS:
         case = CASES[target.case]
         assert target.metric in {metric.name for metric in case.metrics}
-        assert {target.ours, target.against or target.ours, target.beside or target.ours} <= set(case.peers)
+        assert {target.ours, target.against or target.ours, target.beside or target.ours} <= set(
+            case.peers
+        )
     for case in CASES.values():
         assert set(case.peers) <= set(peers.ADAPTERS)
         assert case.reference in case.peers

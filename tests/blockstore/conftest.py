@@ -1,4 +1,5 @@
-"""A world that stands still, and an empty bucket in memory; a folder or a module that needs more has its own."""
+"""A world that stands still, and an empty bucket in memory; a folder or a module that needs more
+has its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The collector is left out for as long as it was asked, and not switched on for whoever wants it off."""
+"""The collector is left out for as long as it was asked, and not switched on for whoever wants it
+off."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""One bit of a stored object is another: whoever reads it learns the same as before, or that it is damaged; never another thing.
+"""One bit of a stored object is another: whoever reads it learns the same as before, or that it is
+damaged; never another thing.
 
-Each object that decides what a table is stands here: a checkpoint, an entry, meta.json, both marks, the boundary and the
-hint. What protects them: the seal at the beginning of every JSON object, the zeros before the boundary's digits, the
-hashed JSON, the counts and the content's digest of a checkpoint.
+Each object that decides what a table is stands here: a checkpoint, an entry, meta.json, both marks,
+the boundary and the hint. What protects them: the seal at the beginning of every JSON object, the
+zeros before the boundary's digits, the hashed JSON, the counts and the content's digest of a
+checkpoint.
 """
 
 from __future__ import annotations
@@ -49,7 +51,10 @@ from tests.support.tally import tally
 ROWS = pa.table({"key": [1, 2, 3], "text": ["a", "b", "c"]})
 VERSION = 6
 SAMPLE = int(os.environ.get("BLOCKSTORE_FLIPPED_BITS", "4000"))
-"""So many bits of the checkpoint; 0 for all of them, in the long run. Of everything else every bit, always."""
+"""So many bits of the checkpoint; 0 for all of them, in the long run.
+
+Of everything else every bit, always.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +81,9 @@ def stored() -> Stored:
     table.append(ROWS, message="the last")
     assert table.log.state.version == VERSION
     write_checkpoint(bucket, table.log.state)
-    place_deletion(bucket, world, block, MarkReason.MANUAL, "under examination", superseded_by=block)
+    place_deletion(
+        bucket, world, block, MarkReason.MANUAL, "under examination", superseded_by=block
+    )
     place_no_compact(bucket, world, block, NoCompactReason.MANUAL, "under examination")
     return Stored(bucket=bucket, world=world, block=block)
 
@@ -87,7 +94,9 @@ def flipped(data: bytes, bit: int) -> bytes:
     return bytes(damaged)
 
 
-def judge(name: str, data: bytes, read: Callable[[bytes], Any], bits: Iterable[int] | None = None) -> int:
+def judge(
+    name: str, data: bytes, read: Callable[[bytes], Any], bits: Iterable[int] | None = None
+) -> int:
     """Flip each bit: the same, or a BlockstoreError; answers how many were found to be damage."""
     right = read(data)
     found = total = 0
@@ -98,7 +107,9 @@ def judge(name: str, data: bytes, read: Callable[[bytes], Any], bits: Iterable[i
         except BlockstoreError:
             found += 1
         else:
-            assert learned == right, f"bit {bit} of {len(data)} bytes of {name} is another, and nobody saw it"
+            assert learned == right, (
+                f"bit {bit} of {len(data)} bytes of {name} is another, and nobody saw it"
+            )
     tally(f"bits flipped of {name}", total)
     tally("bits flipped and ignored", 0)
     return found
@@ -111,7 +122,9 @@ def some(data: bytes, seed: int) -> Iterable[int]:
 
 def test_no_bit_of_a_checkpoint_can_lie(stored: Stored) -> None:
     data = stored.data(checkpoint_key(VERSION))
-    assert judge("a checkpoint", data, lambda one: decode_checkpoint(one, version=VERSION), some(data, 1))
+    assert judge(
+        "a checkpoint", data, lambda one: decode_checkpoint(one, version=VERSION), some(data, 1)
+    )
 
 
 def test_no_bit_of_an_entry_can_lie(stored: Stored) -> None:
@@ -121,20 +134,28 @@ def test_no_bit_of_an_entry_can_lie(stored: Stored) -> None:
 
 
 def test_no_bit_of_a_meta_json_can_lie(stored: Stored) -> None:
-    """A flipped bit in the seal's own name makes it an unknown field, which is kept, and says nothing."""
+    """A flipped bit in the seal's own name makes it an unknown field, which is kept, and says
+    nothing."""
     data = stored.data(meta_key(stored.block))
-    assert judge("a meta.json", data, lambda one: replace(decode(one, ulid=stored.block), unknown=b""))
+    assert judge(
+        "a meta.json", data, lambda one: replace(decode(one, ulid=stored.block), unknown=b"")
+    )
 
 
 def test_no_bit_of_a_mark_can_lie(stored: Stored) -> None:
     deletion, kept = deletion_mark_key(stored.block), no_compact_mark_key(stored.block)
-    assert judge("a mark", stored.data(deletion), lambda one: decode_deletion_mark(one, ulid=stored.block))
-    assert judge("a mark", stored.data(kept), lambda one: decode_no_compact_mark(one, ulid=stored.block))
+    assert judge(
+        "a mark", stored.data(deletion), lambda one: decode_deletion_mark(one, ulid=stored.block)
+    )
+    assert judge(
+        "a mark", stored.data(kept), lambda one: decode_no_compact_mark(one, ulid=stored.block)
+    )
 
 
 @pytest.mark.parametrize("boundary", [0, 4])
 def test_no_bit_of_the_boundary_can_lie(stored: Stored, boundary: int) -> None:
-    """Read with its table: a digit before all others makes a number beyond all entries, and the index is empty above it."""
+    """Read with its table: a digit before all others makes a number beyond all entries, and the
+    index is empty above it."""
     bucket = copy(stored.bucket, stored.world)
     if boundary:
         write_checkpoint(bucket, Log(bucket, stored.world).at(boundary))

@@ -22,7 +22,9 @@ def test_a_ulid_carries_its_time(now_ms: int) -> None:
 
 @given(
     st.text(max_size=27)
-    | st.text("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", min_size=26, max_size=26)
+    | st.text(
+        "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", min_size=26, max_size=26
+    )
 )
 def test_the_time_of_what_is_no_ulid_is_none(text: str) -> None:
     if is_ulid(text):
@@ -36,7 +38,10 @@ def test_a_ulid_is_its_bits_in_base_32_the_highest_first() -> None:
     assert ulid_at(1_469_918_176_385) == "01ARYZ6S41" + "0" * 16
     assert ulid_at(0) == MIN_ULID
     bits = int(
-        Ids.seeded(ManualClock(0), 3).ulid().translate(str.maketrans("JKMNPQRSTVWXYZ", "ijklmnopqrstuv")), 32
+        Ids.seeded(ManualClock(0), 3)
+        .ulid()
+        .translate(str.maketrans("JKMNPQRSTVWXYZ", "ijklmnopqrstuv")),
+        32,
     )
     assert bits == Random(3).getrandbits(80)
     for time_ms in (-1, 2**48):
@@ -57,7 +62,11 @@ def test_later_ulids_sort_later() -> None:
 
 def test_the_same_seed_draws_the_same() -> None:
     one, two = (Ids.seeded(ManualClock(), 3) for _ in range(2))
-    assert [one.ulid(), one.token(), one.uniform(0, 1)] == [two.ulid(), two.token(), two.uniform(0, 1)]
+    assert [one.ulid(), one.token(), one.uniform(0, 1)] == [
+        two.ulid(),
+        two.token(),
+        two.uniform(0, 1),
+    ]
     assert Ids.seeded(ManualClock(), 4).ulid() != Ids.seeded(ManualClock(), 3).ulid()
 
 

@@ -1,4 +1,5 @@
-"""Scratch folders: held while a process that has the lock lives, cleared after it, and only where they are what they seem."""
+"""Scratch folders: held while a process that has the lock lives, cleared after it, and only where
+they are what they seem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a user holds: create, open, append, write, alter, snapshot, history, diff - and what they say to bad input."""
+"""What a user holds: create, open, append, write, alter, snapshot, history, diff - and what they
+say to bad input."""
 
 from __future__ import annotations
 
@@ -97,7 +98,9 @@ class TestAppend:
         )
         assert table.snapshot().count() >= 1
 
-    def test_a_handle_reads_its_own_writes_and_another_handle_too(self, table: bs.Table, url: str) -> None:
+    def test_a_handle_reads_its_own_writes_and_another_handle_too(
+        self, table: bs.Table, url: str
+    ) -> None:
         table.append(rows(1))
         assert table.snapshot().count() == 1
         assert bs.open(url).snapshot().count() == 1
@@ -118,7 +121,9 @@ class TestAppend:
         world.clock.sleep(16 * 60)
         assert lister.snapshot().count() == 3
         assert multiset(lister.snapshot().scan().to_table()) == multiset(rows(1, 2, 3))
-        assert bs.open(url, world=world).snapshot().count() == 1, "the index alone does not know it yet"
+        assert bs.open(url, world=world).snapshot().count() == 1, (
+            "the index alone does not know it yet"
+        )
         assert table.append(rows(2, 3), resume=late.ulid).published
         assert (lister.snapshot().count(), bs.open(url, world=world).snapshot().count()) == (3, 3)
 
@@ -126,7 +131,9 @@ class TestAppend:
         with pytest.raises(bs.Invalid, match="discovery"):
             bs.open(url, discovery="guess")
 
-    def test_resuming_an_append_finishes_the_same_block_and_adds_nothing_twice(self, table: bs.Table) -> None:
+    def test_resuming_an_append_finishes_the_same_block_and_adds_nothing_twice(
+        self, table: bs.Table
+    ) -> None:
         first = table.append(rows(1, 2), publish=False)
         resumed = table.append(rows(1, 2), resume=first.ulid)
         assert (resumed.ulid, resumed.published) == (first.ulid, True)
@@ -232,7 +239,10 @@ class TestSnapshot:
     def test_history_tells_every_version_and_diff_what_changed(self, table: bs.Table) -> None:
         block = table.append(rows(1, 2), message="first rows")
         history = list(table.history())
-        assert [(entry.id, str(entry.operation)) for entry in history] == [(1, "create"), (2, "append")]
+        assert [(entry.id, str(entry.operation)) for entry in history] == [
+            (1, "create"),
+            (2, "append"),
+        ]
         assert history[-1].message == "first rows"
         change = table.diff(1, 2)
         assert [added.ulid for added in change.added] == [block.ulid]
@@ -263,7 +273,8 @@ class TestTypes:
     def test_every_type_comes_back_by_value(self, url: str) -> None:
         schema = pa.schema([(name, kind) for name, (kind, _) in self.VALUES.items()])
         data = pa.table(
-            {name: pa.array(values, kind) for name, (kind, values) in self.VALUES.items()}, schema=schema
+            {name: pa.array(values, kind) for name, (kind, values) in self.VALUES.items()},
+            schema=schema,
         )
         table = bs.create(url, schema=schema)
         table.append(data)
@@ -274,7 +285,9 @@ class TestTypes:
     def test_two_thousand_columns(self, url: str) -> None:
         names = [f"c{number}" for number in range(2000)]
         table = bs.create(url, schema=pa.schema([(name, pa.int32()) for name in names]))
-        table.append(pa.table({name: pa.array([number], pa.int32()) for number, name in enumerate(names)}))
+        table.append(
+            pa.table({name: pa.array([number], pa.int32()) for number, name in enumerate(names)})
+        )
         found = table.snapshot().scan(columns=["c7", "c1999"]).to_table()
         assert found.to_pydict() == {"c7": [7], "c1999": [1999]}
         assert table.snapshot().scan().to_table().num_columns == 2000
@@ -286,9 +299,9 @@ class TestTypes:
         )
         table.append(pa.table({name: [2, 1] for name in strange}))
         assert table.snapshot().scan().to_table().column_names == strange
-        assert table.snapshot().scan(columns=["a b"], where='"dot.ted" = 1').to_table().to_pydict() == {
-            "a b": [1]
-        }
+        assert table.snapshot().scan(
+            columns=["a b"], where='"dot.ted" = 1'
+        ).to_table().to_pydict() == {"a b": [1]}
 
 
 class TestAlter:
@@ -340,7 +353,10 @@ class TestBadInput:
             (pa.table({"k": ["a"], "at": [dt.datetime(2024, 1, 1, tzinfo=UTC)]}), ("lack", "'n'")),
             (rows(1).append_column("extra", pa.array([1])), ("extra", "alter")),
             (rows(1).append_column("_source", pa.array(["x"])), ("_source", "reserved")),
-            (rows(1).set_column(1, "at", pa.array([None], pa.timestamp("us", tz="UTC"))), ("'at'", "null")),
+            (
+                rows(1).set_column(1, "at", pa.array([None], pa.timestamp("us", tz="UTC"))),
+                ("'at'", "null"),
+            ),
             (rows(1).set_column(1, "at", pa.array(["yesterday"])), ("'at'", "string")),
             (42, ("int", "expected")),
             ({"k": ["a"]}, ("dict", "expected")),
@@ -372,7 +388,9 @@ class TestBadInput:
         with pytest.raises(bs.Invalid, match="'n'"):
             table.append(wide)
 
-    def test_creating_twice_is_a_conflict_and_changes_nothing(self, table: bs.Table, url: str) -> None:
+    def test_creating_twice_is_a_conflict_and_changes_nothing(
+        self, table: bs.Table, url: str
+    ) -> None:
         table.append(rows(1))
         with pytest.raises(bs.Conflict, match="already"):
             bs.create(url, schema=SCHEMA)
@@ -456,7 +474,8 @@ def test_pandas_with_a_named_index_keeps_it_as_a_column(url: str) -> None:
 
 
 class TestWhatReadersWouldRefuse:
-    """What a reader refuses, no writer may accept: one bad entry would close the table for everybody."""
+    """What a reader refuses, no writer may accept: one bad entry would close the table for
+    everybody."""
 
     @pytest.mark.parametrize(
         "options",
@@ -482,7 +501,8 @@ class TestWhatReadersWouldRefuse:
         assert bs.open(url).snapshot().count() == 1
 
     @pytest.mark.parametrize(
-        "arguments", [("", 1), (1, 1), ("a", -1), ("a", "1"), ("a", 2**63), ("a", True), ("\ud800", 1)]
+        "arguments",
+        [("", 1), (1, 1), ("a", -1), ("a", "1"), ("a", 2**63), ("a", True), ("\ud800", 1)],
     )
     def test_a_job_that_cannot_be_written_cannot_be_made(self, arguments: tuple[Any, Any]) -> None:
         with pytest.raises(bs.Invalid):
@@ -514,10 +534,14 @@ class TestAWriteThatIsOver:
 
 def test_a_table_is_not_created_over_blocks_whose_index_was_lost(table: bs.Table, url: str) -> None:
     block = table.append(rows(1))
-    table.bucket.delete([info.key for info in table.bucket.list() if info.key.startswith(("index/", "gc/"))])
+    table.bucket.delete(
+        [info.key for info in table.bucket.list() if info.key.startswith(("index/", "gc/"))]
+    )
     with pytest.raises(bs.Conflict, match="no index"):
         bs.create(url, schema=SCHEMA)
     with pytest.raises(bs.NotFound):
         bs.open(url)
     table.bucket.delete([meta_key(str(block.ulid))])
-    assert bs.create(url, schema=SCHEMA).snapshot().count() == 0, "what never became a block hinders nobody"
+    assert bs.create(url, schema=SCHEMA).snapshot().count() == 0, (
+        "what never became a block hinders nobody"
+    )

@@ -1,6 +1,8 @@
-"""A table that has lived: what a cleaning pass meets, with an index and without, and what must be true of it always.
+"""A table that has lived: what a cleaning pass meets, with an index and without, and what must be
+true of it always.
 
-``Lake.copy`` keeps every object's LastModified, so that a run can be repeated from the same moment any number of times.
+``Lake.copy`` keeps every object's LastModified, so that a run can be repeated from the same moment
+any number of times.
 """
 
 from __future__ import annotations
@@ -71,13 +73,19 @@ class Lake:
         world = World.manual(seed=seed, now_ms=clock.now_ms())
         contents = _Contents(dict(self.bucket._contents.objects), list(self.bucket._contents.keys))
         bucket = MemoryBucket(world.clock, contents=contents)
-        return Lake(self.work_dir, self.indexed, world, self.expected.copy(), dict(self.tagged), bucket)
+        return Lake(
+            self.work_dir, self.indexed, world, self.expected.copy(), dict(self.tagged), bucket
+        )
 
     def sleep(self, days: float) -> None:
         self.world.clock.sleep(days * DAY_S)
 
     def open(
-        self, bucket: Bucket | None = None, *, discovery: str = Discovery.INDEX, world: World | None = None
+        self,
+        bucket: Bucket | None = None,
+        *,
+        discovery: str = Discovery.INDEX,
+        world: World | None = None,
     ) -> Table:
         bucket, world = bucket or self.bucket, world or self.world
         if self.indexed:
@@ -99,7 +107,8 @@ class Lake:
         return compact_once(self.open(bucket), Settings(tier_blocks=2, work_dir=self.work_dir))
 
     def compact_and_die(self, before: Callable[[str], bool]) -> None:
-        """A compactor whose process dies just before it writes the first object for which ``before`` is true."""
+        """A compactor whose process dies just before it writes the first object for which
+        ``before`` is true."""
         faulty = FaultyBucket(self.bucket)
 
         def die(call: Call) -> None:
@@ -137,7 +146,8 @@ class Lake:
         return Counter(zip(found["writer"].to_pylist(), found["row"].to_pylist(), strict=True))
 
     def check(self, where: object = "", *, aged: bool = True) -> None:
-        """Every acknowledged row exactly once in both discovery modes; nothing that is needed has lost an object.
+        """Every acknowledged row exactly once in both discovery modes; nothing that is needed has
+        lost an object.
 
         Discovery by index sees what is discovered: ``aged`` says that it must have been by now.
         """
@@ -158,12 +168,16 @@ class Lake:
         versions = {named.state.version, *range(named.boundary + 1, named.state.version)}
         states = [table.log.at(version) for version in versions]
         states += [table.log.tagged(tag) for tag in named.state.tags]
-        metas: dict[str, BlockMeta] = {block.ulid: block.meta for state in states for block in state.blocks}
+        metas: dict[str, BlockMeta] = {
+            block.ulid: block.meta for state in states for block in state.blocks
+        }
         for ulid, meta in metas.items():
             directory = listing.directories.get(ulid)
             assert directory is not None, f"{ulid} is gone: {where}"
             assert META in directory.objects, f"{ulid} has lost its meta.json: {where}"
-            assert directory.difference(meta) is None, f"{ulid}: {directory.difference(meta)}: {where}"
+            assert directory.difference(meta) is None, (
+                f"{ulid}: {directory.difference(meta)}: {where}"
+            )
 
     def directories(self) -> Mapping[str, list[str]]:
         return {ulid: sorted(one.objects) for ulid, one in self.listing().directories.items()}

@@ -1,4 +1,5 @@
-"""A table without an index in memory, with blocks of two chunks: what compaction on the list path acts on."""
+"""A table without an index in memory, with blocks of two chunks: what compaction on the list path
+acts on."""
 
 from __future__ import annotations
 
@@ -74,7 +75,9 @@ class Plain:
         """A handle; with a ``seed``, of a process with identifiers of its own."""
         clock = self.world.clock
         world = self.world if seed is None else replace(self.world, ids=Ids.seeded(clock, seed))
-        return Table(bucket or self.bucket, world, None, unindexed=Unindexed(DEFINITION, given=True))
+        return Table(
+            bucket or self.bucket, world, None, unindexed=Unindexed(DEFINITION, given=True)
+        )
 
     def append(self, writer: str, count: int = 4, **options: object) -> str:
         data = pa.table({"writer": [writer] * count, "row": list(range(count))}, schema=SCHEMA)
@@ -96,7 +99,9 @@ class Plain:
         table = self.open(bucket, seed=seed)
         seen = observe(table)
         inputs = tuple(block for block in seen.candidates if block.ulid in set(ulids))
-        job = PlannedJob(reason=Reason.SIZE, details="asked for", stream=inputs[0].stream, inputs=inputs)
+        job = PlannedJob(
+            reason=Reason.SIZE, details="asked for", stream=inputs[0].stream, inputs=inputs
+        )
         options = MergeOptions(work_dir=self.work_dir)
         return Executor(table=table, engine=LocalEngine(), options=options).run(job, seen)
 
@@ -127,7 +132,8 @@ def plain(work_dir: Path, *writers: str) -> Plain:
 
 
 def merged_twice(work_dir: Path) -> Plain:
-    """Merges of {a, b} and of {b, c} by compactors that did not see each other; all aged, nothing marked."""
+    """Merges of {a, b} and of {b, c} by compactors that did not see each other; all aged, nothing
+    marked."""
     made = plain(work_dir, "a", "b", "c")
     ulids = sorted(made.metas())
     faulty = FaultyBucket(made.bucket)
@@ -146,7 +152,8 @@ def merged_twice(work_dir: Path) -> Plain:
 
 
 def overlapping(work_dir: Path) -> Plain:
-    """The same without a, b and c themselves, as after a cleaning that saw one merge alone: the other is read in part."""
+    """The same without a, b and c themselves, as after a cleaning that saw one merge alone: the
+    other is read in part."""
     made = merged_twice(work_dir)
     singles = [ulid for ulid, meta in made.metas().items() if meta.level == 1]
     made.bucket.delete([found.key for ulid in singles for found in made.bucket.list(ulid)])

@@ -1,4 +1,5 @@
-"""A table in memory with blocks of two chunks, an earlier merge and a reverted source: what compaction tests act on."""
+"""A table in memory with blocks of two chunks, an earlier merge and a reverted source: what
+compaction tests act on."""
 
 from __future__ import annotations
 

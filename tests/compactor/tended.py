@@ -1,4 +1,5 @@
-"""A lake in memory and processes that look after it, whose loops a test runs one by one in its own thread."""
+"""A lake in memory and processes that look after it, whose loops a test runs one by one in its own
+thread."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ class Tended:
     def create(self, name: str, *, indexed: bool = True, **properties: object) -> None:
         self.expected[name] = Counter()
         if indexed:
-            definition = Definition.create(SCHEMA, sort_by=["row"], properties=Properties.parse(properties))
+            definition = Definition.create(
+                SCHEMA, sort_by=["row"], properties=Properties.parse(properties)
+            )
             index_log.create(self.place(name), self.world, definition)
 
     def place(self, name: str) -> Bucket:
@@ -60,7 +63,9 @@ class Tended:
     def bare(self, name: str) -> Table:
         """A table without an index."""
         definition = Definition.create(SCHEMA, sort_by=["row"])
-        return Table(self.place(name), self.world, None, unindexed=Unindexed(definition, given=True))
+        return Table(
+            self.place(name), self.world, None, unindexed=Unindexed(definition, given=True)
+        )
 
     def append(self, name: str, writer: str, table: Table | None = None, **options: object) -> str:
         rows = pa.table({"writer": [writer] * 3, "row": [0, 1, 2]}, schema=SCHEMA)
@@ -72,7 +77,9 @@ class Tended:
     def fill(self, name: str, blocks: int, **options: object) -> list[str]:
         table = self.table(name)
         first = len(self.expected[name])
-        return [self.append(name, f"w{first + number}", table, **options) for number in range(blocks)]
+        return [
+            self.append(name, f"w{first + number}", table, **options) for number in range(blocks)
+        ]
 
     def read(self, name: str) -> Rows:
         found = self.table(name).snapshot().scan().to_table()

@@ -1,4 +1,5 @@
-"""A backlog of a month comes down to the planned shape in one run, by exactly the merges that were printed before."""
+"""A backlog of a month comes down to the planned shape in one run, by exactly the merges that were
+printed before."""
 
 from __future__ import annotations
 
@@ -34,14 +35,19 @@ def month(blocks: int) -> Table:
     written = []
     for number in range(blocks):
         first = START + number * 30 * DAY // blocks
-        rows = {"time": [first, first + 1, first + 2], "row": [3 * number, 3 * number + 1, 3 * number + 2]}
+        rows = {
+            "time": [first, first + 1, first + 2],
+            "row": [3 * number, 3 * number + 1, 3 * number + 2],
+        }
         written.append(str(table.append(pa.table(rows, schema=SCHEMA), publish=False).ulid))
     metas = tuple(meta.decode(bucket.get(meta_key(ulid)).data, ulid=ulid) for ulid in written)
     table.log.commit(Append(commit=world.ids.ulid(), blocks=metas))
     return table
 
 
-def test_a_thousand_blocks_of_a_month_come_down_to_the_planned_shape_in_one_run(tmp_path: Path) -> None:
+def test_a_thousand_blocks_of_a_month_come_down_to_the_planned_shape_in_one_run(
+    tmp_path: Path,
+) -> None:
     table = month(1_000)
     settings = Settings(work_dir=tmp_path)
     printed = [job_json(job) for job in plan_table(table, settings)]
@@ -50,7 +56,9 @@ def test_a_thousand_blocks_of_a_month_come_down_to_the_planned_shape_in_one_run(
     windows = sorted((block.meta.min_time - START) // (14 * DAY) for block in live)
     assert windows[:2] == [0, 1]
     assert len(live) <= 2 + 3
-    entries = {entry.id: entry for entry in table.log.entries() if entry.operation == Operation.COMPACT}
+    entries = {
+        entry.id: entry for entry in table.log.entries() if entry.operation == Operation.COMPACT
+    }
     written = [sorted(entries[number].remove) for number in sorted(entries)]
     expected = [sorted(one["ulid"] for one in job["inputs"]) for job in printed]  # type: ignore[attr-defined]
     assert written[: len(expected)] == expected

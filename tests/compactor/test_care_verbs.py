@@ -1,4 +1,5 @@
-"""``blockstore cleanup`` and ``retention``: what people read, what machines get, and that a dry run changes nothing."""
+"""``blockstore cleanup`` and ``retention``: what people read, what machines get, and that a dry run
+changes nothing."""
 
 from __future__ import annotations
 
@@ -83,7 +84,9 @@ def test_an_aborted_upload_is_told_then_marked_then_removed(
     assert out(capsys, "cleanup", url, "--dry-run") == "nothing to clean\n"
 
 
-def test_a_wreck_is_named_and_nothing_else_is_done(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wreck_is_named_and_nothing_else_is_done(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     table_at(url, index=True).append(rows(1_700_000_000_000))
     folder = aborted(url)
     (folder / "meta.json").write_text("{ not json")
@@ -93,7 +96,9 @@ def test_a_wreck_is_named_and_nothing_else_is_done(url: str, capsys: pytest.Capt
     assert told.endswith("nothing to clean\n")
 
 
-def test_retention_tells_and_takes_what_is_old_enough(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_retention_tells_and_takes_what_is_old_enough(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     table = table_at(url, index=True, retention="90d")
     old = table.append(rows(1_500_000_000_000)).ulid
     table.append(rows(4_000_000_000_000))
@@ -134,6 +139,8 @@ def test_a_property_where_there_is_an_index_is_one_sentence(
 
 
 @pytest.mark.parametrize("verb", ["cleanup", "retention"])
-def test_no_table_is_one_sentence(verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_table_is_one_sentence(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run([verb, str(tmp_path / "nowhere")]) == 1
     assert "no table" in capsys.readouterr().err

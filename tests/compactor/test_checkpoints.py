@@ -1,4 +1,5 @@
-"""Checkpoints that no committer wrote: whoever looks writes the missing one, once, from what is there now."""
+"""Checkpoints that no committer wrote: whoever looks writes the missing one, once, from what is
+there now."""
 
 from __future__ import annotations
 
@@ -121,7 +122,9 @@ def test_of_two_who_write_it_at_once_neither_fails_and_the_first_one_s_stays(tab
 
 
 @pytest.mark.parametrize("fault", ["kill_before", "kill_after"])
-def test_one_who_dies_at_any_write_leaves_a_table_that_the_next_completes(table: Scene, fault: str) -> None:
+def test_one_who_dies_at_any_write_leaves_a_table_that_the_next_completes(
+    table: Scene, fault: str
+) -> None:
     whole = FaultyBucket(table.copy().bucket)
     catch_up(log(table, whole))
     assert len(whole.writes) == 2
@@ -144,7 +147,9 @@ def test_a_hint_that_is_wrong_neither_stands_in_for_a_checkpoint_nor_hides_one(
 
 
 @pytest.mark.parametrize("error", [Unavailable("no answer"), NoSpace("full")])
-def test_a_store_that_fails_is_told_and_the_next_look_writes_it(table: Scene, error: BlockstoreError) -> None:
+def test_a_store_that_fails_is_told_and_the_next_look_writes_it(
+    table: Scene, error: BlockstoreError
+) -> None:
     faulty, down = FaultyBucket(table.bucket), True
 
     def fail(call: Call) -> None:

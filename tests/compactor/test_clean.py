@@ -24,7 +24,14 @@ from blockstore.index.tags import tag
 from blockstore.lifecycle.mark import place_deletion, withdraw_deletion
 from blockstore.lifecycle.remove import OLD_LOOK
 from blockstore.lifecycle.upload import successor
-from blockstore.names import META, checkpoint_key, chunk_path, deletion_mark_key, meta_key, object_key
+from blockstore.names import (
+    META,
+    checkpoint_key,
+    chunk_path,
+    deletion_mark_key,
+    meta_key,
+    object_key,
+)
 from blockstore.operations.append import AppendedBlock
 from blockstore.world import World
 from tests.compactor.lake import DAY_S, PER_S, Lake, is_entry_put, quietly, rows
@@ -65,7 +72,9 @@ def removals(lake: Lake, days: float) -> list[str]:
 
 
 @pytest.mark.parametrize("indexed", [True, False])
-def test_blocks_that_a_merge_replaced_go_once_nobody_may_ask_for_them(tmp_path: Path, indexed: bool) -> None:
+def test_blocks_that_a_merge_replaced_go_once_nobody_may_ask_for_them(
+    tmp_path: Path, indexed: bool
+) -> None:
     lake = Lake(tmp_path, indexed=indexed)
     blocks = {lake.append(writer) for writer in "abc"}
     lake.sleep(0.1)
@@ -77,7 +86,8 @@ def test_blocks_that_a_merge_replaced_go_once_nobody_may_ask_for_them(tmp_path: 
 
 
 def test_a_merge_that_died_before_its_entry_brings_no_deleted_row_back(lake: Lake) -> None:
-    """Time passes, everything is discovered: the merge's block holds the rows, and nobody ever reads them."""
+    """Time passes, everything is discovered: the merge's block holds the rows, and nobody ever
+    reads them."""
     for writer in "abc":
         lake.append(writer)
     lake.compact_and_die(lambda key: key.startswith("index/0"))
@@ -175,8 +185,12 @@ def test_a_block_with_a_source_that_is_accounted_and_one_that_is_not_is_named_an
         revision=0,
     )
     for file in mixed.files:
-        lake.bucket.put(object_key(mixed.ulid, file.path), lake.bucket.get(object_key(first, file.path)).data)
-    lake.open().log.commit(Append(commit=lake.world.ids.ulid(), blocks=(load_meta(lake.bucket, first),)))
+        lake.bucket.put(
+            object_key(mixed.ulid, file.path), lake.bucket.get(object_key(first, file.path)).data
+        )
+    lake.open().log.commit(
+        Append(commit=lake.world.ids.ulid(), blocks=(load_meta(lake.bucket, first),))
+    )
     lake.bucket.put(meta_key(mixed.ulid), encode(mixed))
     lake.sleep(0.1)
     cleaned = lake.clean()
@@ -223,7 +237,8 @@ def test_a_tag_that_cannot_be_read_stops_every_removal(lake: Lake) -> None:
 def test_the_tag_of_a_restore_that_died_is_taken_away_and_cleaning_goes_on(
     lake: Lake, collected: bool
 ) -> None:
-    """It was to keep its version for some minutes; left alone it would keep it for ever, or stop all cleaning."""
+    """It was to keep its version for some minutes; left alone it would keep it for ever, or stop
+    all cleaning."""
     for writer in "ab":
         lake.append(writer)
     log = lake.open().log
@@ -256,7 +271,8 @@ def test_a_tag_that_only_looks_like_that_of_a_restore_stays(lake: Lake) -> None:
 def test_a_stalled_commit_below_the_horizon_is_refused_and_comes_again(
     lake: Lake, before_entry: bool, days: float
 ) -> None:
-    """The upload is whole and unpublished; the compactor condemns it; its writer goes on, before or after the removal."""
+    """The upload is whole and unpublished; the compactor condemns it; its writer goes on, before or
+    after the removal."""
     lake.append("a")
     begun = lake.directories().keys()
     faulty = FaultyBucket(lake.bucket)
@@ -348,8 +364,11 @@ def test_a_mark_withdrawn_during_the_pass_is_honored_too(listed: Lake) -> None:
 
 @pytest.mark.parametrize("indexed", [True, False])
 @pytest.mark.parametrize("hours", [-1.0, 1.0])
-def test_a_clock_an_hour_off_deletes_nothing_earlier(tmp_path: Path, indexed: bool, hours: float) -> None:
-    """The store's clock decides: a pass by a process whose own clock is off does what one does whose clock is right."""
+def test_a_clock_an_hour_off_deletes_nothing_earlier(
+    tmp_path: Path, indexed: bool, hours: float
+) -> None:
+    """The store's clock decides: a pass by a process whose own clock is off does what one does
+    whose clock is right."""
     lake = Lake(tmp_path, indexed=indexed)
     for writer in "abc":
         lake.append(writer)
@@ -395,7 +414,9 @@ class Unordered(Wrapper):
 
 
 @pytest.mark.parametrize("indexed", [True, False])
-def test_a_listing_that_fails_on_its_second_page_changes_nothing(tmp_path: Path, indexed: bool) -> None:
+def test_a_listing_that_fails_on_its_second_page_changes_nothing(
+    tmp_path: Path, indexed: bool
+) -> None:
     lake = Lake(tmp_path, indexed=indexed)
     for writer in "abc":
         lake.append(writer)
@@ -477,7 +498,11 @@ def test_a_claim_during_the_pass_stops_it_at_its_next_commit(lake: Lake) -> None
     table = lake.open(faulty)
     held = claim(table.log, table.world, COMPACTOR)
     faulty.after.append(
-        lambda call: claim(lake.open().log, lake.world, COMPACTOR) and None if call.method == "list" else None
+        lambda call: (
+            claim(lake.open().log, lake.world, COMPACTOR) and None
+            if call.method == "list"
+            else None
+        )
     )
     with pytest.raises(Fenced):
         Cleaner(table, held, objects_per_s=PER_S).run()
@@ -517,7 +542,9 @@ def test_a_wreck_and_a_failing_block_stop_nobody(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("indexed", [True, False])
-def test_a_dry_run_tells_what_a_pass_then_does_and_changes_nothing(tmp_path: Path, indexed: bool) -> None:
+def test_a_dry_run_tells_what_a_pass_then_does_and_changes_nothing(
+    tmp_path: Path, indexed: bool
+) -> None:
     lake = Lake(tmp_path, indexed=indexed)
     for writer in "abc":
         lake.append(writer, publish=False)
@@ -548,7 +575,8 @@ def test_a_dry_run_tells_what_a_pass_then_does_and_changes_nothing(tmp_path: Pat
 
 
 def test_requests_of_a_quiet_pass_do_not_grow_with_the_table(lake: Lake) -> None:
-    """A pass over blocks that the index holds live costs one LIST and a few GETs, and reads no meta.json."""
+    """A pass over blocks that the index holds live costs one LIST and a few GETs, and reads no
+    meta.json."""
     counts = []
     for number in range(3):
         for writer in range(5):
@@ -591,7 +619,8 @@ def test_an_upload_of_two_days_that_still_writes_chunks_is_left_alone(lake: Lake
 
 
 def test_a_listing_that_lasted_half_a_delete_delay_removes_nothing(listed: Lake) -> None:
-    """A decision is as old as the moment at which its listing was asked for, not that at which it was whole."""
+    """A decision is as old as the moment at which its listing was asked for, not that at which it
+    was whole."""
     block = listed.append("a")
     place_deletion(listed.bucket, listed.world, block, MarkReason.MANUAL)
     listed.sleep(2.1)
@@ -608,8 +637,11 @@ def test_a_listing_that_lasted_half_a_delete_delay_removes_nothing(listed: Lake)
     assert [one.ulid for one in listed.clean().removed] == [block], "the next pass decides again"
 
 
-def test_a_merge_that_slept_after_its_second_look_brings_no_deleted_row_back(tmp_path: Path) -> None:
-    """On a table without an index nothing refuses it: its looks are no older than delete_delay/2, or it is dropped (R10)."""
+def test_a_merge_that_slept_after_its_second_look_brings_no_deleted_row_back(
+    tmp_path: Path,
+) -> None:
+    """On a table without an index nothing refuses it: its looks are no older than delete_delay/2,
+    or it is dropped (R10)."""
     listed = Lake(tmp_path, indexed=False)
     blocks = [listed.append(writer) for writer in "abcd"]
     listed.sleep(0.5)
@@ -633,7 +665,8 @@ def test_a_merge_that_slept_after_its_second_look_brings_no_deleted_row_back(tmp
 
 
 def test_a_lying_checkpoint_lets_nothing_be_marked_or_removed(lake: Lake) -> None:
-    """The blocks that it leaves out were accounted, and no version named them: they were marked, and two days later gone."""
+    """The blocks that it leaves out were accounted, and no version named them: they were marked,
+    and two days later gone."""
     for writer in ("a", "b", "c"):
         lake.append(writer, job=Job(app="load", batch=ord(writer)))
     lake.sleep(3)

@@ -1,8 +1,9 @@
 """Every crash point of a cleaning pass that publishes, condemns, marks and removes at once.
 
-The process under test dies before call k, or after call k was applied; or only the answer to call k is lost and it goes
-on. Then: every acknowledged row is read exactly once in both discovery modes, no block that a version or a tag names has
-lost an object, and the next process finishes: in the end, time passing, nothing is left that nobody needs.
+The process under test dies before call k, or after call k was applied; or only the answer to call k
+is lost and it goes on. Then: every acknowledged row is read exactly once in both discovery modes,
+no block that a version or a tag names has lost an object, and the next process finishes: in the
+end, time passing, nothing is left that nobody needs.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def blocks_of_two_chunks() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def indexed(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """A table whose next pass has everything to do; two writers, merges, a delete, a tag, debris of every kind."""
+    """A table whose next pass has everything to do; two writers, merges, a delete, a tag, debris of
+    every kind."""
     lake = Lake(tmp_path_factory.mktemp("lake"))
     for writer in "abc":
         lake.append(writer)
@@ -107,7 +109,8 @@ def points(
 
 
 def out_of_order(before: Lake, after: Lake) -> str | None:
-    """A directory of which something was removed, and meta.json is still there or the mark is gone already (R7)."""
+    """A directory of which something was removed, and meta.json is still there or the mark is gone
+    already (R7)."""
     listed = before.directories()
     for ulid, paths in after.directories().items():
         begun = set(paths) < set(listed.get(ulid, ()))
@@ -138,7 +141,8 @@ def run(lake: Lake) -> None:
 
 
 def is_new(lake: Lake, seen: set[str]) -> bool:
-    """Whether no table looked like this one before: its objects, its live blocks and its watermarks."""
+    """Whether no table looked like this one before: its objects, its live blocks and its
+    watermarks."""
     looks = [sorted(lake.directories().items())]
     if lake.indexed:
         state = lake.open().log.state
@@ -150,7 +154,8 @@ def is_new(lake: Lake, seen: set[str]) -> bool:
 
 
 def assert_clean(lake: Lake, point: str) -> None:
-    """Nothing is left that nobody needs: one wreck for a person, and what versions and tags name."""
+    """Nothing is left that nobody needs: one wreck for a person, and what versions and tags
+    name."""
     left = lake.directories()
     assert lake.marked() == set(), point
     wrecks = [ulid for ulid, paths in left.items() if len(paths) == 2 and META in paths]
@@ -191,8 +196,11 @@ def test_every_crash_of_a_pass_without_an_index(unindexed: Lake) -> None:
     run(unindexed)
 
 
-def test_a_removal_in_another_order_is_caught(indexed: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mark first and meta.json last: a process that dies in between leaves a block that looks aborted or whole."""
+def test_a_removal_in_another_order_is_caught(
+    indexed: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mark first and meta.json last: a process that dies in between leaves a block that looks
+    aborted or whole."""
 
     def swapped(ulid: str, paths: object) -> tuple[list[str], list[str], list[str]]:
         first, others, last = removal_steps(ulid, paths)  # type: ignore[arg-type]
@@ -212,9 +220,11 @@ def test_a_removal_in_another_order_is_caught(indexed: Lake, monkeypatch: pytest
 def test_a_stalled_committer_keeps_its_rows_wherever_the_pass_over_its_block_dies(
     passes: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The horizon against a stalled commit, half-way: the first pass condemns and marks the block, the second removes it.
+    """The horizon against a stalled commit, half-way: the first pass condemns and marks the block,
+    the second removes it.
 
-    Its writer comes back after the crash: its commit is in, or refused and the rows are uploaded again.
+    Its writer comes back after the crash: its commit is in, or refused and the rows are uploaded
+    again.
     """
     lake = Lake(tmp_path_factory.mktemp("lake"))
     lake.append("a")
@@ -236,7 +246,9 @@ def test_a_stalled_committer_keeps_its_rows_wherever_the_pass_over_its_block_die
         assert answer.published, point
         answers.add(answer.ulid == late.ulid)
         made.expects("slow")
-        shape = repr((sorted(made.directories().values()), len(made.live()), answer.ulid == late.ulid))
+        shape = repr(
+            (sorted(made.directories().values()), len(made.live()), answer.ulid == late.ulid)
+        )
         if shape in seen:
             continue
         seen.add(shape)

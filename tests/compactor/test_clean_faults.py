@@ -1,6 +1,8 @@
-"""Planted faults in cleaning: each breaks one rule, in a story in which the honest code keeps every row.
+"""Planted faults in cleaning: each breaks one rule, in a story in which the honest code keeps every
+row.
 
-Every story is told twice: as it is, and with the fault, which must be seen. What is seen is printed.
+Every story is told twice: as it is, and with the fault, which must be seen. What is seen is
+printed.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ JOB = Job(app="slow", batch=1)
 
 
 def stalled_commit(work_dir: Path) -> None:
-    """A job is uploaded; its writer stalls until the compactor is through with the block, and then commits."""
+    """A job is uploaded; its writer stalls until the compactor is through with the block, and then
+    commits."""
     lake = Lake(work_dir)
     lake.append("a")
     faulty = FaultyBucket(lake.bucket)
@@ -82,8 +85,8 @@ def late_commit(work_dir: Path) -> None:
 
 
 def tagged_late(work_dir: Path) -> None:
-    """A block that a person had marked by hand leaves the table; just when its removal is decided, a version that has it
-    is tagged, and the index is collected past it."""
+    """A block that a person had marked by hand leaves the table; just when its removal is decided,
+    a version that has it is tagged, and the index is collected past it."""
     lake = Lake(work_dir)
     lake.open().alter(properties={"history_retention": "1h"})
     block = lake.append("a")
@@ -100,7 +103,12 @@ def tagged_late(work_dir: Path) -> None:
     def meanwhile(call: Call) -> None:
         """After the pass has read its boundary, or its state, for the first time."""
         calls = faulty.calls[:-1]
-        if lake.tagged or not calls or calls[-1].key != BOUNDARY or "" not in {one.key for one in calls}:
+        if (
+            lake.tagged
+            or not calls
+            or calls[-1].key != BOUNDARY
+            or "" not in {one.key for one in calls}
+        ):
             return
         lake.tagged["late"] = before
         other.tag("late", version=version)
@@ -118,7 +126,8 @@ def tagged_late(work_dir: Path) -> None:
 
 
 def half_removed(work_dir: Path) -> None:
-    """An upload ends while its remover stands before its chunks, and another pass looks at the complete block."""
+    """An upload ends while its remover stands before its chunks, and another pass looks at the
+    complete block."""
     lake = Lake(work_dir, indexed=False)
     lake.append("a")
     lake.append("b")
@@ -191,7 +200,8 @@ def test_a_horizon_that_is_raised_after_the_removal_is_caught(
 def test_a_horizon_without_the_second_decision_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was seen before the horizon's entry is marked after it, as if that entry were all that had happened."""
+    """What was seen before the horizon's entry is marked after it, as if that entry were all that
+    had happened."""
     honest = clean._look
     looks: list[object] = []
 
@@ -219,7 +229,9 @@ def test_a_removal_that_reads_the_state_before_the_boundary_is_caught(
         boundary = self._log.boundary.read()
         if not (self._follow(boundary, state) and self._load_tags(boundary, state)):
             return honest(self)
-        return Named(boundary=boundary, state=state, removed=self._removed, tagged=dict(self._tagged))
+        return Named(
+            boundary=boundary, state=state, removed=self._removed, tagged=dict(self._tagged)
+        )
 
     monkeypatch.setattr(Kept, "look", turned)
     assert caught(tagged_late, tmp_path)

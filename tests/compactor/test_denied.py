@@ -1,4 +1,5 @@
-"""Credentials that may not mark or delete: the table is degraded and the process not ready, and what was done counts."""
+"""Credentials that may not mark or delete: the table is degraded and the process not ready, and
+what was done counts."""
 
 from __future__ import annotations
 
@@ -56,7 +57,9 @@ class NoMarks(Wrapper):
         return super().put_if_absent(key, data)
 
     def _look(self, key: str) -> None:
-        if key.endswith(DELETION_MARK) and (not self.ulids or any(ulid in key for ulid in self.ulids)):
+        if key.endswith(DELETION_MARK) and (
+            not self.ulids or any(ulid in key for ulid in self.ulids)
+        ):
             raise AccessDenied("s3:PutObject of the mark is denied (403)")
 
 
@@ -221,7 +224,10 @@ def test_the_verb_of_retention_ends_with_one_sentence(
         raise AccessDenied("the folder may not be written (EACCES)")
 
     monkeypatch.setattr(LocalBucket, "put_if_absent", refused)
-    assert run(["retention", url, "--property", "retention=90d", "--property", "sync_delay=0s"]) == FAILED
+    assert (
+        run(["retention", url, "--property", "retention=90d", "--property", "sync_delay=0s"])
+        == FAILED
+    )
     said = capsys.readouterr()
     assert "the folder may not be written (EACCES)" in said.err
     assert "Traceback" not in said.out + said.err

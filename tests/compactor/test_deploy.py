@@ -45,12 +45,23 @@ def test_every_metric_that_a_rule_names_is_exported(exported: str) -> None:
 
 def test_the_unit_runs_the_verb_and_sets_what_the_program_reads() -> None:
     unit = Unit("compactor")
-    assert unit.command[1:] == ["compact", "${LAKE}", "--wait", "--config", "/etc/blockstore/compactor.toml"]
+    assert unit.command[1:] == [
+        "compact",
+        "${LAKE}",
+        "--wait",
+        "--config",
+        "/etc/blockstore/compactor.toml",
+    ]
     assert load_config(None, unit.environment).loops.cache is not None
 
 
 def test_what_ends_the_process_leaves_it_the_time_that_it_may_take_to_stop() -> None:
-    takes_s = load_config(None, {}).loops.grace_s + process._ABANDONED_S + serving.GRACE_S + serving.CLOSES_S
+    takes_s = (
+        load_config(None, {}).loops.grace_s
+        + process._ABANDONED_S
+        + serving.GRACE_S
+        + serving.CLOSES_S
+    )
     assert Unit("compactor").stops_within_s >= takes_s + 10
     assert Image("compactor").stops_within_s >= takes_s + 10
 
@@ -89,11 +100,20 @@ def test_what_the_container_file_installs_runs_the_verb(tmp_path: Path) -> None:
         "--config",
         ROOT / "configs" / FILE.name,
     ]
-    done = subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, env={}, capture_output=True, text=True, check=False
+    )
     assert "no table" in done.stderr
     names = ["blockstore", "blockstore.compactor", "pyspark_blockstore"]
-    code = f"from importlib.util import find_spec\nfor name in {names}: print(find_spec(name).origin)"
+    code = (
+        f"from importlib.util import find_spec\nfor name in {names}: print(find_spec(name).origin)"
+    )
     done = subprocess.run(
-        [f"{made}/bin/python", "-c", code], cwd=tmp_path, env={}, capture_output=True, text=True, check=True
+        [f"{made}/bin/python", "-c", code],
+        cwd=tmp_path,
+        env={},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert [line.startswith(f"{made}/lib/") for line in done.stdout.splitlines()] == [True] * 3

@@ -68,7 +68,10 @@ def test_a_table_itself_is_acted_on_alone(url: str) -> None:
 
 def test_a_table_that_is_to_be_left_is_not_even_opened(url: str) -> None:
     place(f"{url}/a").delete([BOUNDARY])
-    assert answers(each_table(url, indexed, leave=lambda name: name == "a")) == {"b": False, "c": True}
+    assert answers(each_table(url, indexed, leave=lambda name: name == "a")) == {
+        "b": False,
+        "c": True,
+    }
     assert each_table(f"{url}/c", indexed, leave=lambda name: name == "c").found == ()
 
 
@@ -79,10 +82,17 @@ def test_a_place_without_any_table_is_not_found(url: str) -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [Unavailable("no answer"), Corrupt("torn"), OSError(errno.ENOSPC, "No space left"), MemoryError("1 GiB")],
+    [
+        Unavailable("no answer"),
+        Corrupt("torn"),
+        OSError(errno.ENOSPC, "No space left"),
+        MemoryError("1 GiB"),
+    ],
     ids=lambda error: type(error).__name__,
 )
-def test_what_fails_on_one_table_is_told_and_the_others_are_done(url: str, error: Exception) -> None:
+def test_what_fails_on_one_table_is_told_and_the_others_are_done(
+    url: str, error: Exception
+) -> None:
     def act(name: str, table: Table) -> bool:
         if name == "a":
             raise error

@@ -1,5 +1,5 @@
-"""A pass of merges done elsewhere (Spark) is no process that hangs: not while they end one after the other, nor while they are told
-to go on, nor while nothing is heard of them."""
+"""A pass of merges done elsewhere (Spark) is no process that hangs: not while they end one after
+the other, nor while they are told to go on, nor while nothing is heard of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ Before = Callable[[int, Told], BlockstoreError | None]
 
 
 class Cluster:
-    """An engine whose merges pass by the process's bucket; ``before`` happens before each, and may be its answer."""
+    """An engine whose merges pass by the process's bucket;
+
+    ``before`` happens before each, and may be its answer.
+    """
 
     def __init__(self, lake: Tended, before: Before) -> None:
         self._lake = lake
@@ -96,7 +99,9 @@ def test_a_process_whose_merges_end_one_after_the_other_is_healthy_and_ready(lak
     assert said == []
 
 
-def test_a_round_of_hours_that_is_told_to_go_on_is_ready_and_shows_how_far_it_is(lake: Tended) -> None:
+def test_a_round_of_hours_that_is_told_to_go_on_is_ready_and_shows_how_far_it_is(
+    lake: Tended,
+) -> None:
     said: list[str] = []
     shown: list[float] = []
 
@@ -114,7 +119,9 @@ def test_a_round_of_hours_that_is_told_to_go_on_is_ready_and_shows_how_far_it_is
     assert len(lake.live("a")) == 6
 
 
-def test_a_round_of_which_nothing_is_heard_is_told_and_never_a_reason_to_restart(lake: Tended) -> None:
+def test_a_round_of_which_nothing_is_heard_is_told_and_never_a_reason_to_restart(
+    lake: Tended,
+) -> None:
     unhealthy: list[str] = []
     reasons: list[str] = []
 
@@ -140,7 +147,9 @@ def test_a_merge_of_this_process_that_moves_nothing_is_a_reason_to_restart(lake:
     idle: list[float] = []
 
     class Hanging(LocalEngine):
-        def merge(self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions) -> Merged:
+        def merge(
+            self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions
+        ) -> Merged:
             advance(lake, 8 * process.config.loops.ready_age_s)
             unhealthy.extend(to_restart(process))
             idle.append(process.of("a").idle_s)
@@ -200,12 +209,16 @@ def test_a_pass_after_a_long_rest_is_healthy_while_its_inputs_are_looked_at(
     assert said == []
 
 
-def test_each_merge_that_failed_is_told_with_its_own_reason_and_done_last_next_time(lake: Tended) -> None:
+def test_each_merge_that_failed_is_told_with_its_own_reason_and_done_last_next_time(
+    lake: Tended,
+) -> None:
     failing = {1: NoSpace("no room for it"), 2: Unavailable("gave up")}
     process = lake.process(engine=Cluster(lake, lambda place, told: failing.pop(place, None)))
     process.look()
     process.turn("a", COMPACT)
-    told = {one.number: one.problem for one in process.of("a").finished if one.state is JobState.FAILED}
+    told = {
+        one.number: one.problem for one in process.of("a").finished if one.state is JobState.FAILED
+    }
     assert told == {2: "no room for it", 3: "gave up"}
     process.turn("a", COMPACT)
     assert len(lake.live("a")) == 6

@@ -1,4 +1,5 @@
-"""A pass of jobs: what befalls one keeps none of the others from being done, and what must stop a process stops it at once."""
+"""A pass of jobs: what befalls one keeps none of the others from being done, and what must stop a
+process stops it at once."""
 
 from __future__ import annotations
 
@@ -90,7 +91,9 @@ def merged(lake: Tended) -> int:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_what_befalls_one_job_keeps_no_other_from_being_done(lake: Tended, error: Exception) -> None:
+def test_what_befalls_one_job_keeps_no_other_from_being_done(
+    lake: Tended, error: Exception
+) -> None:
     engine = Failing({1: error})
     with pytest.raises(type(error)) as raised:
         compact(lake, engine)
@@ -113,7 +116,9 @@ def test_jobs_without_need_of_the_work_disk_are_done_however_many_before_failed_
     (tmp_path / "file").touch()
 
     class Needy(Failing):
-        def merge(self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions) -> Merged:
+        def merge(
+            self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions
+        ) -> Merged:
             self.asked += 1
             if self.asked < JOBS:
                 WorkDirectory(merge_folder(tmp_path / "file", task.ulid)).open()
@@ -161,7 +166,9 @@ def test_of_many_at_once_the_first_failure_is_told_when_all_others_are_done(lake
     lake.check()
 
 
-def test_a_merge_that_found_too_little_memory_leaves_its_own_to_those_after_it(lake: Tended) -> None:
+def test_a_merge_that_found_too_little_memory_leaves_its_own_to_those_after_it(
+    lake: Tended,
+) -> None:
     held: list[weakref.ref[Large]] = []
     alive: list[bool] = []
 
@@ -169,7 +176,9 @@ def test_a_merge_that_found_too_little_memory_leaves_its_own_to_those_after_it(l
         pass
 
     class Greedy(LocalEngine):
-        def merge(self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions) -> Merged:
+        def merge(
+            self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions
+        ) -> Merged:
             alive.extend(one() is not None for one in held)
             if held:
                 return super().merge(bucket, world, task, options)

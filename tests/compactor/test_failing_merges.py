@@ -1,4 +1,5 @@
-"""Merges that fail: their loop says so, waits longer and longer, and blames no block for what the machine did."""
+"""Merges that fail: their loop says so, waits longer and longer, and blames no block for what the
+machine did."""
 
 from __future__ import annotations
 
@@ -64,7 +65,9 @@ def turns(process: Tending, count: int) -> list[float]:
 
 
 @pytest.mark.parametrize("seconds", [1, 301])
-def test_where_every_merge_fails_the_loop_is_never_well_and_waits_longer(lake: Tended, seconds: int) -> None:
+def test_where_every_merge_fails_the_loop_is_never_well_and_waits_longer(
+    lake: Tended, seconds: int
+) -> None:
     streams(lake, 8)
     engine = Slow(seconds)
     process = lake.process(engine=engine)
@@ -78,7 +81,8 @@ def test_where_every_merge_fails_the_loop_is_never_well_and_waits_longer(lake: T
     assert waits[-1] > waits[0]
     assert process.of("a").health is TableHealth.FAILING
     assert any(f"a: {COMPACT} " in reason for reason in process.status().not_ready)
-    # Each turn gives up after three in a row: one that fails for long does not hold the other tables up.
+    # Each turn gives up after three in a row: one that fails for long does not hold the other
+    # tables up.
     assert engine.asked == 3 * 6
 
 

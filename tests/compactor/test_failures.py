@@ -37,7 +37,9 @@ from blockstore.ids import Ids
         (ZeroDivisionError("a bug"), FailureKind.DEGRADED, "report it"),
     ],
 )
-def test_each_failure_has_its_class_and_a_fix(error: Exception, kind: FailureKind, fix: str) -> None:
+def test_each_failure_has_its_class_and_a_fix(
+    error: Exception, kind: FailureKind, fix: str
+) -> None:
     found = classify(error, "lake/t")
     assert found.kind is kind
     assert fix in found.fix
@@ -60,5 +62,7 @@ def test_the_wait_doubles_within_its_bounds_and_is_jittered(failures: int, seed:
 
 
 def test_two_processes_do_not_wait_alike() -> None:
-    waits = {backoff_s(4, Ids.seeded(ManualClock(), seed), first_s=5, most_s=900) for seed in range(20)}
+    waits = {
+        backoff_s(4, Ids.seeded(ManualClock(), seed), first_s=5, most_s=900) for seed in range(20)
+    }
     assert len(waits) == 20

@@ -1,4 +1,5 @@
-"""A person hides a block of a table without an index while it is being merged: its rows do not come back."""
+"""A person hides a block of a table without an index while it is being merged: its rows do not come
+back."""
 
 from __future__ import annotations
 
@@ -42,7 +43,11 @@ def marker_of(made: Plain, bucket: Bucket | None = None) -> Marker:
         else DEFINITION.properties
     )
     return Marker(
-        bucket=table.bucket, world=table.world, log=None, properties=properties, catalog=table.catalog
+        bucket=table.bucket,
+        world=table.world,
+        log=None,
+        properties=properties,
+        catalog=table.catalog,
     )
 
 
@@ -65,7 +70,8 @@ def rows_of(made: Plain, writer: str) -> int:
 
 
 def hidden_at_last(made: Plain, ulid: str) -> bool:
-    """Go on; whether the block was hidden, and not refused for the sake of a merge with its rows."""
+    """Go on; whether the block was hidden, and not refused for the sake of a merge with its
+    rows."""
     begin_to_hide(made, ulid)  # it may have begun already
     made.age((merges_known_ms(made, ulid) - made.bucket.now_ms()) / 1000)
     merges = [meta.ulid for meta in made.merges() if ulid in meta.sources]
@@ -101,7 +107,11 @@ def test_one_call_waits_twice_and_says_so(tmp_path: Path) -> None:
     victim = sorted(made.metas())[0]
     before_ms = made.bucket.now_ms()
     waited: list[tuple[int, float, int]] = []
-    hide(made, victim, lambda one: waited.append((one.until_ms - before_ms, one.seconds, rows_of(made, "a"))))
+    hide(
+        made,
+        victim,
+        lambda one: waited.append((one.until_ms - before_ms, one.seconds, rows_of(made, "a"))),
+    )
     assert waited == [(15 * 60_000, 15 * 60, 4), (30 * 60_000, 15 * 60, 0)]
     assert made.bucket.now_ms() == before_ms + 30 * 60_000
     assert "marked for deletion already" in hide(made, victim).told
@@ -130,7 +140,9 @@ def test_who_was_interrupted_goes_on_where_it_was(tmp_path: Path) -> None:
     assert left == [14 * 60]
 
 
-def test_a_mark_that_somebody_withdraws_meanwhile_is_placed_and_waited_for_anew(tmp_path: Path) -> None:
+def test_a_mark_that_somebody_withdraws_meanwhile_is_placed_and_waited_for_anew(
+    tmp_path: Path,
+) -> None:
     made = plain(tmp_path, "a", "b")
     victim = sorted(made.metas())[0]
     begin_to_hide(made, victim)
@@ -156,7 +168,9 @@ def test_a_block_that_was_merged_is_refused_with_the_merge_and_that_one_hides_it
     assert sum(made.found().values()) == 0
 
 
-def test_a_block_that_is_hidden_while_it_is_merged_stays_hidden_whenever_that_is(tmp_path: Path) -> None:
+def test_a_block_that_is_hidden_while_it_is_merged_stays_hidden_whenever_that_is(
+    tmp_path: Path,
+) -> None:
     ready = plain(tmp_path, "a", "b", "c")
     victim = sorted(ready.metas())[0]
     calls = len(merged_with(ready.copy(), -1, lambda: None).calls)
@@ -179,7 +193,9 @@ def test_a_compactor_that_sleeps_while_a_block_is_hidden_shows_it_no_more(tmp_pa
     victim = sorted(ready.metas())[0]
     whole = merged_with(ready.copy(), -1, lambda: None).calls
     [sent] = [
-        call.number for call in whole if call.method.startswith("put") and call.key.endswith(f"/{META}")
+        call.number
+        for call in whole
+        if call.method.startswith("put") and call.key.endswith(f"/{META}")
     ]
     for number in range(sent):
         made = ready.copy()
@@ -192,9 +208,13 @@ def test_a_compactor_that_sleeps_while_a_block_is_hidden_shows_it_no_more(tmp_pa
 
 
 def of_delays(
-    work_dir: Path, monkeypatch: pytest.MonkeyPatch, bucket: MemoryBucket | None = None, **delays: str
+    work_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    bucket: MemoryBucket | None = None,
+    **delays: str,
 ) -> Plain:
-    """The table of compactors that bring these delays; the person's are the usual ones, but for how consistent listings are."""
+    """The table of compactors that bring these delays; the person's are the usual ones, but for how
+    consistent listings are."""
     properties = Properties.parse(delays)
     monkeypatch.setattr(module, "DEFINITION", replace(DEFINITION, properties=properties))
     made = Plain(work_dir)
@@ -215,7 +235,9 @@ def test_it_stays_hidden_whatever_delays_the_compactor_brings(
     made = of_delays(tmp_path, monkeypatch, sync_delay=sync_delay)
     victim = sorted(made.metas())[0]
     whole = merged_with(made.copy(), -1, lambda: None).calls
-    sent = next(call.number for call in whole if call.method.startswith("put") and call.key.endswith(META))
+    sent = next(
+        call.number for call in whole if call.method.startswith("put") and call.key.endswith(META)
+    )
     again = made.copy()
     merged_with(again, sent - 1, lambda: hide(again, victim))
     for _ in range(3):
@@ -249,7 +271,8 @@ def test_it_stays_hidden_where_listings_lag(
     victim = sorted(made.metas())[0]
     begin_to_hide(made, victim)
     again_ms = merges_known_ms(made, victim)
-    # The latest pass that misses the mark, asleep for as long as it may be between its second look and its upload.
+    # The latest pass that misses the mark, asleep for as long as it may be between its second look
+    # and its upload.
     made.age(290)
     faulty = FaultyBucket(made.bucket)
     lists = itertools.count(1)

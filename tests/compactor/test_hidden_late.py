@@ -1,6 +1,8 @@
-"""A merge that stood still between its second look and the arrival of its meta.json, while a person hid one of its inputs.
+"""A merge that stood still between its second look and the arrival of its meta.json, while a person
+hid one of its inputs.
 
-No wait of the person's ends such a merge. So whoever merged looks once more, and so does whoever hid the block.
+No wait of the person's ends such a merge. So whoever merged looks once more, and so does whoever
+hid the block.
 """
 
 from __future__ import annotations
@@ -43,9 +45,13 @@ def is_completion(call: Call) -> bool:
 
 
 def compacted(
-    made: Plain, *, before: Callable[[], object] | None = None, after: Callable[[], object] | None = None
+    made: Plain,
+    *,
+    before: Callable[[], object] | None = None,
+    after: Callable[[], object] | None = None,
 ) -> JobResult:
-    """The first merge of a pass that stands still before, or after, the PUT of its meta.json, while something happens."""
+    """The first merge of a pass that stands still before, or after, the PUT of its meta.json, while
+    something happens."""
     faulty = FaultyBucket(made.bucket)
     waiting = [True]
 
@@ -102,7 +108,9 @@ def stays_hidden(made: Plain, writer: str = "a") -> None:
         made.age(24 * 3600 + 1)
 
 
-def test_a_merge_that_arrives_once_its_input_is_hidden_is_taken_away_by_its_merger(tmp_path: Path) -> None:
+def test_a_merge_that_arrives_once_its_input_is_hidden_is_taken_away_by_its_merger(
+    tmp_path: Path,
+) -> None:
     made = plain(tmp_path, "a", "b", "c")
     victim = sorted(made.metas())[0]
     result = compacted(made, before=lambda: hide(made, victim))
@@ -113,7 +121,9 @@ def test_a_merge_that_arrives_once_its_input_is_hidden_is_taken_away_by_its_merg
     stays_hidden(made)
 
 
-def test_a_merge_that_arrives_once_its_hidden_input_is_removed_is_taken_away(tmp_path: Path) -> None:
+def test_a_merge_that_arrives_once_its_hidden_input_is_removed_is_taken_away(
+    tmp_path: Path,
+) -> None:
     made = plain(tmp_path, "a", "b", "c")
     victim = sorted(made.metas())[0]
 
@@ -128,7 +138,9 @@ def test_a_merge_that_arrives_once_its_hidden_input_is_removed_is_taken_away(tmp
     stays_hidden(made)
 
 
-def test_a_merge_that_arrives_once_another_of_the_same_rows_is_hidden_is_taken_away(tmp_path: Path) -> None:
+def test_a_merge_that_arrives_once_another_of_the_same_rows_is_hidden_is_taken_away(
+    tmp_path: Path,
+) -> None:
     """Its inputs are not hidden themselves: they are merged."""
     made = plain(tmp_path, "a", "b")
 
@@ -148,7 +160,8 @@ def test_a_merge_that_arrives_once_another_of_the_same_rows_is_hidden_is_taken_a
 
 
 def test_a_hidden_block_that_nobody_would_read_anyway_takes_no_merge_away(tmp_path: Path) -> None:
-    """A second upload of the same rows, given up and hidden: the first is what is read, before and after its merge."""
+    """A second upload of the same rows, given up and hidden: the first is what is read, before and
+    after its merge."""
     made = plain(tmp_path, "a", "b")
     first = sorted(made.metas())[0]
     second = made.merge([first]).block
@@ -274,13 +287,17 @@ def test_whoever_hides_is_told_of_a_mark_that_went_meanwhile(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("reason", [MarkReason.SUPERSEDED, MarkReason.PARTIAL])
-def test_a_merge_whose_rows_no_other_block_is_sure_to_keep_stays(tmp_path: Path, reason: MarkReason) -> None:
+def test_a_merge_whose_rows_no_other_block_is_sure_to_keep_stays(
+    tmp_path: Path, reason: MarkReason
+) -> None:
     made = plain(tmp_path, "a", "b")
     victim, other = sorted(made.metas())
     merge = on_its_way(made)()
     place_deletion(made.bucket, made.world, victim, MarkReason.MANUAL)
     place_deletion(made.bucket, made.world, other, reason)
-    why = take_away(Catalog(made.bucket, made.world), made.bucket, made.world, PROPERTIES, merge, [victim])
+    why = take_away(
+        Catalog(made.bucket, made.world), made.bucket, made.world, PROPERTIES, merge, [victim]
+    )
     assert f"source {other} is not accounted for" in (why or "")
     assert [meta.ulid for meta in made.merges()] == [merge.ulid]
 
@@ -307,7 +324,9 @@ def test_a_lost_answer_at_any_call_of_taking_away_is_asked_for(tmp_path: Path) -
         made = ready.copy()
         tally("crash points")
         faulty = FaultyBucket(made.bucket, lose_answer=[number])
-        why = take_away(Catalog(faulty, made.world), faulty, made.world, PROPERTIES, merge, [victim])
+        why = take_away(
+            Catalog(faulty, made.world), faulty, made.world, PROPERTIES, merge, [victim]
+        )
         assert (why, made.merges()) == (None, []), number
         if len(faulty.calls) < number:
             return
@@ -328,7 +347,10 @@ def test_a_delete_that_was_not_applied_is_sent_again(tmp_path: Path) -> None:
             raise Unanswered("it never arrived")
 
     faulty.before.append(refuse)
-    assert take_away(Catalog(faulty, made.world), faulty, made.world, PROPERTIES, merge, [victim]) is None
+    assert (
+        take_away(Catalog(faulty, made.world), faulty, made.world, PROPERTIES, merge, [victim])
+        is None
+    )
     assert (len(refused), made.merges()) == (1, [])
 
 

@@ -54,7 +54,9 @@ def test_the_checks_of_a_tables_boundary_are_counted(lake: Tended) -> None:
     counts = process.open("a").log.boundary.counts
     assert counts.checks >= 1, "a merge was committed"
     found = scraped(process)
-    assert f'blockstore_compactor_boundary_checks_total{{table="a"}} {float(counts.checks)}' in found
+    assert (
+        f'blockstore_compactor_boundary_checks_total{{table="a"}} {float(counts.checks)}' in found
+    )
     assert f'blockstore_compactor_boundary_seconds_total{{table="a"}} {counts.seconds}' in found
 
 
@@ -102,7 +104,8 @@ def test_probes_metrics_and_the_page_are_served(lake: Tended) -> None:
         assert "the lake has not been listed yet" in answer.json()["reasons"][0]
         process.round()
         assert client.get("/-/ready").status_code == 200
-        # The scheduler of this process was never started, and nothing that stands still calls itself healthy.
+        # The scheduler of this process was never started, and nothing that stands still calls
+        # itself healthy.
         assert client.get("/-/healthy").json() == {"ok": False, "reasons": ["the loops do not run"]}
         assert "blockstore_compactor_ready 1.0" in client.get("/metrics").text
         page = client.get("/")

@@ -40,7 +40,9 @@ def test_tables_are_the_folders_that_have_an_index_or_a_block(folder: Path) -> N
     assert [place.name for place in lake.places()] == ["a", "b"]
     assert not lake.single
     single = Lake(open_bucket(f"{folder}/lake/a", World.real()))
-    assert [(place.name, place.bucket.url) for place in single.places()] == [("a", f"file://{folder}/lake/a")]
+    assert [(place.name, place.bucket.url) for place in single.places()] == [
+        ("a", f"file://{folder}/lake/a")
+    ]
     assert single.single
 
 
@@ -71,7 +73,9 @@ def test_plan_and_once_work_on_every_table_of_a_lake(
     done = json.loads(capsys.readouterr().out)
     for name in ("a", "b"):
         (job,) = done[name]["jobs"]
-        assert [one["ulid"] for one in job["inputs"]] == [one["ulid"] for one in planned[name][0]["inputs"]]
+        assert [one["ulid"] for one in job["inputs"]] == [
+            one["ulid"] for one in planned[name][0]["inputs"]
+        ]
     assert run(["compact", lake, "--once", *words]) == 0
     assert "b: nothing was merged" in capsys.readouterr().out
 
@@ -125,6 +129,8 @@ def test_what_cannot_be_meant_is_refused(
     assert part in capsys.readouterr().err
 
 
-def test_a_place_without_a_table_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_place_without_a_table_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["compact", str(tmp_path), "--once"]) == 1
     assert "no table at" in capsys.readouterr().err

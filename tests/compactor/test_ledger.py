@@ -1,4 +1,5 @@
-"""The ledger: what is noted of tables, loops, jobs and blocks, and the health that follows from it."""
+"""The ledger: what is noted of tables, loops, jobs and blocks, and the health that follows from
+it."""
 
 from __future__ import annotations
 
@@ -10,7 +11,14 @@ import pytest
 from blockstore.clock import ManualClock
 from blockstore.compactor.failures import Failure, FailureKind
 from blockstore.compactor.ledger import LAKE, Ledger
-from blockstore.compactor.status import JobState, JobStatus, LoopStatus, Quarantined, TableHealth, TableStatus
+from blockstore.compactor.status import (
+    JobState,
+    JobStatus,
+    LoopStatus,
+    Quarantined,
+    TableHealth,
+    TableStatus,
+)
 
 START_MS = 1_700_000_000_000
 RETRY = Failure(kind=FailureKind.RETRY, problem="no answer", fix="wait")
@@ -126,10 +134,16 @@ def test_totals_add_up(ledger: Ledger) -> None:
 # --- loops ---
 
 
-def test_a_run_is_noted_from_its_start_to_when_the_next_is_due(ledger: Ledger, clock: ManualClock) -> None:
+def test_a_run_is_noted_from_its_start_to_when_the_next_is_due(
+    ledger: Ledger, clock: ManualClock
+) -> None:
     ledger.started("a", "clean")
     assert loop(ledger, "clean") == LoopStatus(
-        name="clean", interval_s=60, running=True, last_start_ms=START_MS, last_start_s=START_MS / 1000
+        name="clean",
+        interval_s=60,
+        running=True,
+        last_start_ms=START_MS,
+        last_start_s=START_MS / 1000,
     )
     clock.advance(2)
     ledger.succeeded("a", "clean", 2.0, 60.5)
@@ -155,7 +169,11 @@ def test_failures_in_a_row_are_counted_and_a_success_forgives_them(
     ledger.due("a", "clean", 20.0)
     found = loop(ledger, "clean")
     assert (found.failures, found.failed_runs, found.runs, found.problem) == (3, 3, 3, "no answer")
-    assert (found.running, found.last_failure_ms, found.next_ms) == (False, START_MS, START_MS + 20_000)
+    assert (found.running, found.last_failure_ms, found.next_ms) == (
+        False,
+        START_MS,
+        START_MS + 20_000,
+    )
     clock.advance(1)
     well(ledger, "clean")
     found = loop(ledger, "clean")
@@ -190,7 +208,11 @@ def test_of_two_failures_the_one_that_needs_a_person_decides_whichever_came_firs
     for name in order:
         ledger.failed("a", name, 1.0, failures[name])
     found = table(ledger)
-    assert (found.health, found.problem, found.fix) == (TableHealth.DEGRADED, "denied", "give rights")
+    assert (found.health, found.problem, found.fix) == (
+        TableHealth.DEGRADED,
+        "denied",
+        "give rights",
+    )
     assert ledger.failure("a") == DEGRADED
     well(ledger, "clean")
     found = table(ledger)
@@ -264,7 +286,9 @@ def test_of_several_running_jobs_only_the_one_that_ended_goes(ledger: Ledger) ->
     assert table(ledger).running == (second,)
 
 
-def test_finished_jobs_are_kept_up_to_a_number_the_newest_first_and_all_are_counted(ledger: Ledger) -> None:
+def test_finished_jobs_are_kept_up_to_a_number_the_newest_first_and_all_are_counted(
+    ledger: Ledger,
+) -> None:
     for number in range(5):
         state = JobState.FAILED if number % 2 else JobState.COMMITTED
         ledger.ended("a", replace(running(ledger), state=state))
@@ -317,7 +341,9 @@ def test_a_block_is_quarantined_since_it_was_first_seen_and_until_its_finder_no_
     assert table(ledger).quarantined[0].since_ms == START_MS + 120_000
 
 
-def test_what_one_finder_finds_no_more_another_may_still_find(ledger: Ledger, clock: ManualClock) -> None:
+def test_what_one_finder_finds_no_more_another_may_still_find(
+    ledger: Ledger, clock: ManualClock
+) -> None:
     ledger.quarantined("a", "clean", {"x": ("torn", "mend x"), "y": ("torn", "mend y")})
     ledger.quarantined("a", "merge", {"y": ("torn", "mend y"), "z": ("torn", "mend z")})
     assert [one.ulid for one in table(ledger).quarantined] == ["x", "y", "z"]

@@ -43,7 +43,9 @@ class TestMerge:
         made = plain(tmp_path, "a", "b", "c")
         sources = tuple(made.metas())
         report = made.compact()
-        assert [(result.outcome, result.version) for result in report.results] == [(Outcome.UPLOADED, None)]
+        assert [(result.outcome, result.version) for result in report.results] == [
+            (Outcome.UPLOADED, None)
+        ]
         [merge] = made.merges()
         assert merge.ulid == report.results[0].block
         assert (merge.sources, merge.level, merge.visible_by) == (sources, 2, VisibleBy.AGE)
@@ -153,8 +155,11 @@ class TestWhatIsLeftOut:
         assert made.found() == made.expected
 
     @pytest.mark.parametrize("mark", ["no-compact", "manual", "superseded"])
-    def test_a_mark_that_is_placed_while_a_merge_runs_drops_it(self, tmp_path: Path, mark: str) -> None:
-        """So who marks, and waits sync_delay before reading, meets no merge with the old rows later."""
+    def test_a_mark_that_is_placed_while_a_merge_runs_drops_it(
+        self, tmp_path: Path, mark: str
+    ) -> None:
+        """So who marks, and waits sync_delay before reading, meets no merge with the old rows
+        later."""
         made = plain(tmp_path, "a", "b", "c")
         victim = next(iter(made.metas()))
         faulty = FaultyBucket(made.bucket)
@@ -215,7 +220,9 @@ class TestWhatIsLeftOut:
         assert set(found.left_out) == {strange.ulid}
         assert found.count() == 9
 
-    def test_a_damaged_block_is_left_out_and_named_and_the_rest_is_merged(self, tmp_path: Path) -> None:
+    def test_a_damaged_block_is_left_out_and_named_and_the_rest_is_merged(
+        self, tmp_path: Path
+    ) -> None:
         made = plain(tmp_path, "a", "b", "c")
         bad = next(iter(made.metas().values()))
         key = f"{bad.ulid}/{bad.files[0].path}"
@@ -238,10 +245,14 @@ class TestWhatIsLeftOut:
 class TestOverlaps:
     """Two compactors that saw different listings."""
 
-    def test_a_block_of_which_another_holds_a_part_is_read_for_the_rest_alone(self, tmp_path: Path) -> None:
+    def test_a_block_of_which_another_holds_a_part_is_read_for_the_rest_alone(
+        self, tmp_path: Path
+    ) -> None:
         made = overlapping(tmp_path)
         snapshot = made.open().snapshot()
-        [partial] = [chosen for chosen in snapshot.snapshot.listed if chosen.only_sources is not None]
+        [partial] = [
+            chosen for chosen in snapshot.snapshot.listed if chosen.only_sources is not None
+        ]
         assert len(partial.only_sources or ()) == 1
         assert made.found() == by_duckdb(made) == made.expected
         assert snapshot.count() == len(made.expected)
@@ -252,9 +263,13 @@ class TestOverlaps:
             made.append(writer)
         made.age()
         partial = next(
-            chosen for chosen in made.open().snapshot().snapshot.listed if chosen.only_sources is not None
+            chosen
+            for chosen in made.open().snapshot().snapshot.listed
+            if chosen.only_sources is not None
         )
-        other = next(ulid for ulid in sorted(made.metas(), reverse=True) if made.metas()[ulid].level == 1)
+        other = next(
+            ulid for ulid in sorted(made.metas(), reverse=True) if made.metas()[ulid].level == 1
+        )
         result = made.merge([partial.meta.ulid, other])
         assert result.outcome is Outcome.UPLOADED
         merged = made.metas()[str(result.block)]

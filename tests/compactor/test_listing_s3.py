@@ -1,4 +1,5 @@
-"""The list path on a real S3 server: its own times and ETags, looks that cost one LIST, merges without an index."""
+"""The list path on a real S3 server: its own times and ETags, looks that cost one LIST, merges
+without an index."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ def test_a_table_without_an_index_is_written_merged_and_read(s3_url: str, tmp_pa
     assert len(later().snapshot().blocks) == 1
 
 
-def test_what_is_known_costs_no_get_in_this_process_and_in_the_next(s3_url: str, tmp_path: Path) -> None:
+def test_what_is_known_costs_no_get_in_this_process_and_in_the_next(
+    s3_url: str, tmp_path: Path
+) -> None:
     world = World.real()
     table = bs.create(s3_url, schema=SCHEMA, index=False, world=world)
     for writer in "ab":

@@ -1,7 +1,8 @@
-"""The loops: each runs when it is due, whatever became of its last run or of another's, until all stop.
+"""The loops: each runs when it is due, whatever became of its last run or of another's, until all
+stop.
 
-Where the scheduler runs, its threads are real and its time is not: the clock stands still until a test moves
-it, and ``Timed.settle`` waits until the one thread of a pool has done what was due.
+Where the scheduler runs, its threads are real and its time is not: the clock stands still until a
+test moves it, and ``Timed.settle`` waits until the one thread of a pool has done what was due.
 """
 
 from __future__ import annotations
@@ -47,7 +48,11 @@ class Timed:
         self.loops = Loops(world, self.ledger, Schedule(), fatal=self.fatal.append)
 
     def loop(
-        self, run: Callable[[], float], table: str = "a", name: str = "clean", pool: str = Pool.MERGE
+        self,
+        run: Callable[[], float],
+        table: str = "a",
+        name: str = "clean",
+        pool: str = Pool.MERGE,
     ) -> Loop:
         """A loop that is noted each time that it runs."""
 
@@ -56,7 +61,9 @@ class Timed:
             return run()
 
         self.ledger.add(table, f"lake/{table}")
-        return Loop(table=table, name=name, url=f"lake/{table}", interval_s=60, run=noted, pool=pool)
+        return Loop(
+            table=table, name=name, url=f"lake/{table}", interval_s=60, run=noted, pool=pool
+        )
 
     def added(self, run: Callable[[], float], table: str = "a", name: str = "clean") -> Loop:
         found = self.loop(run, table, name)
@@ -172,7 +179,10 @@ def test_a_run_that_fails_has_taken_its_time_too(timed: Timed) -> None:
 
 
 def test_the_failures_of_one_loop_delay_no_other(timed: Timed) -> None:
-    bad, good = timed.added(fail(Unavailable("no answer"))), timed.added(lambda: 60.0, name="compact")
+    bad, good = (
+        timed.added(fail(Unavailable("no answer"))),
+        timed.added(lambda: 60.0, name="compact"),
+    )
     other = timed.added(fail(Unavailable("no answer")), table="b")
     for _ in range(8):
         timed.loops.turn(bad)
@@ -182,7 +192,9 @@ def test_the_failures_of_one_loop_delay_no_other(timed: Timed) -> None:
 
 
 @pytest.mark.parametrize("error", [Fenced("taken"), BoundaryLost("gone")])
-def test_a_fatal_failure_is_told_and_the_loop_does_not_go_on(timed: Timed, error: Exception) -> None:
+def test_a_fatal_failure_is_told_and_the_loop_does_not_go_on(
+    timed: Timed, error: Exception
+) -> None:
     loop = timed.added(fail(error))
     assert timed.loops.turn(loop) is None
     assert timed.fatal == [error]
@@ -258,7 +270,11 @@ def test_a_loop_runs_at_once_and_then_whenever_it_is_due(timed: Timed) -> None:
 
 
 def test_a_loop_runs_on_after_failures_of_every_kind_but_a_fatal_one(timed: Timed) -> None:
-    errors: list[BaseException] = [Panic("a library's"), ZeroDivisionError("a bug"), Unavailable("no answer")]
+    errors: list[BaseException] = [
+        Panic("a library's"),
+        ZeroDivisionError("a bug"),
+        Unavailable("no answer"),
+    ]
     loop = timed.loop(lambda: fail(errors.pop())() if errors else 60.0)
     timed.loops.add(loop)
     timed.loops.start()
@@ -311,7 +327,9 @@ def test_merges_run_one_at_a_time_in_the_order_in_which_they_fell_due_and_care_b
         return FAR_S
 
     for number in range(4):
-        timed.loops.add(timed.loop(lambda number=number: care(number), f"t{number}", pool=Pool.CARE))  # type: ignore[misc]
+        timed.loops.add(
+            timed.loop(lambda number=number: care(number), f"t{number}", pool=Pool.CARE)
+        )  # type: ignore[misc]
     assert all(one.wait(PATIENCE_S) for one in cared)
     assert [one for one in timed.ran if one.endswith("compact")] == ["a compact"]
     held.go_on.set()
@@ -343,7 +361,9 @@ def test_tables_that_always_have_more_to_do_take_turns(timed: Timed) -> None:
 # --- dropped and stopped while they run ---
 
 
-def test_a_loop_that_is_dropped_while_it_runs_ends_and_is_not_due_again(timed: Timed, held: Held) -> None:
+def test_a_loop_that_is_dropped_while_it_runs_ends_and_is_not_due_again(
+    timed: Timed, held: Held
+) -> None:
     timed.loops.start()
     timed.loops.add(timed.loop(held))
     held.wait()
@@ -414,7 +434,9 @@ def test_loops_that_were_never_started_can_be_stopped(timed: Timed) -> None:
     assert timed.ran == []
 
 
-def test_a_loop_found_anew_just_as_the_last_run_of_the_old_one_ends_still_runs_at_once(timed: Timed) -> None:
+def test_a_loop_found_anew_just_as_the_last_run_of_the_old_one_ends_still_runs_at_once(
+    timed: Timed,
+) -> None:
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     timed.loops.start()

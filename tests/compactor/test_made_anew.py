@@ -1,4 +1,5 @@
-"""A table that is made anew under its name while the process looks after it: it is taken up, unharmed."""
+"""A table that is made anew under its name while the process looks after it: it is taken up,
+unharmed."""
 
 from __future__ import annotations
 
@@ -46,7 +47,9 @@ def settled(lake: Tended) -> Tending:
 
 
 @pytest.mark.parametrize(("first", "second"), MIXED)
-def test_the_new_table_is_opened_anew_and_looked_after(lake: Tended, first: bool, second: bool) -> None:
+def test_the_new_table_is_opened_anew_and_looked_after(
+    lake: Tended, first: bool, second: bool
+) -> None:
     make(lake, indexed=first, blocks=10)
     process = settled(lake)
     make_anew(lake, indexed=second)

@@ -45,11 +45,16 @@ def mark(number: int) -> Decision:
 
 
 def withdraw(number: int) -> Decision:
-    return Decision(action=Action.WITHDRAW, ulid=ulid(number), reason=MarkReason.SUPERSEDED, why="needed")
+    return Decision(
+        action=Action.WITHDRAW, ulid=ulid(number), reason=MarkReason.SUPERSEDED, why="needed"
+    )
 
 
 def carry(
-    bucket: MemoryBucket | FaultyBucket, world: World, *decisions: Decision, fresh: Freshness | None = None
+    bucket: MemoryBucket | FaultyBucket,
+    world: World,
+    *decisions: Decision,
+    fresh: Freshness | None = None,
 ) -> Carried:
     directories = list_directories(bucket).directories
     rate, fresh = Rate(world.clock, 1e6), fresh or Freshness(world.clock, HALF_S)

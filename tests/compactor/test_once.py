@@ -1,4 +1,5 @@
-"""Compaction, once: every row exactly once, whoever else is at work and wherever the process dies."""
+"""Compaction, once: every row exactly once, whoever else is at work and wherever the process
+dies."""
 
 from __future__ import annotations
 
@@ -79,7 +80,9 @@ def test_everything_comes_down_to_one_block_and_a_second_run_does_nothing(tmp_pa
     assert (again.results, again.version) == ((), report.version)
 
 
-def test_the_table_is_listed_once_to_merge_all_and_once_to_find_that_nothing_is_left(tmp_path: Path) -> None:
+def test_the_table_is_listed_once_to_merge_all_and_once_to_find_that_nothing_is_left(
+    tmp_path: Path,
+) -> None:
     made = worn(tmp_path)
     faulty, listed = FaultyBucket(made.bucket), Counter[bool]()
     faulty.before.append(lambda call: listed.update([call.method == "list" and call.key == ""]))
@@ -111,7 +114,9 @@ def test_the_entry_has_exactly_the_inputs_of_the_plan_printed_before(tmp_path: P
     assert entry.read_version == report.version - 1
 
 
-def test_every_row_exactly_once_wherever_the_process_dies_or_an_answer_is_lost(tmp_path: Path) -> None:
+def test_every_row_exactly_once_wherever_the_process_dies_or_an_answer_is_lost(
+    tmp_path: Path,
+) -> None:
     origin = worn(tmp_path)
     made = origin.copy()
     counting = FaultyBucket(made.bucket)
@@ -183,7 +188,9 @@ def test_a_merge_of_which_no_row_is_left_takes_its_inputs_away(tmp_path: Path) -
     for writer in ("a", "b"):
         made.hide(made.append(writer), writer)
     report = made.compact()
-    assert [(result.outcome, result.block) for result in report.results] == [(Outcome.COMMITTED, None)]
+    assert [(result.outcome, result.block) for result in report.results] == [
+        (Outcome.COMMITTED, None)
+    ]
     assert made.live() == []
     assert made.found() == Counter()
 
@@ -216,12 +223,16 @@ def test_a_job_that_fails_keeps_no_other_from_being_done(tmp_path: Path) -> None
     made = Scene(tmp_path)
     for label in ("asia", "eu", "us"):
         for number in range(3):
-            made.open().append(_table({"writer": [label], "row": [number]}), labels={"region": label})
+            made.open().append(
+                _table({"writer": [label], "row": [number]}), labels={"region": label}
+            )
 
     class Refusing(LocalEngine):
         """Merges no rows of one region."""
 
-        def merge(self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions) -> Merged:
+        def merge(
+            self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions
+        ) -> Merged:
             if task.inputs[0].meta.labels["region"] == "asia":
                 raise Invalid("these rows cannot be merged")
             return super().merge(bucket, world, task, options)
@@ -236,11 +247,15 @@ def test_after_several_failures_in_a_row_the_rest_is_left(tmp_path: Path) -> Non
     made = Scene(tmp_path)
     for number in range(2 * IN_A_ROW):
         for row in range(3):
-            made.open().append(_table({"writer": ["a"], "row": [row]}), labels={"region": f"r{number}"})
+            made.open().append(
+                _table({"writer": ["a"], "row": [row]}), labels={"region": f"r{number}"}
+            )
     asked = []
 
     class Down(LocalEngine):
-        def merge(self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions) -> Merged:
+        def merge(
+            self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions
+        ) -> Merged:
             asked.append(task)
             raise Unavailable("the store does not answer")
 

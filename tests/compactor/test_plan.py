@@ -106,7 +106,9 @@ def test_jobs_share_no_block_mix_no_streams_and_obey_marks_and_sizes(
     assert len(inputs) == len(set(inputs))
     for job in jobs:
         assert len(job.inputs) >= 2
-        assert {(one.stream, one.sort_by) for one in job.inputs} == {(job.stream, job.inputs[0].sort_by)}
+        assert {(one.stream, one.sort_by) for one in job.inputs} == {
+            (job.stream, job.inputs[0].sort_by)
+        }
         assert not any(one.no_compact for one in job.inputs)
         assert job.bytes <= settings.max_block_bytes
         assert [one.ulid for one in job.inputs] == sorted(one.ulid for one in job.inputs)
@@ -149,9 +151,15 @@ def test_a_block_is_never_rewritten_for_less_than_its_share(
 
 
 def test_a_backlog_of_a_month_is_written_once() -> None:
-    blocks = [block(number, start := number * 30 * DAY // 1000, start + 1) for number in range(1000)]
+    blocks = [
+        block(number, start := number * 30 * DAY // 1000, start + 1) for number in range(1000)
+    ]
     jobs = plan(blocks, PlanSettings(), LATER)
-    assert [job.window for job in jobs] == [(0, 14 * DAY), (14 * DAY, 28 * DAY), (28 * DAY, 42 * DAY)]
+    assert [job.window for job in jobs] == [
+        (0, 14 * DAY),
+        (14 * DAY, 28 * DAY),
+        (28 * DAY, 42 * DAY),
+    ]
     assert plan(applied(blocks, jobs, 1000), PlanSettings(), LATER) == ()
 
 
@@ -241,13 +249,17 @@ def test_streams_take_turns_so_that_none_waits_for_the_backlog_of_another() -> N
     jobs = plan([*busy, *quiet], PlanSettings(), LATER)
     assert len(jobs) == 51
     assert {job.stream for job in jobs[:2]} == {STREAM, EU}
-    assert [job.min_time for job in jobs if job.stream == STREAM] == [n * 14 * DAY for n in range(50)]
+    assert [job.min_time for job in jobs if job.stream == STREAM] == [
+        n * 14 * DAY for n in range(50)
+    ]
 
 
 @pytest.mark.parametrize("timed", [True, False])
 def test_the_wait_of_the_first_level_ends_after_the_first_range(timed: bool) -> None:
     start = LATER  # of a window that is still open; or of none
-    few = [block(number, start, start + 9 * HOUR, created=LATER, timed=timed) for number in range(3)]
+    few = [
+        block(number, start, start + 9 * HOUR, created=LATER, timed=timed) for number in range(3)
+    ]
     assert plan(few, PlanSettings(), LATER + 2 * HOUR - 1) == ()
     job = only(plan(few, PlanSettings(), LATER + 2 * HOUR))
     assert (job.reason, ulids(job)) == (Reason.WAIT, [0, 1, 2])
@@ -258,14 +270,17 @@ def test_one_block_alone_waits_for_ever_since_there_is_nothing_to_merge_it_with(
 
 
 def test_a_wait_that_ended_rewrites_no_large_block_of_a_higher_level() -> None:
-    large = [block(number, 0, 1, size=900 * MIB, level=2, timed=False, created=0) for number in range(3)]
+    large = [
+        block(number, 0, 1, size=900 * MIB, level=2, timed=False, created=0) for number in range(3)
+    ]
     fresh = [block(number, 0, 1, size=900 * MIB, timed=False, created=0) for number in range(3, 5)]
     assert ulids(only(plan([*large, *fresh], PlanSettings(), LATER))) == [3, 4]
     assert plan([*large, fresh[0]], PlanSettings(), LATER) == ()
 
 
 def trickle(every_ms: int, count: int, **more: object) -> tuple[int, int, int]:
-    """One tiny block after the other: the most blocks there ever were, bytes come in, bytes rewritten."""
+    """One tiny block after the other: the most blocks there ever were, bytes come in, bytes
+    rewritten."""
     blocks: list[Candidate] = []
     most, written = 0, 0
     for number in range(count):
@@ -290,7 +305,9 @@ def test_a_stream_of_tiny_blocks_stays_few_blocks_at_a_bounded_price(every_ms: i
     assert written <= min(rewritings, 600) * 600_000
 
 
-def test_a_late_block_beside_a_large_one_joins_it_once_it_has_waited_for_the_windows_length() -> None:
+def test_a_late_block_beside_a_large_one_joins_it_once_it_has_waited_for_the_windows_length() -> (
+    None
+):
     large = block(0, 0, 14 * DAY, size=50_000 * MIB, created=LATER, level=2)
     late = block(1, HOUR, 2 * HOUR, created=LATER)
     assert plan([large, late], PlanSettings(), LATER + 14 * DAY - 1) == ()

@@ -1,4 +1,5 @@
-"""Room is looked for before a merge, and a disk that fills up all the same ends it clearly and leaves nothing."""
+"""Room is looked for before a merge, and a disk that fills up all the same ends it clearly and
+leaves nothing."""
 
 from __future__ import annotations
 
@@ -46,8 +47,12 @@ def test_chunks_too_many_to_be_open_at_once_pass_over_the_work_disk() -> None:
 def test_a_merge_that_does_not_fit_is_told_with_the_folder_and_both_sizes(tmp_path: Path) -> None:
     bucket = MemoryBucket(ManualClock())
     check_space(Needs(work=GIB, output=0), bucket, tmp_path, lambda _: 2 * GIB)
-    with pytest.raises(NoSpace, match=rf"1\.0 GiB on the disk of {tmp_path}.*100\.0 MiB are free.*work_dir"):
-        check_space(Needs(work=GIB, output=0), bucket, tmp_path / "not there yet", lambda _: 100 * MIB)
+    with pytest.raises(
+        NoSpace, match=rf"1\.0 GiB on the disk of {tmp_path}.*100\.0 MiB are free.*work_dir"
+    ):
+        check_space(
+            Needs(work=GIB, output=0), bucket, tmp_path / "not there yet", lambda _: 100 * MIB
+        )
     check_space(Needs(work=0, output=GIB), bucket, tmp_path, lambda _: 0)
 
 

@@ -1,4 +1,5 @@
-"""The process: it finds tables, looks after each, and what fails in one place stops nothing elsewhere."""
+"""The process: it finds tables, looks after each, and what fails in one place stops nothing
+elsewhere."""
 
 from __future__ import annotations
 
@@ -86,7 +87,9 @@ def test_a_folder_that_outlives_its_table_is_let_go_too(lake: Tended) -> None:
     assert process.fatal is None
 
 
-def test_looking_whether_tables_are_still_there_costs_two_requests_a_table_at_most(lake: Tended) -> None:
+def test_looking_whether_tables_are_still_there_costs_two_requests_a_table_at_most(
+    lake: Tended,
+) -> None:
     for number in range(10):
         lake.create(f"t{number}")
     metered = Metered(lake.bucket)
@@ -196,7 +199,9 @@ def test_what_waits_is_counted_by_level_and_is_gone_once_it_is_done(lake: Tended
     assert status.totals.merged_rows == 12
 
 
-def test_aged_blocks_are_published_and_what_nobody_needs_is_marked_and_removed(lake: Tended) -> None:
+def test_aged_blocks_are_published_and_what_nobody_needs_is_marked_and_removed(
+    lake: Tended,
+) -> None:
     lake.create("a")
     lake.append("a", "aged", publish=False)
     lake.fill("a", 3)
@@ -324,7 +329,10 @@ def test_a_job_that_fails_keeps_no_other_from_being_done_and_is_told(lake: Tende
     assert waits[:2] == [0.0] * 2
     assert (waits[2] or 0) > 0
     status = process.of("a")
-    assert (status.health, status.problem) == (TableHealth.DEGRADED, "a bug that only this block shows")
+    assert (status.health, status.problem) == (
+        TableHealth.DEGRADED,
+        "a bug that only this block shows",
+    )
     assert status.totals.jobs == {"failed": 1, "committed": 3}
     lake.check()
 
@@ -353,7 +361,8 @@ def test_where_every_job_fails_the_loop_waits_after_three(lake: Tended) -> None:
 
 
 def spoil(lake: Tended, name: str, ulids: Sequence[str]) -> None:
-    """The first block's meta.json is garbage, the second's chunk has other bytes, the third's chunk is gone."""
+    """The first block's meta.json is garbage, the second's chunk has other bytes, the third's chunk
+    is gone."""
     chunks = [lake.table(name).log.state.blocks.get(ulid).meta.files[0].path for ulid in ulids]  # type: ignore[union-attr]
     place = lake.place(name)
     place.put(meta_key(ulids[0]), b"{ not json")
@@ -441,7 +450,9 @@ def test_every_loop_that_writes_notices_that_the_role_was_taken(lake: Tended, lo
 def test_a_merge_under_way_when_the_role_is_taken_is_not_committed(lake: Tended) -> None:
     lake.create("a")
     blocks = lake.fill("a", 3)
-    process = lake.process(engine=Hooked(lambda task: claim(lake.table("a").log, lake.world, COMPACTOR)))
+    process = lake.process(
+        engine=Hooked(lambda task: claim(lake.table("a").log, lake.world, COMPACTOR))
+    )
     process.look()
     process.turn("a", COMPACT)
     assert isinstance(process.fatal, Fenced)
@@ -454,7 +465,9 @@ def test_shards_merge_each_their_streams_and_do_nothing_else(lake: Tended) -> No
     for label in "abcdef":
         lake.fill("a", 2, labels={"cluster": label})
     whole = lake.process(loops=Schedule(merge=False))
-    shards = [lake.process(shard=Shard(number=number, count=2), seed=30 + number) for number in range(2)]
+    shards = [
+        lake.process(shard=Shard(number=number, count=2), seed=30 + number) for number in range(2)
+    ]
     merged = []
     for process in (whole, *shards):
         process.round()
@@ -518,7 +531,9 @@ def test_no_run_begins_once_the_process_stops(lake: Tended) -> None:
     assert "told to stop" in process.status().not_ready[0]
 
 
-def test_the_handle_of_a_table_is_the_process_s_own_and_an_unknown_one_is_named(lake: Tended) -> None:
+def test_the_handle_of_a_table_is_the_process_s_own_and_an_unknown_one_is_named(
+    lake: Tended,
+) -> None:
     lake.create("a")
     process = lake.process()
     process.look()

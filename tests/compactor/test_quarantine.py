@@ -74,7 +74,9 @@ class Refusing:
         raise DamagedInput(self.ulid, f"block {self.ulid} is no readable Parquet file")
 
 
-def test_what_an_engine_finds_is_quarantined_and_a_run_that_learns_nothing_more_ends(tmp_path: Path) -> None:
+def test_what_an_engine_finds_is_quarantined_and_a_run_that_learns_nothing_more_ends(
+    tmp_path: Path,
+) -> None:
     made = Scene(tmp_path)
     blocks = [made.append(writer) for writer in ("a", "b", "c", "d")]
     settings = Settings(tier_blocks=3, work_dir=tmp_path)
@@ -104,7 +106,9 @@ def test_a_listing_that_lacks_what_is_there_quarantines_nothing(tmp_path: Path) 
     stale = replace(
         listing.directories[ulid],
         objects={
-            name: info for name, info in listing.directories[ulid].objects.items() if name != "meta.json"
+            name: info
+            for name, info in listing.directories[ulid].objects.items()
+            if name != "meta.json"
         },
     )
     lagging = replace(listing, directories={ulid: stale})

@@ -1,4 +1,5 @@
-"""Blocks that wait for a person: found by cleaning and by merging, each with the command line that helps."""
+"""Blocks that wait for a person: found by cleaning and by merging, each with the command line that
+helps."""
 
 from __future__ import annotations
 
@@ -25,7 +26,10 @@ def bucket() -> MemoryBucket:
 
 
 def mark(
-    bucket: MemoryBucket, ulid: str, reason: NoCompactReason = NoCompactReason.MALFORMED, details: str = ""
+    bucket: MemoryBucket,
+    ulid: str,
+    reason: NoCompactReason = NoCompactReason.MALFORMED,
+    details: str = "",
 ) -> None:
     found = NoCompactMark(ulid=ulid, no_compact_time_s=1, reason=reason, details=details)
     bucket.put(no_compact_mark_key(ulid), encode_mark(found))
@@ -36,7 +40,9 @@ def mend(ulid: str) -> str:
 
 
 def test_what_cleaning_found_is_mended_and_what_the_index_refused_is_adopted() -> None:
-    cleaned = Cleaned(url=URL, quarantined={A: "torn", B: "came too late"}, refused=frozenset({B, C}))
+    cleaned = Cleaned(
+        url=URL, quarantined={A: "torn", B: "came too late"}, refused=frozenset({B, C})
+    )
     assert found_by_cleaning(cleaned, URL) == {
         A: ("torn", mend(A)),
         B: ("came too late", f"blockstore repair {URL} --adopt {B}"),
@@ -92,9 +98,15 @@ def test_a_mark_that_is_withdrawn_is_forgotten_and_one_that_comes_back_is_read_a
     assert marked.look([A], {}, URL) == {}
 
 
-def test_what_was_found_of_late_is_forgotten_once_its_mark_is_taken_away(bucket: MemoryBucket) -> None:
-    """Also where a listing shows the damage, so that the block is no candidate and its mark is asked for by name."""
-    marked, late = MarkedMalformed(bucket), {A: "torn", B: "a chunk is missing", C: "nothing is left of it"}
+def test_what_was_found_of_late_is_forgotten_once_its_mark_is_taken_away(
+    bucket: MemoryBucket,
+) -> None:
+    """Also where a listing shows the damage, so that the block is no candidate and its mark is
+    asked for by name."""
+    marked, late = (
+        MarkedMalformed(bucket),
+        {A: "torn", B: "a chunk is missing", C: "nothing is left of it"},
+    )
     mark(bucket, A)
     mark(bucket, B)
     assert set(marked.look([A], late, URL)) == {A, B, C}

@@ -18,7 +18,9 @@ LAKE = LoopStatus(name="tables", interval_s=60, last_success_s=NOW_S - 1)
 TABLE = TableStatus(name="t", url="lake/t", health=TableHealth.OK, loops=(WELL,))
 
 
-def reasons(*tables: TableStatus, lake: LoopStatus = LAKE, idle_s: float | None = None) -> tuple[str, ...]:
+def reasons(
+    *tables: TableStatus, lake: LoopStatus = LAKE, idle_s: float | None = None
+) -> tuple[str, ...]:
     return not_ready((lake,), tables, now_s=NOW_S, ready_age_s=1800, idle_s=idle_s)
 
 
@@ -152,7 +154,11 @@ def test_a_clock_that_is_set_makes_nothing_older_or_younger_than_it_is(step_s: i
 
     def told() -> tuple[str, ...]:
         return not_ready(
-            ledger.lake_loops(), ledger.tables(), now_s=clock.monotonic_s(), ready_age_s=1800, idle_s=None
+            ledger.lake_loops(),
+            ledger.tables(),
+            now_s=clock.monotonic_s(),
+            ready_age_s=1800,
+            idle_s=None,
         )
 
     clock.step_s = step_s

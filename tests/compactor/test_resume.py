@@ -47,7 +47,9 @@ class Counting:
         return LocalEngine().merge(bucket, world, task, options)
 
 
-def compact(made: Scene, bucket: FaultyBucket | None = None, engine: Counting | None = None) -> Report:
+def compact(
+    made: Scene, bucket: FaultyBucket | None = None, engine: Counting | None = None
+) -> Report:
     settings = Settings(tier_blocks=2, work_dir=made.work_dir)
     return compact_once(made.open(bucket), settings, engine=engine or Counting())
 
@@ -75,7 +77,11 @@ def uploaded(made: Scene) -> str:
     faulty.before.append(die)
     with pytest.raises(Killed):
         compact(made, faulty)
-    [meta] = [key for key in {info.key for info in made.bucket.list()} - before if key.endswith("/meta.json")]
+    [meta] = [
+        key
+        for key in {info.key for info in made.bucket.list()} - before
+        if key.endswith("/meta.json")
+    ]
     return meta.removesuffix("/meta.json")
 
 
@@ -94,19 +100,25 @@ def test_a_merge_that_was_uploaded_whole_is_committed_and_not_done_again(tmp_pat
     assert (compact(made).results, made.live()) == ((), [left])
 
 
-def test_no_merge_is_done_twice_wherever_the_process_dies_once_its_meta_lies_there(tmp_path: Path) -> None:
+def test_no_merge_is_done_twice_wherever_the_process_dies_once_its_meta_lies_there(
+    tmp_path: Path,
+) -> None:
     origin = four(tmp_path)
     clean = origin.copy()
     counting = FaultyBucket(clean.bucket)
     compact(clean, counting)
     calls = counting.calls
-    wrote = next(n for n, call in enumerate(calls, 1) if call.writes and call.key.endswith("/meta.json"))
+    wrote = next(
+        n for n, call in enumerate(calls, 1) if call.writes and call.key.endswith("/meta.json")
+    )
     again = 0
     for number in range(1, len(calls) + 1):
         for fault in ("kill_before", "kill_after", "lose_answer"):
             tally("crash points")
             made, engine = origin.copy(), Counting()
-            faulty = FaultyBucket(made.bucket, **{fault: {number} if fault == "lose_answer" else number})  # type: ignore[arg-type]
+            faulty = FaultyBucket(
+                made.bucket, **{fault: {number} if fault == "lose_answer" else number}
+            )  # type: ignore[arg-type]
             try:
                 compact(made, faulty, engine)
             except (Killed, BlockstoreError):
@@ -179,7 +191,9 @@ def test_the_process_that_seemed_dead_and_was_not_commits_nothing_twice(tmp_path
     assert made.found() == made.expected
 
 
-def test_a_merge_that_lacks_rows_which_a_restore_brought_back_is_not_committed(tmp_path: Path) -> None:
+def test_a_merge_that_lacks_rows_which_a_restore_brought_back_is_not_committed(
+    tmp_path: Path,
+) -> None:
     made = Scene(tmp_path)
     sources = {writer: made.append(writer) for writer in ("a", "b")}
     compact(made)
@@ -230,7 +244,9 @@ def committed_as(lake: Tended, ulid: str) -> str | None:
     return next(one.role for one in entries if ulid in {block.meta.ulid for block in one.add})
 
 
-def test_what_a_dead_shard_had_uploaded_is_committed_by_its_successor_and_by_no_other(tmp_path: Path) -> None:
+def test_what_a_dead_shard_had_uploaded_is_committed_by_its_successor_and_by_no_other(
+    tmp_path: Path,
+) -> None:
     lake = tended(tmp_path, "abcdef")
     shards = [Shard(number=number, count=2) for number in range(2)]
     left = [left_by(lake, shard, seed=50 + shard.number) for shard in shards]

@@ -117,7 +117,9 @@ def test_the_stores_clock_decides() -> None:
     assert len(plan_retention(table).blocks) == 2
 
 
-def test_without_an_index_only_what_readers_see_is_marked_and_a_declaration_stays(tmp_path: Path) -> None:
+def test_without_an_index_only_what_readers_see_is_marked_and_a_declaration_stays(
+    tmp_path: Path,
+) -> None:
     aging = Aging(indexed=False, retention="45d")
     declared = declare(aging.bucket, aging.world, aging.definition).ulid
     aging.append(40)

@@ -1,4 +1,5 @@
-"""The compactor as a real process: it serves, stops when told, and ends with one clear line when it must."""
+"""The compactor as a real process: it serves, stops when told, and ends with one clear line when it
+must."""
 
 from __future__ import annotations
 
@@ -42,13 +43,16 @@ class Compactor:
         self.url = f"http://127.0.0.1:{free_port()}"
         config = self.log.with_suffix(".toml")
         config.write_text(
-            '[compactor]\ntier_blocks = 2\n[loops]\ntables = "200ms"\ninterval = "200ms"\nclean = "200ms"\nindex = "1s"\n'
-            f'backlog = "200ms"\nretention = "1s"\n[http]\nlisten = "{self.url.removeprefix("http://")}"\n[log]\nstyle = "json"\n'
+            '[compactor]\ntier_blocks = 2\n[loops]\ntables = "200ms"\ninterval = "200ms"\nclean = '
+            '"200ms"\nindex = "1s"\n'
+            'backlog = "200ms"\nretention = "1s"\n[http]\nlisten = '
+            f'"{self.url.removeprefix("http://")}"\n[log]\nstyle = "json"\n'
         )
         command = Path(sys.executable).parent / "blockstore"
         with self.log.open("wb") as file:
             self.process = subprocess.Popen(
-                [command, "compact", f"{folder}/lake", "--wait", "--config", config, *words], stderr=file
+                [command, "compact", f"{folder}/lake", "--wait", "--config", config, *words],
+                stderr=file,
             )
 
     def get(self, path: str) -> httpx.Response | None:
@@ -74,7 +78,9 @@ class Compactor:
         return code, self.log.read_text().rstrip("\n").rpartition("\n")[2]
 
     def messages(self) -> list[dict[str, object]]:
-        return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
+        return [
+            json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")
+        ]
 
 
 @pytest.fixture
@@ -151,7 +157,9 @@ def test_a_work_directory_inside_a_table_ends_it_with_a_clear_last_line(
     monkeypatch.setenv("BLOCKSTORE_COMPACTOR_WORK_DIR", f"{tmp_path}/lake/a/work")
     code, last = compactors().ended()
     assert code == 1
-    assert last.startswith(f"error: the work directory {tmp_path}/lake/a/work lies inside the table")
+    assert last.startswith(
+        f"error: the work directory {tmp_path}/lake/a/work lies inside the table"
+    )
 
 
 def test_of_two_processes_in_a_role_the_newer_works_and_the_older_ends_in_both_orders(
@@ -219,16 +227,22 @@ main()
 """The command, with a merge that never comes back from its store."""
 
 
-def test_a_fatal_error_ends_it_with_its_line_beside_a_merge_that_does_not_come_back(tmp_path: Path) -> None:
+def test_a_fatal_error_ends_it_with_its_line_beside_a_merge_that_does_not_come_back(
+    tmp_path: Path,
+) -> None:
     """Slow (some seconds): a whole process."""
     table = fill(tmp_path, "a")
     config = tmp_path / "config.toml"
     config.write_text(
-        '[compactor]\ntier_blocks = 2\n[loops]\ninterval = "200ms"\nclean = "1h"\nindex = "200ms"\n[http]\nlisten = ""\n'
+        '[compactor]\ntier_blocks = 2\n[loops]\ninterval = "200ms"\nclean = "1h"\nindex = '
+        '"200ms"\n[http]\nlisten = ""\n'
     )
     words = ["compact", f"{tmp_path}/lake", "--wait", "--config", str(config)]
     made = subprocess.Popen(
-        [sys.executable, "-c", HANGING, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", HANGING, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
         assert made.stdout is not None

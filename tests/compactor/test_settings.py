@@ -1,4 +1,5 @@
-"""Settings: the file shows every default, the environment overrides, and every problem is told at once."""
+"""Settings: the file shows every default, the environment overrides, and every problem is told at
+once."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ def test_planning_and_settings_have_the_same_defaults() -> None:
 
 
 def test_a_file_and_the_environment_over_it(tmp_path: Path) -> None:
-    path = written(tmp_path, '[compactor]\nmemory = "2GiB"\ntier_blocks = 4\nskip = ["cluster=eu1"]\n')
+    path = written(
+        tmp_path, '[compactor]\nmemory = "2GiB"\ntier_blocks = 4\nskip = ["cluster=eu1"]\n'
+    )
     settings = load_config(
         path, {"BLOCKSTORE_COMPACTOR_TIER_BLOCKS": "5", "BLOCKSTORE_COMPACTOR_RANGES": "1h, 1d"}
     ).settings
@@ -48,7 +51,8 @@ def test_a_file_and_the_environment_over_it(tmp_path: Path) -> None:
 def test_all_problems_are_told_at_once_with_the_nearest_key(tmp_path: Path) -> None:
     path = written(
         tmp_path,
-        '[compactor]\nmemroy = "1GiB"\ntier_blocks = "many"\nchunk_size = "1 furlong"\nranges = []\n',
+        '[compactor]\nmemroy = "1GiB"\ntier_blocks = "many"\nchunk_size = "1 furlong"\nranges = '
+        "[]\n",
     )
     with pytest.raises(Invalid) as found:
         load_config(path, {})
@@ -84,14 +88,18 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_a_table_of_a_lake_differs_in_what_the_file_says_of_it(tmp_path: Path) -> None:
-    path = written(tmp_path, '[compactor]\ntier_blocks = 4\n[tables."eu/sensors"]\nmax_block_size = "1GiB"\n')
+    path = written(
+        tmp_path, '[compactor]\ntier_blocks = 4\n[tables."eu/sensors"]\nmax_block_size = "1GiB"\n'
+    )
     config = load_config(path, {})
     assert config.of_table("eu/sensors") == replace(config.settings, max_block_bytes=1 << 30)
     assert config.of_table("others") == config.settings
 
 
 def test_overrides_of_a_table_must_agree_with_the_rest(tmp_path: Path) -> None:
-    path = written(tmp_path, '[tables.sensors]\nmax_block_size = "16MiB"\n[tables.logs]\nmemory = "1GiB"\n')
+    path = written(
+        tmp_path, '[tables.sensors]\nmax_block_size = "16MiB"\n[tables.logs]\nmemory = "1GiB"\n'
+    )
     with pytest.raises(Invalid, match="unknown key memory"):
         load_config(path, {})
     path = written(tmp_path, '[tables.sensors]\nmax_block_size = "16MiB"\n')

@@ -14,14 +14,18 @@ labels = st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3)
 
 
 @given(labels, st.integers(0, 10), st.integers(1, 9))
-def test_a_stream_belongs_to_exactly_one_shard(found: dict[str, str], resolution: int, count: int) -> None:
+def test_a_stream_belongs_to_exactly_one_shard(
+    found: dict[str, str], resolution: int, count: int
+) -> None:
     stream = StreamKey(labels=tuple(sorted(found.items())), resolution=resolution)
     assert sum(Shard(number=number, count=count).owns(stream) for number in range(count)) == 1
 
 
 def test_the_hash_is_the_same_in_every_process_and_release() -> None:
     streams = [StreamKey(labels=(("cluster", f"eu{n}"),), resolution=0) for n in range(8)]
-    owner = [next(i for i in range(4) if Shard(number=i, count=4).owns(stream)) for stream in streams]
+    owner = [
+        next(i for i in range(4) if Shard(number=i, count=4).owns(stream)) for stream in streams
+    ]
     assert owner == [0, 1, 2, 1, 0, 3, 1, 1]
 
 

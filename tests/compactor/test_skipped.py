@@ -55,7 +55,8 @@ class Split(Lake):
         return Cleaner(table, held, skip=skip, objects_per_s=PER_S).run()
 
     def tend_for(self, days: float, skip: tuple[tuple[str, str], ...] = SKIP) -> set[str]:
-        """The blocks that went meanwhile; whatever is there is read as it should be after each pass."""
+        """The blocks that went meanwhile; whatever is there is read as it should be after each
+        pass."""
         gone: set[str] = set()
         for _ in range(int(days * 2)):
             gone |= {one.ulid for one in self.tend(skip).removed}
@@ -92,7 +93,8 @@ def test_a_block_that_was_marked_before_its_stream_was_skipped_waits(lake: Split
 
 
 def test_what_hides_no_row_goes_on_in_a_skipped_stream(tmp_path: Path) -> None:
-    """Young blocks are published, an aborted upload goes, and the watermarks rise past what is left alone."""
+    """Young blocks are published, an aborted upload goes, and the watermarks rise past what is left
+    alone."""
     lake = Split(tmp_path)
     made = lake.fill()
     late = lake.ship("late", "us", publish=False)
@@ -113,7 +115,9 @@ def test_what_hides_no_row_goes_on_in_a_skipped_stream(tmp_path: Path) -> None:
     assert all(one < state.floor for one in made["us"])
 
 
-def test_a_partial_mark_is_withdrawn_in_a_skipped_stream_so_that_its_rows_are_seen(tmp_path: Path) -> None:
+def test_a_partial_mark_is_withdrawn_in_a_skipped_stream_so_that_its_rows_are_seen(
+    tmp_path: Path,
+) -> None:
     lake = Split(tmp_path)
     late = lake.ship("late", "us", publish=False)
     mark = DeletionMark(
@@ -129,14 +133,18 @@ def test_a_partial_mark_is_withdrawn_in_a_skipped_stream_so_that_its_rows_are_se
 
 def process_of(lake: Tended, *skip: str) -> Tending:
     process = lake.process(
-        settings=Settings(tier_blocks=2, work_dir=lake.work_dir, memory_bytes=64 << 20, concurrency=1),
+        settings=Settings(
+            tier_blocks=2, work_dir=lake.work_dir, memory_bytes=64 << 20, concurrency=1
+        ),
         tables={"a": {"skip": tuple(("cluster", label) for label in skip)}},
     )
     process.look()
     return process
 
 
-def test_the_process_hands_the_labels_of_each_table_to_cleaning_and_retention(tmp_path: Path) -> None:
+def test_the_process_hands_the_labels_of_each_table_to_cleaning_and_retention(
+    tmp_path: Path,
+) -> None:
     lake = Tended(tmp_path)
     clock = lake.world.clock
     assert isinstance(clock, ManualClock)

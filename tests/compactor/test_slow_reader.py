@@ -1,4 +1,5 @@
-"""A reader that stands still in the midst of a listing, while what it lists is merged and removed: all rows, or an error."""
+"""A reader that stands still in the midst of a listing, while what it lists is merged and removed:
+all rows, or an error."""
 
 from __future__ import annotations
 
@@ -62,7 +63,9 @@ def test_one_that_is_always_too_slow_says_so(tmp_path: Path) -> None:
 
 ASKS: Mapping[str, Callable[[Table], object]] = {
     "a snapshot": lambda table: table.snapshot(),
-    "a transaction": lambda table: table.overwrite(pa.table({"writer": ["b"], "row": [1]}, schema=SCHEMA)),
+    "a transaction": lambda table: table.overwrite(
+        pa.table({"writer": ["b"], "row": [1]}, schema=SCHEMA)
+    ),
 }
 
 

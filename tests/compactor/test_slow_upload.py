@@ -1,10 +1,11 @@
-"""An upload that takes longer than ``partial_delay`` while the compactor runs, in every interleaving of R3 and R4.
+"""An upload that takes longer than ``partial_delay`` while the compactor runs, in every
+interleaving of R3 and R4.
 
-The uploader stalls before each of its requests, the marking pass and, ``delete_delay`` later, the removing pass before
-each of theirs that matters (their writes, and what follows a listing); in each of these moments the uploader goes on for
-any number of requests. Whatever happens, the rows of its write are there exactly once, in both discovery modes: under the
-source of the block that was begun, or, where it was told that its chunks are gone and wrote them again, under that of
-the second write.
+The uploader stalls before each of its requests, the marking pass and, ``delete_delay`` later, the
+removing pass before each of theirs that matters (their writes, and what follows a listing); in each
+of these moments the uploader goes on for any number of requests. Whatever happens, the rows of its
+write are there exactly once, in both discovery modes: under the source of the block that was begun,
+or, where it was told that its chunks are gone and wrote them again, under that of the second write.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ class Race:
         )
 
     def upload(self, bucket: FaultyBucket) -> None:
-        """A writer that does as it is told: it resumes what is uncertain and writes again what is gone."""
+        """A writer that does as it is told: it resumes what is uncertain and writes again what is
+        gone."""
         table, resume = self.lake.open(bucket), None
         for _ in range(6):
             try:
@@ -79,7 +81,9 @@ class Race:
         bucket.list("nothing")  # its turn comes later: nothing of the pass may be older than that
         Cleaner(self.lake.open(bucket), self.held, objects_per_s=PER_S).run()
 
-    def play(self, at_mark: int, marked: int, until_mark: int, removed: int, until_remove: int) -> None:
+    def play(
+        self, at_mark: int, marked: int, until_mark: int, removed: int, until_remove: int
+    ) -> None:
         def script() -> Iterator[str]:
             yield from self.until_meta()
             self.lake.sleep(2.1)
@@ -107,7 +111,8 @@ class Race:
         self.begun.append(slow)
 
     def steps(self, name: str, count: int) -> Iterator[str]:
-        """Let an actor go on until it stands before its ``count``-th request that matters from here, or has ended."""
+        """Let an actor go on until it stands before its ``count``-th request that matters from
+        here, or has ended."""
         for _ in range(count):
             if self.turns.pending(name) is None:
                 return
@@ -134,15 +139,22 @@ class Race:
             assert live == seen, "the index sees what the listing shows"
         assert not self.lake.marked()
         state = None if not self.lake.indexed else self.lake.open().log.state
-        needed = set(state.blocks.ulids()) if state is not None else {b.meta.ulid for b in self.lake.chosen()}
+        needed = (
+            set(state.blocks.ulids())
+            if state is not None
+            else {b.meta.ulid for b in self.lake.chosen()}
+        )
         wrecks = [
-            paths for ulid, paths in self.lake.directories().items() if ulid not in needed and META in paths
+            paths
+            for ulid, paths in self.lake.directories().items()
+            if ulid not in needed and META in paths
         ]
         assert self.lake.directories().keys() - needed == set() or wrecks, "debris is left"
 
 
 def sources(lake: Lake) -> Counter[str]:
-    """How often each source is seen by a reader of the listing, every file of it there with its bytes."""
+    """How often each source is seen by a reader of the listing, every file of it there with its
+    bytes."""
     table = lake.open()
     log = table.log_or_none
     state, listed = discover_snapshot(
@@ -159,7 +171,9 @@ def sources(lake: Lake) -> Counter[str]:
     for block in () if state is None else state.blocks:
         assert directories[block.ulid].difference(block.meta) is None, "a live block lost a file"
         seen.update(block.meta.sources)
-    assert listed.malformed == {} or all(META in directories[ulid].objects for ulid in listed.malformed)
+    assert listed.malformed == {} or all(
+        META in directories[ulid].objects for ulid in listed.malformed
+    )
     return seen
 
 

@@ -1,9 +1,11 @@
-"""Two compactors on a table without an index, interleaved at every request: each row exactly once, always.
+"""Two compactors on a table without an index, interleaved at every request: each row exactly once,
+always.
 
-Each of them merges, then cleans: it marks what others account for, and removes what was marked long enough ago. They run
-to the i-th request of one and the j-th of the other, for every i, and a j after which the store has changed, with time
-moving on in between; and in orders drawn at random, with the clock at random, too. After every request that
-changed the store a reader reads all rows, and nothing that it reads may be missing.
+Each of them merges, then cleans: it marks what others account for, and removes what was marked long
+enough ago. They run to the i-th request of one and the j-th of the other, for every i, and a j
+after which the store has changed, with time moving on in between; and in orders drawn at random,
+with the clock at random, too. After every request that changed the store a reader reads all rows,
+and nothing that it reads may be missing.
 """
 
 from __future__ import annotations
@@ -50,7 +52,8 @@ def in_part(work_dir: Path) -> Plain:
 
 
 def marked(work_dir: Path) -> Plain:
-    """Two merges that overlap, their inputs marked, and a block more; the marks become due with the next hour."""
+    """Two merges that overlap, their inputs marked, and a block more; the marks become due with the
+    next hour."""
     made = merged_twice(work_dir)
     clean(made, made.bucket, seed=8)
     made.append("d")
@@ -78,7 +81,8 @@ def compact_and_clean(made: Plain, seed: int, bucket: FaultyBucket) -> None:
 
 
 class Watched:
-    """One run: two compactors over a copy of a table, and a reader that looks after every change."""
+    """One run: two compactors over a copy of a table, and a reader that looks after every
+    change."""
 
     def __init__(self, origin: Plain) -> None:
         self.made = origin.copy()
@@ -87,7 +91,10 @@ class Watched:
         self.reads = 0
         self.turns = Turns(
             self.made.bucket,
-            {name: partial(compact_and_clean, self.made, seed) for name, seed in (("one", 1), ("two", 2))},
+            {
+                name: partial(compact_and_clean, self.made, seed)
+                for name, seed in (("one", 1), ("two", 2))
+            },
         )
 
     def play(self, order: Iterator[str]) -> None:
@@ -105,7 +112,8 @@ class Watched:
             self.check()
 
     def check(self) -> None:
-        """Every row that was ever readable is there, once; a row more is one that has aged since."""
+        """Every row that was ever readable is there, once; a row more is one that has aged
+        since."""
         self.reads += 1
         found = self.made.found(self.reader)
         assert found <= self.made.expected, [str(call) for call in self.turns.calls]
@@ -114,7 +122,8 @@ class Watched:
 
 
 def stopped_at(watched: Watched, first: int, second: int, moments: Moments) -> Iterator[str]:
-    """One makes so many requests, then two makes so many, then one goes on to its end, then two does."""
+    """One makes so many requests, then two makes so many, then one goes on to its end, then two
+    does."""
     yield from ["one"] * first
     watched.made.age(moments[0])
     yield from ["two"] * second

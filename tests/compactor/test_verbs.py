@@ -1,4 +1,5 @@
-"""``blockstore compact``: the plan changes nothing, once merges, machines get JSON, wrong words are refused."""
+"""``blockstore compact``: the plan changes nothing, once merges, machines get JSON, wrong words are
+refused."""
 
 from __future__ import annotations
 
@@ -60,13 +61,17 @@ def test_once_does_what_the_json_plan_says_and_a_second_run_does_nothing(
     assert "nothing was merged" in out(capsys, url, "--once")
 
 
-def test_once_tells_people_what_became_of_each_job(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_once_tells_people_what_became_of_each_job(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = out(capsys, url, "--once")
     assert "4 overlapping blocks in a closed window of 14d -> " in text
     assert text.endswith("6 blocks merged into 2; version 9\n")
 
 
-def test_a_damaged_block_is_told_and_fails_the_command(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_block_is_told_and_fails_the_command(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     block = next(iter(open_table(url).snapshot().blocks))
     chunk = Path(url.partition("?")[0]) / block.ulid / block.meta.files[0].path
     chunk.unlink()
@@ -88,7 +93,9 @@ def test_the_settings_of_a_file_are_used(
 
 
 @pytest.mark.parametrize("words", [[], ["--plan", "--once"]])
-def test_plan_or_once_must_be_said(url: str, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_or_once_must_be_said(
+    url: str, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["compact", url, *words]) == 2
     assert "--plan" in capsys.readouterr().err
 
@@ -128,7 +135,9 @@ def lake(tmp_path: Path) -> Path:
     """Tables a, b and c, each of nine small blocks."""
     for name in ("a", "b", "c"):
         table = create(
-            f"{tmp_path / name}?durable=false", schema=pa.schema([("k", pa.string())]), sort_by=["k"]
+            f"{tmp_path / name}?durable=false",
+            schema=pa.schema([("k", pa.string())]),
+            sort_by=["k"],
         )
         for number in range(9):
             table.append(pa.table({"k": [str(number)]}))
@@ -154,20 +163,33 @@ def test_a_bug_that_one_table_meets_is_told_and_stops_no_other(
     monkeypatch.setattr(once, name, with_a_bug)
     assert run(["compact", str(lake), how]) == 1
     told = capsys.readouterr()
-    says = "b: internal error, ZeroDivisionError: one over nothing; run again with --debug and report the traceback"
+    says = (
+        "b: internal error, ZeroDivisionError: one over nothing; run again with --debug and "
+        "report the traceback"
+    )
     assert told.err == f"error: {says}\n"
     assert "a:" in told.out
     assert "c:" in told.out
-    assert blocks(lake) == ({"a": 1, "b": 9, "c": 1} if how == "--once" else {"a": 9, "b": 9, "c": 9})
+    assert blocks(lake) == (
+        {"a": 1, "b": 9, "c": 1} if how == "--once" else {"a": 9, "b": 9, "c": 9}
+    )
     with pytest.raises(BlockstoreError) as raised:
         run(["compact", str(lake), how, "--debug"])
     assert isinstance(raised.value.__cause__, ZeroDivisionError)
 
 
-def test_text_that_is_no_utf8_stops_no_merge(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_that_is_no_utf8_stops_no_merge(
+    lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with unchecked():
-        open_table(str(lake / "a")).append(pa.table({"k": raw_text([b"caf\xe9", b"zz\xff", b"ok"])}))
+        open_table(str(lake / "a")).append(
+            pa.table({"k": raw_text([b"caf\xe9", b"zz\xff", b"ok"])})
+        )
     assert run(["compact", str(lake), "--once"]) == 0
     assert blocks(lake) == {"a": 1, "b": 1, "c": 1}
-    rows = open_table(str(lake / "a")).snapshot().scan().to_table()["k"].cast(pa.binary()).to_pylist()
-    assert rows == sorted([*(str(number).encode() for number in range(9)), b"caf\xe9", b"ok", b"zz\xff"])
+    rows = (
+        open_table(str(lake / "a")).snapshot().scan().to_table()["k"].cast(pa.binary()).to_pylist()
+    )
+    assert rows == sorted(
+        [*(str(number).encode() for number in range(9)), b"caf\xe9", b"ok", b"zz\xff"]
+    )

@@ -49,7 +49,11 @@ def test_a_compactor_whose_clock_is_ahead_condemns_no_upload_that_is_going_on(
     faulty.before.append(clean)
     appended = Table.open_bucket(faulty, world).append(rows("a"), job=Job("load", 1))
     assert appended.published
-    assert [one.ulid for one in Table.open_bucket(bucket, world).log.poll().blocks] == [appended.ulid]
+    assert [one.ulid for one in Table.open_bucket(bucket, world).log.poll().blocks] == [
+        appended.ulid
+    ]
     horizon = Table.open_bucket(bucket, world).log.poll().horizon
     assert horizon is None or ulid_time_ms(horizon) < bucket.now_ms()
-    assert [key for key in (info.key for info in bucket.list()) if key.endswith("deletion-mark.json")] == []
+    assert [
+        key for key in (info.key for info in bucket.list()) if key.endswith("deletion-mark.json")
+    ] == []

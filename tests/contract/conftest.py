@@ -79,7 +79,10 @@ def make(kind: str, request: pytest.FixtureRequest) -> Bucket:
 
 @pytest.fixture(scope="session")
 def mocked_s3() -> Iterator[None]:
-    """S3 in this process. Requests to other endpoints pass, so that it can stay while the real server is used."""
+    """S3 in this process.
+
+    Requests to other endpoints pass, so that it can stay while the real server is used.
+    """
     with mock_aws(config={"core": {"mock_credentials": False}}):
         yield
 

@@ -31,8 +31,12 @@ ODD_NAMES = [
 ]
 
 
-def keys(bucket: Bucket, prefix: str = "", *, start_after: str = "", recursive: bool = True) -> list[str]:
-    return sorted(info.key for info in bucket.list(prefix, start_after=start_after, recursive=recursive))
+def keys(
+    bucket: Bucket, prefix: str = "", *, start_after: str = "", recursive: bool = True
+) -> list[str]:
+    return sorted(
+        info.key for info in bucket.list(prefix, start_after=start_after, recursive=recursive)
+    )
 
 
 def test_a_put_is_read_back_at_once(bucket: Bucket) -> None:
@@ -95,7 +99,9 @@ def test_a_get_of_the_known_etag_is_not_modified(bucket: Bucket) -> None:
         (4, 0, b""),
     ],
 )
-def test_a_range_answers_what_there_is(bucket: Bucket, start: int, length: int, expected: bytes) -> None:
+def test_a_range_answers_what_there_is(
+    bucket: Bucket, start: int, length: int, expected: bytes
+) -> None:
     bucket.put("digits", b"0123456789")
     assert bucket.get_range("digits", start, length) == expected
 
@@ -173,7 +179,10 @@ TREE = [
     "c/d",
     "é/ü",
 ]
-"""No key is both an object and a folder of others, except by the characters below ``/``: ``c-d/`` before ``c/``."""
+"""No key is both an object and a folder of others, except by the characters below ``/``:
+
+``c-d/`` before ``c/``.
+"""
 
 
 @pytest.mark.parametrize(
@@ -184,7 +193,9 @@ def test_a_listing_holds_exactly_the_keys_with_its_prefix(bucket: Bucket, prefix
         bucket.put(key, b"x")
     found = [key for key in TREE if key.startswith(prefix)]
     assert keys(bucket, prefix) == found
-    assert keys(bucket, prefix, recursive=False) == [key for key in found if "/" not in key[len(prefix) :]]
+    assert keys(bucket, prefix, recursive=False) == [
+        key for key in found if "/" not in key[len(prefix) :]
+    ]
     folders = {key[: key.index("/", len(prefix)) + 1] for key in found if "/" in key[len(prefix) :]}
     assert sorted(bucket.prefixes(prefix)) == sorted(folders)
 
@@ -225,7 +236,22 @@ def test_odd_names_keep_their_characters(bucket: Bucket) -> None:
 
 @pytest.mark.parametrize(
     "key",
-    ["", "/", "/a", "a/", "a//b", ".", "..", "a/..", "../a", "a/../b", "./a", "a/./b", "a\0b", "\ud800"],
+    [
+        "",
+        "/",
+        "/a",
+        "a/",
+        "a//b",
+        ".",
+        "..",
+        "a/..",
+        "../a",
+        "a/../b",
+        "./a",
+        "a/./b",
+        "a\0b",
+        "\ud800",
+    ],
 )
 def test_a_key_that_leads_elsewhere_is_refused_by_every_method(bucket: Bucket, key: str) -> None:
     for request in (

@@ -1,4 +1,7 @@
-"""Many clients at once: exactly one winner, nothing lost. On every bucket but moto, which is not atomic."""
+"""Many clients at once: exactly one winner, nothing lost.
+
+On every bucket but moto, which is not atomic.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,8 @@ def test_a_compare_and_set_raced_by_16_clients_loses_no_update(exact_bucket: Buc
             except PreconditionFailed:
                 continue
             except Unanswered:
-                # Ceph answers 500 to some of the losers: were one of them applied, the count would be too high.
+                # Ceph answers 500 to some of the losers: were one of them applied, the count would
+                # be too high.
                 if exact_bucket.get("gc/counter").data != mine:
                     continue
             done += 1
@@ -84,7 +88,8 @@ def test_a_put_raced_by_reads_shows_the_old_or_the_new_whole(exact_bucket: Bucke
 
 
 def test_folders_that_come_and_go_lose_no_object(exact_bucket: Bucket) -> None:
-    """Each client's delete may remove the last object of a folder into which another is just writing."""
+    """Each client's delete may remove the last object of a folder into which another is just
+    writing."""
 
     def client(number: int) -> int:
         kept = 0

@@ -1,11 +1,13 @@
-"""A compactor process killed at random moments, again and again, while four writers append and two readers compare.
+"""A compactor process killed at random moments, again and again, while four writers append and two
+readers compare.
 
     python -m tests.end_to_end.compactor_killing [--kills N] [--seed S]
 
-The table's delays are two seconds, so that merging, publishing, marking, removing and collecting all happen all the time.
-Most kills wait for the log to say that a merge (with its upload and commit) or a removal has begun. At the end the compactor
-comes to rest, a last pass runs on a clock that was moved on by days, and then: every acknowledged row exactly once, by the
-index and by listing, and nothing in the bucket that no version names.
+The table's delays are two seconds, so that merging, publishing, marking, removing and collecting
+all happen all the time. Most kills wait for the log to say that a merge (with its upload and
+commit) or a removal has begun. At the end the compactor comes to rest, a last pass runs on a clock
+that was moved on by days, and then: every acknowledged row exactly once, by the index and by
+listing, and nothing in the bucket that no version names.
 """
 
 from __future__ import annotations
@@ -83,7 +85,10 @@ class Killed:
 
 
 class Shifted:
-    """The machine's clock, some days ahead. No SystemClock, so that a folder's time is this one, and not its file system's."""
+    """The machine's clock, some days ahead.
+
+    No SystemClock, so that a folder's time is this one, and not its file system's.
+    """
 
     def __init__(self, days: float) -> None:
         self._ms = round(days * 86_400_000)
@@ -185,13 +190,17 @@ def start(kind: str, url: str, number: int, folder: Path) -> subprocess.Popen[st
 def ended(process: subprocess.Popen[str]) -> dict[str, object]:
     out, _ = process.communicate(timeout=PATIENCE_S)
     report: dict[str, object] = (
-        json.loads(out) if process.returncode == 0 else {"errors": [f"ended with {process.returncode}"]}
+        json.loads(out)
+        if process.returncode == 0
+        else {"errors": [f"ended with {process.returncode}"]}
     )
     return report
 
 
 @contextlib.contextmanager
-def compactor(folder: Path, config: Path, number: int) -> Iterator[tuple[subprocess.Popen[bytes], Log]]:
+def compactor(
+    folder: Path, config: Path, number: int
+) -> Iterator[tuple[subprocess.Popen[bytes], Log]]:
     """One life of the compactor."""
     log = Log(folder / f"log-{number:03}")
     command = Path(sys.executable).parent / "blockstore"
@@ -236,7 +245,8 @@ def wait_for(
     while not happened():
         if process.poll() is not None:
             raise AssertionError(
-                f"the compactor ended by itself ({process.returncode}): {log.path.read_text()[-2000:]}"
+                f"the compactor ended by itself ({process.returncode}): "
+                f"{log.path.read_text()[-2000:]}"
             )
         if time.monotonic() > until:
             raise TimeoutError(log.path.read_text()[-2000:])
@@ -255,7 +265,8 @@ def collect(reports: list[dict[str, object]], done: Killed) -> None:
 
 
 def at_rest(url: str, folder: Path, config: Path, done: Killed) -> None:
-    """A last life that is not killed finds everything that was left to it: what aged is published, and it stops when told."""
+    """A last life that is not killed finds everything that was left to it: what aged is published,
+    and it stops when told."""
     must = noted(folder, "acknowledged") | noted(folder, "late")
     table = bs.open(url)
     with compactor(folder, config, 999) as (process, log):
@@ -271,7 +282,9 @@ def at_rest(url: str, folder: Path, config: Path, done: Killed) -> None:
             done.problems += compare(seen_by(table), must, noted(folder, "asked"), ROWS)[:10]
         process.terminate()
         if process.wait(PATIENCE_S) != 0:
-            done.problems.append(f"SIGTERM: exit code {process.returncode}: {log.path.read_text()[-500:]}")
+            done.problems.append(
+                f"SIGTERM: exit code {process.returncode}: {log.path.read_text()[-500:]}"
+            )
 
 
 def seen_by(table: Table) -> pa.Table:
@@ -279,16 +292,20 @@ def seen_by(table: Table) -> pa.Table:
 
 
 def last_pass(url: str, folder: Path, done: Killed) -> None:
-    """Days later: everything is merged, cleaned and collected, and nothing is left that nobody needs.
+    """Days later: everything is merged, cleaned and collected, and nothing is left that nobody
+    needs.
 
-    A removal may rest on a listing for half of ``delete_delay`` (R8): with three seconds a busy machine drops what it has not
-    got to by then, pass after pass. So the delay is put back to what people have; the marks are days old by this clock.
+    A removal may rest on a listing for half of ``delete_delay`` (R8): with three seconds a busy
+    machine drops what it has not got to by then, pass after pass. So the delay is put back to what
+    people have; the marks are days old by this clock.
     """
     bs.open(url).alter(properties={"delete_delay": "1h"})
     for days in (3, 6, 9, 12):
         world = shifted(days)
         table = Table.open_bucket(open_bucket(url, world), world)
-        compact_once(table, Settings(tier_blocks=3, memory_bytes=64 << 20, work_dir=folder / "work"))
+        compact_once(
+            table, Settings(tier_blocks=3, memory_bytes=64 << 20, work_dir=folder / "work")
+        )
         clean_once(table, objects_per_s=1e6)
     must = noted(folder, "acknowledged") | noted(folder, "late")
     for discovery in Discovery:
@@ -304,7 +321,9 @@ def last_pass(url: str, folder: Path, done: Killed) -> None:
         if ulid not in live
     ]
     clear_abandoned(folder / "work")
-    done.problems += [f"debris in the work directory: {path.name}" for path in (folder / "work").iterdir()]
+    done.problems += [
+        f"debris in the work directory: {path.name}" for path in (folder / "work").iterdir()
+    ]
 
 
 def main(arguments: list[str]) -> int:
@@ -316,8 +335,10 @@ def main(arguments: list[str]) -> int:
         done = run(given.kills, given.seed, Path(folder))
     during = ", ".join(f"{name} {count}" for name, count in sorted(done.during.items()))
     print(
-        f"{done.kills} kills in {done.seconds:.0f} s, {done.at_work} at work ({during}); {done.batches} batches, "
-        f"{done.polls} polls ({done.stale} too slow), {done.blocks} blocks at the end, {len(done.problems)} violations"
+        f"{done.kills} kills in {done.seconds:.0f} s, {done.at_work} at work ({during}); "
+        f"{done.batches} batches, "
+        f"{done.polls} polls ({done.stale} too slow), {done.blocks} blocks at the end, "
+        f"{len(done.problems)} violations"
     )
     for problem in done.problems:
         print(f"  {problem}")

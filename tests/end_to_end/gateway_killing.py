@@ -1,10 +1,11 @@
-"""Two gateways on one lake; the one that runs an upload and a query job is killed with SIGKILL, again and again.
+"""Two gateways on one lake; the one that runs an upload and a query job is killed with SIGKILL,
+again and again.
 
     python -m tests.end_to_end.gateway_killing --kills 20 [--seed 1]
 
-Each round: a gateway takes an upload (good or bad) and a download; at a random moment it is killed, and a new one is
-started in its place. The other one must end both jobs. At the end the table holds each good file's rows exactly once
-and nothing of the bad ones, and every download is whole.
+Each round: a gateway takes an upload (good or bad) and a download; at a random moment it is killed,
+and a new one is started in its place. The other one must end both jobs. At the end the table holds
+each good file's rows exactly once and nothing of the bad ones, and every download is whole.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ def run(kills: int, seed: int, folder: Path) -> Report:
             key = {"Idempotency-Key": f"upload-{round_}"}
             upload = _asked(gateways[victim], _file(round_, bad), key)
             download = (
-                gateways[victim].http.post("/v1/jobs", json={"kind": "download", "table": "t"}).json()["id"]
+                gateways[victim]
+                .http.post("/v1/jobs", json={"kind": "download", "table": "t"})
+                .json()["id"]
             )
             world.clock.sleep(dice.uniform(0.0, 0.6))
             gateways[victim].kill()
@@ -76,7 +79,9 @@ def run(kills: int, seed: int, folder: Path) -> Report:
     finally:
         for one in gateways:
             one.__exit__()
-    found = Counter(bs.open(url).snapshot().scan(columns=["upload"]).to_table()["upload"].to_pylist())
+    found = Counter(
+        bs.open(url).snapshot().scan(columns=["upload"]).to_table()["upload"].to_pylist()
+    )
     expected = Counter({-1: 1} | dict.fromkeys(good, ROWS))
     if found != expected:
         report.violations.append(f"the table holds {dict(found)}, expected {dict(expected)}")
@@ -84,7 +89,13 @@ def run(kills: int, seed: int, folder: Path) -> Report:
 
 
 def _judge(
-    gateway: GatewayProcess, world: World, report: Report, round_: int, upload: str, download: str, bad: bool
+    gateway: GatewayProcess,
+    world: World,
+    report: Report,
+    round_: int,
+    upload: str,
+    download: str,
+    bad: bool,
 ) -> None:
     told = _until_ended(gateway, world, upload)
     report.states[f"upload {told['state']}"] += 1
@@ -102,7 +113,9 @@ def _judge(
     text = gateway.http.get(file["result"]["href"]).text
     rows = len(text.splitlines()) - 1
     if rows != file["result"]["rows"] or (rows - 1) % ROWS:
-        report.violations.append(f"round {round_}: a download of {rows} rows, told {file['result']}")
+        report.violations.append(
+            f"round {round_}: a download of {rows} rows, told {file['result']}"
+        )
 
 
 def _asked(gateway: GatewayProcess, data: str, key: dict[str, str]) -> str | None:
@@ -127,7 +140,10 @@ def _until_ended(gateway: GatewayProcess, world: World, job: str) -> dict[str, o
 
 def _file(upload: int, bad: bool) -> str:
     lines = [f"2026-01-01T00:{n // 60 % 60:02}:{n % 60:02}Z,{upload},{n}" for n in range(ROWS)]
-    return "\n".join(["time,upload,n", *lines, *(["2026-01-01T00:00:00Z,oops,1"] if bad else [])]) + "\n"
+    return (
+        "\n".join(["time,upload,n", *lines, *(["2026-01-01T00:00:00Z,oops,1"] if bad else [])])
+        + "\n"
+    )
 
 
 def main(arguments: list[str]) -> int:

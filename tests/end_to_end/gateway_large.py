@@ -78,14 +78,18 @@ def run(folder: Path, mib: int) -> Report:
         report.idle_kib = gateway.memory_kib()
         seen: list[object] = []
         with _Peak(gateway) as peak:
-            job = client.upload("t", file).wait(progress=lambda told: seen.append(told["progress"]["bytes"]))
+            job = client.upload("t", file).wait(
+                progress=lambda told: seen.append(told["progress"]["bytes"])
+            )
         report.peak_up_kib, report.rows = peak.kib, int(job.told["written"]["rows"])
         report.progress_up = len({*seen})
         file.unlink()
         seen.clear()
         down = folder / "down.csv"
         with _Peak(gateway) as peak:
-            client.download("t", down, version=2, progress=lambda told: seen.append(told.get("fetched")))
+            client.download(
+                "t", down, version=2, progress=lambda told: seen.append(told.get("fetched"))
+            )
         report.peak_down_kib, report.bytes_down = peak.kib, down.stat().st_size
         report.progress_down = len({*seen})
         with open(down, "rb") as back:
@@ -98,7 +102,8 @@ def _lines(size: int) -> Iterator[str]:
     made = row = 0
     while made < size:
         piece = "".join(
-            f"2026-01-01T{n // 3600 % 24:02}:{n // 60 % 60:02}:{n % 60:02}Z,{n},a text of some length {n * 2654435761 % 2**32}\n"
+            f"2026-01-01T{n // 3600 % 24:02}:{n // 60 % 60:02}:{n % 60:02}Z,{n},a text of some "
+            f"length {n * 2654435761 % 2**32}\n"
             for n in range(row, row + 20_000)
         )
         row += 20_000
@@ -113,9 +118,12 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         report = run(Path(folder), asked.mib)
     print(
-        f"up {report.bytes_up >> 20} MiB, {report.rows:,} rows, memory {report.idle_kib >> 10} MiB at rest and at most "
-        f"{report.peak_up_kib >> 10} MiB; down {report.bytes_down >> 20} MiB, {report.rows_down:,} rows, at most "
-        f"{report.peak_down_kib >> 10} MiB; progress told {report.progress_up} and {report.progress_down} times"
+        f"up {report.bytes_up >> 20} MiB, {report.rows:,} rows, memory {report.idle_kib >> 10} "
+        "MiB at rest and at most "
+        f"{report.peak_up_kib >> 10} MiB; down {report.bytes_down >> 20} MiB, "
+        f"{report.rows_down:,} rows, at most "
+        f"{report.peak_down_kib >> 10} MiB; progress told {report.progress_up} and "
+        f"{report.progress_down} times"
     )
     return 0 if report.rows == report.rows_down else 1
 

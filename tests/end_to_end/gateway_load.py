@@ -1,10 +1,11 @@
-"""Many clients on one gateway while a writer appends and the compactor merges and removes with short delays.
+"""Many clients on one gateway while a writer appends and the compactor merges and removes with
+short delays.
 
     python -m tests.end_to_end.gateway_load --clients 64 --seconds 60
 
-Every answer says by its header which version it read, and must be the model's at that version: the rows of all appends up to
-it, whatever was merged and removed meanwhile. A query may be told to come back (429), and then comes back; any other
-error is a failure.
+Every answer says by its header which version it read, and must be the model's at that version: the
+rows of all appends up to it, whatever was merged and removed meanwhile. A query may be told to come
+back (429), and then comes back; any other error is a failure.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ class _Load:
         self.appended: list[int] = []
         """The versions that appended, in order."""
         self.answers: list[tuple[int, int, int]] = []
-        """Version, count and sum of every answer; judged at the end, when all versions are known."""
+        """Version, count and sum of every answer; judged at the end, when all versions are
+        known."""
         bs.create(self.url, schema=SCHEMA, time_column="time", sort_by=["n"], properties=_DELAYS)
         for _ in range(8):
             self._append()
@@ -136,7 +138,8 @@ class _Load:
             while not self.over:
                 low = dice.randrange(ROWS)
                 sql = (
-                    "select count(*) as c, sum(n) as total, count(*) filter (where n >= ?) as some from t "
+                    "select count(*) as c, sum(n) as total, count(*) filter (where n >= ?) as "
+                    "some from t "
                     f"where n > -{dice.randrange(1, 1000)}"
                 )
                 begun = self.world.clock.monotonic_s()
@@ -196,9 +199,12 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         report = run(Path(folder), asked.clients, asked.seconds)
     print(
-        f"{report.queries} queries, {report.busy} told to come back, {len(report.failed)} failed, {len(report.wrong)} wrong; "
-        f"p50 {report.percentile_s(0.5):.3f} s, p99 {report.percentile_s(0.99):.3f} s; {report.appends} appends, "
-        f"{report.merges} merges, {report.removed} blocks removed; the gateway's memory at most {report.peak_kib >> 10} MiB"
+        f"{report.queries} queries, {report.busy} told to come back, {len(report.failed)} failed, "
+        f"{len(report.wrong)} wrong; "
+        f"p50 {report.percentile_s(0.5):.3f} s, p99 {report.percentile_s(0.99):.3f} s; "
+        f"{report.appends} appends, "
+        f"{report.merges} merges, {report.removed} blocks removed; the gateway's memory at most "
+        f"{report.peak_kib >> 10} MiB"
     )
     for line in [*report.failed[:10], *report.wrong[:10]]:
         print(line)

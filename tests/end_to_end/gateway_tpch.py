@@ -1,10 +1,10 @@
-"""TPC-H through a gateway under its default settings, and by the command: every question is answered by both, and as DuckDB
-answers it on the bare files.
+"""TPC-H through a gateway under its default settings, and by the command: every question is
+answered by both, and as DuckDB answers it on the bare files.
 
     python -m tests.end_to_end.gateway_tpch --scale 1 --runs 20
 
-Two questions more are asked over and over: a large answer as CSV, and a grouping of millions of texts. Both once failed at random for
-want of addresses, not of memory.
+Two questions more are asked over and over: a large answer as CSV, and a grouping of millions of
+texts. Both once failed at random for want of addresses, not of memory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ __all__ = ["Report", "run"]
 
 _AGAIN = (
     ("select * from orders limit 1000000", "text/csv"),
-    ("select l_comment, count(*) from lineitem group by all order by 2 desc limit 3", "application/json"),
+    (
+        "select l_comment, count(*) from lineitem group by all order by 2 desc limit 3",
+        "application/json",
+    ),
 )
 _BINARY = Path(sys.executable).parent / "blockstore"
 _DEFAULTS = {
@@ -86,7 +89,9 @@ def run(folder: Path, scale: float, runs: int) -> Report:
 def _ask(gateway: GatewayProcess, report: Report, sql: str, accept: str) -> bytes | None:
     """The whole answer; None where there was none."""
     try:
-        answer = gateway.http.post("/v1/query", json={"sql": sql}, headers={"Accept": accept}, timeout=3600)
+        answer = gateway.http.post(
+            "/v1/query", json={"sql": sql}, headers={"Accept": accept}, timeout=3600
+        )
     except httpx.HTTPError as error:
         report.failed.append(f"{sql.split()[:4]} broke off: {error}")
         return None
@@ -100,7 +105,9 @@ def _ask(gateway: GatewayProcess, report: Report, sql: str, accept: str) -> byte
 
 def _command(report: Report, url: str, sql: str) -> bytes | None:
     """The whole answer of a process of its own; None where there was none."""
-    done = subprocess.run([_BINARY, "query", url, sql, "-o", "arrow"], capture_output=True, timeout=3600)
+    done = subprocess.run(
+        [_BINARY, "query", url, sql, "-o", "arrow"], capture_output=True, timeout=3600
+    )
     if done.returncode:
         report.failed.append(f"{' '.join(sql.split())[:60]} by the command: {done.stderr.decode()}")
         return None
@@ -128,10 +135,12 @@ def main(arguments: list[str]) -> int:
     ):
         times = ", ".join(f"{number}: {seconds:.2f}" for number, seconds in took.items())
         print(
-            f"{what}: {sum(took.values()):.1f} s in all, at most {max(took.values()):.2f}; by question {times}"
+            f"{what}: {sum(took.values()):.1f} s in all, at most {max(took.values()):.2f}; by "
+            f"question {times}"
         )
     print(
-        f"{report.by_command} answers by the command; {report.answered} by the gateway at scale {asked.scale:g}, {report.again} of them to the two that are asked again; at most "
+        f"{report.by_command} answers by the command; {report.answered} by the gateway at scale "
+        f"{asked.scale:g}, {report.again} of them to the two that are asked again; at most "
         f"{report.peak_kib >> 10} MiB right after an answer"
     )
     for failure in (*report.failed, *report.wrong):

@@ -44,7 +44,10 @@ class GatewayProcess:
         ]
         with open(self.log, "wb") as out:
             self._process = subprocess.Popen(
-                words, env={**os.environ, **quick, **environment}, stdout=out, stderr=subprocess.STDOUT
+                words,
+                env={**os.environ, **quick, **environment},
+                stdout=out,
+                stderr=subprocess.STDOUT,
             )
         self.url = self._wait_for_url()
         trusted = environment.get("BLOCKSTORE_HTTP_TLS_CERT")

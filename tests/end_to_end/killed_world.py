@@ -1,10 +1,12 @@
-"""The processes around a compactor that is killed: writers that remember what was acknowledged, readers that check it.
+"""The processes around a compactor that is killed: writers that remember what was acknowledged,
+readers that check it.
 
     python -m tests.end_to_end.killed_world write URL NUMBER FOLDER ROWS
     python -m tests.end_to_end.killed_world read  URL NUMBER FOLDER ROWS
 
-Both run until the file ``stop`` lies in FOLDER, and then print one JSON line. A writer notes every batch in FOLDER before it
-asks for it, and once more when it was acknowledged; what is noted there is the model that readers compare with.
+Both run until the file ``stop`` lies in FOLDER, and then print one JSON line. A writer notes every
+batch in FOLDER before it asks for it, and once more when it was acknowledged; what is noted there
+is the model that readers compare with.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ BATCHES = 12
 """Batches that a writer appends a round."""
 
 STALE_S = 2.0
-"""A read that took longer than this may have been overtaken by the delays of the table: they are this short."""
+"""A read that took longer than this may have been overtaken by the delays of the table: they are
+this short."""
 
 Batch = tuple[int, int]
 
@@ -52,7 +55,10 @@ def acknowledged(folder: Path, writer: int) -> Path:
 
 
 def noted(folder: Path, kind: str) -> set[Batch]:
-    """The batches that all writers have noted; ``acknowledged-`` holds those that every reader must see."""
+    """The batches that all writers have noted;
+
+    ``acknowledged-`` holds those that every reader must see.
+    """
     found = set()
     for path in folder.glob(f"{kind}-*"):
         writer = int(path.name.rpartition("-")[2])
@@ -66,9 +72,11 @@ def note(path: Path, batch: int) -> None:
 
 
 def write(url: str, writer: int, folder: Path, count: int) -> dict[str, object]:
-    """Append until told to stop: most batches are published, some are left to be discovered, some carry a job.
+    """Append until told to stop: most batches are published, some are left to be discovered, some
+    carry a job.
 
-    A few batches a round (the length of the file ``rounds``), so that a slow machine does not pile up what it cannot merge.
+    A few batches a round (the length of the file ``rounds``), so that a slow machine does not pile
+    up what it cannot merge.
     """
     table, rng, errors = bs.open(url), random.Random(writer), []
     batch = 0
@@ -104,7 +112,8 @@ def read(url: str, number: int, folder: Path, count: int) -> dict[str, object]:
         try:
             found = table.snapshot().scan(columns=["writer", "batch", "row"]).to_table()
         except (Corrupt, NotFound, Unavailable) as error:
-            # Fresh snapshots of a table whose delays are two seconds: a slow reader loses its blocks, and is told so.
+            # Fresh snapshots of a table whose delays are two seconds: a slow reader loses its
+            # blocks, and is told so.
             if time.monotonic() - started < STALE_S:
                 problems.append(f"{type(error).__name__}: {error}")
             stale += 1
@@ -117,12 +126,18 @@ def read(url: str, number: int, folder: Path, count: int) -> dict[str, object]:
 
 
 def compare(found: pa.Table, must: set[Batch], may: set[Batch], count: int) -> list[str]:
-    """What is wrong with rows that were read: a batch that is missing, in part, twice, or that nobody asked for."""
-    frame = found.group_by(["writer", "batch"]).aggregate([("row", "count"), ("row", "count_distinct")])
+    """What is wrong with rows that were read: a batch that is missing, in part, twice, or that
+    nobody asked for."""
+    frame = found.group_by(["writer", "batch"]).aggregate(
+        [("row", "count"), ("row", "count_distinct")]
+    )
     seen = {
         (writer, batch): (rows, distinct)
         for writer, batch, rows, distinct in zip(
-            *(frame[name].to_pylist() for name in ("writer", "batch", "row_count", "row_count_distinct")),
+            *(
+                frame[name].to_pylist()
+                for name in ("writer", "batch", "row_count", "row_count_distinct")
+            ),
             strict=True,
         )
     }

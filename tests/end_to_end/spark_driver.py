@@ -2,8 +2,9 @@
 
     python -m tests.end_to_end.spark_driver URL FOLDER
 
-Each line of stdin is a job as JSON; each line of stdout is what happened: ``ready``, ``at POINT`` (it waits there to be
-killed), ``done {…}`` or ``failed …``. Tasks say in FOLDER that a chunk of theirs is in the bucket, and wait there.
+Each line of stdin is a job as JSON; each line of stdout is what happened: ``ready``, ``at POINT``
+(it waits there to be killed), ``done {…}`` or ``failed …``. Tasks say in FOLDER that a chunk of
+theirs is in the bucket, and wait there.
 """
 
 from __future__ import annotations
@@ -48,10 +49,15 @@ def builder(master: str) -> SparkSession.Builder:
 
 
 def frame(spark: SparkSession, job: dict[str, Any], url: str, folder: str) -> Any:
-    """``rows`` rows of one batch, after a shuffle; with ``wait`` the first attempts stop once a chunk was sent."""
-    ids = spark.range(job["first"], job["first"] + job["rows"], 1, PARTITIONS).repartition(PARTITIONS, "id")
+    """``rows`` rows of one batch, after a shuffle; with ``wait`` the first attempts stop once a
+    chunk was sent."""
+    ids = spark.range(job["first"], job["first"] + job["rows"], 1, PARTITIONS).repartition(
+        PARTITIONS, "id"
+    )
     rows = ids.select(sf.lit(job["batch"]).cast("long").alias("batch"), "id")
-    return rows.mapInArrow(waiting(url, folder, job["number"]), rows.schema) if job["wait"] else rows
+    return (
+        rows.mapInArrow(waiting(url, folder, job["number"]), rows.schema) if job["wait"] else rows
+    )
 
 
 def waiting(

@@ -2,11 +2,12 @@
 
     python -m tests.end_to_end.spark_killing --kills 30 --seed 1
 
-A table of batches is written by jobs on a real cluster of processes (``local-cluster[2,1,1024]``), every job exactly once
-(app and batch), appends and overwrites in turn. In each job one process is killed with SIGKILL; a worker's or an
-executor's work is done again by Spark, and a killed driver's job is run again by a new driver. All through a reader polls:
-of each batch it must see all rows of before or all of after, each once. Any step past its deadline, and any other row, is
-a violation; the last line says how many there were.
+A table of batches is written by jobs on a real cluster of processes (``local-cluster[2,1,1024]``),
+every job exactly once (app and batch), appends and overwrites in turn. In each job one process is
+killed with SIGKILL; a worker's or an executor's work is done again by Spark, and a killed driver's
+job is run again by a new driver. All through a reader polls: of each batch it must see all rows of
+before or all of after, each once. Any step past its deadline, and any other row, is a violation;
+the last line says how many there were.
 """
 
 from __future__ import annotations
@@ -118,7 +119,9 @@ def wrong(found: dict[int, Rows], *allowed: dict[int, list[Rows]]) -> list[str]:
         sets = {rows for one in allowed for rows in one.get(batch, [NO_ROWS])}
         seen = found.get(batch, NO_ROWS)
         if seen not in sets:
-            told.append(f"batch {batch}: {seen} (rows, different, least, greatest), allowed: {sorted(sets)}")
+            told.append(
+                f"batch {batch}: {seen} (rows, different, least, greatest), allowed: {sorted(sets)}"
+            )
     return told
 
 
@@ -275,7 +278,13 @@ def _one(
         driver.kill()
     if victim == "driver":
         (folder / f"{number}-go").touch()
-        _expect(url, report, batch, ids if point == "after-entry" else before, f"after {report.kills[-1]}")
+        _expect(
+            url,
+            report,
+            batch,
+            ids if point == "after-entry" else before,
+            f"after {report.kills[-1]}",
+        )
         drivers.append(Driver(url, folder))
         drivers[-1].send({**job, "wait": False, "stop": ""})
         already = _done(drivers[-1], report)
@@ -300,10 +309,14 @@ def _done(driver: Driver, report: Report) -> bool:
 def _expect(url: str, report: Report, batch: int, rows: Rows, when: str) -> None:
     """What a fresh reader sees of the batch, by the index and by a listing."""
     for discovery in ("index", "list"):
-        found = bs.open(url, discovery=discovery).snapshot().scan(where=f"batch = {batch}").to_table()
+        found = (
+            bs.open(url, discovery=discovery).snapshot().scan(where=f"batch = {batch}").to_table()
+        )
         seen = rows_by_batch(found).get(batch, NO_ROWS)
         if seen != rows:
-            report.violations.append(f"{when}, by {discovery}: batch {batch} is {seen}, expected {rows}")
+            report.violations.append(
+                f"{when}, by {discovery}: batch {batch} is {seen}, expected {rows}"
+            )
 
 
 def _worker(folder: Path, number: int) -> int:

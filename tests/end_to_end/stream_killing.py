@@ -1,11 +1,14 @@
-"""A stream that is killed again and again, at every point of a micro-batch: each row once at the end.
+"""A stream that is killed again and again, at every point of a micro-batch: each row once at the
+end.
 
-``python -m tests.end_to_end.stream_killing --kills 20 --batches 200 --seed 1`` prints what was killed where, and ends with 1 if
-a promise was broken. After each kill the sink must hold the rows of all batches before the one that was killed, and
-that one's if its entry was written; in the end every row of the source once, one block and one version a batch.
+``python -m tests.end_to_end.stream_killing --kills 20 --batches 200 --seed 1`` prints what was
+killed where, and ends with 1 if a promise was broken. After each kill the sink must hold the rows
+of all batches before the one that was killed, and that one's if its entry was written; in the end
+every row of the source once, one block and one version a batch.
 
-The point ``log`` is the end of a batch: the sink has answered, and the process is killed before Spark's own log of commits.
-Nothing can halt Spark there, so it halts just after it, and what it wrote since is taken away again.
+The point ``log`` is the end of a batch: the sink has answered, and the process is killed before
+Spark's own log of commits. Nothing can halt Spark there, so it halts just after it, and what it
+wrote since is taken away again.
 """
 
 from __future__ import annotations
@@ -49,7 +52,9 @@ class Series:
             self.violations.append(what)
 
 
-def run(folder: Path, *, kills: int, batches: int, seed: int, say: Callable[[str], None] = print) -> Series:
+def run(
+    folder: Path, *, kills: int, batches: int, seed: int, say: Callable[[str], None] = print
+) -> Series:
     """Copy a table of ``batches`` blocks by a stream that is killed ``kills`` times."""
     series = Series()
     chance = random.Random(seed)
@@ -69,7 +74,8 @@ def run(folder: Path, *, kills: int, batches: int, seed: int, say: Callable[[str
         found = _ids(folder)
         series.check(
             found == list(range(expected * ROWS)),
-            f"killed at {point} of batch {batch}: {len(found)} rows, expected those of {expected} batches",
+            f"killed at {point} of batch {batch}: {len(found)} rows, expected those of {expected} "
+            "batches",
         )
         say(f"killed at {point} of batch {batch}: {len(found)} rows")
     (folder / "stop.json").unlink(missing_ok=True)
@@ -83,7 +89,8 @@ def run(folder: Path, *, kills: int, batches: int, seed: int, say: Callable[[str
 def _check_end(folder: Path, batches: int, series: Series) -> None:
     found = _ids(folder)
     series.check(
-        found == list(range(batches * ROWS)), f"{len(found)} rows at the end, expected {batches * ROWS}"
+        found == list(range(batches * ROWS)),
+        f"{len(found)} rows at the end, expected {batches * ROWS}",
     )
     jobs = [entry.job for entry in bs.open(f"{folder}/sink").history() if entry.job is not None]
     series.check(
@@ -124,7 +131,9 @@ def _wait(child: subprocess.Popen[bytes], sign: Path, what: str) -> None:
     until = time.monotonic() + DEADLINE_S
     while not sign.exists():
         if child.poll() is not None:
-            raise AssertionError(f"the stream ended with {child.returncode} before it reached {what}")
+            raise AssertionError(
+                f"the stream ended with {child.returncode} before it reached {what}"
+            )
         if time.monotonic() > until:
             raise AssertionError(f"the stream did not reach {what} within {DEADLINE_S:.0f} s")
         time.sleep(0.05)
@@ -155,7 +164,9 @@ def main() -> int:
         series = run(Path(folder), kills=given.kills, batches=given.batches, seed=given.seed)
     for violation in series.violations:
         print(f"VIOLATION: {violation}")
-    print(f"{len(series.kills)} kills, {given.batches} batches, {len(series.violations)} violations")
+    print(
+        f"{len(series.kills)} kills, {given.batches} batches, {len(series.violations)} violations"
+    )
     return 1 if series.violations else 0
 
 

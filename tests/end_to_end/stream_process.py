@@ -1,11 +1,14 @@
-"""A streaming query in a process of its own, which halts at a named point of a micro-batch until it is killed.
+"""A streaming query in a process of its own, which halts at a named point of a micro-batch until it
+is killed.
 
-Run as ``python -m tests.end_to_end.stream_process FOLDER``: it copies the table ``FOLDER/source`` to ``FOLDER/sink``, one block a
-micro-batch, and ends when everything is copied. ``FOLDER/stop.json`` names a point and a batch; whoever reaches them,
-in whatever process of Spark, writes its process id into ``FOLDER/reached`` and goes no further.
+Run as ``python -m tests.end_to_end.stream_process FOLDER``: it copies the table ``FOLDER/source``
+to ``FOLDER/sink``, one block a micro-batch, and ends when everything is copied.
+``FOLDER/stop.json`` names a point and a batch; whoever reaches them, in whatever process of Spark,
+writes its process id into ``FOLDER/reached`` and goes no further.
 
-Points: ``chunks`` (a task's chunks are written), ``meta`` (the block's meta.json is), ``entry`` (the index entry is, and the sink has
-not answered yet), ``log`` (the sink has answered, Spark has written its own log, and the next batch has not written a byte).
+Points: ``chunks`` (a task's chunks are written), ``meta`` (the block's meta.json is), ``entry``
+(the index entry is, and the sink has not answered yet), ``log`` (the sink has answered, Spark has
+written its own log, and the next batch has not written a byte).
 """
 
 from __future__ import annotations

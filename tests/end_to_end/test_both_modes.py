@@ -1,9 +1,11 @@
-"""A table read by its index and by listing: the same rows whenever the index has caught up, and never a wrong one before.
+"""A table read by its index and by listing: the same rows whenever the index has caught up, and
+never a wrong one before.
 
-Histories are drawn at random: appends that are published and some that are not, merges that are committed and some that
-died before their entry, reverts, deletes and overwrites, marks by a person, and time. A model knows the rows of every
-write. After each step a reader by listing must see what the index shows and what has aged beside it; at the end the rest
-is published, and both must see the same blocks and rows, by our own scan and by DuckDB.
+Histories are drawn at random: appends that are published and some that are not, merges that are
+committed and some that died before their entry, reverts, deletes and overwrites, marks by a person,
+and time. A model knows the rows of every write. After each step a reader by listing must see what
+the index shows and what has aged beside it; at the end the rest is published, and both must see the
+same blocks and rows, by our own scan and by DuckDB.
 """
 
 from __future__ import annotations
@@ -121,8 +123,13 @@ class History:
             pass
 
     def upload_again(self, pick: int) -> None:
-        """The rows of a write under a second name, as after a refusal: they keep their source and count once."""
-        held = {meta.ulid: meta for ulid in self.published.values() if (meta := self._meta(ulid)) is not None}
+        """The rows of a write under a second name, as after a refusal: they keep their source and
+        count once."""
+        held = {
+            meta.ulid: meta
+            for ulid in self.published.values()
+            if (meta := self._meta(ulid)) is not None
+        }
         if held:
             meta = held[sorted(held)[pick % len(held)]]
             again = upload_again(self.bucket, self.world, meta)
@@ -254,7 +261,8 @@ def test_both_modes_show_the_same_once_the_index_has_caught_up(
 
 
 def test_rows_of_two_merges_that_overlap_are_read_once_by_every_reader(tmp_path: Path) -> None:
-    """A partial overlap beside an index: the listed merge is read for the sources that no entry accounts for."""
+    """A partial overlap beside an index: the listed merge is read for the sources that no entry
+    accounts for."""
     from tests.compactor.plain import overlapping
 
     made = overlapping(tmp_path)

@@ -13,8 +13,11 @@ pytestmark = pytest.mark.alone
 
 
 @pytest.mark.timeout(900)
-def test_a_compactor_killed_ten_times_under_load_loses_nothing_and_leaves_nothing(tmp_path: Path) -> None:
-    """Slow (about a minute) because eleven processes start one after the other, beside six that work; that is the point."""
+def test_a_compactor_killed_ten_times_under_load_loses_nothing_and_leaves_nothing(
+    tmp_path: Path,
+) -> None:
+    """Slow (about a minute) because eleven processes start one after the other, beside six that
+    work; that is the point."""
     done = run(10, 7, tmp_path)
     tally("kills of the compactor", done.kills)
     tally("kills of the compactor at work", done.at_work)

@@ -1,5 +1,5 @@
-"""A real ``blockstore ship``, and a real ``blockstore replicate``, ended with SIGKILL in the middle: once more, and every
-row is there exactly once.
+"""A real ``blockstore ship``, and a real ``blockstore replicate``, ended with SIGKILL in the
+middle: once more, and every row is there exactly once.
 
 On a folder and on the real S3 servers, through both S3 clients.
 """
@@ -27,7 +27,11 @@ ROWS = 20
 PROGRAM = str(Path(sys.executable).parent / "blockstore")
 
 RGW = [pytest.mark.s3, pytest.mark.xdist_group("rgw")]
-PLACES = ["folder", pytest.param("s3", marks=pytest.mark.s3), pytest.param("obstore-rgw", marks=RGW)]
+PLACES = [
+    "folder",
+    pytest.param("s3", marks=pytest.mark.s3),
+    pytest.param("obstore-rgw", marks=RGW),
+]
 
 
 @pytest.fixture(params=PLACES)
@@ -47,7 +51,8 @@ def table_url(place: str, request: pytest.FixtureRequest) -> Callable[[str], str
 
 def rows(device: str, block: int) -> pa.Table:
     return pa.table(
-        {"device": [device] * ROWS, "block": [block] * ROWS, "row": list(range(ROWS))}, schema=SCHEMA
+        {"device": [device] * ROWS, "block": [block] * ROWS, "row": list(range(ROWS))},
+        schema=SCHEMA,
     )
 
 
@@ -70,7 +75,9 @@ def built(folder: Path, device: str) -> str:
 
 def killed_once(words: list[str], is_time: Callable[[], bool]) -> int:
     """Run the program and kill it as soon as ``is_time``; its exit code."""
-    with subprocess.Popen([PROGRAM, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        [PROGRAM, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
         while not is_time():
             try:
                 return process.wait(0.01)
@@ -92,7 +99,9 @@ def test_a_shipper_killed_in_the_middle_ships_every_row_once(
     bs.create(url, schema=SCHEMA)
     bucket = open_bucket(url, World.real())
     folders = [built(tmp_path / device, device) for device in ("one", "two")]
-    assert killed_once(["ship", folders[0], url], lambda: complete(bucket) >= 4) == -9, "not in the middle"
+    assert killed_once(["ship", folders[0], url], lambda: complete(bucket) >= 4) == -9, (
+        "not in the middle"
+    )
     tally("shippers killed")
     (tmp_path / "one" / SHIPPER_STATE).write_bytes(b"{")
     both = [

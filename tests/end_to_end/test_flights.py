@@ -25,13 +25,21 @@ sys.path.insert(0, str(ROOT / "examples"))
 import flights  # noqa: E402
 
 pytestmark = pytest.mark.xdist_group("demo")
-"""Meant for one worker, since each that runs a part of them runs the demo; Spark starts in processes of their own."""
+"""Meant for one worker, since each that runs a part of them runs the demo;
+
+Spark starts in processes of their own.
+"""
 
 
 def demo(url: str) -> str:
     """Run scripts/demo with its table at ``url``; answer what it printed."""
     done = subprocess.run(
-        [ROOT / "scripts" / "demo", url], cwd=ROOT, capture_output=True, text=True, check=False, timeout=280
+        [ROOT / "scripts" / "demo", url],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout
@@ -39,7 +47,10 @@ def demo(url: str) -> str:
 
 def cli(*words: str) -> str:
     done = subprocess.run(
-        [Path(sys.executable).parent / "blockstore", *words], capture_output=True, text=True, check=False
+        [Path(sys.executable).parent / "blockstore", *words],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -65,14 +76,21 @@ def test_the_count_is_that_of_the_package(lake: Path) -> None:
     )
 
 
-def test_counts_by_carrier_equal_duckdbs_on_the_packages_own_csv(lake: Path, tmp_path: Path) -> None:
+def test_counts_by_carrier_equal_duckdbs_on_the_packages_own_csv(
+    lake: Path, tmp_path: Path
+) -> None:
     sql = "select carrier, count(*) as n from {} group by carrier order by carrier"
     (tmp_path / "flights.csv").write_bytes(flights.csv_bytes())
     with duckdb.connect() as connection:
         csv = f"read_csv('{tmp_path / 'flights.csv'}', nullstr='NA')"
-        expected = [{"carrier": c, "n": n} for c, n in connection.execute(sql.format(csv)).fetchall()]
+        expected = [
+            {"carrier": c, "n": n} for c, n in connection.execute(sql.format(csv)).fetchall()
+        ]
     assert len(expected) == 16
-    assert json.loads(cli("query", str(lake / "flights"), sql.format("flights"), "-o", "json")) == expected
+    assert (
+        json.loads(cli("query", str(lake / "flights"), sql.format("flights"), "-o", "json"))
+        == expected
+    )
 
 
 def test_every_row_of_the_package_is_there_once_before_and_after_the_merge(
@@ -86,13 +104,17 @@ def test_every_row_of_the_package_is_there_once_before_and_after_the_merge(
     assert not same_rows(table.snapshot(version=14).scan().to_table(), source)
 
 
-def test_plain_duckdb_and_pandas_read_the_same_rows_from_the_chunks(lake: Path, source: pa.Table) -> None:
+def test_plain_duckdb_and_pandas_read_the_same_rows_from_the_chunks(
+    lake: Path, source: pa.Table
+) -> None:
     """Chunks are plain Parquet: no code of ours is needed to read them."""
     table = bs.open(str(lake / "flights"))
     for version in (15, table.snapshot().version):
         blocks = table.snapshot(version=version).blocks
         paths = [
-            str(lake / "flights" / block.ulid / file.path) for block in blocks for file in block.meta.chunks
+            str(lake / "flights" / block.ulid / file.path)
+            for block in blocks
+            for file in block.meta.chunks
         ]
         names = source.column_names
         with duckdb.connect() as connection:
@@ -100,7 +122,9 @@ def test_plain_duckdb_and_pandas_read_the_same_rows_from_the_chunks(lake: Path, 
             read = connection.read_parquet(paths).project(", ".join(names)).to_arrow_table()
         by_pandas = pd.concat([pd.read_parquet(path, columns=names) for path in paths])
         assert same_rows(adapt(read, source.schema), source)
-        assert same_rows(pa.Table.from_pandas(by_pandas, schema=source.schema, preserve_index=False), source)
+        assert same_rows(
+            pa.Table.from_pandas(by_pandas, schema=source.schema, preserve_index=False), source
+        )
 
 
 def test_the_merged_block_is_sorted_and_knows_where_every_row_came_from(lake: Path) -> None:

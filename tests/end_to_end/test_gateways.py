@@ -21,8 +21,13 @@ pytestmark = pytest.mark.alone
 
 
 @pytest.mark.timeout(1200)
-def test_jobs_of_a_gateway_that_is_killed_are_ended_by_another_and_rows_come_once(tmp_path: Path) -> None:
-    """Slow because its gateways are real processes; ``gateway_killing --kills 20`` is the long series."""
+def test_jobs_of_a_gateway_that_is_killed_are_ended_by_another_and_rows_come_once(
+    tmp_path: Path,
+) -> None:
+    """Slow because its gateways are real processes;
+
+    ``gateway_killing --kills 20`` is the long series.
+    """
     report = run(3, 7, tmp_path)
     assert report.violations == []
     assert report.kills == 3
@@ -38,7 +43,9 @@ def test_a_block_appended_by_another_process_is_answered_within_a_poll(tmp_path:
             version = table.append(pa.table(one)).version
             asked = {"sql": "select count(*) as c from t"}
             for _ in range(600):
-                answer = gateway.http.post("/v1/query", json=asked, headers={"Accept": "application/json"})
+                answer = gateway.http.post(
+                    "/v1/query", json=asked, headers={"Accept": "application/json"}
+                )
                 if answer.json() == [{"c": number}]:
                     break
                 world.clock.sleep(0.05)
@@ -47,7 +54,9 @@ def test_a_block_appended_by_another_process_is_answered_within_a_poll(tmp_path:
         assert gateway.end() == 0
 
 
-def test_over_https_a_client_that_trusts_the_certificate_is_answered_and_no_other(tmp_path: Path) -> None:
+def test_over_https_a_client_that_trusts_the_certificate_is_answered_and_no_other(
+    tmp_path: Path,
+) -> None:
     bs.create(f"{tmp_path}/lake/t?durable=false", schema=SCHEMA, time_column="time")
     cert, key = certificate(tmp_path)
     https = {"BLOCKSTORE_HTTP_TLS_CERT": str(cert), "BLOCKSTORE_HTTP_TLS_KEY": str(key)}
@@ -57,7 +66,9 @@ def test_over_https_a_client_that_trusts_the_certificate_is_answered_and_no_othe
         assert gateway.url.startswith("https://")
         with bs.Client(gateway.url, verify=str(cert)) as client:
             assert client.upload("t", file).wait().told["written"]["rows"] == 2
-            assert client.sql("select sum(n) as s from t", version=2).to_arrow()["s"].to_pylist() == [3]
+            assert client.sql("select sum(n) as s from t", version=2).to_arrow()[
+                "s"
+            ].to_pylist() == [3]
         with (
             bs.Client(gateway.url) as stranger,
             pytest.raises(Unavailable, match="CERTIFICATE_VERIFY_FAILED"),
@@ -71,7 +82,10 @@ def test_over_https_a_client_that_trusts_the_certificate_is_answered_and_no_othe
 
 @pytest.mark.timeout(600)
 def test_clients_are_answered_right_while_others_append_merge_and_remove(tmp_path: Path) -> None:
-    """Slow because it runs for a while; ``gateway_load --clients 64 --seconds 60`` is the long one."""
+    """Slow because it runs for a while;
+
+    ``gateway_load --clients 64 --seconds 60`` is the long one.
+    """
     report = load(tmp_path, clients=8, seconds=20)
     assert report.failed == []
     assert report.wrong == []
@@ -82,7 +96,10 @@ def test_clients_are_answered_right_while_others_append_merge_and_remove(tmp_pat
 
 @pytest.mark.timeout(600)
 def test_a_file_larger_than_its_buffers_goes_up_and_comes_down(tmp_path: Path) -> None:
-    """Slow because a file of some size goes both ways; ``gateway_large --mib 1024`` watches the memory of a large one."""
+    """Slow because a file of some size goes both ways;
+
+    ``gateway_large --mib 1024`` watches the memory of a large one.
+    """
     report = large(tmp_path, mib=8)
     assert report.rows == report.rows_down > 50_000
     assert report.bytes_down > 6 << 20

@@ -1,4 +1,5 @@
-"""Many processes append to one table: every row exactly once, nobody is refused, nobody waits for another."""
+"""Many processes append to one table: every row exactly once, nobody is refused, nobody waits for
+another."""
 
 from __future__ import annotations
 
@@ -48,13 +49,17 @@ def run_writers(url: str, writers: int, blocks: int, rows: int) -> list[dict[str
     return reports
 
 
-def check_exactly_once(url: str, reports: list[dict[str, Any]], writers: int, blocks: int, rows: int) -> None:
+def check_exactly_once(
+    url: str, reports: list[dict[str, Any]], writers: int, blocks: int, rows: int
+) -> None:
     assert [report["errors"] for report in reports] == [[]] * writers
     assert [report["unpublished"] for report in reports] == [0] * writers
     table = bs.open(url)
     snapshot = table.snapshot()
     assert len(snapshot.blocks) == writers * blocks
-    found = Counter(zip(*(column.to_pylist() for column in snapshot.scan().to_table().columns), strict=True))
+    found = Counter(
+        zip(*(column.to_pylist() for column in snapshot.scan().to_table().columns), strict=True)
+    )
     expected = {(w, b, r) for w in range(writers) for b in range(blocks) for r in range(rows)}
     assert set(found) == expected
     assert set(found.values()) == {1}
@@ -86,7 +91,8 @@ def test_four_processes_append_five_blocks_each_on_s3(s3_url: str) -> None:
 
 
 class Stalling:
-    """Stops inside the creation of an index entry, before or after it took effect, until told to go on."""
+    """Stops inside the creation of an index entry, before or after it took effect, until told to go
+    on."""
 
     def __init__(self, bucket: Any, *, after: bool) -> None:
         self._bucket = bucket

@@ -1,4 +1,5 @@
-"""Executors, Python workers and drivers die under Spark jobs: the table is exact, and readers see all of a job or none."""
+"""Executors, Python workers and drivers die under Spark jobs: the table is exact, and readers see
+all of a job or none."""
 
 from __future__ import annotations
 
@@ -15,9 +16,14 @@ pytestmark = pytest.mark.alone
 @pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(1_500)
 def test_six_kills_at_six_points_leave_every_row_once(tmp_path: Path) -> None:
-    """Slow because it starts five clusters of processes: only real ones can be killed. ``scripts/prove`` kills 30."""
+    """Slow because it starts five clusters of processes: only real ones can be killed.
+
+    ``scripts/prove`` kills 30.
+    """
     report = kill_series(len(POINTS), 1, tmp_path)
     print(report)
     assert report.violations == []
-    assert len(report.kills) == len({kill.rpartition(",")[0] for kill in report.kills}) == len(POINTS)
+    assert (
+        len(report.kills) == len({kill.rpartition(",")[0] for kill in report.kills}) == len(POINTS)
+    )
     assert report.reads > len(POINTS), "the reader polled all through"

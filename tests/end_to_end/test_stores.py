@@ -1,6 +1,8 @@
-"""Crash points and races of append, ship and replicate on the real S3 servers, through both clients, in a bounded number.
+"""Crash points and races of append, ship and replicate on the real S3 servers, through both
+clients, in a bounded number.
 
-The memory bucket is where all points are tried; here a few show that the stores keep what it promises.
+The memory bucket is where all points are tried; here a few show that the stores keep what it
+promises.
 """
 
 from __future__ import annotations
@@ -110,7 +112,9 @@ def points(act: Callable[[FaultyBucket], object], bucket: Bucket) -> Iterator[di
         yield {fault: {number} if fault == "lose_answer" else number}
 
 
-def attempt(act: Callable[[FaultyBucket], object], bucket: Bucket, fault: dict[str, object]) -> object:
+def attempt(
+    act: Callable[[FaultyBucket], object], bucket: Bucket, fault: dict[str, object]
+) -> object:
     try:
         return act(FaultyBucket(bucket, **fault))  # type: ignore[arg-type]
     except (Killed, bs.BlockstoreError):
@@ -202,7 +206,8 @@ def test_replications_at_once_end_as_one(store: Store) -> None:
 
 
 def test_a_replica_of_a_collected_table_moves_the_stores_own_boundary(store: Store) -> None:
-    """By If-Match: begun above the source's boundary, left behind by it, and brought up to it again."""
+    """By If-Match: begun above the source's boundary, left behind by it, and brought up to it
+    again."""
     pair = collected()
     pair.target = open_bucket(f"{store.url}/replica{store.client}", pair.source.world)  # type: ignore[assignment]
     pair.replicate()

@@ -1,4 +1,5 @@
-"""A few kills of the series that ``scripts/prove`` runs long: each row once, wherever a stream is killed."""
+"""A few kills of the series that ``scripts/prove`` runs long: each row once, wherever a stream is
+killed."""
 
 from __future__ import annotations
 
@@ -13,8 +14,11 @@ pytestmark = pytest.mark.alone
 
 @pytest.mark.spark
 @pytest.mark.timeout(3000)
-def test_a_stream_that_is_killed_at_three_points_of_a_batch_writes_each_row_once(tmp_path: Path) -> None:
-    """Slow because it starts a Spark of its own for each kill: only a real process can be killed at a named point."""
+def test_a_stream_that_is_killed_at_three_points_of_a_batch_writes_each_row_once(
+    tmp_path: Path,
+) -> None:
+    """Slow because it starts a Spark of its own for each kill: only a real process can be killed at
+    a named point."""
     series = run(tmp_path, kills=3, batches=4, seed=9)
     assert series.violations == []
     assert {point for point, _ in series.kills} == {"chunks", "entry", "meta"}

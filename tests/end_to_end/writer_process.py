@@ -2,7 +2,8 @@
 
     python writer_process.py URL WRITER BLOCKS ROWS
 
-Prints one JSON line: the races for an index entry that it lost, the entries it created, and any error it was shown.
+Prints one JSON line: the races for an index entry that it lost, the entries it created, and any
+error it was shown.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class CountingRaces:
 
 def rows(writer: int, block: int, count: int) -> pa.Table:
     """Rows that name themselves, so that a lost or doubled one is seen."""
-    return pa.table({"writer": [writer] * count, "block": [block] * count, "row": list(range(count))})
+    return pa.table(
+        {"writer": [writer] * count, "block": [block] * count, "row": list(range(count))}
+    )
 
 
 def main(arguments: list[str]) -> Iterator[str]:
@@ -61,7 +64,9 @@ def main(arguments: list[str]) -> Iterator[str]:
             unpublished += not table.append(batch).published
         except BlockstoreError as error:
             errors.append(f"{type(error).__name__}: {error}")
-    yield json.dumps({"lost": bucket.lost, "won": bucket.won, "unpublished": unpublished, "errors": errors})
+    yield json.dumps(
+        {"lost": bucket.lost, "won": bucket.won, "unpublished": unpublished, "errors": errors}
+    )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""Makes ``release_0_1/table``: a table as release 0.1.0 wrote it, by its own code. Run it with that release, never with a newer one:
+"""Makes ``release_0_1/table``: a table as release 0.1.0 wrote it, by its own code. Run it with that
+release, never with a newer one:
 
     python -m tests.golden.make_release_0_1
 
-Its entries name no predecessor, its objects carry no check, its checkpoints no digest of their content. A collection has run, so that
-the boundary is above 0 and only a checkpoint tells what was before.
+Its entries name no predecessor, its objects carry no check, its checkpoints no digest of their
+content. A collection has run, so that the boundary is above 0 and only a checkpoint tells what was
+before.
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ def main() -> None:
 def rows(number: int, sensor: str | None = None) -> pa.Table:
     """Ten readings of one sensor."""
     readings = range(10 * number, 10 * number + 10)
-    return pa.table({"sensor": [sensor or f"s{number}"] * 10, "reading": list(readings)}, schema=SCHEMA)
+    return pa.table(
+        {"sensor": [sensor or f"s{number}"] * 10, "reading": list(readings)}, schema=SCHEMA
+    )
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
     python -m tests.golden.make_v1
 
-Its output is kept for ever and never made again: that old bytes stay readable is what the test beside it proves.
-The table has a level-1 block of two chunks, one uploaded again under a new name, a merge of both with ``_source``,
-a merge of 1,001 sources, and marks of both kinds.
+Its output is kept for ever and never made again: that old bytes stay readable is what the test
+beside it proves. The table has a level-1 block of two chunks, one uploaded again under a new name,
+a merge of both with ``_source``, a merge of 1,001 sources, and marks of both kinds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,13 @@ from blockstore.bucket.local import LocalBucket
 from blockstore.format.block import BlockMeta, Job, Parent, VisibleBy
 from blockstore.format.chunks import BlockWriter
 from blockstore.format.definition import Definition
-from blockstore.format.marks import DeletionMark, MarkReason, NoCompactMark, NoCompactReason, encode_mark
+from blockstore.format.marks import (
+    DeletionMark,
+    MarkReason,
+    NoCompactMark,
+    NoCompactReason,
+    encode_mark,
+)
 from blockstore.format.meta import encode
 from blockstore.format.properties import Properties
 from blockstore.format.sources import write_sources
@@ -57,14 +63,18 @@ def main() -> None:
         superseded_by=merged.ulid,
     )
     bucket.put(deletion_mark_key(first.ulid), encode_mark(mark))
-    keep = NoCompactMark(ulid=merged.ulid, no_compact_time_s=1_700_000_700, reason=NoCompactReason.MANUAL)
+    keep = NoCompactMark(
+        ulid=merged.ulid, no_compact_time_s=1_700_000_700, reason=NoCompactReason.MANUAL
+    )
     bucket.put(no_compact_mark_key(merged.ulid), encode_mark(keep))
     (HERE / "definition_v1.json").write_text(json.dumps(DEFINITION.to_json(), indent=1) + "\n")
 
 
 def _level_one(bucket: LocalBucket, world: World, rows: pa.Table, job: Job) -> BlockMeta:
     ulid = world.ids.ulid()
-    with BlockWriter(bucket, world, ulid, DEFINITION, producer="golden", job=job, buffer_bytes=400) as writer:
+    with BlockWriter(
+        bucket, world, ulid, DEFINITION, producer="golden", job=job, buffer_bytes=400
+    ) as writer:
         for start in range(0, rows.num_rows, 2):
             writer.write(rows.slice(start, 2))
         written = writer.finish()
@@ -150,7 +160,13 @@ def _write(
     presorted: bool = False,
 ) -> WrittenChunks:
     with BlockWriter(
-        bucket, world, ulid, DEFINITION, producer="golden", extra_columns=extra_columns, presorted=presorted
+        bucket,
+        world,
+        ulid,
+        DEFINITION,
+        producer="golden",
+        extra_columns=extra_columns,
+        presorted=presorted,
     ) as writer:
         writer.write(rows)
         return writer.finish()

@@ -2,9 +2,10 @@
 
     python -m tests.golden.make_v1_index
 
-Its output is kept for ever and never made again. The index creates the table, appends a block with a job and one that
-was uploaded again (whose source must stand in the entry), merges both, adds a block whose 1,001 sources stand in its
-own file, hides a source, tags a version, claims a role, raises horizon and floor, and has a checkpoint at version 4.
+Its output is kept for ever and never made again. The index creates the table, appends a block with
+a job and one that was uploaded again (whose source must stand in the entry), merges both, adds a
+block whose 1,001 sources stand in its own file, hides a source, tags a version, claims a role,
+raises horizon and floor, and has a checkpoint at version 4.
 """
 
 from __future__ import annotations
@@ -49,7 +50,11 @@ def main() -> None:
     world = World.manual(seed=2)
     bucket = LocalBucket(HERE / "v1", world.clock, durable=False)
     definition = Definition.from_json(json.loads((HERE / "definition_v1.json").read_text()))
-    metas = [load_meta(bucket, path.name) for path in sorted((HERE / "v1").iterdir()) if is_ulid(path.name)]
+    metas = [
+        load_meta(bucket, path.name)
+        for path in sorted((HERE / "v1").iterdir())
+        if is_ulid(path.name)
+    ]
     first, second, merged, many = sorted(metas, key=lambda meta: (meta.level, meta.revision))
     log = create(bucket, world, definition)
 
@@ -60,7 +65,9 @@ def main() -> None:
     def planned(operation: Operation, draft: Draft) -> None:
         commit(Planned(operation=operation, commit=world.ids.ulid(), plan=draft))
 
-    commit(Append(commit=world.ids.ulid(), blocks=(first,), job=first.job, message="the first load"))
+    commit(
+        Append(commit=world.ids.ulid(), blocks=(first,), job=first.job, message="the first load")
+    )
     commit(Append(commit=world.ids.ulid(), blocks=(second,)))
     planned(
         Operation.COMPACT,
@@ -72,7 +79,9 @@ def main() -> None:
     planned(Operation.TAG, Draft(tags={"before": 4}))
     commit(ClaimEpoch(commit=world.ids.ulid(), claims="compactor"))
     low = "01HF0000000000000000000000"
-    planned(Operation.HORIZON, Draft(horizon=low, floor=low, account=("01HE0000000000000000000000",)))
+    planned(
+        Operation.HORIZON, Draft(horizon=low, floor=low, account=("01HE0000000000000000000000",))
+    )
 
 
 if __name__ == "__main__":

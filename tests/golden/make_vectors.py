@@ -2,8 +2,9 @@
 
     python -m tests.golden.make_vectors
 
-A vector that is there is never written again: what a release once wrote must be read by all later ones. A new vector is a
-function in one of the three modules, named in ``VECTORS``; nothing of it is random or of this machine.
+A vector that is there is never written again: what a release once wrote must be read by all later
+ones. A new vector is a function in one of the three modules, named in ``VECTORS``; nothing of it is
+random or of this machine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""A table that is made operation by operation, and beside it, in plain lists and dictionaries, what each of its versions holds.
+"""A table that is made operation by operation, and beside it, in plain lists and dictionaries, what
+each of its versions holds.
 
-Nothing of what is expected is read back from the table: rows are those that were put in, positions are counted, sets are kept.
-From the stored bytes come only the commit ids that were drawn, the order of an entry's blocks, and hashes, taken here anew.
+Nothing of what is expected is read back from the table: rows are those that were put in, positions
+are counted, sets are kept. From the stored bytes come only the commit ids that were drawn, the
+order of an entry's blocks, and hashes, taken here anew.
 """
 
 from __future__ import annotations
@@ -42,7 +44,10 @@ Columns = Sequence[tuple[str, pa.DataType, int]]
 
 @dataclass
 class Block:
-    """A block as whoever wrote it knows it; ``rows`` are in the order of its chunks, each with its source."""
+    """A block as whoever wrote it knows it;
+
+    ``rows`` are in the order of its chunks, each with its source.
+    """
 
     ulid: str
     rows: list[tuple[str, Row]]
@@ -54,7 +59,9 @@ class Block:
     excepted: set[str] = field(default_factory=set)
     meta: BlockMeta | None = None
 
-    def shown(self, columns: Columns, labels: Iterable[str], only: Iterable[str] | None = None) -> list[Row]:
+    def shown(
+        self, columns: Columns, labels: Iterable[str], only: Iterable[str] | None = None
+    ) -> list[Row]:
         """The rows that are read of it."""
         first = self.first_row_id if self.level == 1 else None
         found = []
@@ -142,7 +149,10 @@ class Oracle:
         labels: Mapping[str, str] | None = None,
         **said: Any,
     ) -> Block:
-        """Make a block; rows of level 2 and more come with their sources. ``split``: each row in a chunk of its own."""
+        """Make a block; rows of level 2 and more come with their sources.
+
+        ``split``: each row in a chunk of its own.
+        """
         ulid = self.world.ids.ulid()
         held = [one if isinstance(one, tuple) else ((sources or [ulid])[0], one) for one in rows]
         own = labels if labels is not None else self.labels
@@ -177,13 +187,18 @@ class Oracle:
     def merged(self, *blocks: Block, own: Sequence[Row] = (), **said: Any) -> Block:
         """A block of what is shown of others, not published yet."""
         rows = [
-            (source, row) for block in blocks for source, row in block.rows if source not in block.excepted
+            (source, row)
+            for block in blocks
+            for source, row in block.rows
+            if source not in block.excepted
         ]
         sources = {source for block in blocks for source in block.sources}
         parents = tuple(
             Parent(ulid=one.ulid, min_time=one.meta.min_time, max_time=one.meta.max_time) for one in blocks if one.meta
         )  # fmt: skip
-        return self.upload(rows, level=2, sources=sorted(sources), parents=parents, own=False, **said)
+        return self.upload(
+            rows, level=2, sources=sorted(sources), parents=parents, own=False, **said
+        )
 
     def compact(self, *blocks: Block) -> Block:
         """Put a merge in the place of blocks."""
@@ -195,16 +210,24 @@ class Oracle:
         return made
 
     def commit(
-        self, operation: Operation, *, add: Iterable[Block] = (), job: Job | None = None, **plan: Any
+        self,
+        operation: Operation,
+        *,
+        add: Iterable[Block] = (),
+        job: Job | None = None,
+        **plan: Any,
     ) -> None:
         """Commit what is known."""
         added = tuple(AddedBlock(meta=block.meta) for block in add if block.meta is not None)
         log = Log(self.bucket, self.world)
         commit = self.world.ids.ulid()
-        log.commit(Planned(operation=operation, commit=commit, plan=Draft(add=added, **plan), job=job))
+        log.commit(
+            Planned(operation=operation, commit=commit, plan=Draft(add=added, **plan), job=job)
+        )
 
     def note(self, *, add: Iterable[Block] = (), remove: Iterable[str] = (), void: bool = False, keep: Iterable[str] = ()) -> None:  # fmt: skip
-        """Take note of the entry that was written last: blocks without a version of their own are the entry's."""
+        """Take note of the entry that was written last: blocks without a version of their own are
+        the entry's."""
         self.version += 1
         entry = self.entry(self.version)
         self._link(entry)
@@ -233,7 +256,9 @@ class Oracle:
         """The state, as the vectors hold it."""
         live = {source for block in self.blocks.values() for source in block.sources}
         told = copy.deepcopy(self.told) | {
-            "batches": {app: _ranges(app, batches) for app, batches in sorted(self.told["batches"].items())}
+            "batches": {
+                app: _ranges(app, batches) for app, batches in sorted(self.told["batches"].items())
+            }
         }
         return {
             "version": self.version,
@@ -265,7 +290,9 @@ class Oracle:
         taken = {name.lower() for name, _, _ in self.columns}
         borne = {*self.labels, *(name for block in self.blocks.values() for name in block.labels)}
         labels = [name for name in sorted(borne) if name.lower() not in taken]
-        return sorted_rows(row for one in self.blocks.values() for row in one.shown(self.columns, labels))
+        return sorted_rows(
+            row for one in self.blocks.values() for row in one.shown(self.columns, labels)
+        )
 
     def ask(self, version: int, /, **question: Any) -> None:
         """A question whose answer is that version's."""
@@ -289,7 +316,9 @@ class Oracle:
         self.accounted.update(block.sources)
 
     def _link(self, entry: Mapping[str, Any]) -> None:
-        chained = "chain" in self.last or "prev" in entry or "chain/0.2" in entry.get("requires", [])
+        chained = (
+            "chain" in self.last or "prev" in entry or "chain/0.2" in entry.get("requires", [])
+        )
         raw = hashlib.sha256(self.bucket.get(entry_key(self.version)).data)
         before = bytes.fromhex(self.last.get("chain", "00" * 32))
         self.last = {"commit": entry["commit"]}
@@ -299,7 +328,9 @@ class Oracle:
 
     def _arrow(self, held: Sequence[tuple[str, Row]], *, with_source: bool) -> pa.Table:
         schema = self.definition.schema
-        made = {one.name: array_of([row.get(one.name) for _, row in held], one.type) for one in schema}
+        made = {
+            one.name: array_of([row.get(one.name) for _, row in held], one.type) for one in schema
+        }
         if with_source:
             made["_source"] = pa.array([source for source, _ in held], pa.string())
         return pa.table(made)
@@ -309,7 +340,10 @@ def told_sources(sources: Sequence[str]) -> object:
     """A list of sources as the vectors hold it: of a long one its number and hash."""
     if len(sources) <= 1_000:
         return list(sources)
-    return {"count": len(sources), "sha256": hashlib.sha256("\n".join(sources).encode()).hexdigest()}
+    return {
+        "count": len(sources),
+        "sha256": hashlib.sha256("\n".join(sources).encode()).hexdigest(),
+    }
 
 
 def _ranges(app: str, batches: Sequence[int]) -> list[list[int]]:

@@ -64,7 +64,9 @@ def answer(folder: Path, ask: dict[str, Any]) -> dict[str, Any]:
         snapshot = table.snapshot(**named).snapshot
         listing = bool(ask.get("list"))
         state = (
-            shown_listing(snapshot) if listing else shown_state(table.log.at(snapshot.version or 0), snapshot)
+            shown_listing(snapshot)
+            if listing
+            else shown_state(table.log.at(snapshot.version or 0), snapshot)
         )
         return {"state": state, "rows": sorted_rows(read(table, snapshot))}
     except BlockstoreError as error:
@@ -73,7 +75,9 @@ def answer(folder: Path, ask: dict[str, Any]) -> dict[str, Any]:
 
 def about(definition: Definition, *, ids: bool = True) -> dict[str, Any]:
     return {
-        "columns": [[one.name, str(one.type), field_id(one) if ids else None] for one in definition.schema],
+        "columns": [
+            [one.name, str(one.type), field_id(one) if ids else None] for one in definition.schema
+        ],
         "time_column": definition.time_column,
         "sort_by": list(definition.sort_by),
     }
@@ -81,7 +85,8 @@ def about(definition: Definition, *, ids: bool = True) -> dict[str, Any]:
 
 def shown_listing(snapshot: Snapshot) -> dict[str, Any]:
     listed = [
-        {"ulid": one.meta.ulid, "sources": told_sources(sorted(one.sources))} for one in snapshot.listed
+        {"ulid": one.meta.ulid, "sources": told_sources(sorted(one.sources))}
+        for one in snapshot.listed
     ]
     return {
         "version": snapshot.version,
@@ -116,7 +121,9 @@ def shown_state(state: State, snapshot: Snapshot) -> dict[str, Any]:
         ),
         "tags": dict(state.tags),
         "epochs": {role: list(epoch) for role, epoch in state.epochs.items()},
-        "batches": {app: [list(one) for one in held.ranges] for app, held in sorted(state.batches.items())},
+        "batches": {
+            app: [list(one) for one in held.ranges] for app, held in sorted(state.batches.items())
+        },
         "horizon": state.horizon,
         "floor": state.floor,
         "next_row_id": state.next_row_id,

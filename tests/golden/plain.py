@@ -1,7 +1,8 @@
 """The values of rows as the vectors' JSON holds them, and Arrow's columns: there and back.
 
-Numbers, texts and booleans are JSON's; a float that JSON lacks is "NaN", "Infinity" or "-Infinity"; decimals are texts, bytes are
-hexadecimal; dates, times, timestamps and durations are integers in the column's unit; a map is a list of pairs.
+Numbers, texts and booleans are JSON's; a float that JSON lacks is "NaN", "Infinity" or "-Infinity";
+decimals are texts, bytes are hexadecimal; dates, times, timestamps and durations are integers in
+the column's unit; a map is a list of pairs.
 """
 
 from __future__ import annotations

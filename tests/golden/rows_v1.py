@@ -1,4 +1,5 @@
-"""The rows of the golden table of format version 1, as the program has them; its bytes must say the same."""
+"""The rows of the golden table of format version 1, as the program has them; its bytes must say the
+same."""
 
 from __future__ import annotations
 
@@ -45,5 +46,9 @@ def _row(number: int, origin: str) -> dict[str, object]:
     }
 
 
-FIRST = pa.Table.from_pylist([_row(n, o) for n, o in enumerate(["JFK", "EWR", "LGA", "EWR"])], SCHEMA)
-SECOND = pa.Table.from_pylist([_row(n, o) for n, o in enumerate(["EWR", "JFK", "z" * 70], start=4)], SCHEMA)
+FIRST = pa.Table.from_pylist(
+    [_row(n, o) for n, o in enumerate(["JFK", "EWR", "LGA", "EWR"])], SCHEMA
+)
+SECOND = pa.Table.from_pylist(
+    [_row(n, o) for n, o in enumerate(["EWR", "JFK", "z" * 70], start=4)], SCHEMA
+)

@@ -33,7 +33,11 @@ HERE = Path(__file__).parent
 TABLE = HERE / "v1"
 BUCKET = LocalBucket(TABLE, ManualClock(), durable=False)
 DEFINITION = Definition.from_json(json.loads((HERE / "definition_v1.json").read_text()))
-METAS = {path.name: load_meta(BUCKET, path.name) for path in sorted(TABLE.iterdir()) if is_ulid(path.name)}
+METAS = {
+    path.name: load_meta(BUCKET, path.name)
+    for path in sorted(TABLE.iterdir())
+    if is_ulid(path.name)
+}
 
 
 def named(*, level: int, revision: int = 0) -> BlockMeta:
@@ -45,8 +49,13 @@ def named(*, level: int, revision: int = 0) -> BlockMeta:
 def rows(meta: BlockMeta) -> pa.Table:
     """A block's rows under the table's schema, its chunks compared with their hashes."""
     names = [] if meta.level == 1 else ["_source"]
-    chunks = [read_chunk(BUCKET, object_key(meta.ulid, file.path), file, verify=True) for file in meta.chunks]
-    return pa.concat_tables([adapt(chunk, with_reserved(DEFINITION.schema, names)) for chunk in chunks])
+    chunks = [
+        read_chunk(BUCKET, object_key(meta.ulid, file.path), file, verify=True)
+        for file in meta.chunks
+    ]
+    return pa.concat_tables(
+        [adapt(chunk, with_reserved(DEFINITION.schema, names)) for chunk in chunks]
+    )
 
 
 def tally(table: pa.Table) -> list[str]:
@@ -57,7 +66,10 @@ def tally(table: pa.Table) -> list[str]:
 def test_the_definition_reads_as_it_was_made() -> None:
     assert (DEFINITION.time_column, DEFINITION.sort_by) == ("time", ("origin", "time"))
     assert DEFINITION.labels == {"cluster": "eu1"}
-    assert (DEFINITION.properties.sync_delay_s, DEFINITION.properties.retention_s) == (60, 365 * 86_400)
+    assert (DEFINITION.properties.sync_delay_s, DEFINITION.properties.retention_s) == (
+        60,
+        365 * 86_400,
+    )
     assert DEFINITION.schema.field("delay").metadata[b"blockstore.description"] == b"minutes"
     assert DEFINITION.schema.names == FIRST.schema.names
 
@@ -83,7 +95,9 @@ def test_a_merge_says_where_each_row_came_from() -> None:
     assert merge.sources == tuple(sorted({*first.sources, *second.sources}))
     assert [parent.ulid for parent in merge.parents] == [first.ulid, second.ulid]
     assert tally(found.drop_columns("_source")) == tally(pa.concat_tables([FIRST, SECOND]))
-    assert sorted(found["_source"].to_pylist()) == sorted([first.sources[0]] * 4 + [second.sources[0]] * 3)
+    assert sorted(found["_source"].to_pylist()) == sorted(
+        [first.sources[0]] * 4 + [second.sources[0]] * 3
+    )
 
 
 def test_a_long_list_of_sources_is_found_in_its_file() -> None:
@@ -108,7 +122,8 @@ def test_every_meta_is_the_same_after_this_releases_bytes() -> None:
     for ulid, meta in METAS.items():
         long_list = f"{ulid}/sources.parquet"
         assert (
-            decode(encode(meta), ulid=ulid, load_sources=lambda key=long_list: BUCKET.get(key).data) == meta
+            decode(encode(meta), ulid=ulid, load_sources=lambda key=long_list: BUCKET.get(key).data)
+            == meta
         )
 
 
@@ -140,7 +155,8 @@ def test_foreign_readers_agree(level: int) -> None:
     expected = rows(meta)
     with duckdb.connect() as connection:
         found = connection.execute(
-            "select count(*), sum(price), min(seats), epoch_ms(max(time)) from read_parquet(?)", [paths]
+            "select count(*), sum(price), min(seats), epoch_ms(max(time)) from read_parquet(?)",
+            [paths],
         )
         assert found.fetchall() == [
             (
@@ -150,7 +166,9 @@ def test_foreign_readers_agree(level: int) -> None:
                 max(expected["time"].to_pylist()).timestamp() * 1000,
             )
         ]
-    assert sorted(pl.read_parquet(paths)["origin"].to_list()) == sorted(expected["origin"].to_pylist())
+    assert sorted(pl.read_parquet(paths)["origin"].to_list()) == sorted(
+        expected["origin"].to_pylist()
+    )
     frames = [pq.read_table(path, partitioning=None).to_pandas() for path in paths]
     assert sum(int(frame["delay"].isna().sum()) for frame in frames) == sum(
         value is None or math.isnan(value) for value in expected["delay"].to_pylist()

@@ -1,4 +1,5 @@
-"""The index of format version 1 stays readable for ever: its entries, its checkpoint, and the state they make."""
+"""The index of format version 1 stays readable for ever: its entries, its checkpoint, and the state
+they make."""
 
 from __future__ import annotations
 
@@ -20,7 +21,17 @@ from blockstore.world import World
 
 WORLD = World.manual()
 BUCKET = LocalBucket(Path(__file__).parent / "v1", WORLD.clock, durable=False)
-OPERATIONS = ["create", "append", "append", "compact", "rewrite", "revert", "tag", "epoch", "horizon"]
+OPERATIONS = [
+    "create",
+    "append",
+    "append",
+    "compact",
+    "rewrite",
+    "revert",
+    "tag",
+    "epoch",
+    "horizon",
+]
 
 
 @pytest.fixture
@@ -34,7 +45,9 @@ def test_the_history_reads_as_it_was_written(log: Log) -> None:
     assert [entry.time for entry in entries] == [1_700_000_000_000 + 1_000 * at for at in range(9)]
     assert entries[1].job == Job(app="nightly", batch=17)
     assert entries[1].message == "the first load"
-    assert entries[2].add[0].sources is not None, "it was uploaded again: its source is not its own name"
+    assert entries[2].add[0].sources is not None, (
+        "it was uploaded again: its source is not its own name"
+    )
     assert entries[3].add[0].sources is None, "the union over its parents"
     assert len(entries[4].add[0].meta.sources) == 1_001
     assert entries[4].parameters == {"why": "adopted"}

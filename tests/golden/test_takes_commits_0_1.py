@@ -1,4 +1,5 @@
-"""A table that release 0.1.0 wrote opens, takes every kind of commit, and stays whole through merges and collection."""
+"""A table that release 0.1.0 wrote opens, takes every kind of commit, and stays whole through
+merges and collection."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ def table(world: World) -> Table:
 
 
 def readings(table: Table, **at: object) -> list[int]:
-    found: list[int] = table.snapshot(**at).scan(columns=["reading"]).to_table()["reading"].to_pylist()
+    found: list[int] = (
+        table.snapshot(**at).scan(columns=["reading"]).to_table()["reading"].to_pylist()
+    )
     return sorted(found)
 
 

@@ -1,4 +1,5 @@
-"""The test vectors: our reader answers what stands in them, and what stands in them is what the script put into the tables."""
+"""The test vectors: our reader answers what stands in them, and what stands in them is what the
+script put into the tables."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def test_our_reader_answers_what_stands_in_the_vector(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "make"), VECTORS.items())
 def test_what_stands_in_the_vector_is_what_was_put_in(name: str, make: Callable[[], Any]) -> None:
-    """The rows of the committed file are those of the script's own lists, made anew; names that are drawn may come out otherwise."""
+    """The rows of the committed file are those of the script's own lists, made anew; names that are
+    drawn may come out otherwise."""
     made = make().asks
     asks = stored(name)["asks"]
     assert len(made) == len(asks)
@@ -52,7 +54,10 @@ def test_what_stands_in_the_vector_is_what_was_put_in(name: str, make: Callable[
 
 def visible(asked: dict[str, Any]) -> list[dict[str, Any]]:
     """The rows without what is drawn anew."""
-    rows = ({key: value for key, value in row.items() if key != "_source"} for row in asked.get("rows", ()))
+    rows = (
+        {key: value for key, value in row.items() if key != "_source"}
+        for row in asked.get("rows", ())
+    )
     return sorted_rows(rows)
 
 

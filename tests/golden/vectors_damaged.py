@@ -23,7 +23,8 @@ from tests.support.put_back import copy_of, put_back
 
 
 def base(seed: int, *, boundary: int = 0) -> Oracle:
-    """Four versions, of which the third has a checkpoint; what lies at or below the boundary is collected."""
+    """Four versions, of which the third has a checkpoint; what lies at or below the boundary is
+    collected."""
     made = simple(seed)
     made.append(rows(0, 2))
     made.append(rows(2, 4))
@@ -83,7 +84,8 @@ def checkpoint_of_other_rows() -> Oracle:
 
 
 def checkpoint_repacked() -> Oracle:
-    """A checkpoint packed anew with the same rows: its bytes fit no name, and its content proves it."""
+    """A checkpoint packed anew with the same rows: its bytes fit no name, and its content proves
+    it."""
     made = _repacked(45, {})
     made.ask(4)
     return made
@@ -155,7 +157,8 @@ def entry_requires() -> Oracle:
 
 
 def entry_unknown_operation() -> Oracle:
-    """An operation that nobody knows folds like the others; its writer's clock is behind, and time does not fall."""
+    """An operation that nobody knows folds like the others; its writer's clock is behind, and time
+    does not fall."""
     made = base(53)
     gone = next(iter(made.blocks))
     made.world.clock.advance(-60)
@@ -203,7 +206,9 @@ def list_of_other_sources() -> Oracle:
     made = base(59)
     made.world.clock.sleep(1)
     sources = [f"01HF7{number:021d}" for number in range(1_001)]
-    many = made.upload([(sources[0], row) for row in rows(9, 10)], level=2, sources=sources, own=False)
+    many = made.upload(
+        [(sources[0], row) for row in rows(9, 10)], level=2, sources=sources, own=False
+    )
     made.commit("rewrite", add=[many])  # type: ignore[arg-type]
     made.note(add=[many])
     sink = io.BytesIO()
@@ -229,7 +234,9 @@ def _entry(made: Oracle, fields: dict[str, Any]) -> None:
         "format": 1, "id": made.version + 1, "prev": made.last, "commit": made.world.ids.ulid(),
         "time": made.world.clock.now_ms(), **fields,
     }  # fmt: skip
-    made.bucket.put(entry_key(made.version + 1), sealed(json.dumps(entry, separators=(",", ":")).encode()))
+    made.bucket.put(
+        entry_key(made.version + 1), sealed(json.dumps(entry, separators=(",", ":")).encode())
+    )
 
 
 def _repacked(seed: int, changed: dict[str, int]) -> Oracle:
@@ -243,6 +250,8 @@ def _repacked(seed: int, changed: dict[str, int]) -> Oracle:
     kept = {key: told[key] for key in (b"blockstore", b"blockstore.sha256")}
     assert hashlib.sha256(kept[b"blockstore"]).hexdigest().encode() == kept[b"blockstore.sha256"]
     sink = io.BytesIO()
-    pq.write_table(table.replace_schema_metadata(kept), sink, compression="snappy", row_group_size=1)
+    pq.write_table(
+        table.replace_schema_metadata(kept), sink, compression="snappy", row_group_size=1
+    )
     made.bucket.put(checkpoint_key(3), sink.getvalue())
     return made

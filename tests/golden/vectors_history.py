@@ -1,4 +1,5 @@
-"""Tables with an index and what becomes of their history: collected, replaced, of an earlier release, in a checkpoint alone."""
+"""Tables with an index and what becomes of their history: collected, replaced, of an earlier
+release, in a checkpoint alone."""
 
 from __future__ import annotations
 
@@ -78,7 +79,8 @@ def pinned() -> Oracle:
 
 
 def watermarks() -> Oracle:
-    """A role, a horizon, and a floor that forgets what was accounted for, but what is kept or live; uploads of a gateway too."""
+    """A role, a horizon, and a floor that forgets what was accounted for, but what is kept or live;
+    uploads of a gateway too."""
     made = simple(9)
     upload = Job(f"gateway/job/input-{made.world.ids.ulid()}", 0)
     gone = [made.append(rows(0, 1)), made.append(rows(1, 2)), made.append(rows(2, 3))]
@@ -114,8 +116,9 @@ def watermarks() -> Oracle:
 
 
 def history_replaced() -> Oracle:
-    """Entries of a writer that went on while an older copy was put back: void, alone, on top of each other, and at the end; one
-    of an older release; and one whose list of sources went with its history."""
+    """Entries of a writer that went on while an older copy was put back: void, alone, on top of
+    each other, and at the end; one of an older release; and one whose list of sources went with its
+    history."""
     made = simple(11)
     made.append(rows(0, 1))
     before = copy_of(made.bucket)
@@ -148,7 +151,8 @@ def history_replaced() -> Oracle:
 
 
 def everything_in_a_checkpoint() -> Oracle:
-    """Nothing but a checkpoint says what the table is: exceptions, labels, long lists, void entries, batches, roles, watermarks."""
+    """Nothing but a checkpoint says what the table is: exceptions, labels, long lists, void
+    entries, batches, roles, watermarks."""
     made = simple(14, labels={"cluster": "eu1"})
     writes = [made.append(rows(10 * n, 10 * n + 2), job=Job("nightly", n)) for n in (1, 2, 4)]
     made.append(rows(90, 91), labels={"cluster": "us1", "zone": "a"}, job=Job("stream/x", 6))
@@ -163,7 +167,9 @@ def everything_in_a_checkpoint() -> Oracle:
     made.note()
     sources = [f"01HF7{number:021d}" for number in range(1_001)]
     made.world.clock.sleep(1)
-    many = made.upload([(sources[7], {"id": 70, "name": "many"})], level=2, sources=sources, own=False)
+    many = made.upload(
+        [(sources[7], {"id": 70, "name": "many"})], level=2, sources=sources, own=False
+    )
     made.commit(Operation.REWRITE, add=[many])
     made.note(add=[many])
     _unchained(made, made.version + 1, {})
@@ -192,14 +198,17 @@ def everything_in_a_checkpoint() -> Oracle:
 
 
 def entry_edited() -> Oracle:
-    """An entry in whose place another of the same commit lies: the one that was written on top of the first is void."""
+    """An entry in whose place another of the same commit lies: the one that was written on top of
+    the first is void."""
     made = simple(13)
     made.append(rows(0, 1))
     made.world.clock.sleep(1)
     block = made.upload(rows(1, 2))
     made.commit(Operation.APPEND, add=[block])
     stale = World(clock=made.world.clock, ids=Ids.seeded(made.world.clock, 97), pool=Serial())
-    Table(made.bucket, stale, Log(made.bucket, stale)).append(pa.table({"id": [900], "name": ["stale"]}))
+    Table(made.bucket, stale, Log(made.bucket, stale)).append(
+        pa.table({"id": [900], "name": ["stale"]})
+    )
     edited = made.entry(3) | {"message": "edited"}
     del edited["check"]
     made.bucket.put(entry_key(3), sealed(json.dumps(edited, separators=(",", ":")).encode()))
@@ -211,8 +220,8 @@ def entry_edited() -> Oracle:
 
 
 def earlier_release() -> Oracle:
-    """The golden table of release 0.1, whose entries name nothing, gone on with: chained from then on, and an entry of the old
-    release after that is void."""
+    """The golden table of release 0.1, whose entries name nothing, gone on with: chained from then
+    on, and an entry of the old release after that is void."""
     made = Oracle(
         12,
         _v1_columns(),
@@ -252,7 +261,11 @@ def earlier_release() -> Oracle:
     note(add=[merged], remove=[one.ulid for one in written])
     listed = [f"01HF{number:022d}" for number in range(1_001)]
     adopted = Block(
-        many["ulid"], [(listed[0], row) for _, row in written[0].rows], listed, 3, {"cluster": "us1"}
+        many["ulid"],
+        [(listed[0], row) for _, row in written[0].rows],
+        listed,
+        3,
+        {"cluster": "us1"},
     )
     note(add=[adopted])
     merged.excepted = set(written[0].sources)
@@ -278,13 +291,16 @@ def _v1_columns() -> list[tuple[str, pa.DataType, int]]:
     ids = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 18]
     kinds = {"tags": pa.list_(pa.field("element", pa.string()))}
     return [
-        (one.name, kinds.get(one.name, one.type), own) for one, own in zip(FIRST.schema, ids, strict=True)
+        (one.name, kinds.get(one.name, one.type), own)
+        for one, own in zip(FIRST.schema, ids, strict=True)
     ]
 
 
 def _v1_block(meta: dict[str, dict[str, object]], table: pa.Table) -> Block:
     names = table.column_names
-    held = [dict(zip(names, row, strict=True)) for row in zip(*map(plain, table.columns), strict=True)]
+    held = [
+        dict(zip(names, row, strict=True)) for row in zip(*map(plain, table.columns), strict=True)
+    ]
     held.sort(key=lambda row: (row["origin"], row["time"]))
     sources: Sequence[str] = meta["compaction"]["sources"]  # type: ignore[assignment]
     # Its first block was written as chunks of two rows, each sorted by itself.
@@ -296,7 +312,9 @@ def _v1_block(meta: dict[str, dict[str, object]], table: pa.Table) -> Block:
             for pair in (times[:2], times[2:])
             for row in sorted((by_time[t] for t in pair), key=lambda r: r["origin"])
         ]
-    return Block(str(meta["ulid"]), [(sources[0], row) for row in held], list(sources), 1, {"cluster": "eu1"})
+    return Block(
+        str(meta["ulid"]), [(sources[0], row) for row in held], list(sources), 1, {"cluster": "eu1"}
+    )
 
 
 def _unchained(made: Oracle, number: int, fields: dict[str, object]) -> None:

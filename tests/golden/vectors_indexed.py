@@ -1,4 +1,5 @@
-"""Tables with an index and what is done to their rows, each made with the oracle that says what it holds."""
+"""Tables with an index and what is done to their rows, each made with the oracle that says what it
+holds."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ def created() -> Oracle:
 
 
 def appended() -> Oracle:
-    """Appends of every type, of several chunks, with jobs, and one that was uploaded again under another name."""
+    """Appends of every type, of several chunks, with jobs, and one that was uploaded again under
+    another name."""
     made = Oracle(2, EVERY_TYPE, time_column="at", sort_by=["id"])
     whole = {
         "on": True, "small": -7, "huge": 2**64 - 1, "single": 1.5, "double": "NaN", "name": "é" * 70, "raw": "00ff",
@@ -122,7 +124,13 @@ def replaced() -> Oracle:
     made.append(rows(4, 8))
     _change(made, "delete", "id >= 3 and id < 5", keep=lambda row: not 3 <= row["id"] < 5)
     _change(made, "delete", "id >= 5", keep=lambda row: row["id"] < 5)
-    _change(made, "overwrite", "id = 1", keep=lambda row: row["id"] != 1, data=[{"id": 1, "name": "new"}])
+    _change(
+        made,
+        "overwrite",
+        "id = 1",
+        keep=lambda row: row["id"] != 1,
+        data=[{"id": 1, "name": "new"}],
+    )
     _change(made, "overwrite", None, keep=lambda row: False, data=rows(100, 102))
     _restore(made, to=3)
     made.append(rows(200, 201))
@@ -132,7 +140,8 @@ def replaced() -> Oracle:
 
 
 def reverted() -> Oracle:
-    """Writes hidden in a merged block one after the other, and a whole block of level 1; then merged without them."""
+    """Writes hidden in a merged block one after the other, and a whole block of level 1; then
+    merged without them."""
     made = simple(6)
     writes = [made.append(rows(4 * n, 4 * n + 2)) for n in range(4)]
     merged = made.compact(*writes[:3])
@@ -174,12 +183,19 @@ def long_lists() -> Oracle:
 def _change(
     made: Oracle, operation: str, where: str | None, *, keep: object, data: Sequence[dict] = ()
 ) -> None:  # type: ignore[type-arg]
-    """A delete or an overwrite: what stays is told by ``keep``, and what the table answers must agree."""
+    """A delete or an overwrite: what stays is told by ``keep``, and what the table answers must
+    agree."""
     made.world.clock.sleep(1)
     new = (
-        pa.table({"id": [row["id"] for row in data], "name": [row["name"] for row in data]}) if data else None
+        pa.table({"id": [row["id"] for row in data], "name": [row["name"] for row in data]})
+        if data
+        else None
     )
-    done = made.table.overwrite(new, where=where) if operation == "overwrite" else made.table.delete(where)
+    done = (
+        made.table.overwrite(new, where=where)
+        if operation == "overwrite"
+        else made.table.delete(where)
+    )
     gone, rewritten, add = [], {}, []
     for block in made.blocks.values():
         left = [(source, row) for source, row in block.rows if keep(row)]  # type: ignore[operator]
@@ -217,4 +233,7 @@ def _restore(made: Oracle, *, to: int) -> None:
 def _live_at(made: Oracle, version: int) -> dict[str, Block]:
     """The blocks of a version, as they were then."""
     told = {one["ulid"]: one for one in made.states[version]["state"]["blocks"]}
-    return {ulid: replace(made.everything[ulid], excepted=set(one["excepted"])) for ulid, one in told.items()}
+    return {
+        ulid: replace(made.everything[ulid], excepted=set(one["excepted"]))
+        for ulid, one in told.items()
+    }

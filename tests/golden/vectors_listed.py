@@ -1,4 +1,5 @@
-"""Tables that are read by listing, without an index and beside one; what is chosen is said by hand."""
+"""Tables that are read by listing, without an index and beside one; what is chosen is said by
+hand."""
 
 from __future__ import annotations
 
@@ -9,7 +10,13 @@ import pyarrow as pa
 
 from blockstore.format.definition import Definition
 from blockstore.format.document import sealed
-from blockstore.format.marks import DeletionMark, MarkReason, NoCompactMark, NoCompactReason, encode_mark
+from blockstore.format.marks import (
+    DeletionMark,
+    MarkReason,
+    NoCompactMark,
+    NoCompactReason,
+    encode_mark,
+)
 from blockstore.index.entry import Operation
 from blockstore.names import deletion_mark_key, meta_key, no_compact_mark_key, object_key
 from tests.golden.oracle import Block, Oracle, told_sources
@@ -21,7 +28,8 @@ Chosen = Sequence[tuple[Block, Sequence[str] | None]]
 
 
 def marks() -> Oracle:
-    """Marks that hide and marks that do not; one of a reason that nobody knows, and one that cannot be read."""
+    """Marks that hide and marks that do not; one of a reason that nobody knows, and one that cannot
+    be read."""
     made = simple(21, indexed=False)
     blocks = [_age(made, rows(10 * n, 10 * n + 2)) for n in range(10)]
     reasons = [
@@ -30,8 +38,12 @@ def marks() -> Oracle:
     ]  # fmt: skip
     for block, reason in zip(blocks, reasons, strict=False):
         _mark(made, block, reason)
-    unknown = encode_mark(DeletionMark(ulid=blocks[6].ulid, deletion_time_s=1, reason=MarkReason.MANUAL))
-    made.bucket.put(deletion_mark_key(blocks[6].ulid), sealed(unknown.replace(b'"manual"', b'"tomorrow"')))
+    unknown = encode_mark(
+        DeletionMark(ulid=blocks[6].ulid, deletion_time_s=1, reason=MarkReason.MANUAL)
+    )
+    made.bucket.put(
+        deletion_mark_key(blocks[6].ulid), sealed(unknown.replace(b'"manual"', b'"tomorrow"'))
+    )
     made.bucket.put(deletion_mark_key(blocks[7].ulid), b"{")
     keep = NoCompactMark(ulid=blocks[8].ulid, no_compact_time_s=1, reason=NoCompactReason.SIZE)
     made.bucket.put(no_compact_mark_key(blocks[8].ulid), sealed(encode_mark(keep)))
@@ -40,12 +52,15 @@ def marks() -> Oracle:
     made.world.clock.sleep(1)
     merge = made.merged(blocks[9], visible="age")
     left_out = [blocks[6].ulid, blocks[7].ulid]
-    _listed(made, [*((one, None) for one in blocks[3:6]), (blocks[8], None), (merge, None)], left_out)
+    _listed(
+        made, [*((one, None) for one in blocks[3:6]), (blocks[8], None), (merge, None)], left_out
+    )
     return made
 
 
 def ages() -> Oracle:
-    """Blocks too young by their names, one whose wait is waived, and an upload that has not ended."""
+    """Blocks too young by their names, one whose wait is waived, and an upload that has not
+    ended."""
     made = simple(22, indexed=False)
     old = _age(made, rows(0, 2))
     made.world.clock.sleep(3600)
@@ -56,7 +71,12 @@ def ages() -> Oracle:
     unfinished = _age(made, rows(6, 8))
     made.bucket.delete([meta_key(unfinished.ulid)])
     _listed(made, [(old, None), (waived, None)], now=now + 900_000 - 1, modified=now - 3_600_000)
-    _listed(made, [(old, None), (waived, None), (young, None)], now=now + 900_000, modified=now - 3_600_000)
+    _listed(
+        made,
+        [(old, None), (waived, None), (young, None)],
+        now=now + 900_000,
+        modified=now - 3_600_000,
+    )
     every = [(old, None), (waived, None), (young, None), (shipped, None)]
     _listed(made, every[:3], now=now + 904_999, modified=now - 3_600_000)
     _listed(made, every, now=now + 905_000, modified=now - 3_600_000)
@@ -85,7 +105,8 @@ def nothing_yet() -> Oracle:
 
 
 def cover() -> Oracle:
-    """Merges beside their inputs: one whole, one in part because another merge has the rest, and a rewrite."""
+    """Merges beside their inputs: one whole, one in part because another merge has the rest, and a
+    rewrite."""
     made = simple(23, indexed=False)
     a, b, c, d, e = (_age(made, rows(10 * n, 10 * n + 2)) for n in range(5))
     first = made.merged(a, b, visible="age")
@@ -96,7 +117,8 @@ def cover() -> Oracle:
         [(d.ulid, d.rows[0][1])], level=2, sources=[d.ulid], revision=1, own=False, visible="age"
     )
     made.world.clock.sleep(1)
-    # Its own block is gone, so only the second merge has the rows of c; those of the first merge are still there.
+    # Its own block is gone, so only the second merge has the rows of c; those of the first merge
+    # are still there.
     made.bucket.delete([info.key for info in made.bucket.list(c.ulid)])
     # Of the other stream nothing stands in for this one.
     other = made.upload([(e.ulid, row) for row in rows(90, 92)], level=2, sources=[e.ulid], labels={"zone": "x"}, own=False, visible="age")  # fmt: skip
@@ -105,7 +127,8 @@ def cover() -> Oracle:
 
 
 def devices() -> Oracle:
-    """Blocks of writers that never met: other ids, other orders, wider types; and those that contradict the older ones."""
+    """Blocks of writers that never met: other ids, other orders, wider types; and those that
+    contradict the older ones."""
     made = simple(24, indexed=False)
     _as(made, [("ID", pa.string())])
     hidden = _age(made, [{"ID": "hidden"}])
@@ -113,7 +136,9 @@ def devices() -> Oracle:
     _as(made, [("id", pa.int32()), ("name", pa.string())])
     declared = _age(made, [])
     first = _age(made, [{"id": 1, "name": "one"}], labels={"device": "d1"})
-    _as(made, [("name", pa.string()), ("id", pa.int64()), ("extra", pa.float64())], sort_by=["name"])
+    _as(
+        made, [("name", pa.string()), ("id", pa.int64()), ("extra", pa.float64())], sort_by=["name"]
+    )
     wider = _age(made, [{"name": "two", "id": 2**40, "extra": 0.5}], labels={"device": "d2"})
     _as(made, [("Name", pa.string())])
     clash = _age(made, [{"Name": "case"}])
@@ -121,11 +146,16 @@ def devices() -> Oracle:
     contrary = _age(made, [{"id": "text", "more": "none"}])
     _as(made, [("id", pa.int16())], sort_by=["id"])
     narrow = _age(made, [{"id": 3}])
-    # A contradicting block pushes nothing out of the cover: its merge is not read, and neither is what only it has.
+    # A contradicting block pushes nothing out of the cover: its merge is not read, and neither is
+    # what only it has.
     _as(made, [("id", pa.binary())])
     made.world.clock.sleep(1)
     merge = made.upload(
-        [(narrow.ulid, {"id": "00"})], level=2, sources=[narrow.ulid, clash.ulid], own=False, visible="age"
+        [(narrow.ulid, {"id": "00"})],
+        level=2,
+        sources=[narrow.ulid, clash.ulid],
+        own=False,
+        visible="age",
     )
     made.columns = [("id", pa.int64(), 1), ("name", pa.string(), 2), ("extra", pa.float64(), 3)]
     chosen = [(declared, None), (first, None), (wider, None), (narrow, None)]
@@ -134,7 +164,8 @@ def devices() -> Oracle:
 
 
 def beside() -> Oracle:
-    """What a listing adds to an index: rows of writes that it does not account for, out of whole blocks and of merges."""
+    """What a listing adds to an index: rows of writes that it does not account for, out of whole
+    blocks and of merges."""
     made = simple(25)
     live, gone = made.append(rows(0, 2)), made.append(rows(2, 4))
     made.world.clock.sleep(1)
@@ -151,7 +182,8 @@ def beside() -> Oracle:
     flipped = _age(made, rows(60, 62))
     _flip(made, meta_key(flipped.ulid))
     assert by_index.ulid not in made.blocks
-    # A column is its id: another name for it changes nothing, and one that the table does not have cannot be read.
+    # A column is its id: another name for it changes nothing, and one that the table does not have
+    # cannot be read.
     _as(made, [("id", pa.int64()), ("called", pa.string())])
     other_name = _age(made, [{"id": 7, "called": "otherwise"}])
     _as(made, [("id", pa.int64()), ("name", pa.string()), ("strange", pa.string())])
@@ -166,7 +198,8 @@ def beside() -> Oracle:
 
 
 def below_the_floor() -> Oracle:
-    """What lies at or below the floor came too late: no block of that time, and no such source of a younger merge."""
+    """What lies at or below the floor came too late: no block of that time, and no such source of a
+    younger merge."""
     made = simple(30)
     late, other, missing = (_age(made, rows(10 * n, 10 * n + 2)) for n in range(3))
     made.bucket.delete([object_key(missing.ulid, "chunks/000001.parquet")])
@@ -184,7 +217,8 @@ def below_the_floor() -> Oracle:
 
 
 def index_lost() -> Oracle:
-    """Blocks that only an index could show, and none is there: never read as a smaller table by accident."""
+    """Blocks that only an index could show, and none is there: never read as a smaller table by
+    accident."""
     made = simple(26, indexed=False)
     shown = _age(made, rows(0, 2))
     lost = made.upload(rows(2, 4))
@@ -203,12 +237,17 @@ def nothing_readable() -> Oracle:
 
 
 def old_lists() -> Oracle:
-    """A long list of sources whose hash an earlier release spelled otherwise; one that does not fit it."""
+    """A long list of sources whose hash an earlier release spelled otherwise; one that does not fit
+    it."""
     made = simple(28, indexed=False)
     made.world.clock.sleep(1)
     sources = [f"01HF7{number:021d}" for number in range(1_001)]
     good = made.upload(
-        [(sources[0], row) for row in rows(0, 2)], level=2, sources=sources, own=False, visible="age"
+        [(sources[0], row) for row in rows(0, 2)],
+        level=2,
+        sources=sources,
+        own=False,
+        visible="age",
     )
     _spell_old(made, good, same=True)
     others = [f"01HF8{number:021d}" for number in range(1_001)]
@@ -234,7 +273,9 @@ def _age(made: Oracle, data: Sequence[dict[str, Any]], **said: Any) -> Block:
     return made.upload(data, visible="age", **said)
 
 
-def _as(made: Oracle, columns: Sequence[tuple[str, pa.DataType]], sort_by: Sequence[str] = ()) -> None:
+def _as(
+    made: Oracle, columns: Sequence[tuple[str, pa.DataType]], sort_by: Sequence[str] = ()
+) -> None:
     """From now on the writer has another idea of the table."""
     made.definition = Definition.create(
         pa.schema([pa.field(name, kind) for name, kind in columns]), sort_by=sort_by
@@ -242,7 +283,9 @@ def _as(made: Oracle, columns: Sequence[tuple[str, pa.DataType]], sort_by: Seque
 
 
 def _mark(made: Oracle, block: Block, reason: MarkReason) -> None:
-    mark = DeletionMark(ulid=block.ulid, deletion_time_s=made.world.clock.now_ms() // 1000, reason=reason)
+    mark = DeletionMark(
+        ulid=block.ulid, deletion_time_s=made.world.clock.now_ms() // 1000, reason=reason
+    )
     made.bucket.put(deletion_mark_key(block.ulid), sealed(encode_mark(mark)))
 
 
@@ -265,7 +308,11 @@ def _listed(
     taken = {name.lower() for name, _, _ in made.columns}
     borne = {
         *made.labels,
-        *(name for one in [*made.blocks.values(), *(block for block, _ in chosen)] for name in one.labels),
+        *(
+            name
+            for one in [*made.blocks.values(), *(block for block, _ in chosen)]
+            for name in one.labels
+        ),
     }
     labels = [name for name in sorted(borne) if name.lower() not in taken]
     shown = [row for one in made.blocks.values() for row in one.shown(made.columns, labels)]
@@ -277,7 +324,10 @@ def _listed(
         "version": made.version or None,
         **about,
         "listed": [
-            {"ulid": block.ulid, "sources": told_sources(sorted(block.sources if only is None else only))}
+            {
+                "ulid": block.ulid,
+                "sources": told_sources(sorted(block.sources if only is None else only)),
+            }
             for block, only in sorted(chosen, key=lambda one: one[0].ulid)
         ],
         "left_out": sorted(left_out),

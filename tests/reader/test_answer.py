@@ -33,7 +33,8 @@ ROWS = pa.table(
     {
         "n": [1, None],
         "price": pa.array(
-            [Decimal("1.50"), Decimal("-12345678901234567890123456789012345.67")], pa.decimal128(38, 2)
+            [Decimal("1.50"), Decimal("-12345678901234567890123456789012345.67")],
+            pa.decimal128(38, 2),
         ),
         "at": pa.array([0, 1_500_000], pa.timestamp("us", "UTC")),
         "local": pa.array([0, 1], pa.timestamp("ns")),
@@ -86,14 +87,18 @@ def test_csv_and_tsv_tell_null_from_an_empty_text() -> None:
             strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""]
         )
         parse = pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-        again = pacsv.read_csv(io.BytesIO(written(form, table)), parse_options=parse, convert_options=options)
+        again = pacsv.read_csv(
+            io.BytesIO(written(form, table)), parse_options=parse, convert_options=options
+        )
         assert again["text"].to_pylist() == table["text"].to_pylist()
         assert again["n"].to_pylist() == [1, None]
         assert again["list"].to_pylist() == ["[1,2]", None]
         assert again["flag"].to_pylist() == [True, None]
 
 
-@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(3)], ids=str)
+@pytest.mark.parametrize(
+    "kind", [pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(3)], ids=str
+)
 @pytest.mark.parametrize("form", ["csv", "tsv"])
 def test_bytes_are_base64_in_csv_and_tsv_as_in_json(kind: pa.DataType, form: str) -> None:
     table = pa.table({"n": [1, 2, 3], "raw": pa.array([b"\x00\xff\n", None, b"abc"], kind)})
@@ -101,7 +106,9 @@ def test_bytes_are_base64_in_csv_and_tsv_as_in_json(kind: pa.DataType, form: str
     assert in_json == ["AP8K", None, "YWJj"]
     over_http = b"".join(pieces(Form(form), table.schema, table.to_batches()))
     assert over_http == written(form, table)
-    rows = list(csv.reader(io.StringIO(over_http.decode()), delimiter="," if form == "csv" else "\t"))
+    rows = list(
+        csv.reader(io.StringIO(over_http.decode()), delimiter="," if form == "csv" else "\t")
+    )
     assert [row[1] or None for row in rows[1:]] == in_json
 
 
@@ -149,7 +156,9 @@ def test_what_a_form_cannot_hold_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("to_file", [True, False], ids=["file", "standard output"])
-def test_a_type_that_a_form_cannot_write_is_told_in_one_sentence(to_file: bool, tmp_path: Path) -> None:
+def test_a_type_that_a_form_cannot_write_is_told_in_one_sentence(
+    to_file: bool, tmp_path: Path
+) -> None:
     answer = reader(pa.table({"odd": pa.array([(1, 2, 3)], pa.month_day_nano_interval())}))
     with pytest.raises(
         Invalid, match=r"cannot be written as parquet \(.*\): ask for arrow, or cast the columns"
@@ -161,12 +170,22 @@ def test_a_type_that_a_form_cannot_write_is_told_in_one_sentence(to_file: bool, 
 PLAIN = [
     *((kind, [1, None, 0]) for kind in (pa.int8(), pa.uint64(), pa.float32(), pa.float64())),
     (pa.bool_(), [True, None, False]),
-    (pa.decimal128(38, 3), [Decimal("1.5"), None, Decimal("-99999999999999999999999999999999999.999")]),
+    (
+        pa.decimal128(38, 3),
+        [Decimal("1.5"), None, Decimal("-99999999999999999999999999999999999.999")],
+    ),
     (pa.string(), ["a", None, "", 'a "quoted", one\nwith a line']),
     (pa.binary(), [b"a", None, b"", b"\xff"]),
     (pa.binary(2), [b"ab", None, b"\xff\x00"]),
-    *((kind, [0, None, 1]) for kind in (pa.date32(), pa.time32("s"), pa.time32("ms"), pa.time64("ns"))),
-    *((pa.timestamp(unit, zone), [0, None, 1]) for unit in ("s", "ms", "us", "ns") for zone in (None, "UTC")),
+    *(
+        (kind, [0, None, 1])
+        for kind in (pa.date32(), pa.time32("s"), pa.time32("ms"), pa.time64("ns"))
+    ),
+    *(
+        (pa.timestamp(unit, zone), [0, None, 1])
+        for unit in ("s", "ms", "us", "ns")
+        for zone in (None, "UTC")
+    ),
     (pa.duration("ms"), [0, None, 1]),
 ]
 
@@ -226,7 +245,9 @@ def no_space() -> Iterator[pa.RecordBatch]:
     ],
 )
 def test_intervals_are_iso_texts(interval: tuple[int, int, int], text: str) -> None:
-    rows = pa.table({"i": pa.array([pa.MonthDayNano(list(interval)), None], pa.month_day_nano_interval())})
+    rows = pa.table(
+        {"i": pa.array([pa.MonthDayNano(list(interval)), None], pa.month_day_nano_interval())}
+    )
     assert written("csv", rows).decode() == f'"i"\n"{text}"\n\n'
     assert json.loads(written("json", rows)) == [{"i": text}, {"i": None}]
 
@@ -270,7 +291,9 @@ def test_nanoseconds_are_told_wholly_in_every_form_also_nested(
         table, expected = pa.table({"c": column.slice(start, count)}), told[start : start + count]
         assert [row["c"] for row in json.loads(written("json", table))] == expected
         for form in ("csv", "tsv"):
-            rows = list(csv.reader(io.StringIO(written(form, table).decode()), delimiter=DELIMITERS[form]))
+            rows = list(
+                csv.reader(io.StringIO(written(form, table).decode()), delimiter=DELIMITERS[form])
+            )
             # A row whose only value is null is an empty line.
             assert [plain(row[0]) if row else None for row in rows[1:]] == expected
         deliver(reader(table, 6), "table", None)
@@ -300,6 +323,8 @@ time, moment = pa.scalar({NOON_NS}, pa.time64("ns")), pa.scalar({NOON_NS}, pa.ti
 answer = pa.table({{"t": pa.array([time]), "a": pa.array([[time]]), "b": pa.array([{{"x": [moment]}}])}})
 deliver(answer.to_reader(), {form!r}, None)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("12:00:00.123456789") == 3

@@ -31,7 +31,9 @@ class Store:
     def chunk(self, name: str, size: int = 1000) -> Wanted:
         data = (name.encode() * size)[:size]
         self.bucket.put(name, data)
-        return Wanted(bucket=self.bucket, key=name, bytes=size, sha256=hashlib.sha256(data).hexdigest())
+        return Wanted(
+            bucket=self.bucket, key=name, bytes=size, sha256=hashlib.sha256(data).hexdigest()
+        )
 
     @property
     def fetched(self) -> int:
@@ -66,7 +68,10 @@ def test_files_survive_a_restart(store: Store) -> None:
     chunk = store.chunk("a")
     store.cache.hold([chunk]).release()
     store.bucket.delete(["a"])
-    assert Path(ChunkCache(store.folder, store.world).hold([chunk]).paths[0]).read_bytes() == b"a" * 1000
+    assert (
+        Path(ChunkCache(store.folder, store.world).hold([chunk]).paths[0]).read_bytes()
+        == b"a" * 1000
+    )
 
 
 def test_the_least_recently_used_goes_first(tmp_path: Path) -> None:
@@ -219,7 +224,9 @@ def test_one_file_that_cannot_be_removed_keeps_no_other(
         disk.setattr(os, "unlink", stuck)
         first.release()
     assert [Path(path).exists() for path in first.paths] == [True, False]
-    assert store.cache.hold([store.chunk("b")]).paths[0] != first.paths[1], "its folder is not used again"
+    assert store.cache.hold([store.chunk("b")]).paths[0] != first.paths[1], (
+        "its folder is not used again"
+    )
 
 
 def test_the_first_queries_of_a_process_may_come_together(tmp_path: Path) -> None:
@@ -230,7 +237,10 @@ def test_the_first_queries_of_a_process_may_come_together(tmp_path: Path) -> Non
         cache = ChunkCache(store.folder, store.world)
 
         def ask(
-            _: int, cache: ChunkCache = cache, chunk: Wanted = chunk, wait: threading.Barrier = together
+            _: int,
+            cache: ChunkCache = cache,
+            chunk: Wanted = chunk,
+            wait: threading.Barrier = together,
         ) -> bytes:
             wait.wait()
             hold = cache.hold([chunk])
@@ -270,7 +280,9 @@ def test_a_smaller_limit_holds_from_the_start(store: Store) -> None:
     assert ChunkCache(store.folder, store.world, limit_bytes=1500).bytes_used() == 1000
 
 
-def test_a_file_that_cannot_be_given_up_stops_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_given_up_stops_nothing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     a, b, c = (store.chunk(name) for name in "abc")
     store.cache.hold([a, b]).release()
     unlink = Path.unlink
@@ -297,7 +309,9 @@ def test_no_room_for_a_folder_is_told(store: Store, monkeypatch: pytest.MonkeyPa
         store.cache.hold([chunk])
 
 
-def test_the_default_folder_is_the_users_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_default_folder_is_the_users_cache(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert default_folder() == tmp_path / "blockstore" / "chunks"
     monkeypatch.delenv("XDG_CACHE_HOME")
@@ -345,7 +359,11 @@ def test_a_cached_file_with_other_bytes_is_fetched_again_by_the_next_process(sto
     flip(store.folder / "files" / chunk.sha256)
     anew = ChunkCache(store.folder, store.world)
     hold = anew.hold([chunk, sound, chunk])
-    assert [Path(path).read_bytes() for path in hold.paths] == [b"a" * 1000, b"b" * 1000, b"a" * 1000]
+    assert [Path(path).read_bytes() for path in hold.paths] == [
+        b"a" * 1000,
+        b"b" * 1000,
+        b"a" * 1000,
+    ]
     assert (anew.counts.misses, anew.counts.hits) == (1, 2)
 
 
@@ -370,7 +388,9 @@ def test_what_was_checked_is_not_read_again(store: Store, monkeypatch: pytest.Mo
     assert len(read) == 2
 
 
-def test_a_file_is_on_disk_before_it_has_its_name(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_on_disk_before_it_has_its_name(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     done: list[str] = []
     sync, replace = os.fsync, os.replace
     monkeypatch.setattr(os, "fsync", lambda fd: done.append("fsync") or sync(fd))

@@ -1,4 +1,5 @@
-"""Queries over a cache whose disk lost bytes: right rows or an error to ask again, and never the bucket's fault."""
+"""Queries over a cache whose disk lost bytes: right rows or an error to ask again, and never the
+bucket's fault."""
 
 from __future__ import annotations
 

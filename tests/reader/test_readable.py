@@ -1,4 +1,5 @@
-"""A date, a moment or a time of day has one text in every form of an answer, and DuckDB reads it back as the same value."""
+"""A date, a moment or a time of day has one text in every form of an answer, and DuckDB reads it
+back as the same value."""
 
 from __future__ import annotations
 
@@ -66,7 +67,9 @@ def test_duckdb_reads_every_text_back(
     column = column_of(kind, data.draw(st.lists(counts(kind), min_size=1, max_size=5)))
     given_ = pa.table({"value": column, "told": readable(column)})
     duck.register("given", given_)
-    same = duck.sql(f"SELECT bool_and(value IS NOT DISTINCT FROM told::{kind}) FROM given").fetchall()
+    same = duck.sql(
+        f"SELECT bool_and(value IS NOT DISTINCT FROM told::{kind}) FROM given"
+    ).fetchall()
     assert same == [(True,)]
 
 
@@ -75,7 +78,15 @@ CASES: list[tuple[str, list[int | None], list[str | None]]] = [
         "DATE",
         [0, None, 2_932_896, 2_932_897, 3_790_000, -719_162, -719_163, -719_529, DAYS, -DAYS],
         [
-            *("1970-01-01", None, "9999-12-31", "10000-01-01", "12346-09-02", "0001-01-01", "0000-12-31"),
+            *(
+                "1970-01-01",
+                None,
+                "9999-12-31",
+                "10000-01-01",
+                "12346-09-02",
+                "0001-01-01",
+                "0000-12-31",
+            ),
             *("-0001-12-31", "infinity", "-infinity"),
         ],
     ),
@@ -83,14 +94,24 @@ CASES: list[tuple[str, list[int | None], list[str | None]]] = [
         "TIMESTAMP",
         [1_500_000, 253_402_300_800_000_001, -62_135_596_800_000_001, INTEGERS, -INTEGERS, None],
         [
-            *("1970-01-01T00:00:01.500000", "10000-01-01T00:00:00.000001", "0000-12-31T23:59:59.999999"),
+            *(
+                "1970-01-01T00:00:01.500000",
+                "10000-01-01T00:00:00.000001",
+                "0000-12-31T23:59:59.999999",
+            ),
             *("infinity", "-infinity", None),
         ],
     ),
     (
         "TIMESTAMPTZ",
         [0, 253_402_300_800_000_000, FIRST_US, INTEGERS, None],
-        ["1970-01-01T00:00:00Z", "10000-01-01T00:00:00Z", "-290308-12-22T00:00:00Z", "infinity", None],
+        [
+            "1970-01-01T00:00:00Z",
+            "10000-01-01T00:00:00Z",
+            "-290308-12-22T00:00:00Z",
+            "infinity",
+            None,
+        ],
     ),
     ("TIMESTAMP_NS", [1, INTEGERS, None], ["1970-01-01T00:00:00.000000001", "infinity", None]),
     ("TIME", [86_400_000_000, 500_000, 0, None], ["24:00:00", "00:00:00.500000", "00:00:00", None]),
@@ -157,6 +178,10 @@ def test_an_interval_is_told_within_a_nested_value() -> None:
 @pytest.mark.parametrize("form", ["json", "csv", "table"])
 def test_what_python_has_no_date_for_within_a_union_is_told_in_one_sentence(form: str) -> None:
     values = [column_of("DATE", [DAYS]), pa.array([1])]
-    table = pa.table({"c": pa.UnionArray.from_sparse(pa.array([0], pa.int8()), values, ["day", "n"])})
-    with pytest.raises(Invalid, match=rf"cannot be written as {form} .*: ask for arrow, or cast the columns"):
+    table = pa.table(
+        {"c": pa.UnionArray.from_sparse(pa.array([0], pa.int8()), values, ["day", "n"])}
+    )
+    with pytest.raises(
+        Invalid, match=rf"cannot be written as {form} .*: ask for arrow, or cast the columns"
+    ):
         deliver(table.to_reader(), form, None)

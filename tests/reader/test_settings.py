@@ -31,7 +31,10 @@ def test_the_defaults_are_those_of_the_design() -> None:
 
 
 def test_tokens_are_read_by_name(tmp_path: Path) -> None:
-    text = f'[tokens."grafana"]\nsha256 = "{HASH}"\ntables = ["flights"]\n[tokens."me"]\nsha256 = "{"a" * 64}"\nscopes = ["admin"]\n'
+    text = (
+        f'[tokens."grafana"]\nsha256 = "{HASH}"\ntables = ["flights"]\n[tokens."me"]\nsha256 = '
+        f'"{"a" * 64}"\nscopes = ["admin"]\n'
+    )
     grafana, me = load_settings(written(tmp_path, text), {}).tokens
     assert (grafana.name, grafana.scopes, grafana.tables) == (
         "grafana",
@@ -45,7 +48,10 @@ def test_tokens_are_read_by_name(tmp_path: Path) -> None:
     ("text", "told"),
     [
         ('[tokens."a"]\nscopes = ["read"]\n', "blockstore token"),
-        (f'[tokens."a"]\nsha256 = "{HASH}"\nscopes = ["reed"]\n', "expected read or write or admin"),
+        (
+            f'[tokens."a"]\nsha256 = "{HASH}"\nscopes = ["reed"]\n',
+            "expected read or write or admin",
+        ),
         (f'[tokens."a"]\nsha256 = "{HASH}"\nscopes = []\n', "no scopes"),
         (f'[tokens."a"]\nsha256 = "{HASH}"\ntoken = "bsk_x"\n', "token"),
         ('[tables]\npoll = "20m"\n', "max_staleness"),
@@ -60,7 +66,20 @@ def test_what_cannot_be_meant_is_refused_with_the_fix(tmp_path: Path, text: str,
 
 def test_a_token_is_shown_once_and_its_hash_fits(capsys: pytest.CaptureFixture[str]) -> None:
     assert (
-        run(["token", "grafana", "--scope", "read", "--scope", "write", "--table", "flights", "--json"]) == 0
+        run(
+            [
+                "token",
+                "grafana",
+                "--scope",
+                "read",
+                "--scope",
+                "write",
+                "--table",
+                "flights",
+                "--json",
+            ]
+        )
+        == 0
     )
     told = json.loads(capsys.readouterr().out)
     assert hashed(told["token"]) == told["sha256"]

@@ -1,4 +1,5 @@
-"""The 22 questions of TPC-H at a tenth of its smallest scale: the command's answers, and a gateway's, are DuckDB's on the bare files."""
+"""The 22 questions of TPC-H at a tenth of its smallest scale: the command's answers, and a
+gateway's, are DuckDB's on the bare files."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     folder = tmp_path_factory.mktemp("tpch")
     files = make(SCALE, folder / "files")
     with bare(files) as connection:
-        expected = {number: connection.sql(question(number, SCALE)).to_arrow_table() for number in QUESTIONS}
+        expected = {
+            number: connection.sql(question(number, SCALE)).to_arrow_table() for number in QUESTIONS
+        }
     return Place(lake(files, folder / "lake", block_rows=100_000), expected)
 
 

@@ -25,7 +25,10 @@ BINARY = Path(sys.executable).parent / "blockstore"
 
 
 def test_the_verbs_module_loads_no_engine() -> None:
-    code = "import sys, blockstore.reader.verbs; print([name for name in ('duckdb', 'pyarrow', 'pandas') if name in sys.modules])"
+    code = (
+        "import sys, blockstore.reader.verbs; print([name for name in ('duckdb', 'pyarrow', "
+        "'pandas') if name in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -51,7 +54,10 @@ def test_a_version_is_of_one_table(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize("form", ["table", "csv"])
 def test_a_query_is_interrupted_inside_the_engine(tmp_path: Path, form: str) -> None:
     create(f"{tmp_path}/t", schema=pa.schema([("id", pa.int64())]))
-    endless = "select count(*) from range(1000000000) a, range(1000000) b where (a.range * b.range) % 7 = 3"
+    endless = (
+        "select count(*) from range(1000000000) a, range(1000000) b where (a.range * b.range) % 7 "
+        "= 3"
+    )
     process = subprocess.Popen(
         [BINARY, "query", "t", endless, "-o", form],
         cwd=tmp_path,
@@ -122,7 +128,9 @@ def test_words_that_need_no_parser_mean_what_the_parser_makes_of_them(
     calls: list[tuple[Any, ...]] = []
 
     def ask(words: Sequence[str], **given: Any) -> None:
-        calls.append((list(words), {name: value for name, value in given.items() if value is not None}))
+        calls.append(
+            (list(words), {name: value for name, value in given.items() if value is not None})
+        )
 
     monkeypatch.setattr(plain_query, "ask", ask)
     monkeypatch.setattr(blockstore.reader.verbs, "ask", ask)

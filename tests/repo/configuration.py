@@ -1,4 +1,5 @@
-"""Writes ``configs/*.toml`` and ``docs/configuration.md`` from the declarations; ``--check`` names what is stale.
+"""Writes ``configs/*.toml`` and ``docs/configuration.md`` from the declarations; ``--check`` names
+what is stale.
 
 python -m tests.repo.configuration [--check]
 """
@@ -18,10 +19,14 @@ DECLARED = ("blockstore.compactor.config", "blockstore.reader.settings")
 """The modules whose ``FILE`` declares a process's configuration."""
 PAGE = ROOT / "docs" / "configuration.md"
 ABOUT = (
-    "Every key of every process, its default and the environment variable that overrides it. This page and the files under "
-    "configs/ are written from the program's own declarations by scripts/configuration, and a test fails when they are stale. "
-    "Durations read as 15m or 48h, sizes as 512MiB or 64GiB; a list in the environment is separated by commas. An unknown "
-    "key is refused with the nearest known one, and all problems of a file are told at once. Secrets never stand in the file: "
+    "Every key of every process, its default and the environment variable that overrides it. This "
+    "page and the files under "
+    "configs/ are written from the program's own declarations by scripts/configuration, and a "
+    "test fails when they are stale. "
+    "Durations read as 15m or 48h, sizes as 512MiB or 64GiB; a list in the environment is "
+    "separated by commas. An unknown "
+    "key is refused with the nearest known one, and all problems of a file are told at once. "
+    "Secrets never stand in the file: "
     "they come from the environment, or from a file that the key names."
 )
 
@@ -38,7 +43,9 @@ def expected() -> dict[Path, str]:
 
 
 def stale() -> list[Path]:
-    return [path for path, text in expected().items() if not path.exists() or path.read_text() != text]
+    return [
+        path for path, text in expected().items() if not path.exists() or path.read_text() != text
+    ]
 
 
 def main(arguments: list[str]) -> int:

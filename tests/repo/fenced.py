@@ -1,4 +1,5 @@
-"""The fenced blocks of every page, and how those of one page are run: in their order, in one folder."""
+"""The fenced blocks of every page, and how those of one page are run: in their order, in one
+folder."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ class Block:
 
 def pages() -> list[str]:
     """Every page that git knows of."""
-    found = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        ["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     return sorted(found.stdout.split())
 
 
@@ -97,7 +100,12 @@ class Page:
             return
         words = ["bash", "-euc", f"set -o pipefail; {command}"]
         done = subprocess.run(
-            words, cwd=self.folder, env=self._environment, capture_output=True, text=True, check=False
+            words,
+            cwd=self.folder,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == (1 if FAILS in command else 0), (
             f"{where}\n{command}\n{done.stdout}{done.stderr}"
@@ -119,7 +127,11 @@ class Page:
             preexec_fn=hear,
         )
         deadline = time.monotonic() + 60
-        while "--follow" not in command and time.monotonic() < deadline and self._lasting.poll() is None:
+        while (
+            "--follow" not in command
+            and time.monotonic() < deadline
+            and self._lasting.poll() is None
+        ):
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
                 break
             time.sleep(0.05)

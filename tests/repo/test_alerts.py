@@ -1,4 +1,5 @@
-"""The alerts that are shipped: promtool reads them, and each fires when it should and is silent when it should."""
+"""The alerts that are shipped: promtool reads them, and each fires when it should and is silent
+when it should."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 
 Series = dict[str, str]
 CASES: dict[str, tuple[Series, Series, str]] = {
-    # alert: the series of a day of which it tells, those of one of which it does not, and when it is looked at
+    # alert: the series of a day of which it tells, those of one of which it does not, and when it
+    # is looked at
     "CompactorDown": (
         {'up{job="blockstore-compactor"}': "0x60"},
         {'up{job="blockstore-compactor"}': "1x60"},
@@ -141,15 +143,20 @@ CASES: dict[str, tuple[Series, Series, str]] = {
 
 def rules() -> list[dict[str, object]]:
     documents = [yaml.safe_load(path.read_text()) for path in RULES]
-    return [rule for document in documents for group in document["groups"] for rule in group["rules"]]
+    return [
+        rule for document in documents for group in document["groups"] for rule in group["rules"]
+    ]
 
 
 def promtool(*words: str | Path) -> str:
     """What promtool says; skips, loudly, where it is missing."""
-    found = shutil.which("promtool", path=f"{ROOT / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    found = shutil.which(
+        "promtool", path=f"{ROOT / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    )
     if found is None:
         pytest.skip(
-            "no promtool: 'scripts/setup --rules' fetches it, as does 'sudo apt-get install prometheus'"
+            "no promtool: 'scripts/setup --rules' fetches it, as does 'sudo apt-get install "
+            "prometheus'"
         )
     done = subprocess.run([found, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -176,7 +183,8 @@ def test_promtool_accepts_the_rules() -> None:
 
 
 def test_each_alert_fires_when_it_should_and_only_then(tmp_path: Path) -> None:
-    """By promtool's own evaluation of the rules over synthetic series, a sample a minute, a look every five."""
+    """By promtool's own evaluation of the rules over synthetic series, a sample a minute, a look
+    every five."""
     tests = [
         {
             "name": f"{name}: {'silent' if silent else 'fires'}",
@@ -198,7 +206,11 @@ def test_each_alert_fires_when_it_should_and_only_then(tmp_path: Path) -> None:
     file = tmp_path / "alerts.yml"
     file.write_text(
         yaml.safe_dump(
-            {"rule_files": [str(path) for path in RULES], "evaluation_interval": "5m", "tests": tests}
+            {
+                "rule_files": [str(path) for path in RULES],
+                "evaluation_interval": "5m",
+                "tests": tests,
+            }
         )
     )
     assert "SUCCESS" in promtool("test", "rules", file)

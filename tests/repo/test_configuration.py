@@ -19,7 +19,9 @@ def test_a_shipped_file_loads_as_the_defaults(file: ConfigFile) -> None:
 
 
 def test_every_shipped_file_is_declared_by_a_process() -> None:
-    assert {path.name for path in (ROOT / "configs").glob("*.toml")} == {file.name for file in declared()}
+    assert {path.name for path in (ROOT / "configs").glob("*.toml")} == {
+        file.name for file in declared()
+    }
 
 
 @pytest.mark.parametrize("file", declared(), ids=lambda file: file.name)

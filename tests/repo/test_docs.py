@@ -25,7 +25,12 @@ def test_every_verb_is_in_the_guide(verb: str) -> None:
 def test_every_file_that_the_architecture_names_exists() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text()
     rows = [line for line in text.splitlines() if line.startswith("| ") and "`" in line]
-    named = [path for row in rows for path in re.findall(r"`([a-z_/]+(?:\.py|/|\.md))`", row) if "/" in path]
+    named = [
+        path
+        for row in rows
+        for path in re.findall(r"`([a-z_/]+(?:\.py|/|\.md))`", row)
+        if "/" in path
+    ]
     assert len(named) > 15
     assert [path for path in named if not (ROOT / path).exists()] == []
 
@@ -33,7 +38,9 @@ def test_every_file_that_the_architecture_names_exists() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_to_a_file(page: Path) -> None:
     links = [
-        link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", page.read_text()) if "://" not in link
+        link.partition("#")[0]
+        for link in re.findall(r"\]\(([^)]+)\)", page.read_text())
+        if "://" not in link
     ]
     assert [link for link in links if link and not (page.parent / link).exists()] == []
 

@@ -52,7 +52,9 @@ def test_every_error_of_the_tree_is_at_the_front_door() -> None:
 
 def test_the_error_tree_is_drawn_as_it_is() -> None:
     words = {
-        word: line.index(word) for line in (errors.__doc__ or "").splitlines() for word in line.split()[:3]
+        word: line.index(word)
+        for line in (errors.__doc__ or "").splitlines()
+        for word in line.split()[:3]
     }
     for name in errors.__all__:
         depth = inspect.getmro(getattr(errors, name)).index(errors.BlockstoreError)

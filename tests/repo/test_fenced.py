@@ -1,6 +1,7 @@
 """Every fenced block of every page is run here, or stands below with the reason why not.
 
-A page's blocks run in their order, in a folder that its stage has prepared. A new block that is neither run nor named fails.
+A page's blocks run in their order, in a folder that its stage has prepared. A new block that is
+neither run nor named fails.
 """
 
 from __future__ import annotations
@@ -37,10 +38,14 @@ ELSEWHERE = {
     ("docs/operations.md", "blockstore replicate drill/t backup/t"): DRILL,
     ("docs/operations.md", "blockstore create drill/t"): DRILL,
     ("docs/guides/cli.md", "blockstore repair lake/flights --deep"): (
-        "each line mends a table that is damaged in a way of its own: run by tests/blockstore/cli/test_care.py and "
+        "each line mends a table that is damaged in a way of its own: run by "
+        "tests/blockstore/cli/test_care.py and "
         "tests/blockstore/care/test_repair.py"
     ),
-    ("docs/guides/spark.md", "pip install"): "what it installs is what is tested: scripts/setup has done it",
+    (
+        "docs/guides/spark.md",
+        "pip install",
+    ): "what it installs is what is tested: scripts/setup has done it",
     ("docs/guides/spark.md", "import blockstore as bs"): GUIDE,
     ("docs/guides/spark.md", "df.write.format"): GUIDE,
     ("docs/guides/spark.md", "bs_spark.overwrite"): GUIDE,
@@ -53,7 +58,10 @@ ELSEWHERE = {
     ("docs/guides/spark.md", "query = ("): GUIDE,
     ("docs/guides/spark.md", "stream.writeStream.foreachBatch"): GUIDE,
     ("docs/guides/spark.md", "mkdir -p env"): GUIDE,
-    ("docs/guides/spark.md", "blockstore compact"): "run on a folder by tests/spark/merging/test_engine.py",
+    (
+        "docs/guides/spark.md",
+        "blockstore compact",
+    ): "run on a folder by tests/spark/merging/test_engine.py",
     ("docs/guides/spark.md", "echo 'from blockstore.cli.main"): GUIDE,
 }
 """The page and the beginning of the block, and why it is not run here."""
@@ -100,7 +108,8 @@ def csv(rows: pa.Table, path: Path) -> None:
 
 
 def a_lake(folder: Path) -> bs.Table:
-    """``lake/flights`` with 42 versions, the 40th the first of the last three writes; and ``lake/carriers``."""
+    """``lake/flights`` with 42 versions, the 40th the first of the last three writes; and
+    ``lake/carriers``."""
     table = bs.create(
         str(folder / "lake" / "flights"),
         schema=flights(1, 1).schema,
@@ -136,7 +145,8 @@ def stage_operations(folder: Path) -> Page:
 
 
 def stage_cli(folder: Path) -> Page:
-    """The page makes ``lake/flights`` itself, from these files; the rest of its story is told by ``between``."""
+    """The page makes ``lake/flights`` itself, from these files; the rest of its story is told by
+    ``between``."""
     pq.write_table(flights(100, 1).slice(0, 0), folder / "flights.parquet")
     csv(flights(100, 1), folder / "january.csv")
     pq.write_table(flights(100, 2), folder / "february.parquet")
@@ -149,14 +159,19 @@ def stage_cli(folder: Path) -> Page:
     )
     here = {"s3://lake": "store", "2024-01-31T12": "2999-01-31T12"}
     # The same commands, over in seconds.
-    return Page(folder, {**here, "--steps 2000": "--steps 200", "--seeds 50": "--seeds 2 --steps 200"})
+    return Page(
+        folder, {**here, "--steps 2000": "--steps 200", "--seeds 50": "--seeds 2 --steps 200"}
+    )
 
 
 def stage_gateway(folder: Path) -> Page:
     page = stage_operations(folder)
     csv(flights(20, 3), folder / "march.csv")
-    # The page's later blocks ask the gateway that lets everybody in, which is the first that it starts.
-    return Page(folder, {**page.instead, "blockstore serve --config configs/reader.toml s3://lake": OPEN})
+    # The page's later blocks ask the gateway that lets everybody in, which is the first that it
+    # starts.
+    return Page(
+        folder, {**page.instead, "blockstore serve --config configs/reader.toml s3://lake": OPEN}
+    )
 
 
 OPEN = "blockstore serve lake --no-auth"
@@ -196,7 +211,8 @@ def between(page: Page, block: Block) -> None:
 def test_every_block_is_run_or_has_a_reason() -> None:
     assert set(STAGES) == set(HERE), "a page with blocks to run has a stage; others need none"
     fences = {
-        page: len(re.findall(r"^ *```", (ROOT / page).read_text(), flags=re.MULTILINE)) for page in pages()
+        page: len(re.findall(r"^ *```", (ROOT / page).read_text(), flags=re.MULTILINE))
+        for page in pages()
     }
     assert {page: 2 * len(blocks(page)) for page in fences} == fences, (
         "a fence that is not closed, or not seen"
@@ -205,15 +221,22 @@ def test_every_block_is_run_or_has_a_reason() -> None:
 
 def test_every_reason_is_about_a_block_that_is_there_and_a_file_that_is() -> None:
     for page, begins in ELSEWHERE:
-        assert len([block for block in blocks(page) if block.text.startswith(begins)]) == 1, (page, begins)
+        assert len([block for block in blocks(page) if block.text.startswith(begins)]) == 1, (
+            page,
+            begins,
+        )
     for reason in ELSEWHERE.values():
-        assert [path for path in re.findall(r"tests/[\w/.]*\w", reason) if not (ROOT / path).exists()] == []
+        assert [
+            path for path in re.findall(r"tests/[\w/.]*\w", reason) if not (ROOT / path).exists()
+        ] == []
 
 
 @pytest.mark.parametrize("name", HERE)
 def test_the_blocks_of_a_page_run_in_their_order(name: str, tmp_path: Path) -> None:
     stage = STAGES.get(name)
-    assert stage is not None, f"{name} has blocks that nothing runs: {[str(one) for one in blocks(name)]}"
+    assert stage is not None, (
+        f"{name} has blocks that nothing runs: {[str(one) for one in blocks(name)]}"
+    )
     with running(stage(tmp_path)) as page:
         for block in blocks(name):
             if elsewhere(block) is None:

@@ -1,4 +1,5 @@
-"""The page about the format says what the code reads: every JSON example on it is decoded, and names are the code's."""
+"""The page about the format says what the code reads: every JSON example on it is decoded, and
+names are the code's."""
 
 from __future__ import annotations
 
@@ -15,7 +16,12 @@ import pytest
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.format.definition import Definition
 from blockstore.format.document import sealed
-from blockstore.format.marks import MarkReason, NoCompactReason, decode_deletion_mark, decode_no_compact_mark
+from blockstore.format.marks import (
+    MarkReason,
+    NoCompactReason,
+    decode_deletion_mark,
+    decode_no_compact_mark,
+)
 from blockstore.format.meta import decode
 from blockstore.index.checkpoint import encode_checkpoint
 from blockstore.index.entry import Operation, decode_entry
@@ -30,7 +36,8 @@ SCHEMA = pa.schema(
     [
         pa.field(name, kind, metadata={"PARQUET:field_id": str(number)})
         for number, (name, kind) in enumerate(
-            [("time", pa.timestamp("ms", "UTC")), ("origin", pa.string()), ("delay", pa.float64())], start=1
+            [("time", pa.timestamp("ms", "UTC")), ("origin", pa.string()), ("delay", pa.float64())],
+            start=1,
         )
     ]
 )
@@ -71,7 +78,10 @@ def test_the_marks_decode() -> None:
     (deletion,) = examples("deletion-mark")
     assert decode_deletion_mark(json.dumps(deletion).encode(), ulid=deletion["id"]).superseded_by
     (kept,) = examples("no-compact-mark")
-    assert decode_no_compact_mark(json.dumps(kept).encode(), ulid=kept["id"]).details == "under examination"
+    assert (
+        decode_no_compact_mark(json.dumps(kept).encode(), ulid=kept["id"]).details
+        == "under examination"
+    )
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
@@ -83,7 +93,8 @@ def test_the_entries_decode(number: int) -> None:
 
 
 def test_no_ulid_of_the_examples_stands_for_two_things() -> None:
-    """A commit, a block and a mark of the time are other things, and a block is added, replaced or brought back."""
+    """A commit, a block and a mark of the time are other things, and a block is added, replaced or
+    brought back."""
     commits, blocks, times = set(), set(), set()
     for entry in examples("entry"):
         commits |= {entry["commit"], *(link["commit"] for link in [entry.get("prev")] if link)}
@@ -94,7 +105,9 @@ def test_no_ulid_of_the_examples_stands_for_two_things() -> None:
     blocks |= {value["ulid"] for value in examples("meta")} | {
         mark["id"] for mark in examples("deletion-mark")
     }
-    assert len(commits) == len({entry["commit"] for entry in examples("entry")}) + 2, "a prev, and a claim"
+    assert len(commits) == len({entry["commit"] for entry in examples("entry")}) + 2, (
+        "a prev, and a claim"
+    )
     assert not commits & blocks
     assert not times & (commits | blocks)
     for entry in examples("entry"):
@@ -103,9 +116,14 @@ def test_no_ulid_of_the_examples_stands_for_two_things() -> None:
 
 def rows_of(header: str) -> list[list[str]]:
     """The cells of the table with this header."""
-    found = re.search(rf"^\| {re.escape(header)} \|.*\n\|[-| ]+\n((?:\|.*\n)+)", PAGE, flags=re.MULTILINE)
+    found = re.search(
+        rf"^\| {re.escape(header)} \|.*\n\|[-| ]+\n((?:\|.*\n)+)", PAGE, flags=re.MULTILINE
+    )
     assert found, header
-    return [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in found[1].splitlines()]
+    return [
+        [cell.strip() for cell in line.strip().strip("|").split("|")]
+        for line in found[1].splitlines()
+    ]
 
 
 def names_in(cell: str) -> list[str]:
@@ -136,14 +154,18 @@ def test_the_json_of_a_checkpoint_has_the_keys_on_the_page() -> None:
     state = create(bucket, world, Definition.create(pa.schema([("id", pa.int64())]))).state
     file = pq.ParquetFile(pa.BufferReader(encode_checkpoint(replace(state, void=(1,)))))
     found = json.loads(file.metadata.metadata[b"blockstore"])
-    assert {name for keys, _ in rows_of("key of the JSON") for name in names_in(keys)} == found.keys()
+    assert {
+        name for keys, _ in rows_of("key of the JSON") for name in names_in(keys)
+    } == found.keys()
 
 
 def test_the_page_says_what_bounds_each_set_of_the_state() -> None:
     called = {"blocks": "live blocks", "table": "definition", "time_ms": "time", "version": ""}
     told = " ".join(row[0] for row in rows_of("set"))
     lacking = [
-        one.name for one in fields(State) if called.get(one.name, one.name).replace("_", " ") not in told
+        one.name
+        for one in fields(State)
+        if called.get(one.name, one.name).replace("_", " ") not in told
     ]
     assert lacking == []
 

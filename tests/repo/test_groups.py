@@ -1,4 +1,5 @@
-"""Tests that share what is dear (a Spark session, a server, the demo) run in one worker, as ``scripts/test`` asks."""
+"""Tests that share what is dear (a Spark session, a server, the demo) run in one worker, as
+``scripts/test`` asks."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def test_one(number):
 
 
 def test_tests_of_a_group_run_in_one_worker(tmp_path: Path) -> None:
-    """Where a plugin does not know its pytest, they are dealt out as if nobody had asked: nothing fails, and all takes longer."""
+    """Where a plugin does not know its pytest, they are dealt out as if nobody had asked: nothing
+    fails, and all takes longer."""
     (tmp_path / "test_grouped.py").write_text(GROUPED)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", "test_grouped.py"],

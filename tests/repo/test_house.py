@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 PACKAGES = ("blockstore", "compactor", "reader", "spark")
 LONG_FILES: dict[str, str] = {}
-"""Files that may have more than 400 lines, each with its reason."""
+"""Files that may have more than 450 lines, each with its reason."""
 
 
 def product_files() -> list[Path]:
@@ -45,13 +45,14 @@ def test_no_file_outgrows_one_concept() -> None:
     long = {
         str(path.relative_to(ROOT)): lines
         for path in product_files()
-        if (lines := len(path.read_text().splitlines())) > 400
+        if (lines := len(path.read_text().splitlines())) > 450
     }
     assert {name: lines for name, lines in long.items() if name not in LONG_FILES} == {}
 
 
 def test_the_repository_stays_small() -> None:
-    """What a script can make again is made again, not kept: benchmark data, bundles' source maps, traces."""
+    """What a script can make again is made again, not kept: benchmark data, bundles' source maps,
+    traces."""
     sizes = {str(path.relative_to(ROOT)): path.stat().st_size for path in tracked_files()}
     assert {name: size for name, size in sizes.items() if size > 1_500_000} == {}
     assert sum(sizes.values()) < 30_000_000

@@ -26,7 +26,9 @@ def script(heading: str) -> list[str]:
     """The commands under a heading."""
     _, _, section = PAGE.partition(f"\n{heading}\n")
     (found,) = re.findall(
-        r"^```sh\n(.*?)^```", section.partition("\n## ")[0].partition("\n### ")[0], re.DOTALL | re.MULTILINE
+        r"^```sh\n(.*?)^```",
+        section.partition("\n## ")[0].partition("\n### ")[0],
+        re.DOTALL | re.MULTILINE,
     )
     return [line for line in found.splitlines() if line and not line.startswith("#")]
 
@@ -90,7 +92,9 @@ def test_the_recipe_for_a_forked_replica_brings_its_rows_over_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    here = bs.create("drill/t", schema=pa.schema([("sensor", pa.string()), ("value", pa.float64())]))
+    here = bs.create(
+        "drill/t", schema=pa.schema([("sensor", pa.string()), ("value", pa.float64())])
+    )
     here.append(pa.table({"sensor": ["a", "b"], "value": [1.0, 2.0]}))
     shutil.copytree("drill/t", "drill/replica")
     here.append(pa.table({"sensor": ["here"], "value": [3.0]}))

@@ -1,4 +1,5 @@
-"""The README does what it says: its snippets run, its links lead somewhere, its comments are the answers."""
+"""The README does what it says: its snippets run, its links lead somewhere, its comments are the
+answers."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ def test_python_and_sql_snippets_run_and_print_what_they_say(
     monkeypatch.chdir(tmp_path)
     python = next(code for code in snippets("python") if "bs.create" in code)
     expected = [
-        line.split("# ")[-1].strip() for line in python.splitlines() if line.lstrip().startswith("print(")
+        line.split("# ")[-1].strip()
+        for line in python.splitlines()
+        if line.lstrip().startswith("print(")
     ]
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
@@ -48,12 +51,19 @@ def test_python_and_sql_snippets_run_and_print_what_they_say(
 
     binary = Path(sys.executable).parent / "blockstore"
     commands = [
-        line for code in snippets("sh") for line in code.splitlines() if line.startswith("blockstore ")
+        line
+        for code in snippets("sh")
+        for line in code.splitlines()
+        if line.startswith("blockstore ")
     ]
     assert len(commands) >= 4
     for command in commands:
         done = subprocess.run(
-            [binary, *shlex.split(command)[1:]], cwd=tmp_path, capture_output=True, text=True, check=False
+            [binary, *shlex.split(command)[1:]],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, f"{command}\n{done.stderr}"
         assert done.stdout.strip(), command
@@ -62,7 +72,8 @@ def test_python_and_sql_snippets_run_and_print_what_they_say(
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 def test_the_spark_snippet_runs(tmp_path: Path) -> None:
-    """In a process of its own, as with an activated environment: the snippet makes its own session, as its reader would."""
+    """In a process of its own, as with an activated environment: the snippet makes its own session,
+    as its reader would."""
     code = next(code for code in snippets("python") if "SparkSession" in code)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(

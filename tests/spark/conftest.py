@@ -14,8 +14,8 @@ PANDAS = "ignore:PySpark does not yet fully support pandas:FutureWarning"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whoever uses the session is a Spark test, and all of them run in one process: a second session costs more than
-    a second core gains."""
+    """Whoever uses the session is a Spark test, and all of them run in one process: a second
+    session costs more than a second core gains."""
     for item in items:
         if "spark_session" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)

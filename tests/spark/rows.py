@@ -1,4 +1,5 @@
-"""Values that must survive the way through Spark and back, and the rows of a small table of flights."""
+"""Values that must survive the way through Spark and back, and the rows of a small table of
+flights."""
 
 from __future__ import annotations
 
@@ -13,9 +14,12 @@ __all__ = ["EVERY_TYPE", "FLIGHTS", "every_type", "flights", "values"]
 
 UTC = dt.UTC
 EVERY_TYPE = (
-    "id long, flag boolean, i8 tinyint, i16 smallint, i32 int, i64 bigint, f32 float, f64 double, text string, "
-    "bytes binary, day date, instant timestamp, local timestamp_ntz, money decimal(38,10), small decimal(5,2), "
-    "list array<array<bigint>>, map map<string,decimal(5,2)>, struct struct<x:map<bigint,date>,y:timestamp>"
+    "id long, flag boolean, i8 tinyint, i16 smallint, i32 int, i64 bigint, f32 float, f64 double, "
+    "text string, "
+    "bytes binary, day date, instant timestamp, local timestamp_ntz, money decimal(38,10), small "
+    "decimal(5,2), "
+    "list array<array<bigint>>, map map<string,decimal(5,2)>, struct "
+    "struct<x:map<bigint,date>,y:timestamp>"
 )
 FLIGHTS = "origin string, at timestamp, delay int"
 
@@ -43,7 +47,10 @@ def every_type(session: SparkSession) -> DataFrame:
 def flights(session: SparkSession, *rows: tuple[str, int, int], day: int = 1) -> DataFrame:
     """Flights of one day of January 2024: origin, hour, delay."""
     return session.createDataFrame(
-        [(origin, dt.datetime(2024, 1, day, hour, tzinfo=UTC), delay) for origin, hour, delay in rows],
+        [
+            (origin, dt.datetime(2024, 1, day, hour, tzinfo=UTC), delay)
+            for origin, hour, delay in rows
+        ],
         FLIGHTS,
     )
 
@@ -55,7 +62,9 @@ def values(df: DataFrame) -> list[str]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in sorted(value.items(), key=lambda pair: repr(pair[0]))}
+        return {
+            key: _plain(one) for key, one in sorted(value.items(), key=lambda pair: repr(pair[0]))
+        }
     if isinstance(value, list):
         return [_plain(one) for one in value]
     if isinstance(value, float) and math.isnan(value):

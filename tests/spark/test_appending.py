@@ -47,7 +47,9 @@ def url(tmp_path: Path) -> str:
     return str(tmp_path / "lake" / "flights")
 
 
-def test_every_value_comes_back_by_every_way(spark_session: SparkSession, write: Write, url: str) -> None:
+def test_every_value_comes_back_by_every_way(
+    spark_session: SparkSession, write: Write, url: str
+) -> None:
     rows = every_type(spark_session)
     write(rows, url)
     assert values(spark_session.read.format("blockstore").load(url)) == values(rows)
@@ -59,7 +61,12 @@ def test_every_value_comes_back_by_every_way(spark_session: SparkSession, write:
 
 def test_what_spark_wrote_is_what_python_reads(spark_session: SparkSession, url: str) -> None:
     by_append(every_type(spark_session), url)
-    found = bs.open(url).snapshot().scan(columns=["id", "i64", "instant", "local", "day", "money"]).to_table()
+    found = (
+        bs.open(url)
+        .snapshot()
+        .scan(columns=["id", "i64", "instant", "local", "day", "money"])
+        .to_table()
+    )
     row = found.sort_by("id").to_pylist()[1]
     assert row["i64"] == -(2**63)
     assert row["instant"] == dt.datetime(1883, 11, 18, 3, 4, 5, 6, tzinfo=dt.UTC)
@@ -93,7 +100,9 @@ def test_one_job_of_many_tasks_is_one_block_in_one_version(
     assert block.meta.sources == (block.meta.ulid,)
 
 
-def test_rows_are_sorted_within_every_chunk(spark_session: SparkSession, write: Write, url: str) -> None:
+def test_rows_are_sorted_within_every_chunk(
+    spark_session: SparkSession, write: Write, url: str
+) -> None:
     rows = spark_session.range(1000).select((sf.col("id") * 7919 % 1000).alias("n")).repartition(3)
     write(rows, url, sort_by="n")
     for path in Path(url).glob("*/chunks/*.parquet"):
@@ -110,7 +119,8 @@ def test_an_append_answers_what_it_made_and_how_long_it_took_and_says_so(
     assert list(answer.seconds) == ["plan", "tasks", "commit"]
     assert all(seconds >= 0 for seconds in answer.seconds.values())
     assert (
-        f"block {answer.ulid}, version 2, 100 rows in 2 chunks of {answer.bytes:,} bytes; plan" in caplog.text
+        f"block {answer.ulid}, version 2, 100 rows in 2 chunks of {answer.bytes:,} bytes; plan"
+        in caplog.text
     )
     assert [block.meta.ulid for block in bs.open(url).snapshot().blocks] == [answer.ulid]
 
@@ -128,7 +138,9 @@ def test_rows_are_exchanged_by_ranges_of_the_sort_key_where_that_is_asked_for(
         bs_spark.append(rows, f"{url}-unsorted", cluster=True)
 
 
-def test_a_chunk_ends_at_its_size_and_memory_is_bounded_by_it(spark_session: SparkSession, url: str) -> None:
+def test_a_chunk_ends_at_its_size_and_memory_is_bounded_by_it(
+    spark_session: SparkSession, url: str
+) -> None:
     answer = bs_spark.append(spark_session.range(0, 20_000, 1, 1), url, chunk_bytes=40_000)
     (block,) = bs.open(url).snapshot().blocks
     assert 4 <= answer.chunks == len(block.meta.chunks) <= 6
@@ -138,10 +150,15 @@ def test_a_chunk_ends_at_its_size_and_memory_is_bounded_by_it(spark_session: Spa
 def test_a_hundred_partition_values_are_one_block_in_one_commit(
     spark_session: SparkSession, write: Write, url: str
 ) -> None:
-    rows = spark_session.range(2_000).select((sf.col("id") % 100).alias("part"), "id").repartition(4)
+    rows = (
+        spark_session.range(2_000).select((sf.col("id") % 100).alias("part"), "id").repartition(4)
+    )
     write(rows, url, sort_by="part,id")
     table = bs.open(url)
-    assert [(entry.operation, len(entry.add)) for entry in table.history()] == [("create", 0), ("append", 1)]
+    assert [(entry.operation, len(entry.add)) for entry in table.history()] == [
+        ("create", 0),
+        ("append", 1),
+    ]
     assert table.snapshot().count() == 2_000
     found = bs_spark.read(spark_session, url, where="part = 37")
     assert sorted(row.id for row in found.collect()) == list(range(37, 2_000, 100))
@@ -167,7 +184,9 @@ def test_an_empty_dataframe_makes_a_table_and_no_block_and_says_so(
     assert (snapshot.version, len(snapshot.blocks)) == (1, 0)
 
 
-def test_a_job_that_runs_again_writes_nothing(spark_session: SparkSession, write: Write, url: str) -> None:
+def test_a_job_that_runs_again_writes_nothing(
+    spark_session: SparkSession, write: Write, url: str
+) -> None:
     write(spark_session.range(10), url, app="nightly", batch=17)
     files = sorted(Path(url).rglob("*.parquet"))
     write(spark_session.range(10), url, app="nightly", batch=17)
@@ -187,7 +206,9 @@ def test_a_batch_below_the_last_is_refused_before_a_task_runs(
     assert sorted(Path(url).rglob("*.parquet")) == before
 
 
-def test_a_job_that_runs_again_answers_the_earlier_block(spark_session: SparkSession, url: str) -> None:
+def test_a_job_that_runs_again_answers_the_earlier_block(
+    spark_session: SparkSession, url: str
+) -> None:
     job = bs.Job(app="nightly", batch=1)
     first = bs_spark.append(spark_session.range(10), url, job=job)
     again = bs_spark.append(spark_session.range(10), url, job=job)
@@ -198,7 +219,9 @@ def test_two_jobs_side_by_side_are_two_versions(spark_session: SparkSession, url
     bs_spark.append(spark_session.range(0), url)
     answers = Threads(2).map(lambda n: bs_spark.append(spark_session.range(n, n + 5), url), [0, 5])
     assert {answer.version for answer in answers} == {2, 3}
-    assert values(spark_session.read.format("blockstore").load(url)) == values(spark_session.range(10))
+    assert values(spark_session.read.format("blockstore").load(url)) == values(
+        spark_session.range(10)
+    )
 
 
 class TestBadInput:
@@ -244,7 +267,9 @@ class TestBadInput:
     ) -> None:
         with pytest.raises(Exception, match="column 'at' is null in row"):
             write(
-                flights(spark_session, ("EWR", 1, 1)).withColumn("at", sf.lit(None).cast("timestamp")),
+                flights(spark_session, ("EWR", 1, 1)).withColumn(
+                    "at", sf.lit(None).cast("timestamp")
+                ),
                 table.url,
             )
         assert bs.open(table.url).snapshot().version == table.snapshot().version
@@ -252,13 +277,17 @@ class TestBadInput:
     def test_options_that_contradict_the_table_are_refused(
         self, spark_session: SparkSession, write: Write, table: bs.Table
     ) -> None:
-        with pytest.raises(Exception, match=r"option sort_by='at', but .* was created with sort_by='origin'"):
+        with pytest.raises(
+            Exception, match=r"option sort_by='at', but .* was created with sort_by='origin'"
+        ):
             write(flights(spark_session, ("EWR", 1, 1)), table.url, sort_by="at")
 
     def test_a_first_write_that_fails_leaves_no_table(
         self, spark_session: SparkSession, write: Write, url: str
     ) -> None:
-        rows = flights(spark_session, ("EWR", 1, 1)).withColumn("at", sf.lit(None).cast("timestamp"))
+        rows = flights(spark_session, ("EWR", 1, 1)).withColumn(
+            "at", sf.lit(None).cast("timestamp")
+        )
         with pytest.raises(Exception, match="column 'at' is null"):
             write(rows, url, time_column="at")
         with pytest.raises(bs.NotFound):

@@ -48,7 +48,9 @@ def test_a_value_that_spark_cannot_hold_is_refused_by_name(
 
 def test_a_double_that_no_float_holds_is_refused() -> None:
     narrow = pa.schema([("a", pa.float32())])
-    held = conform(pa.record_batch({"a": pa.array([0.5, None, float("nan"), -0.0, float("inf")])}), narrow)
+    held = conform(
+        pa.record_batch({"a": pa.array([0.5, None, float("nan"), -0.0, float("inf")])}), narrow
+    )
     assert str(held["a"].to_pylist()) == "[0.5, None, nan, -0.0, inf]"
     for value in (0.1, 1e300):
         with pytest.raises(Invalid, match="column 'a' of type double holds values"):

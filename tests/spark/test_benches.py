@@ -1,4 +1,7 @@
-"""The Spark benches measure what they say, at a tiny size and in the session that there is. Nothing is timed."""
+"""The Spark benches measure what they say, at a tiny size and in the session that there is.
+
+Nothing is timed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Spark's own catalog, and SQL: what a name of a table means to a data source, and what is refused before a row is written."""
+"""Spark's own catalog, and SQL: what a name of a table means to a data source, and what is refused
+before a row is written."""
 
 from __future__ import annotations
 
@@ -14,7 +15,10 @@ import blockstore as bs
 from blockstore import spark as bs_spark
 from tests.repo.fenced import blocks
 
-NO_URL = r"no table is named: give its URL, as in \.save\('s3://lake/flights'\)\. Spark tells .* \(saveAsTable, insertInto, CREATE TABLE\)"
+NO_URL = (
+    r"no table is named: give its URL, as in \.save\('s3://lake/flights'\)\. Spark tells .* "
+    r"\(saveAsTable, insertInto, CREATE TABLE\)"
+)
 VIEW = r"CREATE TEMPORARY VIEW flights USING blockstore OPTIONS \(path 's3://lake/flights'\)"
 
 
@@ -59,10 +63,14 @@ def test_a_name_of_the_catalog_is_no_table_of_ours(
     assert session.catalog.listTables() == []
 
 
-def test_a_stream_into_a_name_of_the_catalog_writes_no_row(session: SparkSession, tmp_path: Path) -> None:
+def test_a_stream_into_a_name_of_the_catalog_writes_no_row(
+    session: SparkSession, tmp_path: Path
+) -> None:
     stream = session.readStream.format("rate").load().writeStream.format("blockstore")
     with pytest.raises(Exception, match=NO_URL):
-        stream.option("checkpointLocation", str(tmp_path / "checkpoint")).toTable("t").processAllAvailable()
+        stream.option("checkpointLocation", str(tmp_path / "checkpoint")).toTable(
+            "t"
+        ).processAllAvailable()
 
 
 @pytest.mark.parametrize("place", ["LOCATION '{url}'", "OPTIONS (path '{url}')"])
@@ -103,7 +111,9 @@ def test_with_a_path_the_rows_are_in_the_table_once_and_the_name_says_how_to_rea
         session.table("t").collect()
     assert session.read.option("path", url).table("t").count() == 3
     for rows in (5, 6):
-        session.range(rows).write.format("blockstore").option("path", url).mode("overwrite").saveAsTable("t")
+        session.range(rows).write.format("blockstore").option("path", url).mode(
+            "overwrite"
+        ).saveAsTable("t")
     session.sql("DROP TABLE t PURGE")
     assert bs.open(url).snapshot().count() == 6
     operations = [entry.operation for entry in bs.open(url).history()]
@@ -114,13 +124,16 @@ def test_the_view_of_the_page_is_read_and_written(session: SparkSession, url: st
     (block,) = [one for one in blocks("docs/guides/spark.md") if one.language == "sql"]
     jfk = "SELECT 'JFK' AS origin, TIMESTAMP '2024-02-01 08:00:00' AS at, 70L AS delay"
     save(session.sql(jfk), url)
-    statements = [one for one in block.text.replace("s3://lake/flights", url).split(";") if one.strip()]
+    statements = [
+        one for one in block.text.replace("s3://lake/flights", url).split(";") if one.strip()
+    ]
     answers = [[tuple(row) for row in session.sql(one).collect()] for one in statements]
     assert answers == [[], [("JFK", 70)], [], [], [("EWR", 10), ("JFK", 70)]]
     session.sql(f"INSERT OVERWRITE flights {jfk}")
     assert bs.open(url).snapshot().count() == 1
     session.sql(
-        f"CREATE OR REPLACE TEMPORARY VIEW flights USING blockstore OPTIONS (path '{url}', version '3')"
+        f"CREATE OR REPLACE TEMPORARY VIEW flights USING blockstore OPTIONS (path '{url}', "
+        "version '3')"
     )
     assert session.table("flights").count() == 2
     with pytest.raises(Exception, match="no write option 'version'"):

@@ -1,4 +1,5 @@
-"""Spark Connect: the same writes and reads through a server that shares no memory with the client."""
+"""Spark Connect: the same writes and reads through a server that shares no memory with the
+client."""
 
 from __future__ import annotations
 
@@ -54,8 +55,11 @@ session.stop()
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-def test_append_overwrite_filtered_read_version_and_streams_work_across_connect(tmp_path: Path) -> None:
-    """Slow because it starts a Connect server: a client in this process could not stand beside the classic session."""
+def test_append_overwrite_filtered_read_version_and_streams_work_across_connect(
+    tmp_path: Path,
+) -> None:
+    """Slow because it starts a Connect server: a client in this process could not stand beside the
+    classic session."""
     url = str(tmp_path / "numbers")
     child = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", CHILD, url],

@@ -1,4 +1,5 @@
-"""What Spark jobs leave behind when they fail: in time each row counts once, and what no reader needs is cleaned away."""
+"""What Spark jobs leave behind when they fail: in time each row counts once, and what no reader
+needs is cleaned away."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ DAY_S = 86_400.0
 
 @pytest.fixture
 def world() -> World:
-    """A clock of its own that starts now: tasks, which have the machine's, write at its beginning."""
+    """A clock of its own that starts now: tasks, which have the machine's, write at its
+    beginning."""
     return World.manual(seed=5, now_ms=SystemClock().now_ms())
 
 
@@ -51,7 +53,8 @@ def written(mine: WritePlan, *numbers: int) -> Any:
 def rows(url: str, world: World) -> list[list[int]]:
     """What readers see, by the index and by a listing."""
     found = [
-        bs.open(url, discovery=how, world=world).snapshot().scan().to_table() for how in ("index", "list")
+        bs.open(url, discovery=how, world=world).snapshot().scan().to_table()
+        for how in ("index", "list")
     ]
     return [sorted(one["id"].to_pylist()) for one in found]
 
@@ -81,7 +84,9 @@ def test_a_job_that_could_not_publish_is_retried_and_counts_once_whatever_the_co
         patch.setattr("blockstore.index.log.Log.commit", unavailable)
         with pytest.raises(bs.Unavailable):
             commit(mine, [written(mine, 1, 2)], world)
-    assert f"{mine.ulid}/meta.json" in {found.key for found in bs.open(url, world=world).bucket.list()}
+    assert f"{mine.ulid}/meta.json" in {
+        found.key for found in bs.open(url, world=world).bucket.list()
+    }
     again = plan(url, world, job=JOB)
     commit(again, [written(again, 1, 2)], world)
     assert rows(url, world) == [[0, 1, 2], [0, 1, 2]]

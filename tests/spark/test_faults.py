@@ -1,4 +1,5 @@
-"""What goes wrong in a Spark job costs time, never rows: retries, doubled attempts, a killed driver, a failed commit."""
+"""What goes wrong in a Spark job costs time, never rows: retries, doubled attempts, a killed
+driver, a failed commit."""
 
 from __future__ import annotations
 
@@ -50,8 +51,8 @@ def plan(url: str, job: bs.Job | None = None) -> WritePlan:
 
 
 def failing_once(df: DataFrame, url: str) -> DataFrame:
-    """The same rows; the first attempt at partition 0 fails once a chunk of it lies in the bucket. The rows must be more than a Python
-    worker holds back until its end, 64 KiB."""
+    """The same rows; the first attempt at partition 0 fails once a chunk of it lies in the bucket.
+    The rows must be more than a Python worker holds back until its end, 64 KiB."""
 
     def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from batches
@@ -155,7 +156,8 @@ bs_spark.append(start_session().range(1000), sys.argv[1])
 @pytest.mark.spark
 @pytest.mark.parametrize("step", ["finish_upload", "publish"])
 def test_a_driver_that_is_killed_leaves_the_table_as_it_was(url: str, step: str) -> None:
-    """Slow because it starts a Spark of its own: only a real process can be killed at a named point."""
+    """Slow because it starts a Spark of its own: only a real process can be killed at a named
+    point."""
     before = bs.create(url, schema=pa.schema([("id", pa.int64())])).append(batch(1, 2))
     with subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", CHILD.format(step=step), url],

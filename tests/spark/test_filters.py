@@ -41,10 +41,15 @@ def column(name: str) -> Column:
         (ds.EqualNullSafe(("s",), None), IsNull(column("s"))),
         (ds.EqualNullSafe(("s",), "q"), Compare(column("s"), Op.EQ, "q")),
         (ds.StringStartsWith(("s",), "ab"), Prefix(column("s"), "ab")),
-        (ds.LessThan(("money",), Decimal("3.20")), Compare(column("money"), Op.LT, Decimal("3.20"))),
+        (
+            ds.LessThan(("money",), Decimal("3.20")),
+            Compare(column("money"), Op.LT, Decimal("3.20")),
+        ),
         (ds.EqualTo(("d",), dt.date(1970, 1, 2)), Compare(column("d"), Op.EQ, 86_400_000_000_000)),
         (
-            ds.GreaterThan(("t",), dt.datetime(1970, 1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=1)))),
+            ds.GreaterThan(
+                ("t",), dt.datetime(1970, 1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=1)))
+            ),
             Compare(column("t"), Op.GT, 0),
         ),
         (ds.Not(ds.In(("n",), (1, None))), FALSE),
@@ -95,6 +100,8 @@ def test_a_column_name_with_backticks_reads_back() -> None:
         ("n IS NULL OR t = TIMESTAMP '2024-01-01 00:00:00.000000001'", False),
     ],
 )
-def test_whether_spark_can_say_it_is_known_without_asking_spark(condition: str, sayable: bool) -> None:
+def test_whether_spark_can_say_it_is_known_without_asking_spark(
+    condition: str, sayable: bool
+) -> None:
     schema = pa.schema([("n", pa.int64()), ("s", pa.string()), ("t", pa.timestamp("ns", "UTC"))])
     assert has_counterpart(parse(condition, schema).node) is sayable

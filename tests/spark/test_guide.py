@@ -1,6 +1,8 @@
-"""The Spark guide's blocks as they are printed: its Python is a job of its ``spark-submit``, on a standalone cluster over S3.
+"""The Spark guide's blocks as they are printed: its Python is a job of its ``spark-submit``, on a
+standalone cluster over S3.
 
-The job is the page's Python blocks in their order. What the page leaves to its reader stands before, between and after them.
+The job is the page's Python blocks in their order. What the page leaves to its reader stands
+before, between and after them.
 """
 
 from __future__ import annotations
@@ -119,7 +121,8 @@ def replaced(text: str, instead: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True)
 class Desk:
-    """A folder in which a person works, with a packed environment and the settings of their cluster."""
+    """A folder in which a person works, with a packed environment and the settings of their
+    cluster."""
 
     folder: Path
     environment: dict[str, str]
@@ -175,7 +178,9 @@ def desk(s3_server: str, tmp_path_factory: pytest.TempPathFactory) -> Desk:
 def master(s3_server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A cluster that knows nothing of the store, nor of this project."""
     environment = without("PYTHON", "PYSPARK", "SPARK_HOME", "AWS_")
-    with standalone(tmp_path_factory.mktemp("cluster"), memory="512m", environment=environment) as address:
+    with standalone(
+        tmp_path_factory.mktemp("cluster"), memory="512m", environment=environment
+    ) as address:
         yield address
 
 
@@ -216,7 +221,10 @@ def test_on_a_standalone_cluster_the_pages_commands_write_read_stream_and_merge(
     assert json.loads(printed.splitlines()[-1]) == {"seen": 12, "master": master}
     assert printed.count("by Python in Spark's tasks, since Spark has no S3A connector") == 2
     table = bs.open("s3://lake/flights")
-    told = [(entry.operation, entry.job and entry.job.app.partition("/")[0]) for entry in table.history()]
+    told = [
+        (entry.operation, entry.job and entry.job.app.partition("/")[0])
+        for entry in table.history()
+    ]
     assert told[2:] == [
         ("append", "nightly"),
         ("overwrite", "fix"),

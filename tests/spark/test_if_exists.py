@@ -1,4 +1,5 @@
-"""``if_exists``: what Spark's save modes error and ignore would say, judged when the write is committed."""
+"""``if_exists``: what Spark's save modes error and ignore would say, judged when the write is
+committed."""
 
 from __future__ import annotations
 
@@ -84,7 +85,11 @@ def test_a_first_attempt_that_failed_after_it_made_the_table_does_not_hide_the_r
 
 
 def test_of_two_first_writes_at_once_one_wins_and_the_other_is_never_discovered(url: str) -> None:
-    first, second, third = plan(url, IfExists.ERROR), plan(url, IfExists.ERROR), plan(url, IfExists.IGNORE)
+    first, second, third = (
+        plan(url, IfExists.ERROR),
+        plan(url, IfExists.ERROR),
+        plan(url, IfExists.IGNORE),
+    )
     assert finish(first, 1).published
     with pytest.raises(bs.Conflict, match="holds a write already"):
         finish(second, 2)
@@ -92,7 +97,9 @@ def test_of_two_first_writes_at_once_one_wins_and_the_other_is_never_discovered(
     listed = bs.open(url, discovery="list")
     assert [block.meta.ulid for block in listed.snapshot().blocks] == [first.ulid]
     for ulid in (second.ulid, third.ulid):
-        assert '"visible_by":"index"' in (Path(url) / ulid / "meta.json").read_text().replace(" ", "")
+        assert '"visible_by":"index"' in (Path(url) / ulid / "meta.json").read_text().replace(
+            " ", ""
+        )
 
 
 def test_a_write_that_was_deleted_since_is_a_write(url: str) -> None:

@@ -48,7 +48,9 @@ def _row(day: int) -> dict[str, object]:
     }
 
 
-def test_rows_and_schema_are_those_of_the_data_source(spark_session: SparkSession, url: str) -> None:
+def test_rows_and_schema_are_those_of_the_data_source(
+    spark_session: SparkSession, url: str
+) -> None:
     found = bs_spark.read(spark_session, url, engine="python")
     source = spark_session.read.format("blockstore").load(url)
     assert found.schema == source.schema
@@ -82,7 +84,9 @@ def test_a_plan_of_too_many_shares_is_left_to_the_data_source(
     assert sorted(row.id for row in found.collect()) == [0, 1]
 
 
-def test_a_chunk_that_is_gone_fails_the_job_and_is_named(spark_session: SparkSession, url: str) -> None:
+def test_a_chunk_that_is_gone_fails_the_job_and_is_named(
+    spark_session: SparkSession, url: str
+) -> None:
     found = bs_spark.read(spark_session, url, engine="python")
     chunk = next(Path(url).glob("*/chunks/*.parquet"))
     chunk.unlink()
@@ -101,14 +105,20 @@ def test_a_large_table_is_never_sent_to_every_executor_and_a_small_one_may_be(
     for name, rows in {"large": 1_500_000, "small": 100}.items():
         # Numbers in no order: the size on disk is that in memory.
         ids = pa.array(np.random.default_rng(1).integers(0, 2**62, rows))
-        bs.create(f"{tmp_path}/{name}", schema=pa.schema([("id", pa.int64())])).append(pa.table({"id": ids}))
+        bs.create(f"{tmp_path}/{name}", schema=pa.schema([("id", pa.int64())])).append(
+            pa.table({"id": ids})
+        )
 
     def read(name: str) -> DataFrame:
         if engine == "load":
             return spark_session.read.format("blockstore").load(f"{tmp_path}/{name}")
         return bs_spark.read(spark_session, f"{tmp_path}/{name}", engine=engine)
 
-    assert "BroadcastHashJoin" not in _plan(read("large").join(read("large").alias("b"), "id", "left"))
+    assert "BroadcastHashJoin" not in _plan(
+        read("large").join(read("large").alias("b"), "id", "left")
+    )
     if engine != "load":
-        assert "BroadcastHashJoin" in _plan(read("large").join(read("small").alias("b"), "id", "left"))
+        assert "BroadcastHashJoin" in _plan(
+            read("large").join(read("small").alias("b"), "id", "left")
+        )
     assert read("small").count() == 100

@@ -1,4 +1,5 @@
-"""Spark on tables without an index: appends become visible by their age, reads are one listing, jobs are refused."""
+"""Spark on tables without an index: appends become visible by their age, reads are one listing,
+jobs are refused."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def url(tmp_path: Path) -> str:
     table = bs.create(url, schema=SCHEMA, index=False, world=World.manual())
     for number in (1, 2):
         table.append(
-            pa.table({"origin": ["EWR", "JFK", "LGA"], "delay": [number, 10 * number, 0]}, schema=SCHEMA)
+            pa.table(
+                {"origin": ["EWR", "JFK", "LGA"], "delay": [number, 10 * number, 0]}, schema=SCHEMA
+            )
         )
     return url
 
@@ -47,7 +50,9 @@ def test_a_dataframe_is_one_listing(spark_session: SparkSession, url: str, nativ
     assert bs_spark.read(spark_session, url, native=native).count() == 7
 
 
-def test_an_append_is_one_block_that_waits_for_its_age(spark_session: SparkSession, url: str) -> None:
+def test_an_append_is_one_block_that_waits_for_its_age(
+    spark_session: SparkSession, url: str
+) -> None:
     rows = spark_session.createDataFrame([("SFO", 7), ("SFO", 8)], "origin string, delay long")
     block = bs_spark.append(rows, url)
     assert (block.version, block.published, block.rows) == (None, False, 2)
@@ -57,7 +62,9 @@ def test_an_append_is_one_block_that_waits_for_its_age(spark_session: SparkSessi
     assert waived.snapshot().count() == 10
 
 
-def test_a_job_and_a_version_are_refused_in_a_sentence(spark_session: SparkSession, url: str) -> None:
+def test_a_job_and_a_version_are_refused_in_a_sentence(
+    spark_session: SparkSession, url: str
+) -> None:
     rows = flights(spark_session, ("EWR", 1, 1), day=1).select("origin", "delay")
     before = sorted(Path(url).rglob("*"))
     with pytest.raises(bs.Invalid, match="has no index"):

@@ -1,4 +1,5 @@
-"""Columns without a null are declared so on request, exactly those, and never against what the rows say."""
+"""Columns without a null are declared so on request, exactly those, and never against what the rows
+say."""
 
 from __future__ import annotations
 
@@ -26,14 +27,17 @@ def not_null(frame: DataFrame) -> set[str]:
 
 @pytest.fixture
 def url(spark_session: SparkSession, tmp_path: Path) -> str:
-    """Version 2 has no null, version 3 one in ``word``; of a list no block says how many it holds."""
+    """Version 2 has no null, version 3 one in ``word``; of a list no block says how many it
+    holds."""
     url = str(tmp_path / "t")
     for rows in ([(1, "a", [1, None]), (2, "b", [])], [(3, None, [3])]):
         bs_spark.append(spark_session.createDataFrame(rows, SCHEMA).coalesce(1), url)
     return url
 
 
-def test_exactly_the_columns_without_a_null_in_the_snapshot(spark_session: SparkSession, url: str) -> None:
+def test_exactly_the_columns_without_a_null_in_the_snapshot(
+    spark_session: SparkSession, url: str
+) -> None:
     assert not_null(load(spark_session, url)) == set()
     assert not_null(load(spark_session, url, not_null="true")) == {"id"}
     assert not_null(load(spark_session, url, not_null="true", version="2")) == {"id", "word"}
@@ -44,14 +48,20 @@ def test_exactly_the_columns_without_a_null_in_the_snapshot(spark_session: Spark
 def test_rows_are_the_same(spark_session: SparkSession, url: str) -> None:
     for version in ("2", "3"):
         found = load(spark_session, url, not_null="true", version=version)
-        assert sorted(found.collect()) == sorted(load(spark_session, url, version=version).collect())
+        assert sorted(found.collect()) == sorted(
+            load(spark_session, url, version=version).collect()
+        )
         assert found.where("id IS NULL").count() == 0
         assert found.where("word IS NULL").count() == int(version == "3")
 
 
-def test_a_column_that_is_younger_than_a_chunk_holds_nulls(spark_session: SparkSession, url: str) -> None:
+def test_a_column_that_is_younger_than_a_chunk_holds_nulls(
+    spark_session: SparkSession, url: str
+) -> None:
     bs.open(url).alter(add=[pa.field("young", pa.int64())])
-    bs_spark.append(spark_session.createDataFrame([(4, "d", [4], 5)], f"{SCHEMA}, young bigint"), url)
+    bs_spark.append(
+        spark_session.createDataFrame([(4, "d", [4], 5)], f"{SCHEMA}, young bigint"), url
+    )
     found = load(spark_session, url, not_null="true")
     assert not_null(found) == {"id"}
     assert sorted(row.young or 0 for row in found.collect()) == [0, 0, 0, 5]
@@ -67,7 +77,9 @@ def test_statistics_that_lie_are_an_error_and_no_other_value(
     spark_session: SparkSession, tmp_path: Path
 ) -> None:
     url = str(tmp_path / "t")
-    table = bs.create(url, schema=pa.schema([("word", pa.string())]), index=False, world=World.manual())
+    table = bs.create(
+        url, schema=pa.schema([("word", pa.string())]), index=False, world=World.manual()
+    )
     table.append(pa.table({"word": pa.array([None, "b"], pa.string())}))
     (meta,) = (tmp_path / "t").glob("*/meta.json")
     said = json.loads(meta.read_text())
@@ -82,7 +94,9 @@ def test_statistics_that_lie_are_an_error_and_no_other_value(
         frame.collect()
 
 
-def test_a_schema_of_the_users_own_that_is_wrong_is_an_error(spark_session: SparkSession, url: str) -> None:
+def test_a_schema_of_the_users_own_that_is_wrong_is_an_error(
+    spark_session: SparkSession, url: str
+) -> None:
     own = spark_session.read.format("blockstore").schema("id bigint, word string not null")
     with pytest.raises(Exception, match="column 'word' is declared not null and holds 1 nulls"):
         own.load(url).collect()

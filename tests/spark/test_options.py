@@ -14,7 +14,12 @@ URL = {"path": "lake/flights"}
 
 def test_a_plain_write_has_defaults_and_no_job() -> None:
     options = write_options(URL)
-    assert (options.url, options.job, options.sort_by, options.labels) == ("lake/flights", None, (), {})
+    assert (options.url, options.job, options.sort_by, options.labels) == (
+        "lake/flights",
+        None,
+        (),
+        {},
+    )
     assert options.buffer_bytes == DEFAULT_BUFFER_BYTES
 
 
@@ -39,7 +44,14 @@ def test_every_write_option_is_read_whatever_its_case() -> None:
 
 def test_the_options_of_an_overwrite_are_read() -> None:
     options = write_options(
-        {**URL, "where": "a > 1", "isolation": "serializable", "app": "x", "batch": "1", "any_order": "TRUE"},
+        {
+            **URL,
+            "where": "a > 1",
+            "isolation": "serializable",
+            "app": "x",
+            "batch": "1",
+            "any_order": "TRUE",
+        },
         overwrite=True,
     )
     assert (options.overwrite, options.where, options.isolation) == (True, "a > 1", "serializable")
@@ -110,7 +122,9 @@ def test_every_read_option_is_read() -> None:
         ('["[\\"a\\"]"]', ('["a"]',)),
     ],
 )
-def test_columns_are_separated_by_commas_or_a_json_list(text: str, columns: tuple[str, ...]) -> None:
+def test_columns_are_separated_by_commas_or_a_json_list(
+    text: str, columns: tuple[str, ...]
+) -> None:
     assert read_options({**URL, "columns": text}).columns == columns
 
 

@@ -1,4 +1,5 @@
-"""Overwriting with Spark: one transaction, one version, exactly once; what came in between is judged at its end."""
+"""Overwriting with Spark: one transaction, one version, exactly once; what came in between is
+judged at its end."""
 
 from __future__ import annotations
 
@@ -50,7 +51,9 @@ def url(tmp_path: Path) -> str:
 
 
 def delays(url: str, **at: Any) -> list[int]:
-    found: list[int] = bs.open(url).snapshot(**at).scan(columns=["delay"]).to_table()["delay"].to_pylist()
+    found: list[int] = (
+        bs.open(url).snapshot(**at).scan(columns=["delay"]).to_table()["delay"].to_pylist()
+    )
     return sorted(found)
 
 
@@ -100,7 +103,10 @@ def test_the_answer_tells_what_went_and_what_came(
     second = bs_spark.append(flights(spark_session, ("EWR", 1, 3)), url)
     with caplog.at_level(logging.INFO, logger="blockstore.spark"):
         done = bs_spark.overwrite(
-            flights(spark_session, ("EWR", 4, 9)).coalesce(1), url, where="origin = 'EWR'", message="mended"
+            flights(spark_session, ("EWR", 4, 9)).coalesce(1),
+            url,
+            where="origin = 'EWR'",
+            message="mended",
         )
     assert (done.operation, done.version, done.rows, done.rows_removed, done.chunks) == (
         "overwrite",
@@ -116,7 +122,9 @@ def test_the_answer_tells_what_went_and_what_came(
     assert list(bs.open(url).history())[-1].message == "mended"
     again = bs_spark.append(
         spark_session.range(0).select(
-            sf.lit("x").alias("origin"), sf.lit(None).cast("timestamp").alias("at"), sf.lit(1).alias("delay")
+            sf.lit("x").alias("origin"),
+            sf.lit(None).cast("timestamp").alias("at"),
+            sf.lit(1).alias("delay"),
         ),
         url,
     )
@@ -129,7 +137,9 @@ SCHEMA = pa.schema([("key", pa.string()), ("delay", pa.int64())])
 
 
 def plan(url: str, **options: Any) -> WritePlan:
-    schema = st.StructType([st.StructField("key", st.StringType()), st.StructField("delay", st.LongType())])
+    schema = st.StructType(
+        [st.StructField("key", st.StringType()), st.StructField("delay", st.LongType())]
+    )
     assert arrow_schema(schema).equals(SCHEMA)
     options.setdefault("overwrite", True)
     return plan_write(schema, WriteOptions(url=url, **options), World.real())
@@ -156,11 +166,14 @@ def table(url: str) -> bs.Table:
     [{"overwrite": False}, {"overwrite": True}, {"overwrite": True, "where": "delay = 1"}],
     ids=["append", "overwrite", "overwrite of a condition"],
 )
-def test_a_task_refuses_text_that_is_not_utf8(url: str, table: bs.Table, options: dict[str, Any]) -> None:
+def test_a_task_refuses_text_that_is_not_utf8(
+    url: str, table: bs.Table, options: dict[str, Any]
+) -> None:
     """Spark's own strings may hold any bytes: a cast from binary makes such."""
     with pytest.raises(bs.Invalid, match=r"column 'key' holds b'caf\\xe9' in row 0 .*UTF-8"):
         write_task(
-            plan(url, **options), [pa.record_batch([raw_text([b"caf\xe9"]), pa.array([1])], schema=SCHEMA)]
+            plan(url, **options),
+            [pa.record_batch([raw_text([b"caf\xe9"]), pa.array([1])], schema=SCHEMA)],
         )
 
 
@@ -171,7 +184,9 @@ def test_what_is_appended_while_the_job_runs_stands_after_it(url: str, table: bs
     assert delays(url) == [3, 9]
 
 
-def test_serializable_refuses_what_was_appended_while_the_job_ran(url: str, table: bs.Table) -> None:
+def test_serializable_refuses_what_was_appended_while_the_job_ran(
+    url: str, table: bs.Table
+) -> None:
     mine = plan(url, isolation="serializable")
     table.append(pa.Table.from_batches([batch(("a", 3))]))
     with pytest.raises(bs.Conflict):
@@ -179,7 +194,9 @@ def test_serializable_refuses_what_was_appended_while_the_job_ran(url: str, tabl
     assert delays(url) == [1, 2, 3]
 
 
-def test_two_overwrites_at_once_of_the_same_rows_are_one_and_a_conflict(url: str, table: bs.Table) -> None:
+def test_two_overwrites_at_once_of_the_same_rows_are_one_and_a_conflict(
+    url: str, table: bs.Table
+) -> None:
     first, second = plan(url), plan(url)
     finish(first, ("c", 9))
     with pytest.raises(bs.Conflict, match="brought block"):
@@ -239,7 +256,9 @@ def test_a_first_attempt_that_only_made_the_table_is_followed_by_one_that_fills_
     assert delays(url) == [9]
 
 
-def test_of_two_runs_of_one_job_that_both_found_no_table_the_second_is_told_of_the_first(url: str) -> None:
+def test_of_two_runs_of_one_job_that_both_found_no_table_the_second_is_told_of_the_first(
+    url: str,
+) -> None:
     job = bs.Job(app="nightly", batch=1)
     first, second = plan(url, job=job), plan(url, job=job)
     done = finish(first, ("c", 9))
@@ -268,7 +287,9 @@ def test_a_condition_is_judged_also_where_there_is_no_table_yet(url: str) -> Non
     assert delays(url) == [9]
 
 
-def test_a_backfill_writes_its_batches_in_any_order_and_each_once(url: str, table: bs.Table) -> None:
+def test_a_backfill_writes_its_batches_in_any_order_and_each_once(
+    url: str, table: bs.Table
+) -> None:
     for number in (3, 1, 2, 1):
         mine = plan(url, where=f"delay = {number}", job=bs.Job("backfill", number), any_order=True)
         finish(mine, ("k", number))
@@ -309,7 +330,9 @@ def test_rows_computed_from_a_version_conflict_with_what_came_since(
     assert delays(url) == [1, 2]
     write(fixed, url, read_version=read)
     assert delays(url) == [2, 100]
-    with pytest.raises(Exception, match=r"version 4 \(overwrite\) .* after version 3, which it has read"):
+    with pytest.raises(
+        Exception, match=r"version 4 \(overwrite\) .* after version 3, which it has read"
+    ):
         write(fixed, url, read_version=3)
     assert delays(url) == [2, 100]
 
@@ -319,7 +342,9 @@ def test_a_version_of_a_table_that_is_not_there_is_not_found(
 ) -> None:
     with pytest.raises(Exception, match="read_version is 2, and there is no table"):
         write(flights(spark_session, ("EWR", 1, 1)), url, read_version=2)
-    with pytest.raises(bs.Invalid, match="where, isolation and read_version are those of an overwrite"):
+    with pytest.raises(
+        bs.Invalid, match="where, isolation and read_version are those of an overwrite"
+    ):
         WriteOptions(url=url, read_version=2)
 
 

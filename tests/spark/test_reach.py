@@ -50,7 +50,9 @@ def test_s3_is_reached_by_the_connector_at_the_same_endpoint(
         assert callable(path)
         assert path("B/chunks/1.parquet") == "s3a://lake/flights/B/chunks/1.parquet"
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    assert callable(path_of_chunks(session(connector=True, endpoint="http://127.0.0.1:9/"), s3, "a"))
+    assert callable(
+        path_of_chunks(session(connector=True, endpoint="http://127.0.0.1:9/"), s3, "a")
+    )
 
 
 def test_s3_is_not_reached_without_the_connector_or_at_another_endpoint(

@@ -55,7 +55,9 @@ def url(spark_session: SparkSession, tmp_path: Path) -> str:
     """Three days of flights in versions 2, 3 and 4."""
     url = str(tmp_path / "flights")
     for day in (1, 2, 3):
-        rows = flights(spark_session, ("EWR", 1, 10 * day), ("JFK", 2, day), ("LGA", 3, -day), day=day)
+        rows = flights(
+            spark_session, ("EWR", 1, 10 * day), ("JFK", 2, day), ("LGA", 3, -day), day=day
+        )
         bs_spark.append(rows.coalesce(1), url, time_column="at", sort_by=["origin", "at"])
     return url
 
@@ -107,7 +109,9 @@ def test_only_the_columns_asked_for(spark_session: SparkSession, read: Read, url
 def test_a_condition_is_exact(spark_session: SparkSession, read: Read, url: str) -> None:
     found = read(spark_session, url, where="delay > 1 AND origin <> 'LGA'")
     assert sorted(row.delay for row in found.collect()) == [2, 3, 10, 20, 30]
-    by_time = read(spark_session, url, where="at >= TIMESTAMP '2024-01-03 00:00:00'", columns="delay")
+    by_time = read(
+        spark_session, url, where="at >= TIMESTAMP '2024-01-03 00:00:00'", columns="delay"
+    )
     assert sorted(row.delay for row in by_time.collect()) == [-3, 3, 30]
     with pytest.raises(Exception, match="gate"):
         read(spark_session, url, where="gate = 1").count()
@@ -138,8 +142,12 @@ def test_every_condition_means_the_same_to_spark_and_to_us(
     url = str(tmp_path / "types")
     bs_spark.append(every_type(spark_session), url)
     snapshot = bs.open(url).snapshot()
-    columns = [to_spark(parse(condition, snapshot.definition.schema).node) for condition in CONDITIONS]
-    assert [condition for condition, column in zip(CONDITIONS, columns, strict=True) if column is None] == []
+    columns = [
+        to_spark(parse(condition, snapshot.definition.schema).node) for condition in CONDITIONS
+    ]
+    assert [
+        condition for condition, column in zip(CONDITIONS, columns, strict=True) if column is None
+    ] == []
     rows = bs_spark.read(spark_session, url).select("id", *columns).collect()
     for position, condition in enumerate(CONDITIONS, start=1):
         ours = snapshot.scan(columns=["id"], where=condition).to_table()["id"].to_pylist()
@@ -147,7 +155,9 @@ def test_every_condition_means_the_same_to_spark_and_to_us(
 
 
 def test_the_data_source_can_be_insisted_on(spark_session: SparkSession, url: str) -> None:
-    found = bs_spark.read(spark_session, url, native=False, columns=["delay"], where="origin = 'EWR'")
+    found = bs_spark.read(
+        spark_session, url, native=False, columns=["delay"], where="origin = 'EWR'"
+    )
     assert sorted(row.delay for row in found.collect()) == [10, 20, 30]
     assert found.inputFiles() == []
 
@@ -175,12 +185,18 @@ def test_a_read_says_who_reads_and_why(
 
 def test_the_version_of_a_tag(spark_session: SparkSession, read: Read, url: str) -> None:
     bs.open(url).tag("checked", version=2)
-    assert sorted(row.delay for row in read(spark_session, url, tag="checked").collect()) == [-1, 1, 10]
+    assert sorted(row.delay for row in read(spark_session, url, tag="checked").collect()) == [
+        -1,
+        1,
+        10,
+    ]
     with pytest.raises(Exception, match="its tags: 'checked'"):
         read(spark_session, url, tag="other").count()
 
 
-def test_a_listing_shows_what_no_entry_names_yet(spark_session: SparkSession, read: Read, url: str) -> None:
+def test_a_listing_shows_what_no_entry_names_yet(
+    spark_session: SparkSession, read: Read, url: str
+) -> None:
     table = bs.open(url)
     table.alter(properties={"sync_delay": "0s"})
     late = pa.table({"origin": ["BOS"], "at": [0], "delay": [99]}, schema=table.definition.schema)
@@ -198,11 +214,16 @@ def test_a_large_chunk_is_shared_by_tasks(
 ) -> None:
     url = str(tmp_path / "large")
     make = BlockWriter.__init__
-    monkeypatch.setattr(BlockWriter, "__init__", lambda *a, **o: make(*a, **{**o, "row_group_rows": 1_000}))
+    monkeypatch.setattr(
+        BlockWriter, "__init__", lambda *a, **o: make(*a, **{**o, "row_group_rows": 1_000})
+    )
     schema = pa.schema([("id", pa.int64()), ("text", pa.string())])
     table = bs.create(url, schema=schema)
     table.append(
-        pa.table({"id": list(range(8_000)), "text": [f"{n * 7919:x}" for n in range(8_000)]}, schema=schema)
+        pa.table(
+            {"id": list(range(8_000)), "text": [f"{n * 7919:x}" for n in range(8_000)]},
+            schema=schema,
+        )
     )
     found = by_format(spark_session, url, partition_size="8KiB", columns="id,_row_id")
     assert found.rdd.getNumPartitions() > 3
@@ -237,11 +258,14 @@ class TestPushedFilters:
     def test_filters_prune_and_stay_exact(
         self, spark_session: SparkSession, url: str, pushdown: None
     ) -> None:
-        size = max(file.bytes for block in bs.open(url).snapshot().blocks for file in block.meta.chunks)
+        size = max(
+            file.bytes for block in bs.open(url).snapshot().blocks for file in block.meta.chunks
+        )
         rows = by_format(spark_session, url, filters="true", partition_size=str(size))
         assert rows.rdd.getNumPartitions() == 3
         few = rows.where(
-            "at >= timestamp'2024-01-03 12:00:00' - interval 14 hours and delay <> 3 and origin like '%A'"
+            "at >= timestamp'2024-01-03 12:00:00' - interval 14 hours and delay <> 3 and origin "
+            "like '%A'"
         )
         assert [row.delay for row in few.collect()] == [-3]
         assert few.rdd.getNumPartitions() == 1
@@ -252,8 +276,10 @@ class TestPushedFilters:
         url = str(tmp_path / "types")
         bs_spark.append(every_type(spark_session), url)
         condition = (
-            "f64 > 2 and not (f64 < 1) and text is not null and i8 in (-128, 127, null) and small <> 5 "
-            "and instant >= timestamp'1800-01-01 00:00:00' and local < timestamp_ntz'9999-12-31 00:00:00'"
+            "f64 > 2 and not (f64 < 1) and text is not null and i8 in (-128, 127, null) and small "
+            "<> 5 "
+            "and instant >= timestamp'1800-01-01 00:00:00' and local < timestamp_ntz'9999-12-31 "
+            "00:00:00'"
         )
         pushed = by_format(spark_session, url, filters="true").where(condition)
         plain = by_format(spark_session, url).where(condition)
@@ -265,7 +291,9 @@ class TestPushedFilters:
     ) -> None:
         assert by_format(spark_session, url, filters="true").count() == 9
 
-    def test_without_sparks_setting_spark_says_which(self, spark_session: SparkSession, url: str) -> None:
+    def test_without_sparks_setting_spark_says_which(
+        self, spark_session: SparkSession, url: str
+    ) -> None:
         with pytest.raises(Exception, match=r"spark\.sql\.python\.filterPushdown\.enabled"):
             by_format(spark_session, url, filters="true").count()
 
@@ -297,7 +325,9 @@ def test_old_blocks_are_read_under_the_newer_schema(
     ]
     rows = {(row.delay, row.gate) for row in found.collect()}
     assert rows == {(delay, None) for delay in (-3, -2, -1, 1, 2, 3, 10, 20, 30)} | {(2**40, "B7")}
-    assert {row.delay for row in read(spark_session, url, where="gate IS NULL AND delay > 9").collect()} == {
+    assert {
+        row.delay for row in read(spark_session, url, where="gate IS NULL AND delay > 9").collect()
+    } == {
         10,
         20,
         30,
@@ -311,12 +341,18 @@ def test_labels_are_constant_columns_of_their_blocks(
     bs_spark.append(spark_session.range(2), url, labels={"cluster": "eu1"})
     bs_spark.append(spark_session.range(2, 3), url, labels={"cluster": "us1"})
     found = read(spark_session, url)
-    assert sorted((row.id, row.cluster) for row in found.collect()) == [(0, "eu1"), (1, "eu1"), (2, "us1")]
+    assert sorted((row.id, row.cluster) for row in found.collect()) == [
+        (0, "eu1"),
+        (1, "eu1"),
+        (2, "us1"),
+    ]
     assert [row.id for row in read(spark_session, url, where="cluster = 'us1'").collect()] == [2]
 
 
 def test_reserved_columns_are_read_when_asked_for(spark_session: SparkSession, url: str) -> None:
-    sources = {row._source for row in by_format(spark_session, url, columns="_source,delay").collect()}
+    sources = {
+        row._source for row in by_format(spark_session, url, columns="_source,delay").collect()
+    }
     assert sources == {block.meta.ulid for block in bs.open(url).snapshot().blocks}
 
 
@@ -457,7 +493,14 @@ class TestMergedBlocks:
     def test_rows_of_an_excepted_source_are_hidden(
         self, spark_session: SparkSession, read: Read, url: str, merged: tuple[str, ...]
     ) -> None:
-        assert sorted(row.delay for row in read(spark_session, url).collect()) == [-3, -2, 2, 3, 20, 30]
+        assert sorted(row.delay for row in read(spark_session, url).collect()) == [
+            -3,
+            -2,
+            2,
+            3,
+            20,
+            30,
+        ]
         assert read(spark_session, url).count() == 6
         assert read(spark_session, url, where="delay < 0", columns="origin").count() == 2
 
@@ -473,9 +516,13 @@ class TestMergedBlocks:
     def test_a_merge_gives_no_row_ids_and_says_so(
         self, spark_session: SparkSession, read: Read, url: str, merged: tuple[str, ...], name: str
     ) -> None:
-        with pytest.raises(Exception, match=f"cannot give {name}, since it is a merge or a rewrite"):
+        with pytest.raises(
+            Exception, match=f"cannot give {name}, since it is a merge or a rewrite"
+        ):
             read(spark_session, url, columns=f"delay,{name}").collect()
-        with pytest.raises(Exception, match=f"cannot give {name}, since it is a merge or a rewrite"):
+        with pytest.raises(
+            Exception, match=f"cannot give {name}, since it is a merge or a rewrite"
+        ):
             read(spark_session, url, columns="delay", where=f"{name} > 0").collect()
 
 
@@ -484,7 +531,12 @@ def merge(table: bs.Table, inputs: list[BlockMeta]) -> BlockMeta:
     rows = table.snapshot().scan(columns=[*table.definition.schema.names, "_source"]).to_table()
     ulid = table.world.ids.ulid()
     writer = BlockWriter(
-        table.bucket, table.world, ulid, table.definition, producer="test", extra_columns=("_source",)
+        table.bucket,
+        table.world,
+        ulid,
+        table.definition,
+        producer="test",
+        extra_columns=("_source",),
     )
     writer.write(rows.set_column(3, RESERVED["_source"], rows["_source"].dictionary_encode()))
     meta = block_meta(
@@ -495,7 +547,9 @@ def merge(table: bs.Table, inputs: list[BlockMeta]) -> BlockMeta:
         producer="test",
         level=2,
         sources=tuple(sorted(meta.ulid for meta in inputs)),
-        parents=tuple(Parent(ulid=m.ulid, min_time=m.min_time, max_time=m.max_time) for m in inputs),
+        parents=tuple(
+            Parent(ulid=m.ulid, min_time=m.min_time, max_time=m.max_time) for m in inputs
+        ),
     )
     return finish_upload(table.bucket, table.world, meta)
 

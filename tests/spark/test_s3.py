@@ -42,8 +42,11 @@ print(json.dumps({
 @pytest.mark.spark
 @pytest.mark.s3
 @pytest.mark.timeout(900)
-def test_a_table_on_s3_is_written_read_and_streamed_without_a_connector(s3_url: str, tmp_path: Path) -> None:
-    """A Spark of its own, since Spark's processes take the store's address from the environment they start in."""
+def test_a_table_on_s3_is_written_read_and_streamed_without_a_connector(
+    s3_url: str, tmp_path: Path
+) -> None:
+    """A Spark of its own, since Spark's processes take the store's address from the environment
+    they start in."""
     child = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", CHILD, s3_url, str(tmp_path)],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True, timeout=800,

@@ -56,7 +56,10 @@ def test_every_part_of_every_chunk_is_in_one_run_in_order(sizes: list[int], limi
 
 def test_a_chunk_of_few_rows_is_not_cut_into_more_parts_than_rows() -> None:
     (large,) = chunks([1000])
-    assert [len(run) for run in shares([replace(large, file=replace(large.file, rows=2))], 10)] == [1, 1]
+    assert [len(run) for run in shares([replace(large, file=replace(large.file, rows=2))], 10)] == [
+        1,
+        1,
+    ]
 
 
 @given(hs.lists(hs.integers(1, 2**30), min_size=1, max_size=30))
@@ -77,7 +80,9 @@ def test_four_chunks_of_forty_mebibytes_are_four_tasks_and_not_three_chunks_and_
 def scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scan:
     """One chunk of seven row groups of a hundred rows."""
     make = BlockWriter.__init__
-    monkeypatch.setattr(BlockWriter, "__init__", lambda *a, **o: make(*a, **{**o, "row_group_rows": 100}))
+    monkeypatch.setattr(
+        BlockWriter, "__init__", lambda *a, **o: make(*a, **{**o, "row_group_rows": 100})
+    )
     schema = pa.schema([("id", pa.int64())])
     table = bs.create(str(tmp_path / "numbers"), schema=schema)
     table.append(pa.table({"id": list(range(700))}, schema=schema))
@@ -97,9 +102,12 @@ def test_the_parts_of_a_chunk_hold_each_row_once_at_its_position(scan: Scan, par
 
 def test_parts_of_which_the_file_is_not_needed_count_once(scan: Scan) -> None:
     bucket = open_bucket(scan.bucket.url, World.real())
-    hidden = Scan(bucket=scan.bucket, world=scan.world, snapshot=scan.snapshot, columns=["_source"]).plan
+    hidden = Scan(
+        bucket=scan.bucket, world=scan.world, snapshot=scan.snapshot, columns=["_source"]
+    ).plan
     rows = [
-        sum(batch.num_rows for batch in read_part(bucket, hidden, part=part, parts=3)) for part in range(3)
+        sum(batch.num_rows for batch in read_part(bucket, hidden, part=part, parts=3))
+        for part in range(3)
     ]
     assert rows == [700, 0, 0]
 

@@ -1,4 +1,5 @@
-"""Speculation on a real cluster: a standalone master and two workers on different loopback addresses.
+"""Speculation on a real cluster: a standalone master and two workers on different loopback
+addresses.
 
 Spark only tries a slow task a second time on another host, so that nothing smaller shows it.
 """
@@ -49,13 +50,17 @@ session.stop()
 @pytest.fixture
 def master(tmp_path: Path) -> Iterator[str]:
     """The address of a master with two workers of one core each."""
-    with standalone(tmp_path, memory="1g", environment={**os.environ, "PYTHONPATH": str(ROOT)}) as address:
+    with standalone(
+        tmp_path, memory="1g", environment={**os.environ, "PYTHONPATH": str(ROOT)}
+    ) as address:
         yield address
 
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-def test_of_a_task_that_ran_twice_on_two_hosts_one_attempt_is_listed(tmp_path: Path, master: str) -> None:
+def test_of_a_task_that_ran_twice_on_two_hosts_one_attempt_is_listed(
+    tmp_path: Path, master: str
+) -> None:
     """Slow because it starts a cluster."""
     url = str(tmp_path / "numbers")
     child = subprocess.run(
@@ -71,4 +76,6 @@ def test_of_a_task_that_ran_twice_on_two_hosts_one_attempt_is_listed(tmp_path: P
     (winner,) = {int(name.split("-")[1]) for name in listed if name.startswith("000000-")}
     assert winner >= 4, "the first attempts are 0 to 3: that at the slow task did not win"
     assert listed <= there
-    assert sorted(bs.open(url).snapshot().scan().to_table()["id"].to_pylist()) == list(range(40_000))
+    assert sorted(bs.open(url).snapshot().scan().to_table()["id"].to_pylist()) == list(
+        range(40_000)
+    )

@@ -32,7 +32,11 @@ def test_batches_are_bounded_by_rows_alone() -> None:
     ("schema", "least", "most"),
     [
         (NARROW, 50_000, 50_000),
-        (st.StructType([st.StructField(f"c{i}", st.DoubleType()) for i in range(2000)]), 4_000, 4_300),
+        (
+            st.StructType([st.StructField(f"c{i}", st.DoubleType()) for i in range(2000)]),
+            4_000,
+            4_300,
+        ),
         (st.StructType([st.StructField(f"b{i}", st.BinaryType()) for i in range(1000)]), 500, 500),
     ],
     ids=["narrow", "2,000 columns", "1,000 binaries"],
@@ -53,7 +57,9 @@ def test_the_switches_of_the_guide_are_those_that_arrow_knows(spark_session: Spa
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
-def test_the_setting_of_the_guide_is_the_one_that_makes_unix_sockets(spark_session: SparkSession) -> None:
+def test_the_setting_of_the_guide_is_the_one_that_makes_unix_sockets(
+    spark_session: SparkSession,
+) -> None:
     def families(_: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import os
         import socket
@@ -70,5 +76,7 @@ def test_the_setting_of_the_guide_is_the_one_that_makes_unix_sockets(spark_sessi
         yield pa.record_batch({"family": pa.array(open_sockets, pa.string())})
 
     assert f"{UNIX_SOCKETS}=true" in GUIDE.read_text()
-    found = {row.family for row in spark_session.range(1).mapInArrow(families, "family string").collect()}
+    found = {
+        row.family for row in spark_session.range(1).mapInArrow(families, "family string").collect()
+    }
     assert found == {"AF_UNIX"}

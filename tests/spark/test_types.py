@@ -39,7 +39,9 @@ def test_every_spark_type_that_a_table_holds_comes_back_as_itself() -> None:
 
 
 def test_spark_reads_natively_what_it_wrote() -> None:
-    assert [field.name for field in canonical(arrow_schema(EVERY)) if not native_can_read(field.type)] == []
+    assert [
+        field.name for field in canonical(arrow_schema(EVERY)) if not native_can_read(field.type)
+    ] == []
 
 
 def test_not_null_in_spark_is_no_promise_of_the_table() -> None:
@@ -52,8 +54,14 @@ def test_metadata_of_ours_goes_with_the_column_and_foreign_metadata_stays() -> N
     metadata = {"blockstore.unit": "dollars", "comment": "what was paid", "ml_attr": {"x": 1}}
     schema = st.StructType([st.StructField("a", st.LongType(), True, metadata)])
     arrow = arrow_schema(schema)
-    assert arrow.field("a").metadata == {b"blockstore.unit": b"dollars", b"comment": b"what was paid"}
-    assert spark_schema(arrow)["a"].metadata == {"blockstore.unit": "dollars", "comment": "what was paid"}
+    assert arrow.field("a").metadata == {
+        b"blockstore.unit": b"dollars",
+        b"comment": b"what was paid",
+    }
+    assert spark_schema(arrow)["a"].metadata == {
+        "blockstore.unit": "dollars",
+        "comment": "what was paid",
+    }
 
 
 @pytest.mark.parametrize(

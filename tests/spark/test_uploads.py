@@ -1,4 +1,5 @@
-"""Uploads beside encoding: in order, bounded, whole before anybody names them, and an error stops the task."""
+"""Uploads beside encoding: in order, bounded, whole before anybody names them, and an error stops
+the task."""
 
 from __future__ import annotations
 
@@ -117,7 +118,8 @@ def test_dropping_leaves_nothing_behind_and_no_thread() -> None:
 
 
 class Begun(Wrapper):
-    """A store that knows which objects were begun and neither closed nor aborted, and takes a write once it is let."""
+    """A store that knows which objects were begun and neither closed nor aborted, and takes a write
+    once it is let."""
 
     def __init__(self) -> None:
         super().__init__(MemoryBucket(ManualClock(0)))

@@ -1,4 +1,5 @@
-"""What Spark's own Python processes are spared: collections that look at every module, again after each task."""
+"""What Spark's own Python processes are spared: collections that look at every module, again after
+each task."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ def freezes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-def test_a_process_of_its_user_is_left_as_it_is(freezes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_of_its_user_is_left_as_it_is(
+    freezes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("SPARK_REUSE_WORKER", raising=False)
     settle()
     assert not freezes

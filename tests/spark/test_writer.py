@@ -10,7 +10,9 @@ from blockstore.errors import Unavailable
 from blockstore.spark.writer import TaskAnswer, TasksWriter
 
 
-@pytest.mark.parametrize("messages", [[None], [TaskAnswer(None), None], [TaskAnswer(None), object()]])
+@pytest.mark.parametrize(
+    "messages", [[None], [TaskAnswer(None), None], [TaskAnswer(None), object()]]
+)
 def test_a_commit_with_an_answer_missing_is_refused(messages: list[Any]) -> None:
     with pytest.raises(Unavailable, match="nothing was committed"):
         TasksWriter(None).commit(messages)  # type: ignore[arg-type]

@@ -16,10 +16,20 @@ SPENT = {"plan": 0.25, "tasks": 61.0, "commit": 0.5}
     [
         (
             Written(
-                url="u", ulid="B", version=7, published=True, rows=1_000, bytes=2_048, chunks=2, seconds=SPENT
+                url="u",
+                ulid="B",
+                version=7,
+                published=True,
+                rows=1_000,
+                bytes=2_048,
+                chunks=2,
+                seconds=SPENT,
             ),
             "INFO",
-            "u: append, block B, version 7, 1,000 rows in 2 chunks of 2,048 bytes; plan 0.2 s, tasks 61.0 s, commit 0.5 s",
+            (
+                "u: append, block B, version 7, 1,000 rows in 2 chunks of 2,048 bytes; plan 0.2 s, "
+                "tasks 61.0 s, commit 0.5 s"
+            ),
         ),
         (Written(url="u", ulid="B", rows=1), "INFO", "not published yet"),
         (

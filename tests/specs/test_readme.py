@@ -1,4 +1,5 @@
-"""The page about the models is complete: every action has its function, every invariant its test, and both exist."""
+"""The page about the models is complete: every action has its function, every invariant its test,
+and both exist."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ def defined(path: Path) -> set[str]:
         if isinstance(node, ast.FunctionDef):
             found.add(node.name)
         if isinstance(node, ast.ClassDef):
-            found |= {f"{node.name}.{one.name}" for one in node.body if isinstance(one, ast.FunctionDef)}
+            found |= {
+                f"{node.name}.{one.name}" for one in node.body if isinstance(one, ast.FunctionDef)
+            }
             found |= {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
     return found
 
@@ -72,7 +75,9 @@ def test_every_function_on_the_page_exists() -> None:
 
 
 def test_every_row_says_by_whom_or_why_by_nobody() -> None:
-    silent = [row for row in ACTIONS if not FUNCTION.search(row[2]) and "the world" not in row[2] + " "]
+    silent = [
+        row for row in ACTIONS if not FUNCTION.search(row[2]) and "the world" not in row[2] + " "
+    ]
     assert [row for row in silent if "the invariants" not in row[2]] == []
 
 

@@ -48,7 +48,10 @@ reason = "nothing counts to a hundred"
 
 
 def run(
-    folder: Path, capsys: pytest.CaptureFixture[str], text: str = TEXT, table: str = TABLE + UNREACHED
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    text: str = TEXT,
+    table: str = TABLE + UNREACHED,
 ) -> tuple[int, str]:
     (folder / "toy.pml").write_text(text)
     (folder / "models.toml").write_text(table)
@@ -57,7 +60,8 @@ def run(
 
 
 BROKEN = TEXT.replace("count < LIMIT", "count < LIMIT + SIX").replace(
-    "hidden byte stays", "#ifdef BROKEN_SIX\n#define SIX 1\n#else\n#define SIX 0\n#endif\nhidden byte stays"
+    "hidden byte stays",
+    "#ifdef BROKEN_SIX\n#define SIX 1\n#else\n#define SIX 0\n#endif\nhidden byte stays",
 )
 
 
@@ -90,14 +94,18 @@ def test_a_variant_that_breaks_another_invariant_is_a_surprise(
 
 
 @needs_spin
-def test_a_correct_model_that_fails_is_a_surprise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_correct_model_that_fails_is_a_surprise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, printed = run(tmp_path, capsys, BROKEN.replace("count <= 5", "count <= 4"))
     assert code == 1
     assert "expected: holds" in printed
 
 
 @needs_spin
-def test_a_process_that_gets_stuck_is_a_surprise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_process_that_gets_stuck_is_a_surprise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, printed = run(
         tmp_path,
         capsys,
@@ -130,7 +138,9 @@ def test_a_search_that_was_cut_short_does_not_count_as_one_that_holds(
 def test_a_model_that_spin_does_not_accept_is_told_with_what_it_says(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit, match=r"spin does not accept toy\.pml with -DLIMIT=5: .*syntax error"):
+    with pytest.raises(
+        SystemExit, match=r"spin does not accept toy\.pml with -DLIMIT=5: .*syntax error"
+    ):
         run(tmp_path, capsys, TEXT.replace("od", "do do"))
 
 

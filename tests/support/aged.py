@@ -1,4 +1,5 @@
-"""Files that lay there long before the test began: only ``mtime`` can be put back, so it is believed alone."""
+"""Files that lay there long before the test began: only ``mtime`` can be put back, so it is
+believed alone."""
 
 from __future__ import annotations
 

@@ -1,10 +1,13 @@
 """Debian's Chromium, driven through playwright, for the tests of the pages.
 
-- One browser a module: playwright keeps an event loop running in the thread that started it, and whatever else runs in
-  this thread afterwards (``asyncio.run``) must not meet it. A start takes a second.
-- A page that was opened through ``visit`` fails its test at the end if it wrote an error to the console, threw, asked
-  another host for anything, or was refused something by its content security policy.
-- Without Chromium these tests are skipped, with the command that brings it; in CI that is a failure.
+- One browser a module: playwright keeps an event loop running in the thread that started it, and
+  whatever else runs in this thread afterwards (``asyncio.run``) must not meet it. A start takes a
+  second.
+- A page that was opened through ``visit`` fails its test at the end if it wrote an error to the
+  console, threw, asked another host for anything, or was refused something by its content security
+  policy.
+- Without Chromium these tests are skipped, with the command that brings it; in CI that is a
+  failure.
 """
 
 from __future__ import annotations
@@ -81,10 +84,13 @@ def browser() -> Iterator[Browser]:
     path = chromium()
     if path is None:
         pytest.skip(
-            "no Chromium: 'scripts/setup --browser' installs it, as does 'sudo apt-get install chromium'"
+            "no Chromium: 'scripts/setup --browser' installs it, as does 'sudo apt-get install "
+            "chromium'"
         )
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=ARGUMENTS, timeout=PATIENCE_MS * 2)
+        started = playwright.chromium.launch(
+            executable_path=path, args=ARGUMENTS, timeout=PATIENCE_MS * 2
+        )
         try:
             yield started
         finally:
@@ -93,8 +99,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def visit(browser: Browser) -> Iterator[Visiting]:
-    """``visit(url, dark=…, width=…, height=…, touch=…)`` opens a page of its own; ``errors=True`` where a test expects
-    some. All are checked, and closed, at the end."""
+    """``visit(url, dark=…, width=…, height=…, touch=…)`` opens a page of its own; ``errors=True``
+    where a test expects some. All are checked, and closed, at the end."""
     opened: list[tuple[Visit, bool]] = []
 
     def open_page(
@@ -138,6 +144,7 @@ def _watch(made: Visit) -> None:
 
     page.on("request", lambda sent: request(sent.url))
     page.on(
-        "console", lambda said: made.errors.append(said.text) if said.type in ("error", "warning") else None
+        "console",
+        lambda said: made.errors.append(said.text) if said.type in ("error", "warning") else None,
     )
     page.on("pageerror", lambda error: made.errors.append(str(error)))

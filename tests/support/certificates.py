@@ -32,7 +32,9 @@ def certificate(folder: Path) -> tuple[Path, Path]:
     cert_path.write_bytes(made.public_bytes(serialization.Encoding.PEM))
     key_path.write_bytes(
         key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
         )
     )
     return cert_path, key_path

@@ -1,4 +1,5 @@
-"""A standalone Spark cluster on this machine: a master and two workers, whose executors are processes of their own.
+"""A standalone Spark cluster on this machine: a master and two workers, whose executors are
+processes of their own.
 
 The workers stand on two loopback addresses, which Spark takes for two hosts.
 """
@@ -23,8 +24,9 @@ QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 @contextlib.contextmanager
 def standalone(folder: Path, *, memory: str, environment: dict[str, str]) -> Iterator[str]:
-    """The master's address, while it and its workers run, of one core each; they log into the folder and know of ``environment`` only.
-    All of them are killed at the end, their executors too."""
+    """The master's address, while it and its workers run, of one core each; they log into the
+    folder and know of ``environment`` only. All of them are killed at the end, their executors too.
+    """
     with socket.socket() as free:
         free.bind((WORKERS[0], 0))
         port = free.getsockname()[1]
@@ -33,7 +35,16 @@ def standalone(folder: Path, *, memory: str, environment: dict[str, str]) -> Ite
         master = ["--port", str(port), "--webui-port", "0"]
         _start(stack, folder, environment, "master.Master", WORKERS[0], *master)
         for host in WORKERS:
-            work = ["--work-dir", str(folder / host), "--cores", "1", "--memory", memory, "--webui-port", "0"]
+            work = [
+                "--work-dir",
+                str(folder / host),
+                "--cores",
+                "1",
+                "--memory",
+                memory,
+                "--webui-port",
+                "0",
+            ]
             _start(stack, folder, environment, "worker.Worker", host, *work, address)
         yield address
 

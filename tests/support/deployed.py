@@ -1,4 +1,5 @@
-"""What lies under ``configs/`` for those who run it: rules, units and container files, read for tests."""
+"""What lies under ``configs/`` for those who run it: rules, units and container files, read for
+tests."""
 
 from __future__ import annotations
 
@@ -74,9 +75,11 @@ class Image:
         return [word for word in self.copied if not (ROOT / word).exists()]
 
     def install(self, folder: Path) -> Path:
-        """What its RUN lines of Python make, of the files that it copies and of nothing else; answers the environment's folder.
+        """What its RUN lines of Python make, of the files that it copies and of nothing else;
+        answers the environment's folder.
 
-        Offline: what this interpreter has is what the registry would have. Other RUN lines are the system's and are left out.
+        Offline: what this interpreter has is what the registry would have. Other RUN lines are the
+        system's and are left out.
         """
         source, made = folder / "src", folder / "made"
         source.mkdir()
@@ -100,7 +103,10 @@ class Image:
         command = re.sub(r"127\.0\.0\.1:\d+", f"127.0.0.1:{port}", self.health_check)
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         asked = subprocess.run(
-            ["/bin/sh", "-c", command], env={**os.environ, "PATH": path}, capture_output=True, check=False
+            ["/bin/sh", "-c", command],
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            check=False,
         )
         return asked.returncode == 0
 
@@ -117,5 +123,7 @@ def _lend_packages(made: Path, lent: Path) -> None:
 
 def _run(words: list[str], folder: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        words, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr

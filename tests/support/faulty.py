@@ -1,8 +1,9 @@
 """A bucket that misbehaves on order: what crash enumeration and fault tests are made with.
 
-Every request is a numbered call, from 1 in the order in which they are made; each key of a ``delete`` is a call of its
-own, a writer is one call when it is closed (before that nothing is visible), a listing is one call when it is asked
-for. A killed process makes no further call: once ``Killed`` was raised, every call raises it again, whoever makes it.
+Every request is a numbered call, from 1 in the order in which they are made; each key of a
+``delete`` is a call of its own, a writer is one call when it is closed (before that nothing is
+visible), a listing is one call when it is asked for. A killed process makes no further call: once
+``Killed`` was raised, every call raises it again, whoever makes it.
 """
 
 from __future__ import annotations
@@ -43,10 +44,11 @@ class Call:
 class FaultyBucket(Wrapper):
     """``bucket`` with faults, by the number of the call.
 
-    ``kill_before=k``: the process dies instead of making call k. ``kill_after=k``: call k is applied, then the process
-    dies. ``lose_answer={k}``: call k is applied and its answer lost (Unanswered for a write, Unavailable for a read).
-    ``refuse={k: error}``: call k is not applied and raises ``error``. ``before`` and ``after`` are hooks, called with
-    the Call outside any lock; they may use the bucket below (``inner``) or raise.
+    ``kill_before=k``: the process dies instead of making call k. ``kill_after=k``: call k is
+    applied, then the process dies. ``lose_answer={k}``: call k is applied and its answer lost
+    (Unanswered for a write, Unavailable for a read). ``refuse={k: error}``: call k is not applied
+    and raises ``error``. ``before`` and ``after`` are hooks, called with the Call outside any lock;
+    they may use the bucket below (``inner``) or raise.
     """
 
     def __init__(

@@ -1,7 +1,9 @@
-"""How many requests must follow one another: a store in which a request takes a while, and side by side requests take it once.
+"""How many requests must follow one another: a store in which a request takes a while, and side by
+side requests take it once.
 
-Requests that are made while another waits for its answer are answered together with it, as one wave. The waves that an operation
-needs are the depth of its requests: what an object store's latency is multiplied by.
+Requests that are made while another waits for its answer are answered together with it, as one
+wave. The waves that an operation needs are the depth of its requests: what an object store's
+latency is multiplied by.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ __all__ = ["InTurn"]
 
 _LATENCY_S = 0.025
 _GATHER_S = 0.05
-"""Real time for which a wave stays open: threads that were handed a request of it have arrived by then."""
+"""Real time for which a wave stays open: threads that were handed a request of it have arrived by
+then."""
 
 
 class InTurn(Wrapper):

@@ -1,4 +1,5 @@
-"""What the tests of the index build with: blocks, changes and histories, small and named by number."""
+"""What the tests of the index build with: blocks, changes and histories, small and named by
+number."""
 
 from __future__ import annotations
 
@@ -66,7 +67,9 @@ def merge(number: int, parents: list[BlockMeta]) -> BlockMeta:
         rows=sum(parent.rows for parent in parents),
         sources=tuple(sorted({source for parent in parents for source in parent.sources})),
         level=1 + max(parent.level for parent in parents),
-        parents=tuple(Parent(ulid=one.ulid, min_time=one.min_time, max_time=one.max_time) for one in parents),
+        parents=tuple(
+            Parent(ulid=one.ulid, min_time=one.min_time, max_time=one.max_time) for one in parents
+        ),
         own=False,
         visible_by=VisibleBy.INDEX,
     )
@@ -119,7 +122,8 @@ def created() -> State:
 
 
 def history(seed: int, length: int) -> list[Entry]:
-    """A random valid history: appends, jobs, merges, removals, exceptions, tags, epochs, a horizon and a floor."""
+    """A random valid history: appends, jobs, merges, removals, exceptions, tags, epochs, a horizon
+    and a floor."""
     draw = random.Random(seed)
     state, number = State.EMPTY, 1_000
     entries = []
@@ -161,19 +165,26 @@ def _random_change(draw: random.Random, state: State, number: int) -> Change:
     if kind == "epoch":
         held = state.epochs.get("compactor", (0, ""))[0]
         return Planned(
-            operation=Operation.EPOCH, commit=commit, plan=Draft(epochs={"compactor": (held + 1, commit)})
+            operation=Operation.EPOCH,
+            commit=commit,
+            plan=Draft(epochs={"compactor": (held + 1, commit)}),
         )
     if kind == "floor" and state.version > 3:
         floor = max(state.floor or ulid(0), ulid(number - draw.randrange(20, 200)))
         return Planned(
-            operation=Operation.HORIZON, commit=commit, plan=Draft(horizon=floor, floor=floor, keep=())
+            operation=Operation.HORIZON,
+            commit=commit,
+            plan=Draft(horizon=floor, floor=floor, keep=()),
         )
     job = Job(app="nightly", batch=number) if kind == "job" else None
-    blocks = tuple(block(number + 1 + place, rows=draw.randint(1, 5)) for place in range(draw.randint(1, 3)))
+    blocks = tuple(
+        block(number + 1 + place, rows=draw.randint(1, 5)) for place in range(draw.randint(1, 3))
+    )
     return Append(commit=commit, blocks=blocks, job=job)
 
 
 def append(number: int, *more: int, job: Job | None = None, ordered: bool = True) -> Append:
-    """An append of fresh blocks with these numbers; its commit id is that of the first, plus half a million."""
+    """An append of fresh blocks with these numbers; its commit id is that of the first, plus half a
+    million."""
     blocks = tuple(block(one) for one in (number, *more))
     return Append(commit=ulid(number + 500_000), blocks=blocks, job=job, ordered=ordered)

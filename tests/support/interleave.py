@@ -1,7 +1,9 @@
-"""Actors that take turns at their requests: every order in which two processes can meet at one bucket, tried one by one.
+"""Actors that take turns at their requests: every order in which two processes can meet at one
+bucket, tried one by one.
 
-Each actor is ordinary code in a thread of its own; it runs until its next request and waits there for its turn. A schedule
-is a list of (actor, number of requests); what is left afterwards runs actor by actor, in the schedule's order.
+Each actor is ordinary code in a thread of its own; it runs until its next request and waits there
+for its turn. A schedule is a list of (actor, number of requests); what is left afterwards runs
+actor by actor, in the schedule's order.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ class _Actor:
         self._left = 0
         self._go = threading.Semaphore(0)
         self._stopped = threading.Semaphore(0)
-        self._thread = threading.Thread(target=self._run, args=(work, _Turns(bucket, self)), daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, args=(work, _Turns(bucket, self)), daemon=True
+        )
         self._thread.start()
         self._wait()
 
@@ -130,7 +134,8 @@ def requests_of(bucket: Bucket, work: Callable[[Bucket], object]) -> list[str]:
 def schedules(
     first: tuple[str, int], second: tuple[str, int], switches: int, *, alike: bool = False
 ) -> Iterator[Schedule]:
-    """Every schedule of two actors (name, requests) with exactly this many changes of turn before they run out.
+    """Every schedule of two actors (name, requests) with exactly this many changes of turn before
+    they run out.
 
     Of two that are ``alike`` it does not matter which begins.
     """

@@ -8,5 +8,6 @@ __all__ = ["hear"]
 
 
 def hear() -> None:
-    """For ``preexec_fn``: a suite that was started in the background ignores SIGINT, and its children would as well."""
+    """For ``preexec_fn``: a suite that was started in the background ignores SIGINT, and its
+    children would as well."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

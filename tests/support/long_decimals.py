@@ -1,4 +1,7 @@
-"""Decimals of more digits than their type has: Arrow's CSV reader, among others, makes such arrays without a word."""
+"""Decimals of more digits than their type has:
+
+Arrow's CSV reader, among others, makes such arrays without a word.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,12 @@ import pyarrow as pa
 
 __all__ = ["long_decimals"]
 
-_ROOMY = {32: (pa.decimal32, 9), 64: (pa.decimal64, 18), 128: (pa.decimal128, 38), 256: (pa.decimal256, 76)}
+_ROOMY = {
+    32: (pa.decimal32, 9),
+    64: (pa.decimal64, 18),
+    128: (pa.decimal128, 38),
+    256: (pa.decimal256, 76),
+}
 
 
 def long_decimals(values: Sequence[str | None], kind: pa.DataType) -> pa.Array:

@@ -1,4 +1,5 @@
-"""A checkpoint whose footer lies: fewer rows than were written, every page whole, the hashed JSON as it was."""
+"""A checkpoint whose footer lies: fewer rows than were written, every page whole, the hashed JSON
+as it was."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ __all__ = ["lie", "lying"]
 
 
 def lying(data: bytes, lost: int = 1) -> bytes:
-    """The same checkpoint without its last blocks, which is what a flipped bit of a row group's ``num_rows`` makes of it."""
+    """The same checkpoint without its last blocks, which is what a flipped bit of a row group's
+    ``num_rows`` makes of it."""
     file = pq.ParquetFile(pa.BufferReader(data))
     table = file.read()
     sink = pa.BufferOutputStream()
@@ -21,7 +23,11 @@ def lying(data: bytes, lost: int = 1) -> bytes:
     ) as writer:
         writer.write_table(table.slice(0, table.num_rows - lost))
         writer.add_key_value_metadata(
-            {key: value for key, value in file.metadata.metadata.items() if key.startswith(b"blockstore")}
+            {
+                key: value
+                for key, value in file.metadata.metadata.items()
+                if key.startswith(b"blockstore")
+            }
         )
     return sink.getvalue().to_pybytes()
 

@@ -1,7 +1,8 @@
-"""Texts that trip up what compares, cuts or counts them, and what a condition on them means, in plain Python.
+"""Texts that trip up what compares, cuts or counts them, and what a condition on them means, in
+plain Python.
 
-Trailing NULs, which fixed-width exports are full of; characters of several code points and of four bytes; the last code
-points, above which nothing is; and lengths around 64, at which statistics cut.
+Trailing NULs, which fixed-width exports are full of; characters of several code points and of four
+bytes; the last code points, above which nothing is; and lengths around 64, at which statistics cut.
 """
 
 from __future__ import annotations
@@ -14,7 +15,19 @@ from hypothesis import strategies as st
 __all__ = ["LEAVES", "meets", "odd_texts", "written"]
 
 _CHARACTERS = [
-    *("\0", "a", "b", "é", "e\u0301", "\u00a0", "\ud7ff", "\ue000", "\uffff", "\U0001f600", "\U0010ffff"),
+    *(
+        "\0",
+        "a",
+        "b",
+        "é",
+        "e\u0301",
+        "\u00a0",
+        "\ud7ff",
+        "\ue000",
+        "\uffff",
+        "\U0001f600",
+        "\U0010ffff",
+    ),
     *"'%_\\",
 ]
 
@@ -40,7 +53,9 @@ def odd_texts() -> st.SearchStrategy[str]:
         st.integers(62, 66),
         short,
     )
-    padded = st.builds(lambda text, nuls: text + "\0" * nuls, short, st.sampled_from([1, 2, 8, 61, 64]))
+    padded = st.builds(
+        lambda text, nuls: text + "\0" * nuls, short, st.sampled_from([1, 2, 8, 61, 64])
+    )
     return st.one_of(short, padded, st.lists(character, max_size=4).map("".join), long)
 
 

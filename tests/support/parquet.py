@@ -13,7 +13,8 @@ ENCODINGS = ("PLAIN", "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY", "dictionary
 def parquet(
     table: pa.Table, encoding: str = "PLAIN", *, index: bool = True, group_rows: int = 1 << 20
 ) -> pa.BufferReader:
-    """A file whose texts have this encoding; with a page index, or without one as older programs write."""
+    """A file whose texts have this encoding; with a page index, or without one as older programs
+    write."""
     texts = [
         field.name
         for field in table.schema

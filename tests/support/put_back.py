@@ -1,4 +1,5 @@
-"""The two disasters of a table that others still hold open: a copy of it is put back, or it is dropped and made again."""
+"""The two disasters of a table that others still hold open: a copy of it is put back, or it is
+dropped and made again."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Threads that take turns in simulated time: a race in which only what requests take decides, the same every time.
+"""Threads that take turns in simulated time: a race in which only what requests take decides, the
+same every time.
 
-One thread runs at a time. It gives up its turn when it sleeps, and goes on when the others have reached its time.
+One thread runs at a time. It gives up its turn when it sleeps, and goes on when the others have
+reached its time.
 """
 
 from __future__ import annotations
@@ -38,7 +40,10 @@ class RaceClock:
         baton.acquire()
 
     def race(self, bodies: list[Callable[[], None]]) -> None:
-        """Run them all from now on, each in a thread of its own, until the last ends. Raises the first error of one."""
+        """Run them all from now on, each in a thread of its own, until the last ends.
+
+        Raises the first error of one.
+        """
         self._racing = True
         for body in bodies:
             threading.Thread(target=self._live, args=(body, self._lie_down(0)), daemon=True).start()

@@ -1,6 +1,8 @@
-"""Bytes that are no UTF-8 where text is expected: Arrow makes and carries such arrays, and Parquet files hold them.
+"""Bytes that are no UTF-8 where text is expected: Arrow makes and carries such arrays, and Parquet
+files hold them.
 
-``unchecked`` writes them as another program would: a device that makes its blocks by itself, or an earlier release.
+``unchecked`` writes them as another program would: a device that makes its blocks by itself, or an
+earlier release.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ __all__ = ["raw_text", "unchecked"]
 
 def raw_text(values: Sequence[bytes | None], kind: pa.DataType | None = None) -> pa.Array:
     """An array of text with exactly these bytes."""
-    stored = pa.large_binary() if kind is not None and pa.types.is_large_string(kind) else pa.binary()
+    stored = (
+        pa.large_binary() if kind is not None and pa.types.is_large_string(kind) else pa.binary()
+    )
     return pa.array(values, stored).view(kind or pa.string())
 
 

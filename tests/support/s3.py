@@ -1,7 +1,8 @@
-"""Real S3 servers for tests, SeaweedFS and Ceph: started once a test process at their first use, ended with it.
+"""Real S3 servers for tests, SeaweedFS and Ceph: started once a test process at their first use,
+ended with it.
 
-Each pytest-xdist worker starts its own, on free ports in a folder of its own, so that none depends on another. The
-server watches this process and ends by itself should it be killed.
+Each pytest-xdist worker starts its own, on free ports in a folder of its own, so that none depends
+on another. The server watches this process and ends by itself should it be killed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ BUCKET = "blockstore-tests"
 
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The server's endpoint; endpoint and credentials are in the environment until the session ends."""
+    """The server's endpoint; endpoint and credentials are in the environment until the session
+    ends."""
     with _server(tmp_path_factory, "weed") as settings, pytest.MonkeyPatch.context() as patch:
         _use(patch, settings)
         make_bucket(BUCKET)

@@ -1,7 +1,8 @@
-"""An HTTP server that answers what a test tells it to: for what no well-behaved store does on demand.
+"""An HTTP server that answers what a test tells it to: for what no well-behaved store does on
+demand.
 
-It knows nothing of S3: each request takes the next scripted answer, the last one for ever. It shows how often a client
-really asked, and with which headers.
+It knows nothing of S3: each request takes the next scripted answer, the last one for ever. It shows
+how often a client really asked, and with which headers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ __all__ = ["Answer", "Scripted", "scripted_s3"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One answer; ``reset`` closes the connection instead, ``silent`` says nothing until the server ends."""
+    """One answer;
+
+    ``reset`` closes the connection instead, ``silent`` says nothing until the server ends.
+    """
 
     status: int = 200
     code: str = ""
@@ -55,7 +59,8 @@ class Scripted:
         self._lock = threading.Lock()
 
     def script(self, *answers: Answer) -> None:
-        """Answer so from now on, and forget what was asked; who still waits for a silent answer is let go."""
+        """Answer so from now on, and forget what was asked; who still waits for a silent answer is
+        let go."""
         self.ended.set()
         with self._lock:
             self.ended = threading.Event()
@@ -79,7 +84,10 @@ def scripted_s3() -> Iterator[Scripted]:
         def answer(self) -> None:
             length = int(self.headers.get("Content-Length", 0))
             request = Request(
-                method=self.command, path=self.path, headers=dict(self.headers), body=self.rfile.read(length)
+                method=self.command,
+                path=self.path,
+                headers=dict(self.headers),
+                body=self.rfile.read(length),
             )
             ended = scripted.ended
             answer = scripted.next_answer(request)

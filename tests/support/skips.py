@@ -16,8 +16,14 @@ ALLOWED = Path(__file__).parent.parent / "repo" / "allowed_skips.txt"
 
 def allowed_skips() -> dict[str, str]:
     """Test id -> reason, from lines ``tests/…::test_name  # reason``."""
-    lines = [line for line in ALLOWED.read_text().splitlines() if line.strip() and not line.startswith("#")]
-    return {node.strip(): reason.strip() for node, _, reason in (line.partition("#") for line in lines)}
+    lines = [
+        line
+        for line in ALLOWED.read_text().splitlines()
+        if line.strip() and not line.startswith("#")
+    ]
+    return {
+        node.strip(): reason.strip() for node, _, reason in (line.partition("#") for line in lines)
+    }
 
 
 def is_allowed(node: str) -> bool:
@@ -31,9 +37,15 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  
     outcome = yield
     report = outcome.get_result()
     expected_failure = hasattr(report, "wasxfail")
-    if report.skipped and os.environ.get("CI") and not expected_failure and not is_allowed(item.nodeid):
+    if (
+        report.skipped
+        and os.environ.get("CI")
+        and not expected_failure
+        and not is_allowed(item.nodeid)
+    ):
         report.outcome = "failed"
         report.longrepr = (
-            f"{item.nodeid} was skipped in CI ({call.excinfo.value if call.excinfo else 'no reason'}): "
+            f"{item.nodeid} was skipped in CI "
+            f"({call.excinfo.value if call.excinfo else 'no reason'}): "
             "make it run, or list it with its reason in tests/repo/allowed_skips.txt"
         )

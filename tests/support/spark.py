@@ -1,7 +1,9 @@
-"""One Spark session for all tests that need one: it costs seconds to start and a fraction of one to use.
+"""One Spark session for all tests that need one: it costs seconds to start and a fraction of one to
+use.
 
-``local[2,4]``: two cores, and a task may fail three times before its job does, as on a real cluster (plain
-``local[2]`` never retries). Python workers run this interpreter, so that they find the project where the tests do.
+``local[2,4]``: two cores, and a task may fail three times before its job does, as on a real cluster
+(plain ``local[2]`` never retries). Python workers run this interpreter, so that they find the
+project where the tests do.
 """
 
 from __future__ import annotations
@@ -29,12 +31,14 @@ CONFS = {
     "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {JVM_OPTIONS}",
     UNIX_SOCKETS: "true",
 }
-"""A session time zone with daylight saving, so that a test that forgets about zones fails; JVM and sockets as the guide tunes them, while
-the sessions of clusters (``tests/end_to_end``) and of Connect stand as Spark makes them."""
+"""A session time zone with daylight saving, so that a test that forgets about zones fails; JVM and
+sockets as the guide tunes them, while the sessions of clusters (``tests/end_to_end``) and of
+Connect stand as Spark makes them."""
 
 
 def start_session() -> SparkSession:
-    """A local session of two cores that retries tasks; for the fixture, and for child processes of a test."""
+    """A local session of two cores that retries tasks; for the fixture, and for child processes of
+    a test."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"

@@ -1,7 +1,8 @@
 """Running a streaming query to its end, on a machine that is busy with other tests.
 
-Spark gives a new Python process ten seconds to say hello, and fails the query if it is late; no setting changes that. Such a
-query is started again with its checkpoint, as its user would, for as long as the deadline allows.
+Spark gives a new Python process ten seconds to say hello, and fails the query if it is late; no
+setting changes that. Such a query is started again with its checkpoint, as its user would, for as
+long as the deadline allows.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ LATE = "Python worker failed to connect back"
 
 
 def run_to_end(start: Callable[[], StreamingQuery], *, deadline_s: float = 900) -> None:
-    """Start a query that ends by itself, and wait for it. Raises what ended it, TimeoutError if nothing did."""
+    """Start a query that ends by itself, and wait for it.
+
+    Raises what ended it, TimeoutError if nothing did.
+    """
     until_s = time.monotonic() + deadline_s
     while True:
         query = start()

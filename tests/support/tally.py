@@ -1,7 +1,8 @@
 """Totals that a test run reports at its end: crash points tried, races lost, schedules explored.
 
-A test that enumerates says how much it enumerated (``tally("crash points", n)``), so that a run that silently
-tried nothing is seen. Works under pytest-xdist: every worker hands its totals to the controller.
+A test that enumerates says how much it enumerated (``tally("crash points", n)``), so that a run
+that silently tried nothing is seen. Works under pytest-xdist: every worker hands its totals to the
+controller.
 """
 
 from __future__ import annotations

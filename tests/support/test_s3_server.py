@@ -26,7 +26,9 @@ def test_a_second_server_runs_beside_the_first_and_ends_with_its_owner(
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as owner:
         started = run("start", "--root", str(root), "--while", str(owner.pid))
         assert started.returncode == 0, started.stderr
-        settings = dict(line.removeprefix("export ").split("=") for line in started.stdout.splitlines())
+        settings = dict(
+            line.removeprefix("export ").split("=") for line in started.stdout.splitlines()
+        )
         assert settings["AWS_ENDPOINT_URL"] != s3_server
         assert {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"} <= set(settings)
         again = run("start", "--root", str(root))

@@ -1,4 +1,5 @@
-"""The scheduler: it plays exactly the order it is given, and the same order again gives the same run."""
+"""The scheduler: it plays exactly the order it is given, and the same order again gives the same
+run."""
 
 from __future__ import annotations
 

@@ -1,10 +1,13 @@
-"""Threads that take turns at bucket calls, in an order that the test decides: every interleaving can be asked for.
+"""Threads that take turns at bucket calls, in an order that the test decides: every interleaving
+can be asked for.
 
-An actor is ordinary code with a bucket of its own over one store. It runs until it is about to make a request, and waits
-there; whoever is chosen makes its request and runs on to the next. So between two turns nobody is at work, and a test may
-look at the store, read it, or move the clock. The same order gives the same run.
+An actor is ordinary code with a bucket of its own over one store. It runs until it is about to make
+a request, and waits there; whoever is chosen makes its request and runs on to the next. So between
+two turns nobody is at work, and a test may look at the store, read it, or move the clock. The same
+order gives the same run.
 
-An actor must make its requests from one thread at a time: hand it a world whose pool runs calls in turn.
+An actor must make its requests from one thread at a time: hand it a world whose pool runs calls in
+turn.
 """
 
 from __future__ import annotations
@@ -34,15 +37,18 @@ class Turns:
         self._errors: dict[str, BaseException] = {}
         self._given_up = False
         self._threads = {
-            name: threading.Thread(target=self._run, args=(name, actor, FaultyBucket(store)), daemon=True)
+            name: threading.Thread(
+                target=self._run, args=(name, actor, FaultyBucket(store)), daemon=True
+            )
             for name, actor in actors.items()
         }
 
     def play(
         self, order: Iterable[str], between: Callable[[str, Call], None] = lambda name, call: None
     ) -> dict[str, BaseException]:
-        """Let actors make one request a turn, as ``order`` names them; who has ended is passed over, and those who are
-        left at the end go on one after the other. ``between`` is called after each turn. Answers how actors failed."""
+        """Let actors make one request a turn, as ``order`` names them; who has ended is passed
+        over, and those who are left at the end go on one after the other. ``between`` is called
+        after each turn. Answers how actors failed."""
         for thread in self._threads.values():
             thread.start()
         try:
@@ -59,7 +65,10 @@ class Turns:
         return self._errors
 
     def pending(self, name: str) -> Call | None:
-        """The request that an actor waits to make; None if it has ended. For an ``order`` that looks while it plays."""
+        """The request that an actor waits to make;
+
+        None if it has ended. For an ``order`` that looks while it plays.
+        """
         return self._pending[name]
 
     def _all(self, order: Iterable[str]) -> Iterator[str]:

@@ -1,14 +1,17 @@
 """The state that a rebuilt index begins with, put together from what was decided. Pure.
 
 Rules:
-- Sources of blocks that are taken are accounted, and so are those of appends that are left out: discovery must not bring
-  back what was decided against. A write below the floor is not: it may be adopted.
+- Sources of blocks that are taken are accounted, and so are those of appends that are left out:
+  discovery must not bring back what was decided against. A write below the floor is not: it may be
+  adopted.
 - Rows that an entry hid stay hidden, in whatever block holds them now.
-- The horizon is as high as one may be now: of the one that was lost nothing else is known, and a cleaner that knew it may still be
-  removing what a stalled writer would commit (``specs/horizon.pml``).
+- The horizon is as high as one may be now: of the one that was lost nothing else is known, and a
+  cleaner that knew it may still be removing what a stalled writer would commit
+  (``specs/horizon.pml``).
 - Roles are claimed anew by the rebuild itself: whoever held one before is fenced.
-- The window of commit ids is empty, as for a version that was collected: an operation that was on its way when the index
-  was lost is decided by its blocks or its batch, or is Indeterminate for good (protocol 3.3, step 1).
+- The window of commit ids is empty, as for a version that was collected: an operation that was on
+  its way when the index was lost is decided by its blocks or its batch, or is Indeterminate for
+  good (protocol 3.3, step 1).
 """
 
 from __future__ import annotations
@@ -64,8 +67,8 @@ def compose(
     commit: str,
     horizon: str,
 ) -> State:
-    """The state at ``version``; ``commit`` is the rebuild's own id, which takes every role over, and ``horizon`` the highest that
-    may be now."""
+    """The state at ``version``; ``commit`` is the rebuild's own id, which takes every role over,
+    and ``horizon`` the highest that may be now."""
     listed = list(judged)
     before = evidence.state or State.EMPTY
     following = max(
@@ -81,15 +84,21 @@ def compose(
     time_ms = max([before.time_ms, *(entry.time for entry in evidence.later)])
     batches = _batches(before, evidence.later, live, version)
     floor = _highest([before.floor, *(entry.floor for entry in evidence.later)])
-    requires = tuple(sorted({*before.requires, *(one for entry in evidence.later for one in entry.requires)}))
+    requires = tuple(
+        sorted({*before.requires, *(one for entry in evidence.later for one in entry.requires)})
+    )
     return State(
         version=version,
         time_ms=time_ms,
         blocks=Blocks.of(live),
         accounted=_accounted(before, evidence, listed, live),
-        commits=Commits(Run(version + 1, "", np.empty(0, dtype=np.int64)), version=version, time_ms=time_ms),
+        commits=Commits(
+            Run(version + 1, "", np.empty(0, dtype=np.int64)), version=version, time_ms=time_ms
+        ),
         epochs=_epochs(before, evidence.later, commit),
-        batches=forget_uploads(batches, floor) if floor is not None and UPLOADS in requires else batches,
+        batches=forget_uploads(batches, floor)
+        if floor is not None and UPLOADS in requires
+        else batches,
         tags=dict(tags),
         horizon=_highest([horizon, before.horizon, *(entry.horizon for entry in evidence.later)]),
         floor=floor,
@@ -117,7 +126,9 @@ def _live(
     )
 
 
-def _accounted(before: State, evidence: Evidence, judged: list[Judged], live: list[LiveBlock]) -> Sources:
+def _accounted(
+    before: State, evidence: Evidence, judged: list[Judged], live: list[LiveBlock]
+) -> Sources:
     floor = _highest([before.floor, *(entry.floor for entry in evidence.later)])
     left = [
         source
@@ -139,11 +150,15 @@ def _epochs(before: State, later: tuple[Entry, ...], commit: str) -> dict[str, E
     return {role: (number + 1, commit) for role, (number, _) in held.items()}
 
 
-def _batches(before: State, later: tuple[Entry, ...], live: list[LiveBlock], version: int) -> Batches:
+def _batches(
+    before: State, later: tuple[Entry, ...], live: list[LiveBlock], version: int
+) -> Batches:
     batches = before.batches
     for entry in later:
         if entry.job is not None:
-            batches = _with_batch(batches, entry.job, entry.id, tuple(block.ulid for block in entry.add))
+            batches = _with_batch(
+                batches, entry.job, entry.id, tuple(block.ulid for block in entry.add)
+            )
     for block in live:
         if block.meta.job is not None:
             batches = _with_batch(batches, block.meta.job, version, (block.ulid,))

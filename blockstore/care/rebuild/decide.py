@@ -1,19 +1,24 @@
 """Which blocks a rebuilt index holds: pure, and every decision with its reason.
 
-The truth about a table is its index; where that is lost, some of it can be told from the blocks, and some cannot. Rules:
-- A named block stays, unless it was marked after the last state that can be read: the compactor marks only what no version
-  names any more, so a lost entry took it out.
-- A write of an ordinary append (``visible_by: age``) was acknowledged once it was complete, so it is taken, unless the index
-  as far as it can be read accounts for it (then an entry took it out), a mark lies on it, or it lies below the floor.
-- A block of a transaction (``visible_by: index``) counts by its entry alone, and that is lost. It was committed for certain
-  if another complete block was made of it, or if writes that it accounts for exist nowhere else any more. A merge of
-  blocks that are all still there holds the same rows as they do. Of any other nobody can know: it is taken, because
-  meta.json is written last and the entry follows within a moment, and it is told, so that a person can leave it out.
-- A transaction that no entry names was never committed if it lies below the horizon, or was complete an hour before the
-  last state that can be read. Of two blocks of one job one was committed.
-- Where blocks overlap, the exact cover decides (3.2). In an index live blocks never share a source (3.3), so a block that
-  could only be read in part stops the rebuild until a person leaves one side out; so does a block that cannot be read and
-  whose writes nobody else holds. One that was named and of which nothing is left is told, with its rows.
+The truth about a table is its index; where that is lost, some of it can be told from the blocks,
+and some cannot. Rules:
+- A named block stays, unless it was marked after the last state that can be read: the compactor
+  marks only what no version names any more, so a lost entry took it out.
+- A write of an ordinary append (``visible_by: age``) was acknowledged once it was complete, so it
+  is taken, unless the index as far as it can be read accounts for it (then an entry took it out), a
+  mark lies on it, or it lies below the floor.
+- A block of a transaction (``visible_by: index``) counts by its entry alone, and that is lost. It
+  was committed for certain if another complete block was made of it, or if writes that it accounts
+  for exist nowhere else any more. A merge of blocks that are all still there holds the same rows as
+  they do. Of any other nobody can know: it is taken, because meta.json is written last and the
+  entry follows within a moment, and it is told, so that a person can leave it out.
+- A transaction that no entry names was never committed if it lies below the horizon, or was
+  complete an hour before the last state that can be read. Of two blocks of one job one was
+  committed.
+- Where blocks overlap, the exact cover decides (3.2). In an index live blocks never share a source
+  (3.3), so a block that could only be read in part stops the rebuild until a person leaves one side
+  out; so does a block that cannot be read and whose writes nobody else holds. One that was named
+  and of which nothing is left is told, with its rows.
 """
 
 from __future__ import annotations
@@ -62,11 +67,15 @@ class Judged:
 
 
 def decide(evidence: Evidence, leave_out: frozenset[str] = frozenset()) -> tuple[Judged, ...]:
-    """What becomes of every block, sorted by ULID. Raises Invalid if ``leave_out`` names one that is not there."""
+    """What becomes of every block, sorted by ULID.
+
+    Raises Invalid if ``leave_out`` names one that is not there.
+    """
     strange = sorted(leave_out - evidence.blocks.keys())
     if strange:
         raise Invalid(
-            f"there is no block {strange[0]} to leave out: the plan of the rebuild lists all of them"
+            f"there is no block {strange[0]} to leave out: the plan of the rebuild lists all of "
+            "them"
         )
     return tuple(sorted(_Deciding(evidence, leave_out).run(), key=lambda one: one.ulid))
 
@@ -88,7 +97,9 @@ class _Deciding:
         yield from out.values()
         candidates = {ulid: one for ulid, one in self._evidence.blocks.items() if ulid not in out}
         whole = {
-            ulid: one for ulid, one in candidates.items() if one.is_whole or (one.named and not one.gone)
+            ulid: one
+            for ulid, one in candidates.items()
+            if one.is_whole or (one.named and not one.gone)
         }
         found = cover(one.meta for one in whole.values() if one.meta is not None)
         yield from self._covered(whole, found, _shared_between_streams(found))
@@ -129,7 +140,8 @@ class _Deciding:
         return self._why_late(one, meta)
 
     def _is_dead(self, meta: BlockMeta) -> bool:
-        """Whether an unnamed block cannot stand for its accounted writes: an append's own, or a name that entries knew."""
+        """Whether an unnamed block cannot stand for its accounted writes: an append's own, or a
+        name that entries knew."""
         return meta.visible_by is VisibleBy.AGE or meta.sources == (meta.ulid,)
 
     def _why_late(self, one: Known, meta: BlockMeta) -> str | None:
@@ -138,11 +150,16 @@ class _Deciding:
             return None
         if meta.visible_by is VisibleBy.INDEX:
             if state.below_horizon(meta.ulid):
-                return "no entry names it, and it lies at or below the horizon: it was never committed"
+                return (
+                    "no entry names it, and it lies at or below the horizon: it was never committed"
+                )
             if meta.job is not None and state.committed(meta.job):
                 return "its job was committed by another block"
             if one.complete_ms is not None and one.complete_ms < state.time_ms - _SETTLED_MS:
-                return "it was complete long before the last version that can be read, which does not have it"
+                return (
+                    "it was complete long before the last version that can be read, which does "
+                    "not have it"
+                )
             return None
         if state.below_floor(meta.ulid) or any(map(state.below_floor, meta.sources)):
             return "at or below the floor: it comes too late, and can be adopted afterwards"
@@ -164,11 +181,17 @@ class _Deciding:
                     for other in found.chosen
                     if other is not block and not other.sources.isdisjoint(block.meta.sources)
                 ]
-                why = f"only it holds {len(block.only_sources)} of its writes ({min(block.only_sources)} is one), and blocks "
+                why = (
+                    f"only it holds {len(block.only_sources)} of its writes "
+                    f"({min(block.only_sources)} is one), and blocks "
+                )
                 why += f"{', '.join(others)} hold the others: leave it out, or leave them out"
                 yield _judged(one, Verdict.STOP, why)
             elif one.ulid in twins:
-                why = f"block {twins[one.ulid]} of another stream accounts for the same write: leave one of them out"
+                why = (
+                    f"block {twins[one.ulid]} of another stream accounts for the same write: "
+                    "leave one of them out"
+                )
                 yield _judged(one, Verdict.STOP, why)
             else:
                 yield self._taken(one, holders)
@@ -179,7 +202,9 @@ class _Deciding:
         if one.named is not None:
             why = f"entry {one.named.version} named it"
             return _judged(
-                one, Verdict.TAKE, why if one.problem is None else f"{why}; it is damaged: {one.problem}"
+                one,
+                Verdict.TAKE,
+                why if one.problem is None else f"{why}; it is damaged: {one.problem}",
             )
         if meta.visible_by is VisibleBy.AGE:
             return _judged(one, Verdict.TAKE, "a complete append")
@@ -187,10 +212,17 @@ class _Deciding:
             return _judged(one, Verdict.TAKE, "committed: another block was made of it")
         foreign = [source for source in meta.sources if source != one.ulid]
         if any(holders[source] == 1 for source in foreign):
-            return _judged(one, Verdict.TAKE, "committed: writes that it holds exist nowhere else any more")
+            return _judged(
+                one, Verdict.TAKE, "committed: writes that it holds exist nowhere else any more"
+            )
         if foreign and meta.producer == _MERGER:
-            return _judged(one, Verdict.TAKE, "a merge: the same rows as the blocks that it was made of")
-        why = "nobody can know whether it was committed: leave it out if the program that wrote it was told that it failed"
+            return _judged(
+                one, Verdict.TAKE, "a merge: the same rows as the blocks that it was made of"
+            )
+        why = (
+            "nobody can know whether it was committed: leave it out if the program that wrote it "
+            "was told that it failed"
+        )
         if foreign:
             why += f"; it takes the place of {len(foreign)} other writes"
         return _judged(one, Verdict.TAKE, why, sure=False)
@@ -208,12 +240,16 @@ class _Deciding:
                     sure=False,
                 )
             else:
-                why = f"it cannot be read, and nobody else holds its rows ({one.problem}): mend it from a replica, or leave it out"
+                why = (
+                    f"it cannot be read, and nobody else holds its rows ({one.problem}): mend it "
+                    "from a replica, or leave it out"
+                )
                 yield _judged(one, Verdict.STOP, why)
 
 
 def _shared_between_streams(found: Cover) -> dict[str, str]:
-    """Chosen blocks that account for a write of a chosen block of another stream, which the cover does not look for."""
+    """Chosen blocks that account for a write of a chosen block of another stream, which the cover
+    does not look for."""
     holder: dict[str, str] = {}
     twins = {}
     for block in found.chosen:

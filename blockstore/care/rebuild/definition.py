@@ -1,11 +1,14 @@
-"""The definition that a rebuilt index has: the newest one that can be read, or what the blocks tell of it.
+"""The definition that a rebuilt index has: the newest one that can be read, or what the blocks tell
+of it.
 
 Rules:
-- A schema that blocks were written under, and that the newest readable definition does not know, was made by an alter that
-  is lost: it becomes the next one. Schemas only grow, so of two the one that reads the other is the newer.
-- A schema that neither reads nor is read by the others belongs to no history of this table: its blocks are named.
-- Without any definition the time column and the sort key are those of the newest block, and default labels are those that
-  every block has.
+- A schema that blocks were written under, and that the newest readable definition does not know,
+  was made by an alter that is lost: it becomes the next one. Schemas only grow, so of two the one
+  that reads the other is the newer.
+- A schema that neither reads nor is read by the others belongs to no history of this table: its
+  blocks are named.
+- Without any definition the time column and the sort key are those of the newest block, and default
+  labels are those that every block has.
 """
 
 from __future__ import annotations
@@ -27,9 +30,11 @@ __all__ = ["define"]
 def define(
     known: Definition | None, metas: Sequence[BlockMeta], properties: Properties
 ) -> tuple[Definition | None, frozenset[str]]:
-    """The definition, and the blocks whose schema has no place in it; None where nothing tells of one.
+    """The definition, and the blocks whose schema has no place in it; None where nothing tells of
+    one.
 
-    ``metas`` are blocks that no entry named, each with its schema; ``properties`` serve where no definition is left.
+    ``metas`` are blocks that no entry named, each with its schema; ``properties`` serve where no
+    definition is left.
     """
     schemas = dict.fromkeys(meta.schema for meta in metas)
     if known is None:

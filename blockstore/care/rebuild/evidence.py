@@ -1,7 +1,8 @@
-"""What a rebuild knows of each block: the index's word as far as it can be read, the block's own, and its mark. Pure.
+"""What a rebuild knows of each block: the index's word as far as it can be read, the block's own,
+and its mark. Pure.
 
-Words: a block is **named** if the last state that could be folded holds it live, or a readable entry after that adds it,
-and no readable entry after that removes it.
+Words: a block is **named** if the last state that could be folded holds it live, or a readable
+entry after that adds it, and no readable entry after that removes it.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class Evidence:
     later: tuple[Entry, ...]
     blocks: Mapping[str, Known]
     accounted: frozenset[str]
-    """Sources that entries after the state account for; those of the state itself are asked of it."""
+    """Sources that entries after the state account for; those of the state itself are asked of
+    it."""
     hidden: frozenset[str]
     """Sources whose rows an entry hides."""
     removed: frozenset[str]
@@ -63,7 +65,9 @@ class Evidence:
 
     def accounts(self, source: str) -> bool:
         """Whether the index, as far as it can be read, accounts for a write."""
-        return source in self.accounted or (self.state is not None and source in self.state.accounted)
+        return source in self.accounted or (
+            self.state is not None and source in self.state.accounted
+        )
 
 
 def gather(index: Survey, found: Mapping[str, Examined]) -> Evidence:
@@ -91,7 +95,8 @@ def gather(index: Survey, found: Mapping[str, Examined]) -> Evidence:
         accounted.update(entry.account)
         hidden.update(source for sources in entry.excepts.values() for source in sources)
     blocks = {
-        ulid: _known(ulid, found.get(ulid), named.get(ulid), index.state) for ulid in sorted({*named, *found})
+        ulid: _known(ulid, found.get(ulid), named.get(ulid), index.state)
+        for ulid in sorted({*named, *found})
     }
     return Evidence(
         state=index.state,
@@ -106,7 +111,8 @@ def gather(index: Survey, found: Mapping[str, Examined]) -> Evidence:
 def _sources(
     meta: BlockMeta, told: object, removed: Mapping[str, LiveBlock], found: Examined | None
 ) -> tuple[str, ...] | None:
-    """The sources of a block that an entry adds: as the entry tells them, or the block itself, or its parents."""
+    """The sources of a block that an entry adds: as the entry tells them, or the block itself, or
+    its parents."""
     if isinstance(told, tuple):
         return told
     if found is not None and found.meta is not None:
@@ -114,7 +120,9 @@ def _sources(
     return derived_sources(meta, removed)
 
 
-def _known(ulid: str, found: Examined | None, named: LiveBlock | None, state: State | None) -> Known:
+def _known(
+    ulid: str, found: Examined | None, named: LiveBlock | None, state: State | None
+) -> Known:
     if found is None or not found.directory.objects:
         return Known(
             ulid=ulid,
@@ -141,8 +149,8 @@ def _known(ulid: str, found: Examined | None, named: LiveBlock | None, state: St
 
 
 def _mark(found: Examined, named: LiveBlock | None, state: State | None) -> MarkReason | None:
-    """The reason of a mark that counts: one on a named block that is older than the state is left over from before the
-    state brought the block back."""
+    """The reason of a mark that counts: one on a named block that is older than the state is left
+    over from before the state brought the block back."""
     if found.mark is None or found.mark.reason is MarkReason.PARTIAL:
         return None
     placed_ms = found.directory.objects[DELETION_MARK].modified_ms

@@ -1,10 +1,11 @@
 """What a rebuild would do: three ways, by how much of the old index is left.
 
-- **mend**: every entry up to the latest can be followed. Only the boundary, or a checkpoint, has to be written again, and
-  no block is looked at.
-- **finish**: a rebuild died after it had written its state. It is carried on, and no block is looked at.
-- **renew**: the entries end before the latest, or nothing is left. The blocks are looked at, one state is put together,
-  and a new index begins with it, far above everything that was ever seen.
+- **mend**: every entry up to the latest can be followed. Only the boundary, or a checkpoint, has to
+  be written again, and no block is looked at.
+- **finish**: a rebuild died after it had written its state. It is carried on, and no block is
+  looked at.
+- **renew**: the entries end before the latest, or nothing is left. The blocks are looked at, one
+  state is put together, and a new index begins with it, far above everything that was ever seen.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ from blockstore.world import World
 __all__ = ["RebuildPlan", "Way", "plan_rebuild"]
 
 _JUMP = 1_000_000
-"""The new index begins at the next multiple of this: more entries than a process can have written since the last one that
-was seen, and more than a state remembers commits of, so whatever was on its way counts as collected."""
+"""The new index begins at the next multiple of this: more entries than a process can have written
+since the last one that was seen, and more than a state remembers commits of, so whatever was on its
+way counts as collected."""
 _SANE = 2**53
 _PER_SOURCE = 10
 _SLICE = 256
@@ -59,7 +61,10 @@ class RebuildPlan:
     damage: tuple[str, ...]
     """What is wrong with the old index."""
     state: State | None = field(default=None, repr=False)
-    """The state that the new index begins with; None for ``mend``, and where a person must decide first."""
+    """The state that the new index begins with;
+
+    None for ``mend``, and where a person must decide first.
+    """
     commit: str = ""
     """The rebuild's own commit id."""
     judged: tuple[Judged, ...] = ()
@@ -95,7 +100,8 @@ def plan_rebuild(
     properties: Properties | None = None,
     advance: Callable[[float], None] = lambda _: None,
 ) -> RebuildPlan:
-    """Look at everything that is left. Raises Conflict where the index can be read, NotFound where there is no table.
+    """Look at everything that is left. Raises Conflict where the index can be read, NotFound where
+    there is no table.
 
     ``properties`` are those of the table, for the case that no definition of it is left.
     """
@@ -108,25 +114,34 @@ def plan_rebuild(
     began = _began(index)
     if not began and _is_readable(bucket, world):
         raise Conflict(
-            f"the index of {bucket.url} can be read, expected a lost one: a rebuild would forget its history; look at it with "
+            f"the index of {bucket.url} can be read, expected a lost one: a rebuild would forget "
+            "its history; look at it with "
             "blockstore verify"
         )
     damage = tuple(f"{one.object}: {one.what}" for one in check_index(index, bucket.url))
     if began or index.is_whole:
         if leave_out:
             raise Invalid(
-                "every entry can still be followed, so the index says which blocks there are: drop --leave-out, and revert "
+                "every entry can still be followed, so the index says which blocks there are: "
+                "drop --leave-out, and revert "
                 "or mark blocks once it is mended"
             )
         way = Way.FINISH if began else Way.MEND
         return RebuildPlan(
-            url=bucket.url, way=way, index=index, damage=damage, state=index.state if began else None
+            url=bucket.url,
+            way=way,
+            index=index,
+            damage=damage,
+            state=index.state if began else None,
         )
-    return _renew(bucket, world, inventory, index, damage, leave_out, properties or Properties(), advance)
+    return _renew(
+        bucket, world, inventory, index, damage, leave_out, properties or Properties(), advance
+    )
 
 
 def _began(index: Survey) -> bool:
-    """Whether a rebuild has written its state and died: only a rebuild's state remembers no commit."""
+    """Whether a rebuild has written its state and died: only a rebuild's state remembers no
+    commit."""
     state = index.state
     return state is not None and state.version == index.highest and len(state.commits) == 0
 
@@ -195,14 +210,20 @@ def _examine_all(
     for start in range(0, len(directories), _SLICE):
         part = directories[start : start + _SLICE]
         found.update(
-            {one.ulid: one for one in world.pool.map(lambda directory: examine(bucket, directory), part)}
+            {
+                one.ulid: one
+                for one in world.pool.map(lambda directory: examine(bucket, directory), part)
+            }
         )
         advance(len(part))
     return found
 
 
 def _without_schema(one: Judged) -> Judged:
-    why = "its schema belongs to no history of this table: neither reads the other's columns; leave it out"
+    why = (
+        "its schema belongs to no history of this table: neither reads the other's columns; leave "
+        "it out"
+    )
     return replace(one, verdict=Verdict.STOP, why=why)
 
 
@@ -218,10 +239,13 @@ def _readable_tags(bucket: Bucket, tags: dict[str, int]) -> tuple[dict[str, int]
 
 
 def _first_version(bucket: Bucket, index: Survey, evidence: Evidence) -> int:
-    """The version of the new state: above all that was ever seen, and above what was never seen but may have been."""
+    """The version of the new state: above all that was ever seen, and above what was never seen but
+    may have been."""
     hint = read_hint(bucket)
     sources = sum(len(one.meta.sources) for one in evidence.blocks.values() if one.meta is not None)
-    seen = max(index.highest, hint.id if hint is not None and hint.id < _SANE else 0, _PER_SOURCE * sources)
+    seen = max(
+        index.highest, hint.id if hint is not None and hint.id < _SANE else 0, _PER_SOURCE * sources
+    )
     return (seen // _JUMP + 1) * _JUMP
 
 
@@ -231,26 +255,34 @@ def _told(
     told = []
     if not index.indexed:
         told.append(
-            "there is no trace of an index: if this table never had one, it has one afterwards, and every process that works "
+            "there is no trace of an index: if this table never had one, it has one afterwards, "
+            "and every process that works "
             "on it must be started anew"
         )
     if definition is None:
-        told.append("no complete block and no entry tells the table's columns: restore the index from a copy")
+        told.append(
+            "no complete block and no entry tells the table's columns: restore the index from a "
+            "copy"
+        )
     elif newest_definition(evidence) is None:
         told.append(
-            "the definition is put together from the blocks: set its properties again with blockstore alter, and look at its "
+            "the definition is put together from the blocks: set its properties again with "
+            "blockstore alter, and look at its "
             "sort key and default labels"
         )
     if evidence.state is None:
         told.append(
-            "versions, tags and reverts before this are lost; rows that a revert had hidden are seen again"
+            "versions, tags and reverts before this are lost; rows that a revert had hidden are "
+            "seen again"
         )
     else:
         told.append(
-            f"version {evidence.state.version} is the last that can be followed; what came after it is told by blocks"
+            f"version {evidence.state.version} is the last that can be followed; what came after "
+            "it is told by blocks"
         )
     told.append(
-        "rows that were deleted, replaced or expired shortly before may be seen again: until the compactor has marked their "
+        "rows that were deleted, replaced or expired shortly before may be seen again: until the "
+        "compactor has marked their "
         "blocks nothing tells that they are gone"
     )
     for name, version in sorted(lost_tags.items()):

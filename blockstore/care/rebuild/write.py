@@ -1,11 +1,14 @@
-"""Writing the rebuilt index: the state first, then the boundary, then an entry, so that a crash in between is carried on.
+"""Writing the rebuilt index: the state first, then the boundary, then an entry, so that a crash in
+between is carried on.
 
 Invariants (protocol 3.4):
-- The new state lies above every id that was ever seen. Its checkpoint is there before the boundary moves to it, and the
-  boundary lies right below the first new entry.
-- The boundary never moves back. What lies at or below it is void from then on, for every process: one that still holds
-  the old index finds the boundary above its version, or its payload refused, and starts over.
-- Nothing is deleted here; collection takes the old entries as it takes all others below the boundary.
+- The new state lies above every id that was ever seen. Its checkpoint is there before the boundary
+  moves to it, and the boundary lies right below the first new entry.
+- The boundary never moves back. What lies at or below it is void from then on, for every process:
+  one that still holds the old index finds the boundary above its version, or its payload refused,
+  and starts over.
+- Nothing is deleted here; collection takes the old entries as it takes all others below the
+  boundary.
 """
 
 from __future__ import annotations
@@ -62,7 +65,8 @@ class Rebuild(Change):
     def draft(self, state: State) -> Draft | Done:
         if state.version < self.base:
             raise Conflict(
-                f"the index is at version {state.version}, expected the rebuilt one from {self.base} on: another process is "
+                f"the index is at version {state.version}, expected the rebuilt one from "
+                f"{self.base} on: another process is "
                 "rebuilding it; look again when it has ended"
             )
         if state.version > self.base:
@@ -71,8 +75,8 @@ class Rebuild(Change):
 
 
 def rebuild(bucket: Bucket, world: World, plan: RebuildPlan, *, message: str = "") -> Rebuilt:
-    """Carry a plan out. Raises Conflict where a person must decide first, or another rebuild was faster; after any error
-    plan again, and what was begun is carried on."""
+    """Carry a plan out. Raises Conflict where a person must decide first, or another rebuild was
+    faster; after any error plan again, and what was begun is carried on."""
     if plan.way is Way.MEND:
         return _mend(bucket, world, plan)
     if plan.state is None:
@@ -85,7 +89,8 @@ def rebuild(bucket: Bucket, world: World, plan: RebuildPlan, *, message: str = "
             bucket.put_if_absent(checkpoint_key(plan.state.version), encode_checkpoint(plan.state))
         except AlreadyExists:
             raise Conflict(
-                f"{checkpoint_key(plan.state.version)} of {bucket.url} is there already: another process is rebuilding this "
+                f"{checkpoint_key(plan.state.version)} of {bucket.url} is there already: another "
+                "process is rebuilding this "
                 "index; plan again when it has ended"
             ) from None
     return _begin(bucket, world, plan, plan.state.version, message)
@@ -105,7 +110,9 @@ def _begin(bucket: Bucket, world: World, plan: RebuildPlan, version: int, messag
         )
         log.commit(change)
         write_checkpoint(bucket, log.state)
-    return Rebuilt(version=log.state.version, boundary=log.boundary.read(), blocks=len(log.state.blocks))
+    return Rebuilt(
+        version=log.state.version, boundary=log.boundary.read(), blocks=len(log.state.blocks)
+    )
 
 
 def _mend(bucket: Bucket, world: World, plan: RebuildPlan) -> Rebuilt:
@@ -118,7 +125,8 @@ def _mend(bucket: Bucket, world: World, plan: RebuildPlan) -> Rebuilt:
     log = Log(bucket, world)
     state = log.poll()
     if state.version == index.base and index.base:
-        # The boundary lies below the latest entry, always: with no entry after it there must be one.
+        # The boundary lies below the latest entry, always: with no entry after it there must be
+        # one.
         return _begin(bucket, world, plan, state.version, "")
     return Rebuilt(version=state.version, boundary=log.boundary.read(), blocks=len(state.blocks))
 
@@ -154,7 +162,8 @@ def _replace(bucket: Bucket, to: int) -> None:
             bucket.put_if_match(BOUNDARY, encode_boundary(to), garbage.etag)
     except (ObjectMissing, PreconditionFailed):
         raise Conflict(
-            f"{BOUNDARY} of {bucket.url} was changed by another process: stop all writers, and plan again"
+            f"{BOUNDARY} of {bucket.url} was changed by another process: stop all writers, and "
+            "plan again"
         ) from None
 
 

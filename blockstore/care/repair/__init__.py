@@ -2,9 +2,10 @@
 
 Rules:
 - A block is never edited (R1): it is replaced by one with the same sources and a higher revision.
-- Only bytes with the SHA-256 that was written are taken over, from the table or from a replica of it; a damaged row never
-  gets a fresh hash.
-- First it is said what would be done and how many rows would be lost; nothing is lost without being asked for.
+- Only bytes with the SHA-256 that was written are taken over, from the table or from a replica of
+  it; a damaged row never gets a fresh hash.
+- First it is said what would be done and how many rows would be lost; nothing is lost without being
+  asked for.
 """
 
 from __future__ import annotations

@@ -1,12 +1,15 @@
-"""Taking in a block that the index came too late for: its rows become a new write, under a name of their own.
+"""Taking in a block that the index came too late for: its rows become a new write, under a name of
+their own.
 
 Rules:
-- Only rows of sources that the index does not account for are taken in; those of others are in the table already. What
-  lies at or below the floor may have been forgotten: that is why a person decides.
-- Exactly once: the old block is marked first, and the mark names the new one; whoever adopts it again, or another copy of the
-  same write, goes on with that name. A block of whose rows only some were adopted is refused.
-- Columns are those of the schema that the definition knows; of one that it does not know they are matched by name, as an
-  append's, and one too many or too few is refused before anything is marked.
+- Only rows of sources that the index does not account for are taken in; those of others are in the
+  table already. What lies at or below the floor may have been forgotten: that is why a person
+  decides.
+- Exactly once: the old block is marked first, and the mark names the new one; whoever adopts it
+  again, or another copy of the same write, goes on with that name. A block of whose rows only some
+  were adopted is refused.
+- Columns are those of the schema that the definition knows; of one that it does not know they are
+  matched by name, as an append's, and one too many or too few is refused before anything is marked.
 - The old block is then the compactor's to remove.
 """
 
@@ -21,7 +24,12 @@ from blockstore.care.repair.writing import PRODUCER
 from blockstore.care.verify.examine import examine, list_directory
 from blockstore.errors import Conflict, Corrupt, ObjectMissing
 from blockstore.format.block import BlockMeta
-from blockstore.format.marks import DeletionMark, MarkReason, NoCompactReason, decode_no_compact_mark
+from blockstore.format.marks import (
+    DeletionMark,
+    MarkReason,
+    NoCompactReason,
+    decode_no_compact_mark,
+)
 from blockstore.format.schema import cast_batch, deserialize
 from blockstore.lifecycle.mark import place_deletion, place_no_compact, withdraw_no_compact
 from blockstore.names import no_compact_mark_key
@@ -32,7 +40,10 @@ __all__ = ["adopt"]
 
 
 def adopt(target: Target, files: GoodFiles) -> AppendedBlock:
-    """Write the rows as a new block and publish it. Raises Conflict for a block that is marked for another reason."""
+    """Write the rows as a new block and publish it.
+
+    Raises Conflict for a block that is marked for another reason.
+    """
     assert target.log is not None, "only an index comes too late for a block"
     old = files.meta
     accounted = frozenset(target.log.poll().accounted.held(old.sources))
@@ -56,20 +67,29 @@ def adopt(target: Target, files: GoodFiles) -> AppendedBlock:
 
 
 def _new_name(target: Target, old: BlockMeta, accounted: frozenset[str]) -> str:
-    """The name under which the rows are written, remembered beside the old block by a mark that removes nothing."""
+    """The name under which the rows are written, remembered beside the old block by a mark that
+    removes nothing."""
     ulid = old.ulid
     name = _adopted_as(target, ulid)
     if name is None and _mark(target, ulid) is None:
         wanted = _adopted_copy(target, old, accounted) or target.world.ids.ulid()
-        place_no_compact(target.bucket, target.world, ulid, NoCompactReason.MANUAL, f"{ADOPTED}{wanted}")
+        place_no_compact(
+            target.bucket, target.world, ulid, NoCompactReason.MANUAL, f"{ADOPTED}{wanted}"
+        )
         name = _adopted_as(target, ulid)
     if name is None:
         mark = _mark(target, ulid)
         if mark is None:
-            kind, what = "--no-compact", "kept from merges by a mark that says nothing of an adoption"
+            kind, what = (
+                "--no-compact",
+                "kept from merges by a mark that says nothing of an adoption",
+            )
         else:
             kind = "--deletion"
-            what = f"marked for deletion ({mark.reason}: {mark.details}), so its rows are on their way out"
+            what = (
+                f"marked for deletion ({mark.reason}: {mark.details}), so its rows are on their "
+                "way out"
+            )
         raise Conflict(
             f"block {ulid} is {what}: withdraw the mark first "
             f"(blockstore mark {target.bucket.url} {ulid} {kind} --remove), then adopt it"
@@ -78,8 +98,8 @@ def _new_name(target: Target, old: BlockMeta, accounted: frozenset[str]) -> str:
 
 
 def _adopted_copy(target: Target, old: BlockMeta, accounted: frozenset[str]) -> str | None:
-    """The name under which another block's rows of the same sources were adopted. Raises Conflict where it is a part of
-    them: nobody can say which rows are left."""
+    """The name under which another block's rows of the same sources were adopted. Raises Conflict
+    where it is a part of them: nobody can say which rows are left."""
     state = target.access.log.state
     wanted = frozenset(old.sources) - accounted
     for ulid, found in target.catalog.sync(skip=lambda ulid: ulid in state.blocks).found.items():
@@ -91,8 +111,10 @@ def _adopted_copy(target: Target, old: BlockMeta, accounted: frozenset[str]) -> 
             continue
         if sources != wanted:
             raise Conflict(
-                f"block {old.ulid} shares sources with block {ulid}, whose rows were adopted as block {name}: "
-                f"taking it in would count them twice; revert {name} first, and withdraw the mark of {ulid}, if "
+                f"block {old.ulid} shares sources with block {ulid}, whose rows were adopted as "
+                f"block {name}: "
+                f"taking it in would count them twice; revert {name} first, and withdraw the mark "
+                f"of {ulid}, if "
                 "this one is the better copy"
             )
         return name
@@ -113,7 +135,8 @@ def _adopted_as(target: Target, ulid: str) -> str | None:
 
 
 def _mark_adopted(target: Target, ulid: str, name: str) -> None:
-    """From now on the deletion mark alone remembers the name: who withdraws it may adopt the block anew."""
+    """From now on the deletion mark alone remembers the name: who withdraws it may adopt the block
+    anew."""
     place_deletion(
         target.bucket, target.world, ulid, MarkReason.MANUAL, f"{ADOPTED}{name}", superseded_by=name
     )

@@ -1,14 +1,17 @@
-"""Mending a block of a table without an index, in steps that may lie hours and processes apart (protocol 3.2, point 1).
+"""Mending a block of a table without an index, in steps that may lie hours and processes apart
+(protocol 3.2, point 1).
 
 Rules:
-- First a no-compact mark, then a wait (``lifecycle/second_look.py``) by the store's clock, and only then the rows are read: a merge
-  that ran when the mark was placed is seen by then, and no later one takes the block.
-- After the wait the rows are written, and once they lie there the table is listed anew: the repair's revision is one above every
-  known block that shares a source. Its meta.json is sent while that look is fresh, or not at all: who slept in between could
-  bring back rows that a person has hidden meanwhile. Once it lies there the old block is looked at again: where that was hidden while
+- First a no-compact mark, then a wait (``lifecycle/second_look.py``) by the store's clock, and only
+  then the rows are read: a merge that ran when the mark was placed is seen by then, and no later
+  one takes the block.
+- After the wait the rows are written, and once they lie there the table is listed anew: the
+  repair's revision is one above every known block that shares a source. Its meta.json is sent while
+  that look is fresh, or not at all: who slept in between could bring back rows that a person has
+  hidden meanwhile. Once it lies there the old block is looked at again: where that was hidden while
   meta.json was on its way, the repair is hidden too.
-- Half a ``delete_delay`` later a repair that the cover does not choose, and that no chosen block was made of, is uploaded
-  again with a higher revision.
+- Half a ``delete_delay`` later a repair that the cover does not choose, and that no chosen block
+  was made of, is uploaded again with a higher revision.
 - Every step asks first whether it is done: the mark, and the repair itself, are what is remembered.
 """
 
@@ -68,7 +71,8 @@ def mend(target: Target, files: GoodFiles, *, wait: bool) -> Mended:
 
 
 def raise_above(target: Target, files: GoodFiles) -> Mended:
-    """Upload the rows of a repair that is not chosen with a revision above every known block that shares a source."""
+    """Upload the rows of a repair that is not chosen with a revision above every known block that
+    shares a source."""
     return _replaced(target, files, unless_held=False)
 
 
@@ -94,7 +98,8 @@ def _replaced(target: Target, files: GoodFiles, *, unless_held: bool) -> Mended:
 
 
 def unchosen(target: Target, synced: Synced) -> list[BlockMeta]:
-    """Repairs, half a ``delete_delay`` old, that the cover does not choose although no chosen block was made of them."""
+    """Repairs, half a ``delete_delay`` old, that the cover does not choose although no chosen block
+    was made of them."""
     found = _cover(target, synced)
     chosen = {block.meta.ulid: block.meta for block in (*found.chosen, *found.hidden)}
     made_of = {parent.ulid for meta in chosen.values() for parent in meta.parents}
@@ -114,7 +119,9 @@ def unchosen(target: Target, synced: Synced) -> list[BlockMeta]:
 
 def _is_held(target: Target, synced: Synced, meta: BlockMeta) -> bool:
     found = _cover(target, synced)
-    sources = (block.sources for block in (*found.chosen, *found.hidden) if block.meta.ulid != meta.ulid)
+    sources = (
+        block.sources for block in (*found.chosen, *found.hidden) if block.meta.ulid != meta.ulid
+    )
     return frozenset().union(*sources).issuperset(meta.sources)
 
 
@@ -129,4 +136,6 @@ def _highest_revision(synced: Synced, meta: BlockMeta) -> int:
 
 
 def _cover(target: Target, synced: Synced) -> Cover:
-    return list_snapshot(synced.found, None, target.definition.properties, synced.listing.now_ms).cover
+    return list_snapshot(
+        synced.found, None, target.definition.properties, synced.listing.now_ms
+    ).cover

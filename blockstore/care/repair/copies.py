@@ -1,6 +1,7 @@
 """Where the good bytes of a block's files are: in the table, or in a replica of it.
 
-Rule: good are bytes with the size and the SHA-256 that the block lists, whoever holds them; nothing else is taken.
+Rule: good are bytes with the size and the SHA-256 that the block lists, whoever holds them; nothing
+else is taken.
 """
 
 from __future__ import annotations
@@ -50,10 +51,12 @@ class GoodFiles:
     def rows(
         self, schema: pa.Schema, excepted: frozenset[str] = frozenset(), *, by_name: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of every chunk that is left under ``schema``, each with its ``_source``, without those of ``excepted``.
+        """The rows of every chunk that is left under ``schema``, each with its ``_source``, without
+        those of ``excepted``.
 
-        Columns are matched by their ids, or ``by_name``, as on a table without an index, whose writers number them each
-        for themselves. One chunk is held at a time, its hash compared as it is read.
+        Columns are matched by their ids, or ``by_name``, as on a table without an index, whose
+        writers number them each for themselves. One chunk is held at a time, its hash compared as
+        it is read.
         """
         wanted = pa.schema([*schema, RESERVED[_SOURCE]], schema.metadata)
         if by_name:
@@ -62,11 +65,15 @@ class GoodFiles:
             holder = self.holders.get(file.path)
             if holder is None:
                 continue
-            for batch in read_batches(holder, object_key(self.meta.ulid, file.path), file, verify=True):
+            for batch in read_batches(
+                holder, object_key(self.meta.ulid, file.path), file, verify=True
+            ):
                 sourced = self._with_source(batch)
                 rows = adapt(_renamed(sourced) if by_name else sourced, wanted)
                 if excepted:
-                    hidden = pc.is_in(rows.column(_SOURCE).cast(pa.string()), pa.array(sorted(excepted)))
+                    hidden = pc.is_in(
+                        rows.column(_SOURCE).cast(pa.string()), pa.array(sorted(excepted))
+                    )
                     rows = rows.filter(pc.invert(hidden))
                 if rows.num_rows:
                     yield rows
@@ -105,7 +112,8 @@ class Copies:
         return None
 
     def files(self, meta: BlockMeta) -> GoodFiles:
-        """Look at every file of a block, byte by byte; those that the table has whole are not looked for elsewhere."""
+        """Look at every file of a block, byte by byte; those that the table has whole are not
+        looked for elsewhere."""
         holders: dict[str, ReadBucket] = {}
         for file in meta.files:
             holder = next((one for one in self._buckets() if is_good(one, meta.ulid, file)), None)

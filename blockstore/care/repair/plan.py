@@ -2,8 +2,10 @@
 
 Rules:
 - Named blocks are looked at byte by byte; without names, ``verify`` says which blocks need it.
-- A step says what it does, which rows would be lost by it, and, where it can do nothing, what a person can.
-- A block of which files are lost is rewritten without them only if that was asked for (``drop_damaged``).
+- A step says what it does, which rows would be lost by it, and, where it can do nothing, what a
+  person can.
+- A block of which files are lost is rewritten without them only if that was asked for
+  (``drop_damaged``).
 """
 
 from __future__ import annotations
@@ -76,7 +78,8 @@ class Wishes:
         for ulid in (*self.blocks, *self.adopt):
             if not is_ulid(ulid):
                 raise Invalid(
-                    f"{ulid[:60]!r} is no block's name, expected a ULID such as 01JD0000000000000000000000"
+                    f"{ulid[:60]!r} is no block's name, expected a ULID such as "
+                    "01JD0000000000000000000000"
                 )
 
     @property
@@ -142,7 +145,9 @@ def plan_repair(bucket: Bucket, world: World, target: Target | None, wishes: Wis
     if target is None:
         steps += _index_steps(bucket, world, index)
         steps += [
-            _for_person(one) for one in check_index(index, bucket.url) if one.check is not Check.CHECKPOINT
+            _for_person(one)
+            for one in check_index(index, bucket.url)
+            if one.check is not Check.CHECKPOINT
         ]
         return RepairPlan(url=bucket.url, steps=tuple(steps))
     planner = _Planner(
@@ -166,7 +171,13 @@ def _index_steps(bucket: ReadBucket, world: World, index: Survey) -> Iterator[St
         state = index.folded.get(version)
         if state is not None:
             what = f"write checkpoint {version} again, from the entries up to it: {problem}"
-            yield Step(kind=StepKind.CHECKPOINT, object=str(version), version=version, state=state, what=what)
+            yield Step(
+                kind=StepKind.CHECKPOINT,
+                object=str(version),
+                version=version,
+                state=state,
+                what=what,
+            )
     for finding in check_tags(bucket, world, index, bucket.url):
         pinned = parse_checkpoint(finding.object)
         if pinned in index.folded:
@@ -174,13 +185,19 @@ def _index_steps(bucket: ReadBucket, world: World, index: Survey) -> Iterator[St
         kept = pinned is not None and index.boundary is not None and pinned > index.boundary
         state = state_at(bucket, world, index, pinned) if pinned is not None and kept else None
         if state is not None:
-            what = f"write checkpoint {pinned}, which a tag pins, from the entries up to it: {finding.what}"
-            yield Step(kind=StepKind.CHECKPOINT, object=str(pinned), version=pinned, state=state, what=what)
+            what = (
+                f"write checkpoint {pinned}, which a tag pins, from the entries up to it: "
+                f"{finding.what}"
+            )
+            yield Step(
+                kind=StepKind.CHECKPOINT, object=str(pinned), version=pinned, state=state, what=what
+            )
         elif kept:
             yield Step(
                 kind=StepKind.PERSON,
                 object=finding.object,
-                what=f"{finding.what}; the entries up to it do not tell any more what it held: restore it from a copy, or untag",
+                what=f"{finding.what}; the entries up to it do not tell any more what it held: "
+                "restore it from a copy, or untag",
             )
         else:
             yield _for_person(finding)
@@ -240,7 +257,10 @@ class _Planner:
         """Earlier repairs that readers do not choose."""
         for meta in unchosen(self.target, self.target.catalog.sync()):
             files = self.copies.files(meta)
-            what = "upload this repair again with a higher revision: readers choose older blocks instead"
+            what = (
+                "upload this repair again with a higher revision: readers choose older blocks "
+                "instead"
+            )
             yield Step(
                 kind=StepKind.PERSON if files.lost else StepKind.RAISE,
                 object=meta.ulid,
@@ -263,20 +283,34 @@ class _Planner:
                 what=f"nobody can tell what it was: {told}; {_elsewhere(ulid)}",
             )
         if live is None and self._is_superseded(meta):
-            what = f"other blocks hold its rows, so it need not be mended: {told}; mark it for deletion"
+            what = (
+                f"other blocks hold its rows, so it need not be mended: {told}; mark it for "
+                "deletion"
+            )
             return Step(kind=StepKind.PERSON, object=ulid, what=what)
         if live is None and self.target.log is not None and meta.visible_by is VisibleBy.INDEX:
-            what = f"no entry ever named it, and only one could show it: {told}; leave it to the compactor"
+            what = (
+                f"no entry ever named it, and only one could show it: {told}; leave it to the "
+                "compactor"
+            )
             return Step(kind=StepKind.PERSON, object=ulid, what=what)
         if live is None and self._is_late(meta):
             what = (
-                f"it lies at or below the floor, and so would a copy of it: {told}; if its rows are wanted, "
+                f"it lies at or below the floor, and so would a copy of it: {told}; if its rows "
+                "are wanted, "
             )
-            what += f"blockstore repair {self.target.bucket.url} --adopt {ulid} --from REPLICA, or mark it for deletion"
+            what += (
+                f"blockstore repair {self.target.bucket.url} --adopt {ulid} --from REPLICA, or "
+                "mark it for deletion"
+            )
             return Step(kind=StepKind.PERSON, object=ulid, what=what)
         files = self.copies.files(meta)
         if files.lost and not self.wishes.drop_damaged:
-            return Step(kind=StepKind.PERSON, object=ulid, what=f"{_lost(files)}: {told}; {_elsewhere(ulid)}")
+            return Step(
+                kind=StepKind.PERSON,
+                object=ulid,
+                what=f"{_lost(files)}: {told}; {_elsewhere(ulid)}",
+            )
         how = f"{len(files.holders) - files.from_replica} of {len(meta.files)} files are whole here"
         how += f", {files.from_replica} in the replica" if files.from_replica else ""
         how += f"; {_lost(files)}" if files.lost else ""
@@ -285,21 +319,27 @@ class _Planner:
         return Step(kind=kind, object=ulid, what=what, rows_lost=files.rows_lost, files=files)
 
     def _whole(self, ulid: str, findings: list[Finding]) -> Step:
-        """A block that needs no other copy: let merges take it again, if nothing else keeps it from them."""
+        """A block that needs no other copy: let merges take it again, if nothing else keeps it from
+        them."""
         unmark = self._unmark(ulid) if is_whole(findings) else None
         if unmark is not None:
             return unmark
         told = "; ".join(f"{one.object}: {one.what}" for one in findings) or _AS_WRITTEN
         for key, why in self._examined(ulid).mark_problems:
             if key == no_compact_mark_key(ulid):
-                told += f"; {why}: blockstore mark {self.target.bucket.url} {ulid} --no-compact --remove takes the mark away"
+                told += (
+                    f"; {why}: blockstore mark {self.target.bucket.url} {ulid} --no-compact "
+                    "--remove takes the mark away"
+                )
         return Step(kind=StepKind.PERSON, object=ulid, what=f"nothing to mend: {told}")
 
     def _unmark(self, ulid: str) -> Step | None:
         why = quarantined_as(self._examined(ulid).no_compact)
         if why is None:
             return None
-        what = f"it is whole: take the mark away that keeps it from merges (when it was placed: {why})"
+        what = (
+            f"it is whole: take the mark away that keeps it from merges (when it was placed: {why})"
+        )
         return Step(kind=StepKind.UNMARK, object=ulid, what=what)
 
     def _examined(self, ulid: str) -> Examined:
@@ -308,16 +348,29 @@ class _Planner:
     def _put_back(self, block: KeptBlock) -> Step:
         """Put back the lost objects of a block that the newest version does not name."""
         ulid = block.meta.ulid
-        found = look_for(block.meta, self.target.definition, self.target.bucket, self.wishes.replica)
+        found = look_for(
+            block.meta, self.target.definition, self.target.bucket, self.wishes.replica
+        )
         lacking = [*(file.path for file in found.files), *([META] if found.meta else [])]
-        lost = f"{', '.join(found.lost[:3])}{' …' if len(found.lost) > 3 else ''} of it {'is' if len(found.lost) == 1 else 'are'} lost"
+        lost = (
+            f"{', '.join(found.lost[:3])}{' …' if len(found.lost) > 3 else ''} of it "
+            f"{'is' if len(found.lost) == 1 else 'are'} lost"
+        )
         if not lacking and not found.lost:
             state = None  # its own meta.json counts: the newest version does not name it
-            return self._whole(ulid, list(check_block(self.target.bucket, self.target.world, state, ulid)))
+            return self._whole(
+                ulid, list(check_block(self.target.bucket, self.target.world, state, ulid))
+            )
         if not lacking:
-            what = f"{block.who} names it, and {lost}; name a replica that has it (--from URL); without one {block.instead}"
+            what = (
+                f"{block.who} names it, and {lost}; name a replica that has it (--from URL); "
+                f"without one {block.instead}"
+            )
             return Step(kind=StepKind.PERSON, object=ulid, what=what)
-        what = f"put back {', '.join(lacking[:3])}{' …' if len(lacking) > 3 else ''} from the replica: {block.who} names it"
+        what = (
+            f"put back {', '.join(lacking[:3])}{' …' if len(lacking) > 3 else ''} from the "
+            f"replica: {block.who} names it"
+        )
         what += f"; {lost}" if found.lost else ""
         return Step(kind=StepKind.PUT_BACK, object=ulid, what=what, put_back=found)
 
@@ -328,16 +381,22 @@ class _Planner:
 
     def _is_late(self, meta: BlockMeta) -> bool:
         """Whether the index refuses it, under whatever name it is uploaded again."""
-        return self._state is not None and any(map(self._state.below_floor, (meta.ulid, *meta.sources)))
+        return self._state is not None and any(
+            map(self._state.below_floor, (meta.ulid, *meta.sources))
+        )
 
     def _adopt(self, ulid: str) -> Step:
         if self._state is None:
             raise Invalid(
-                f"block {ulid} of {self.target.bucket.url} cannot be adopted: without an index every complete block is read "
-                "once it is old enough; --adopt is for blocks that an index came too late to take in"
+                f"block {ulid} of {self.target.bucket.url} cannot be adopted: without an index "
+                "every complete block is read "
+                "once it is old enough; --adopt is for blocks that an index came too late to take "
+                "in"
             )
         if ulid in self._state.blocks:
-            raise Invalid(f"block {ulid} is live at version {self._state.version}: there is nothing to adopt")
+            raise Invalid(
+                f"block {ulid} is live at version {self._state.version}: there is nothing to adopt"
+            )
         meta = self.copies.meta(ulid)
         if meta is None:
             raise NotFound(
@@ -345,18 +404,29 @@ class _Planner:
             )
         files = self.copies.files(meta)
         if files.lost and not self.wishes.drop_damaged:
-            return Step(kind=StepKind.PERSON, object=ulid, what=f"{_lost(files)}; {_elsewhere(ulid)}")
+            return Step(
+                kind=StepKind.PERSON, object=ulid, what=f"{_lost(files)}; {_elsewhere(ulid)}"
+            )
         held = self._state.accounted.held(meta.sources)
         if len(held) == len(meta.sources):
-            raise Invalid(f"block {ulid} has no rows to adopt: the index accounts for every source of it")
+            raise Invalid(
+                f"block {ulid} has no rows to adopt: the index accounts for every source of it"
+            )
         what = "take its rows in as a new write"
-        what += f", without those of {len(held)} of its sources, which the index accounts for" if held else ""
+        what += (
+            f", without those of {len(held)} of its sources, which the index accounts for"
+            if held
+            else ""
+        )
         what += f"; {_lost(files)}" if files.lost else ""
-        return Step(kind=StepKind.ADOPT, object=ulid, what=what, rows_lost=files.rows_lost, files=files)
+        return Step(
+            kind=StepKind.ADOPT, object=ulid, what=what, rows_lost=files.rows_lost, files=files
+        )
 
 
 def _is_quarantine(finding: Finding) -> bool:
-    """Whether it may be a block that is whole and marked as damaged: a deep look has seen to that."""
+    """Whether it may be a block that is whole and marked as damaged: a deep look has seen to
+    that."""
     return finding.block is not None and finding.object == no_compact_mark_key(finding.block)
 
 
@@ -371,6 +441,7 @@ def _lost(files: GoodFiles) -> str:
 
 def _elsewhere(ulid: str) -> str:
     return (
-        f"name a replica that has it (--from URL), or go on without those rows (--drop-damaged), or mark block {ulid} for "
+        "name a replica that has it (--from URL), or go on without those rows (--drop-damaged), "
+        f"or mark block {ulid} for "
         "deletion"
     )

@@ -1,7 +1,8 @@
 """Putting back what was lost of a block that only a tag or an older version names.
 
-No entry can replace such a block: its version is what it is. But its objects never change, so the very bytes may be put
-back under their names. Rule: only those with the SHA-256, and a meta.json that says, what the index says.
+No entry can replace such a block: its version is what it is. But its objects never change, so the
+very bytes may be put back under their names. Rule: only those with the SHA-256, and a meta.json
+that says, what the index says.
 """
 
 from __future__ import annotations
@@ -36,11 +37,18 @@ class PutBack:
     """What nobody has whole."""
 
     def carry_out(self, bucket: Bucket) -> int:
-        """Copy the objects, meta.json last. Raises Corrupt where the replica's have changed since; they stay away then."""
-        assert self.replica is not None or not (self.files or self.meta), "what is copied has an origin"
+        """Copy the objects, meta.json last.
+
+        Raises Corrupt where the replica's have changed since; they stay away then.
+        """
+        assert self.replica is not None or not (self.files or self.meta), (
+            "what is copied has an origin"
+        )
         if self.replica is not None:
             for file in self.files:
-                send_file(self.replica, bucket, self.ulid, file, lies_as=self.ulid, advance=lambda _: None)
+                send_file(
+                    self.replica, bucket, self.ulid, file, lies_as=self.ulid, advance=lambda _: None
+                )
             if self.meta:
                 bucket.put(meta_key(self.ulid), self.replica.get(meta_key(self.ulid)).data)
         return len(self.files) + self.meta
@@ -49,7 +57,10 @@ class PutBack:
 def look_for(
     meta: BlockMeta, definition: Definition, bucket: ReadBucket, replica: ReadBucket | None
 ) -> PutBack:
-    """Look at every object of a block, byte by byte; ``meta`` is the index's, without statistics."""
+    """Look at every object of a block, byte by byte;
+
+    ``meta`` is the index's, without statistics.
+    """
     bad = [file for file in meta.files if not is_good(bucket, meta.ulid, file)]
     there = [file for file in bad if replica is not None and is_good(replica, meta.ulid, file)]
     lost = [file.path for file in bad if file not in there]
@@ -57,7 +68,9 @@ def look_for(
     if needs_meta and (replica is None or not _is_same(replica, meta, definition)):
         needs_meta = False
         lost.append(META)
-    return PutBack(ulid=meta.ulid, replica=replica, files=tuple(there), meta=needs_meta, lost=tuple(lost))
+    return PutBack(
+        ulid=meta.ulid, replica=replica, files=tuple(there), meta=needs_meta, lost=tuple(lost)
+    )
 
 
 def _is_same(bucket: ReadBucket, meta: BlockMeta, definition: Definition) -> bool:

@@ -25,7 +25,9 @@ from blockstore.operations.rewrite import rewrite
 
 __all__ = ["Done", "carry_out"]
 
-_RELEASED = "merges may take it again; a compactor that found the damage itself does so within the hour"
+_RELEASED = (
+    "merges may take it again; a compactor that found the damage itself does so within the hour"
+)
 _NO_MARK = "the mark is gone, or a person's by now: nothing to do"
 
 
@@ -46,8 +48,8 @@ class Done:
 def carry_out(
     bucket: Bucket, target: Target | None, plan: RepairPlan, *, wait: bool = False
 ) -> Iterator[Done]:
-    """Take every step of the plan that acts. One that is refused, or that the table had changed for meanwhile, is told, and
-    the others go on.
+    """Take every step of the plan that acts. One that is refused, or that the table had changed for
+    meanwhile, is told, and the others go on.
 
     Raises Unavailable, Indeterminate and AccessDenied, after which the repair is run again.
     """
@@ -71,7 +73,9 @@ def _carry_out(bucket: Bucket, target: Target | None, step: Step, *, wait: bool)
     assert target is not None, "only a table that can be opened has steps on its blocks"
     if step.put_back is not None:
         objects = step.put_back.carry_out(bucket)
-        if not step.put_back.lost and is_whole(check_block(bucket, target.world, None, step.object)):
+        if not step.put_back.lost and is_whole(
+            check_block(bucket, target.world, None, step.object)
+        ):
             release(
                 bucket, target.world, step.object
             )  # a restore may bring it back to life, and then it can be merged
@@ -86,7 +90,9 @@ def _carry_out(bucket: Bucket, target: Target | None, step: Step, *, wait: bool)
         block = adopt(target, step.files)
         told = "had been adopted before" if block.already else "adopted"
         named = (
-            f" as block {block.ulid}, version {block.version}" if block.ulid else ": no row was left to adopt"
+            f" as block {block.ulid}, version {block.version}"
+            if block.ulid
+            else ": no row was left to adopt"
         )
         return Done(step=step, told=told + named, ulid=block.ulid, version=block.version)
     if target.log is not None:

@@ -1,12 +1,15 @@
-"""An entry above a gap, which a writer of a replaced history left: shown, and removed on a person's word.
+"""An entry above a gap, which a writer of a replaced history left: shown, and removed on a person's
+word.
 
-A table was put back from a copy, and a writer that still held the old history created an entry in the moment between its look
-and its PUT. Its bytes do not say whether it is that, or whether the store has lost the entries below it: a person decides.
+A table was put back from a copy, and a writer that still held the old history created an entry in
+the moment between its look and its PUT. Its bytes do not say whether it is that, or whether the
+store has lost the entries below it: a person decides.
 
 Rules:
-- Only an entry with a missing one below it, above the boundary, is removed. Without a gap the chain has decided already.
-- After the DELETE the listing is read again. Where the history has meanwhile grown past the entry, the same bytes are put back:
-  the entry above names them.
+- Only an entry with a missing one below it, above the boundary, is removed. Without a gap the chain
+  has decided already.
+- After the DELETE the listing is read again. Where the history has meanwhile grown past the entry,
+  the same bytes are put back: the entry above names them.
 """
 
 from __future__ import annotations
@@ -39,7 +42,10 @@ class StaleEntry:
     reader: IndexReader
 
     def remove(self, bucket: Bucket) -> None:
-        """Remove the entry. Raises Conflict where the history has reached it since it was looked at."""
+        """Remove the entry.
+
+        Raises Conflict where the history has reached it since it was looked at.
+        """
         if _gap_below(self.reader, self.id) is None:
             raise self._reached()
         bucket.delete([entry_key(self.id)])
@@ -51,24 +57,30 @@ class StaleEntry:
 
     def _reached(self) -> Conflict:
         return Conflict(
-            f"index entry {self.id} stays: the table's history has grown past it meanwhile, and every reader passes over it"
+            f"index entry {self.id} stays: the table's history has grown past it meanwhile, and "
+            "every reader passes over it"
         )
 
 
 def look_at_stale(bucket: ReadBucket, world: World, entry: int) -> StaleEntry:
-    """The entry, if it is above a gap. Raises NotFound if it is not there, and Invalid if the entry below it is."""
+    """The entry, if it is above a gap.
+
+    Raises NotFound if it is not there, and Invalid if the entry below it is.
+    """
     reader = IndexReader(bucket, world, Boundary(bucket, world))
     try:
         found = bucket.get(entry_key(entry))
         written_ms = bucket.head(entry_key(entry)).modified_ms
     except ObjectMissing:
         raise NotFound(
-            f"{bucket.url} has no index entry {entry} ({entry_key(entry)}): there is nothing to remove"
+            f"{bucket.url} has no index entry {entry} ({entry_key(entry)}): there is nothing to "
+            "remove"
         ) from None
     gap = _gap_below(reader, entry)
     if gap is None:
         raise Invalid(
-            f"index entry {entry} of {bucket.url} follows on entry {entry - 1}, expected a gap below it: every reader decides by "
+            f"index entry {entry} of {bucket.url} follows on entry {entry - 1}, expected a gap "
+            "below it: every reader decides by "
             "the chain whether it counts, and it is not to be removed"
         )
     named = str(gap[0]) if gap[0] == gap[1] else f"{gap[0]} to {gap[1]}"
@@ -76,7 +88,8 @@ def look_at_stale(bucket: ReadBucket, world: World, entry: int) -> StaleEntry:
         id=entry,
         data=found.data,
         missing=gap,
-        what=f"{_described(found.data, entry)}, stored {_iso(written_ms)}; below it {named} missing: remove it if the table was "
+        what=f"{_described(found.data, entry)}, stored {_iso(written_ms)}; below it {named} "
+        "missing: remove it if the table was "
         "put back from a copy, and not if the store has lost what is missing",
         reader=reader,
     )
@@ -96,7 +109,9 @@ def _described(data: bytes, entry: int) -> str:
         return f"an entry that cannot be read ({error})"
     rows = sum(block.meta.rows for block in found.add)
     what = f"{found.operation} of {rows:,} rows" if found.add else str(found.operation)
-    return f"{what} by {found.by or 'nobody who said so'}, commit {found.commit}, {_iso(found.time)}"
+    return (
+        f"{what} by {found.by or 'nobody who said so'}, commit {found.commit}, {_iso(found.time)}"
+    )
 
 
 def _iso(time_ms: int) -> str:

@@ -1,8 +1,9 @@
-"""The block that takes a damaged one's place where no entry can: found by its age, preferred by its revision.
+"""The block that takes a damaged one's place where no entry can: found by its age, preferred by its
+revision.
 
-Rules (format, "sources"; protocol 3.2): it has the sources of the block that it replaces, each row its ``_source``, and
-a revision above every known block that shares a source, so the cover chooses it. ``ignore_delay`` waives the wait where
-there is no index (R2); with one it is published at once.
+Rules (format, "sources"; protocol 3.2): it has the sources of the block that it replaces, each row
+its ``_source``, and a revision above every known block that shares a source, so the cover chooses
+it. ``ignore_delay`` waives the wait where there is no index (R2); with one it is published at once.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ class Replacement:
     written: WrittenChunks
 
     def finish(self, *, revision: int, fresh: Freshness | None = None) -> BlockMeta:
-        """Make the block complete, if what its revision rests on is still ``fresh``; durable (R3). Raises Conflict if it is not."""
+        """Make the block complete, if what its revision rests on is still ``fresh``; durable (R3).
+
+        Raises Conflict if it is not.
+        """
         target, old = self.target, self.old
         meta = block_meta(
             self.written,
@@ -60,14 +64,19 @@ class Replacement:
         )
         if fresh is not None and fresh.is_over:
             raise Conflict(
-                f"the look at the table was longer than {fresh.lasts_s:g} s ago when the repair of block {old.ulid} was to be completed: it "
-                "is dropped, since somebody may have hidden the block meanwhile; run the repair again"
+                f"the look at the table was longer than {fresh.lasts_s:g} s ago when the repair "
+                f"of block {old.ulid} was to be completed: it "
+                "is dropped, since somebody may have hidden the block meanwhile; run the repair "
+                "again"
             )
         return finish_upload(target.bucket, target.world, replace(meta, unknown=old.unknown))
 
 
 def upload_in_place_of(target: Target, files: GoodFiles, *, revision: int) -> BlockMeta | None:
-    """Upload the good rows as a block that replaces the one they come from; durable (R3). None if no row is left."""
+    """Upload the good rows as a block that replaces the one they come from; durable (R3).
+
+    None if no row is left.
+    """
     replacement = write_in_place_of(target, files)
     return None if replacement is None else replacement.finish(revision=revision)
 
@@ -84,7 +93,9 @@ def write_in_place_of(target: Target, files: GoodFiles) -> Replacement | None:
     return Replacement(target=target, ulid=ulid, old=old, written=written)
 
 
-def _write(target: Target, ulid: str, old: BlockMeta, rows: Iterable[pa.RecordBatch]) -> WrittenChunks:
+def _write(
+    target: Target, ulid: str, old: BlockMeta, rows: Iterable[pa.RecordBatch]
+) -> WrittenChunks:
     with BlockWriter(
         target.bucket,
         target.world,

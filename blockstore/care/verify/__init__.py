@@ -2,7 +2,8 @@
 
 Rules:
 - LIST first, then the index (3.2); one damaged object hides no other, whatever it is.
-- Fast: the listing against every meta.json and the index. Deep: every file's bytes besides, in bounded memory.
+- Fast: the listing against every meta.json and the index. Deep: every file's bytes besides, in
+  bounded memory.
 - Works on tables with and without an index, and where the index cannot be read.
 """
 

@@ -19,13 +19,16 @@ from blockstore.world import World
 __all__ = ["check_block"]
 
 
-def check_block(bucket: ReadBucket, world: World, state: State | None, ulid: str) -> Iterator[Finding]:
+def check_block(
+    bucket: ReadBucket, world: World, state: State | None, ulid: str
+) -> Iterator[Finding]:
     """What is wrong with a block, live or not. Raises NotFound where there is none."""
     found = examine(bucket, list_directory(bucket, ulid))
     live = None if state is None else state.blocks.get(ulid)
     if live is None and not found.directory.objects:
         raise NotFound(
-            f"there is no block {ulid} in {bucket.url}: its directory is empty; 'blockstore inspect' lists the blocks"
+            f"there is no block {ulid} in {bucket.url}: its directory is empty; 'blockstore "
+            "inspect' lists the blocks"
         )
     if live is not None and state is not None:
         yield from check_live(live, found, state.definition, bucket.url)

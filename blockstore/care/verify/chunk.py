@@ -1,12 +1,12 @@
 """One chunk, read once from its first byte to its last: is it what its block's meta says?
 
-Rules (format, "chunks" and "statistics"): the bytes have the SHA-256, the file has the rows and the schema, with the
-field ids; rows are in the order of the sort key; bounds hold every value, nulls and NaNs are counted right; times lie
-in the block's range; ``_source`` names sources of the block only, and every block of level 2 and more carries it; text
-is UTF-8.
+Rules (format, "chunks" and "statistics"): the bytes have the SHA-256, the file has the rows and the
+schema, with the field ids; rows are in the order of the sort key; bounds hold every value, nulls
+and NaNs are counted right; times lie in the block's range; ``_source`` names sources of the block
+only, and every block of level 2 and more carries it; text is UTF-8.
 
-Arrow is given files of its own, and reads them in the caller's thread: a thread of Arrow's may drop the last bytes that Python
-owns when the interpreter is already ending, which aborts the process.
+Arrow is given files of its own, and reads them in the caller's thread: a thread of Arrow's may drop
+the last bytes that Python owns when the interpreter is already ending, which aborts the process.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class Problem:
         """Other bytes than were written."""
         return cls(
             check=Check.HASH,
-            what="has another SHA-256 than its block says: its bytes are not those that were written",
+            what="has another SHA-256 than its block says: its bytes are not those that were "
+            "written",
         )
 
 
@@ -67,7 +68,8 @@ class ChunkLook:
 
 
 def look_at_chunk(bucket: ReadBucket, meta: BlockMeta, file: ChunkFile) -> ChunkLook:
-    """Everything that is wrong with a chunk; nothing where it is missing or has another size, which a listing tells."""
+    """Everything that is wrong with a chunk; nothing where it is missing or has another size, which
+    a listing tells."""
     try:
         with _copied(bucket, object_key(meta.ulid, file.path), file) as (stream, sha256):
             if stream is None:
@@ -86,7 +88,9 @@ def in_order(pieces: Sequence[pa.Table], sort_by: Sequence[str]) -> bool:
 
 
 @contextmanager
-def _copied(bucket: ReadBucket, key: str, file: ChunkFile) -> Iterator[tuple[pa.NativeFile | None, str]]:
+def _copied(
+    bucket: ReadBucket, key: str, file: ChunkFile
+) -> Iterator[tuple[pa.NativeFile | None, str]]:
     """A local stream of the object and its SHA-256; None where it has another size."""
     path = bucket.path_of(key)
     if path is None:
@@ -122,7 +126,8 @@ def _parsed(stream: pa.NativeFile, meta: BlockMeta, file: ChunkFile) -> ChunkLoo
         return ChunkLook(
             problems=(
                 Problem(
-                    check=Check.CHUNK, what=f"has the right SHA-256 and cannot be read as Parquet ({error})"
+                    check=Check.CHUNK,
+                    what=f"has the right SHA-256 and cannot be read as Parquet ({error})",
                 ),
             )
         )
@@ -144,7 +149,8 @@ def _shape(parquet: pq.ParquetFile, meta: BlockMeta, file: ChunkFile) -> Problem
         lacking = next((one for one in expected if one not in found), None)
         what = f"has the column {strange}" if strange else "has its columns in another order"
         return Problem(
-            check=Check.CHUNK, what=f"{what}, expected {lacking or ', '.join(expected)} as its block says"
+            check=Check.CHUNK,
+            what=f"{what}, expected {lacking or ', '.join(expected)} as its block says",
         )
     return None
 
@@ -183,7 +189,10 @@ def _rows(parquet: pq.ParquetFile, meta: BlockMeta, file: ChunkFile) -> ChunkLoo
         if sort_by and not torn:
             torn = not in_order([rows] if last is None else [last, rows], sort_by)
             if torn:
-                what = f"is not sorted by {', '.join(sort_by)}: rows {at:,} to {at + rows.num_rows:,} are out of order"
+                what = (
+                    f"is not sorted by {', '.join(sort_by)}: rows {at:,} to "
+                    f"{at + rows.num_rows:,} are out of order"
+                )
                 problems.append(Problem(check=Check.ORDER, what=what))
         if sort_by and rows.num_rows:
             first = rows.slice(0, 1) if first is None else first
@@ -193,5 +202,7 @@ def _rows(parquet: pq.ParquetFile, meta: BlockMeta, file: ChunkFile) -> ChunkLoo
         problems += [Problem(check=check, what=what) for check, what in contents.problems()]
     except Corrupt as error:
         problems.append(Problem(check=Check.STATISTICS, what=str(error)))
-    problems += [Problem(check=Check.TEXT, what=one.what, source=one.source) for one in texts.problems()]
+    problems += [
+        Problem(check=Check.TEXT, what=one.what, source=one.source) for one in texts.problems()
+    ]
     return ChunkLook(problems=tuple(problems), first=first, last=last)

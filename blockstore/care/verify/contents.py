@@ -1,7 +1,7 @@
 """The values of a chunk against what its block says of them: statistics, time range, sources.
 
-A bound that is missing means "unknown" and is never wrong; one that leaves a value outside would let a query skip the
-chunk although a row of it matches, which is rows lost without a word.
+A bound that is missing means "unknown" and is never wrong; one that leaves a value outside would
+let a query skip the chunk although a row of it matches, which is rows lost without a word.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Contents:
         self._file = file
         self._schema = schema
         counted = {*file.columns, *([meta.time_column] if meta.time_column else [])}
-        # A name that was damaged is no column of the rows: it is told, and the others are looked at.
+        # A name that was damaged is no column of the rows: it is told, and the others are looked
+        # at.
         self._tallies = {name: Tally() for name in counted.intersection(schema.names)}
         self._sources = frozenset(meta.sources)
         self._strange: str | None = None
@@ -48,7 +49,10 @@ class Contents:
         """What was wrong. Raises Corrupt where a bound is no value of its column's type."""
         for name, stats in self._file.columns.items():
             if name not in self._tallies:
-                yield Check.STATISTICS, f"has statistics of a column {name!r}, which it does not have"
+                yield (
+                    Check.STATISTICS,
+                    f"has statistics of a column {name!r}, which it does not have",
+                )
                 continue
             for what in _outside(stats, self._tallies[name], self._schema.field(name).type):
                 yield Check.STATISTICS, f"column {name!r}: {what}"
@@ -56,7 +60,10 @@ class Contents:
         if self._strange is not None:
             yield (
                 Check.SOURCE,
-                f"has rows of {self._strange}, which is none of its block's {len(self._sources)} sources",
+                (
+                    f"has rows of {self._strange}, which is none of its block's {len(self._sources)} "
+                    "sources"
+                ),
             )
         if self._unnamed:
             yield Check.SOURCE, f"has {self._unnamed:,} rows without a source"
@@ -65,7 +72,9 @@ class Contents:
         self._unnamed += column.null_count
         found = pc.unique(column)
         # As bytes: in a damaged chunk it may be no text.
-        for data in (found.dictionary_decode() if pt.is_dictionary(found.type) else found).cast(pa.binary()):
+        for data in (found.dictionary_decode() if pt.is_dictionary(found.type) else found).cast(
+            pa.binary()
+        ):
             source = data.as_py() and data.as_py().decode(errors="backslashreplace")
             if source is not None and source not in self._sources and self._strange is None:
                 self._strange = source
@@ -75,7 +84,10 @@ class Contents:
         if meta.time_column is None:
             return
         if meta.time_column not in self._tallies:
-            yield Check.TIME, f"has no column {meta.time_column!r}, which its block names as the time column"
+            yield (
+                Check.TIME,
+                f"has no column {meta.time_column!r}, which its block names as the time column",
+            )
             return
         tally = self._tallies[meta.time_column]
         if tally.low is None:
@@ -85,7 +97,10 @@ class Contents:
         if low < meta.min_time or high >= meta.max_time:
             yield (
                 Check.TIME,
-                f"has times from {low} to {high} ms, outside its block's range from {meta.min_time} to below {meta.max_time}",
+                (
+                    f"has times from {low} to {high} ms, outside its block's range from "
+                    f"{meta.min_time} to below {meta.max_time}"
+                ),
             )
 
 

@@ -2,8 +2,10 @@
 
 Rules:
 - A few chunks at a time, each row group by row group: memory does not grow with the table.
-- What a chunk holds is checked only once its SHA-256 is right: of other bytes nothing more can be said.
-- A merged block is sorted across its chunks (format, "chunks"): the first row of one against the last of the one before.
+- What a chunk holds is checked only once its SHA-256 is right: of other bytes nothing more can be
+  said.
+- A merged block is sorted across its chunks (format, "chunks"): the first row of one against the
+  last of the one before.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ _LANES = 4
 """Chunks that are read side by side; each holds a row group."""
 
 _MERGER = "compactor"
-"""The producer of merges: an overwrite replaces several blocks too, and is sorted chunk by chunk only."""
+"""The producer of merges: an overwrite replaces several blocks too, and is sorted chunk by chunk
+only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,19 +47,27 @@ def check_deep(
     url: str,
     advance: Callable[[float], None] = lambda _: None,
 ) -> Iterator[Finding]:
-    """What is wrong inside the files of these blocks (each meta with its schema, and how bad it would be).
+    """What is wrong inside the files of these blocks (each meta with its schema, and how bad it
+    would be).
 
     A file that is missing or has another size is left to the fast look, which has told of it.
     """
-    tasks = (_Task(meta=meta, file=file, severity=bad) for meta, bad in blocks for file in meta.files)
+    tasks = (
+        _Task(meta=meta, file=file, severity=bad) for meta, bad in blocks for file in meta.files
+    )
     before: tuple[_Task, ChunkLook] | None = None
     while wave := list(islice(tasks, _LANES)):
-        for task, look in zip(wave, world.pool.map(lambda one: _look(bucket, one), wave), strict=True):
+        for task, look in zip(
+            wave, world.pool.map(lambda one: _look(bucket, one), wave), strict=True
+        ):
             advance(task.file.bytes)
             for problem in look.problems:
                 yield _finding(task, problem, url)
             if before is not None and _is_torn(before, task, look):
-                what = f"its first row stands before the last one of {before[0].file.path}, and a merged block is sorted across its chunks"
+                what = (
+                    f"its first row stands before the last one of {before[0].file.path}, and a "
+                    "merged block is sorted across its chunks"
+                )
                 yield _finding(task, Problem(check=Check.ORDER, what=what), url)
             before = (task, look)
 
@@ -99,10 +110,14 @@ def _finding(task: _Task, problem: Problem, url: str) -> Finding:
 
 def _fix(task: _Task, problem: Problem, url: str) -> str:
     if task.severity is Severity.NOTE:
-        return "nothing, unless an older version is to be read: other blocks hold its rows now, and it goes with its block"
+        return (
+            "nothing, unless an older version is to be read: other blocks hold its rows now, and "
+            "it goes with its block"
+        )
     if problem.source is not None:
         return (
-            f"blockstore revert {url} {problem.source}, and write those rows again as UTF-8; or delete them by a condition on "
+            f"blockstore revert {url} {problem.source}, and write those rows again as UTF-8; or "
+            "delete them by a condition on "
             f"other columns; without an index mark block {task.meta.ulid} for deletion"
         )
     return f"blockstore repair {url} --block {task.meta.ulid} --from REPLICA, or --drop-damaged"

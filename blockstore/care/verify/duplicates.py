@@ -1,7 +1,8 @@
-"""Blocks that look like the same write twice: equal stream, time range, rows and chunk hashes under two ULIDs.
+"""Blocks that look like the same write twice: equal stream, time range, rows and chunk hashes under
+two ULIDs.
 
-A retry by a program that did not know its first try had succeeded ends like this. Whether it was one is the person's to
-say: the same rows may be meant twice.
+A retry by a program that did not know its first try had succeeded ends like this. Whether it was
+one is the person's to say: the same rows may be meant twice.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ class Duplicates:
         self._again: list[tuple[str, str]] = []
 
     def add(self, meta: BlockMeta) -> None:
-        """Take in a block whose rows are read; one without rows declares a table and is no write."""
+        """Take in a block whose rows are read; one without rows declares a table and is no
+        write."""
         if not meta.rows:
             return
         first = self._seen.setdefault(_signature(meta), meta.ulid)
@@ -34,14 +36,17 @@ class Duplicates:
         """One warning for every block that looks like an earlier one."""
         for first, ulid in self._again:
             undo = (
-                f"blockstore revert {url} {ulid}" if indexed else f"blockstore mark {url} {ulid} --deletion"
+                f"blockstore revert {url} {ulid}"
+                if indexed
+                else f"blockstore mark {url} {ulid} --deletion"
             )
             yield Finding(
                 severity=Severity.WARNING,
                 check=Check.DUPLICATE,
                 object=ulid,
                 block=ulid,
-                what=f"holds the very rows of block {first} under another name: one write, uploaded twice?",
+                what=f"holds the very rows of block {first} under another name: one write, "
+                "uploaded twice?",
                 fix=f"if so, {undo}; if the rows are meant twice, nothing",
             )
 

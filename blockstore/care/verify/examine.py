@@ -1,8 +1,9 @@
-"""One block's directory, with each of its small objects read by itself, so that a damaged one hides no other.
+"""One block's directory, with each of its small objects read by itself, so that a damaged one hides
+no other.
 
 Rules:
-- An object that the listing shows and that is gone by now is looked for again in a listing of the directory alone:
-  a block may be uploaded, marked or removed while the look is taken.
+- An object that the listing shows and that is gone by now is looked for again in a listing of the
+  directory alone: a block may be uploaded, marked or removed while the look is taken.
 - Nothing is judged here.
 """
 
@@ -16,7 +17,12 @@ from blockstore.bucket.api import ReadBucket
 from blockstore.errors import Corrupt, ObjectMissing
 from blockstore.format.block import BlockMeta
 from blockstore.format.loading import load_meta
-from blockstore.format.marks import DeletionMark, NoCompactMark, decode_deletion_mark, decode_no_compact_mark
+from blockstore.format.marks import (
+    DeletionMark,
+    NoCompactMark,
+    decode_deletion_mark,
+    decode_no_compact_mark,
+)
 from blockstore.lifecycle.listing import Directory, Found
 from blockstore.names import (
     DELETION_MARK,
@@ -57,7 +63,9 @@ class Examined:
     @property
     def found(self) -> Found:
         """The same as the list path sees it: what ``classify`` takes."""
-        damage = self.meta_problem or (None if self.meta is None else self.directory.difference(self.meta))
+        damage = self.meta_problem or (
+            None if self.meta is None else self.directory.difference(self.meta)
+        )
         mark = None if self.mark is None else self.mark.reason
         return Found(directory=self.directory, meta=self.meta, damage=damage, mark=mark)
 
@@ -68,7 +76,8 @@ class Examined:
 
 
 def examine(bucket: ReadBucket, directory: Directory) -> Examined:
-    """Read what a directory of a listing holds; looks again where the listing and the objects disagree."""
+    """Read what a directory of a listing holds; looks again where the listing and the objects
+    disagree."""
     found = _read(bucket, directory)
     if found.is_complete or (META not in directory.objects and found.mark is None):
         return found
@@ -78,7 +87,9 @@ def examine(bucket: ReadBucket, directory: Directory) -> Examined:
 def list_directory(bucket: ReadBucket, ulid: str) -> Directory:
     """A fresh listing of one directory; empty where it is gone."""
     prefix = object_key(ulid, "")
-    return Directory(ulid=ulid, objects={info.key.removeprefix(prefix): info for info in bucket.list(prefix)})
+    return Directory(
+        ulid=ulid, objects={info.key.removeprefix(prefix): info for info in bucket.list(prefix)}
+    )
 
 
 def _read(bucket: ReadBucket, directory: Directory) -> Examined:

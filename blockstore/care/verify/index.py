@@ -1,8 +1,10 @@
-"""Whether an index is whole: the boundary, the entries above it, the checkpoints, what tags pin. Pure, but for the tags.
+"""Whether an index is whole: the boundary, the entries above it, the checkpoints, what tags pin.
+Pure, but for the tags.
 
-Rules (protocol 3.4): entries above the boundary are contiguous, the first of them included; the latest entry is never
-deleted, so the boundary lies below it; a checkpoint at or above the boundary equals the fold; a tag's checkpoint is there. Void
-entries are noted: nothing of them counts, and whoever wrote them was not acknowledged.
+Rules (protocol 3.4): entries above the boundary are contiguous, the first of them included; the
+latest entry is never deleted, so the boundary lies below it; a checkpoint at or above the boundary
+equals the fold; a tag's checkpoint is there. Void entries are noted: nothing of them counts, and
+whoever wrote them was not acknowledged.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ def check_tags(bucket: ReadBucket, world: World, found: Survey, url: str) -> Ite
                 severity=Severity.ERROR,
                 check=Check.TAG,
                 object=checkpoint_key(version),
-                what=f"tag {name!r} pins version {version}, whose checkpoint cannot be read: {problem}",
+                what=f"tag {name!r} pins version {version}, whose checkpoint cannot be read: "
+                f"{problem}",
                 fix=f"blockstore repair {url}"
                 if kept
                 else f"restore it from a copy, or blockstore untag {url} {name}",
@@ -59,8 +62,13 @@ def _boundary(found: Survey, url: str) -> Iterator[Finding]:
             f"stop all writers, then blockstore index rebuild {url}",
         )
     elif not found.entries:
-        what = f"the boundary is {found.boundary} and no entry lies above it, expected entry {(found.boundary or 0) + 1}"
-        yield _index_error(Check.ENTRY, INDEX, what, f"stop all writers, then blockstore index rebuild {url}")
+        what = (
+            f"the boundary is {found.boundary} and no entry lies above it, expected entry "
+            f"{(found.boundary or 0) + 1}"
+        )
+        yield _index_error(
+            Check.ENTRY, INDEX, what, f"stop all writers, then blockstore index rebuild {url}"
+        )
 
 
 def _entries(found: Survey, url: str) -> Iterator[Finding]:
@@ -73,13 +81,20 @@ def _entries(found: Survey, url: str) -> Iterator[Finding]:
             f"{named} missing above the boundary"
             + (f" {found.boundary}" if found.boundary is not None else ""),
             _entry_fix(first, newest, url)
-            + f"; if the table was put back from a copy while writers ran: blockstore repair {url} --stale-entry {last + 1}",
+            + "; if the table was put back from a copy while writers ran: blockstore repair "
+            f"{url} --stale-entry {last + 1}",
         )
     if found.entries and found.checkpoints and found.checkpoints[-1] > found.entries[-1]:
         lost = found.checkpoints[-1]
-        what = f"{entry_key(lost)} is missing although its checkpoint is there, and the latest entry is never deleted"
+        what = (
+            f"{entry_key(lost)} is missing although its checkpoint is there, and the latest entry "
+            "is never deleted"
+        )
         fix = _entry_fix(lost, newest, url)
-        fix += f"; if the table was put back from a copy while writers ran, {checkpoint_key(lost)} is of before: delete it"
+        fix += (
+            f"; if the table was put back from a copy while writers ran, {checkpoint_key(lost)} "
+            "is of before: delete it"
+        )
         yield _index_error(Check.ENTRY, entry_key(lost), what, fix)
     for entry, problem in sorted(found.damaged.items()):
         yield _index_error(Check.ENTRY, entry_key(entry), problem, _entry_fix(entry, newest, url))
@@ -92,7 +107,8 @@ def _void(found: Survey) -> Iterator[Finding]:
             severity=Severity.NOTE,
             check=Check.ENTRY,
             object=entry_key(entry.id),
-            what=f"{entry.operation} by {entry.by or 'an unnamed program'} (commit {entry.commit}) was written on top of another history, "
+            what=f"{entry.operation} by {entry.by or 'an unnamed program'} (commit "
+            f"{entry.commit}) was written on top of another history, "
             f"and is void" + (f": block {blocks} is not in the table by it" if blocks else ""),
             fix="nothing: it was not acknowledged, and it goes when the index is collected",
         )
@@ -100,7 +116,10 @@ def _void(found: Survey) -> Iterator[Finding]:
 
 def _entry_fix(entry: int, newest: int, url: str) -> str:
     if entry <= newest:
-        return "restore it from a copy; until it is collected the versions around it cannot be read, newer ones can"
+        return (
+            "restore it from a copy; until it is collected the versions around it cannot be read, "
+            "newer ones can"
+        )
     return f"restore it from a copy, or stop all writers, then blockstore index rebuild {url}"
 
 
@@ -122,7 +141,10 @@ def _checkpoint_fix(found: Survey, version: int, url: str) -> str:
     if version in found.folded:
         return f"blockstore repair {url}"
     if version != found.checkpoints[-1]:
-        return "restore it from a copy; until it is collected the versions after it, up to the next one, cannot be read"
+        return (
+            "restore it from a copy; until it is collected the versions after it, up to the next "
+            "one, cannot be read"
+        )
     return f"restore it from a copy, or stop all writers, then blockstore index rebuild {url}"
 
 

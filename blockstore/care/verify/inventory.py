@@ -1,7 +1,7 @@
 """One LIST of a whole table: the blocks' directories, and the names that no rule explains.
 
-Rules: names are told apart by ``names.py`` alone; an unknown one is reported and never touched. A listing that failed
-midway decides nothing.
+Rules: names are told apart by ``names.py`` alone; an unknown one is reported and never touched. A
+listing that failed midway decides nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Inventory:
     """The store's clock, read before the listing."""
     directories: Mapping[str, Directory]
     unknown: Mapping[str, int]
-    """Names that the format does not know, each the outermost folder or the object, and how many objects it stands for."""
+    """Names that the format does not know, each the outermost folder or the object, and how many
+    objects it stands for."""
 
 
 def take_inventory(bucket: ReadBucket) -> Inventory:
@@ -51,7 +52,9 @@ def take_inventory(bucket: ReadBucket) -> Inventory:
         elif not _is_known(found.key):
             name = _outermost(found.key)
             unknown[name] = unknown.get(name, 0) + 1
-    directories = {ulid: Directory(ulid=ulid, objects=inside) for ulid, inside in sorted(objects.items())}
+    directories = {
+        ulid: Directory(ulid=ulid, objects=inside) for ulid, inside in sorted(objects.items())
+    }
     return Inventory(now_ms=now_ms, directories=directories, unknown=dict(sorted(unknown.items())))
 
 

@@ -1,4 +1,7 @@
-"""A block that only a tag or an older version names: whether what its readers need is there. Pure."""
+"""A block that only a tag or an older version names: whether what its readers need is there.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,11 @@ from blockstore.names import META, meta_key, object_key
 __all__ = ["check_kept", "kept_hash"]
 
 
-def check_kept(block: KeptBlock, found: Examined, definition: Definition, url: str) -> Iterator[Finding]:
-    """The objects of the block that are missing, or that a listing or a look at meta.json shows to be others."""
+def check_kept(
+    block: KeptBlock, found: Examined, definition: Definition, url: str
+) -> Iterator[Finding]:
+    """The objects of the block that are missing, or that a listing or a look at meta.json shows to
+    be others."""
     if not found.directory.objects:
         yield _finding(block, url, "", "the whole directory is missing")
         return

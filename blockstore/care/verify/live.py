@@ -1,8 +1,9 @@
 """A block that the index names: whether what it names is there. Pure.
 
-Rules (R11, R1): readers go by the index's meta, so that is what the listing must hold, every file with its size; and
-meta.json, which is never edited, must say the same. Marks do not concern a live block (3.2), but a person should know;
-so should they of times that are not those of the table's time column, by which a block is neither pruned nor expired.
+Rules (R11, R1): readers go by the index's meta, so that is what the listing must hold, every file
+with its size; and meta.json, which is never edited, must say the same. Marks do not concern a live
+block (3.2), but a person should know; so should they of times that are not those of the table's
+time column, by which a block is neither pruned nor expired.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def check_live(
     *,
     unsure: frozenset[str] = frozenset(),
 ) -> Iterator[Finding]:
-    """What is wrong with a live block's directory; fields that are ``unsure`` in the index's meta are not compared."""
+    """What is wrong with a live block's directory; fields that are ``unsure`` in the index's meta
+    are not compared."""
     yield from _meta(block, found, definition, _mend(url, block.ulid), unsure)
     if found.directory.objects:
         yield from check_files(block.meta, found, url)
@@ -40,7 +42,8 @@ def check_live(
             check=Check.MARK,
             object=deletion_mark_key(block.ulid),
             block=block.ulid,
-            what=f"marked for deletion ({found.mark.reason}) although entry {block.version} names the block: the mark has no effect",
+            what=f"marked for deletion ({found.mark.reason}) although entry {block.version} names "
+            "the block: the mark has no effect",
             fix=f"blockstore mark {url} {block.ulid} --deletion --remove",
         )
 
@@ -50,10 +53,15 @@ def _meta(
 ) -> Iterator[Finding]:
     check, problem = Check.BLOCK, None
     if found.meta is not None:
-        others = [name for name in differing(block.meta, found.meta, definition) if name not in unsure]
+        others = [
+            name for name in differing(block.meta, found.meta, definition) if name not in unsure
+        ]
         if others:
             check = Check.META
-            problem = f"{META} says another {', '.join(others)} than entry {block.version}, and a block is never edited"
+            problem = (
+                f"{META} says another {', '.join(others)} than entry {block.version}, and a block "
+                "is never edited"
+            )
     elif found.meta_problem is not None:
         problem = f"entry {block.version} names the block, and {found.meta_problem}"
     else:
@@ -71,20 +79,27 @@ def _meta(
 
 
 def _other_times(block: LiveBlock, definition: Definition, url: str) -> Finding:
-    """The block is read whole by everyone, so no row is missed; but what should go by time does not."""
+    """The block is read whole by everyone, so no row is missed; but what should go by time does
+    not."""
     return Finding(
         severity=Severity.WARNING,
         check=Check.TIME,
         object=meta_key(block.ulid),
         block=block.ulid,
-        what=f"{_times(block.meta.time_column)}, and the table's time column is {definition.time_column!r}: queries by time "
+        what=f"{_times(block.meta.time_column)}, and the table's time column is "
+        f"{definition.time_column!r}: queries by time "
         "cannot leave the block out, and retention does not know its age",
-        fix=f"blockstore repair {url} --block {block.ulid} writes its rows again by the table's definition",
+        fix=f"blockstore repair {url} --block {block.ulid} writes its rows again by the table's "
+        "definition",
     )
 
 
 def _times(column: str | None) -> str:
-    return "its times are those of no column" if column is None else f"its times are those of {column!r}"
+    return (
+        "its times are those of no column"
+        if column is None
+        else f"its times are those of {column!r}"
+    )
 
 
 def check_files(meta: BlockMeta, found: Examined, url: str) -> Iterator[Finding]:
@@ -93,7 +108,11 @@ def check_files(meta: BlockMeta, found: Examined, url: str) -> Iterator[Finding]
         listed = found.directory.objects.get(file.path)
         if listed is not None and listed.size == file.bytes:
             continue
-        seen = "is missing" if listed is None else f"has {listed.size:,} bytes, expected {file.bytes:,}"
+        seen = (
+            "is missing"
+            if listed is None
+            else f"has {listed.size:,} bytes, expected {file.bytes:,}"
+        )
         yield Finding(
             severity=Severity.ERROR,
             check=Check.FILE,
@@ -109,6 +128,11 @@ def _mend(url: str, ulid: str) -> str:
 
 
 def differing(indexed: BlockMeta, stored: BlockMeta, definition: Definition) -> list[str]:
-    """The fields in which meta.json and the index differ; the schema is compared by the id that the definition gives."""
+    """The fields in which meta.json and the index differ; the schema is compared by the id that the
+    definition gives."""
     same = replace(stored, schema=b"", schema_id=definition.id_of(stored.schema) or 0)
-    return [one.name for one in fields(BlockMeta) if getattr(indexed, one.name) != getattr(same, one.name)]
+    return [
+        one.name
+        for one in fields(BlockMeta)
+        if getattr(indexed, one.name) != getattr(same, one.name)
+    ]

@@ -1,7 +1,9 @@
-"""Whether a table's history still holds a version that somebody has noted, with the digest of its chain.
+"""Whether a table's history still holds a version that somebody has noted, with the digest of its
+chain.
 
-The digest covers the bytes of every entry up to that version (``index/chain.py``). Whoever keeps it elsewhere, as an auditor does,
-notices a history that was rewritten, cut or put back, however carefully.
+The digest covers the bytes of every entry up to that version (``index/chain.py``). Whoever keeps it
+elsewhere, as an auditor does, notices a history that was rewritten, cut or put back, however
+carefully.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ class Noted:
         found = _FORM.fullmatch(text)
         if found is None:
             raise Invalid(
-                f"the chain {text!r} is none, expected VERSION:DIGEST with 64 hexadecimal digits, as 'blockstore verify' prints it"
+                f"the chain {text!r} is none, expected VERSION:DIGEST with 64 hexadecimal digits, "
+                "as 'blockstore verify' prints it"
             )
         return cls(int(found[1]), found[2])
 
@@ -44,7 +47,8 @@ class Noted:
 
 
 def check_noted(bucket: ReadBucket, world: World, noted: Noted) -> Iterator[Finding]:
-    """What is wrong if the history does not lead through the noted version, or if that cannot be told."""
+    """What is wrong if the history does not lead through the noted version, or if that cannot be
+    told."""
     try:
         last = Log(bucket, world).at(noted.version).last
     except Unavailable:
@@ -61,7 +65,8 @@ def check_noted(bucket: ReadBucket, world: World, noted: Noted) -> Iterator[Find
             noted,
             Severity.ERROR,
             f"version {noted.version} was noted, and the history does not reach it",
-            "ask who put the table back from a copy, or made it anew; its newer versions are in a copy",
+            "ask who put the table back from a copy, or made it anew; its newer versions are in a "
+            "copy",
         )
     except BlockstoreError as error:
         yield _finding(
@@ -75,11 +80,14 @@ def check_noted(bucket: ReadBucket, world: World, noted: Noted) -> Iterator[Find
             yield _finding(
                 noted,
                 Severity.ERROR,
-                f"the chain up to version {noted.version} is {last.chain or 'not kept'}, expected {noted.chain}: one of the entries up "
+                f"the chain up to version {noted.version} is {last.chain or 'not kept'}, expected "
+                f"{noted.chain}: one of the entries up "
                 "to it is not the one that was there",
                 "compare it with a copy: blockstore history --json shows each entry's 'prev'",
             )
 
 
 def _finding(noted: Noted, severity: Severity, what: str, fix: str) -> Finding:
-    return Finding(severity=severity, check=Check.CHAIN, object=entry_key(noted.version), what=what, fix=fix)
+    return Finding(
+        severity=severity, check=Check.CHAIN, object=entry_key(noted.version), what=what, fix=fix
+    )

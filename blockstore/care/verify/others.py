@@ -1,8 +1,11 @@
-"""A directory that no live block has: what is left over, what waits for a person, what is only on its way. Pure.
+"""A directory that no live block has: what is left over, what waits for a person, what is only on
+its way. Pure.
 
 Rules:
-- What the protocols deal with by themselves is no finding: a fresh upload, a superseded block, a marked one.
-- A complete block that nobody will ever publish, a malformed one and an unreadable mark are for a person (R4, 3.6).
+- What the protocols deal with by themselves is no finding: a fresh upload, a superseded block, a
+  marked one.
+- A complete block that nobody will ever publish, a malformed one and an unreadable mark are for a
+  person (R4, 3.6).
 """
 
 from __future__ import annotations
@@ -34,13 +37,15 @@ class Surroundings:
     indexed: bool
     """Whether there is an index at all, also where it cannot be read."""
     is_whole: bool
-    """Whether the index could be followed to its end: else nothing is said of blocks that it does not name."""
+    """Whether the index could be followed to its end: else nothing is said of blocks that it does
+    not name."""
     properties: Properties
     now_ms: int
 
 
 def check_any(found: Examined, files: tuple[str, ...], around: Surroundings) -> Iterator[Finding]:
-    """What is looked for in every directory, live or not: unreadable marks, clocks, debris beside a complete block."""
+    """What is looked for in every directory, live or not: unreadable marks, clocks, debris beside a
+    complete block."""
     for key, problem in found.mark_problems:
         kind = "--deletion" if "deletion" in key else "--no-compact"
         yield Finding(
@@ -49,19 +54,24 @@ def check_any(found: Examined, files: tuple[str, ...], around: Surroundings) -> 
             object=key,
             block=found.ulid,
             what=problem,
-            fix=f"blockstore mark {around.url} {found.ulid} {kind} --remove, then mark it again if it is to be",
+            fix=f"blockstore mark {around.url} {found.ulid} {kind} --remove, then mark it again "
+            "if it is to be",
         )
     uploaded_ms = 0 if found.meta is None else found.meta.uploaded_time
     ahead_ms = max(ulid_time_ms(found.ulid), uploaded_ms) - around.now_ms
     if ahead_ms > _AHEAD_MS:
-        by = f" by {found.meta.producer!r}" if found.meta is not None and found.meta.producer else ""
+        by = (
+            f" by {found.meta.producer!r}" if found.meta is not None and found.meta.producer else ""
+        )
         yield Finding(
             severity=Severity.WARNING,
             check=Check.CLOCK,
             object=found.ulid,
             block=found.ulid,
-            what=f"written{by} {ahead_ms / 60_000:,.0f} minutes ahead of the store's clock, expected at most 5",
-            fix="set the clock of the machine that wrote it; the block is seen once the store's clock has passed it",
+            what=f"written{by} {ahead_ms / 60_000:,.0f} minutes ahead of the store's clock, "
+            "expected at most 5",
+            fix="set the clock of the machine that wrote it; the block is seen once the store's "
+            "clock has passed it",
         )
     debris = found.debris(files) if found.meta is not None else ()
     if debris:
@@ -71,13 +81,17 @@ def check_any(found: Examined, files: tuple[str, ...], around: Surroundings) -> 
             check=Check.DEBRIS,
             object=found.ulid,
             block=found.ulid,
-            what=f"{len(debris):,} objects of {size:,} bytes that its meta.json does not list ({debris[0]} is one): of failed attempts",
+            what=f"{len(debris):,} objects of {size:,} bytes that its meta.json does not list "
+            f"({debris[0]} is one): of failed attempts",
             fix="nothing: nobody reads them, and they go with the block",
         )
 
 
 def check_other(found: Examined, held: bool, around: Surroundings) -> Iterator[Finding]:
-    """What is wrong with a directory that no live block has; ``held``: other blocks that are read hold all its rows."""
+    """What is wrong with a directory that no live block has;
+
+    ``held``: other blocks that are read hold all its rows.
+    """
     if around.indexed and not around.is_whole:
         return
     evidence = found.found.evidence(around.state, covered=held)
@@ -117,7 +131,8 @@ def _malformed(found: Examined, verdict: Verdict, held: bool, around: Surroundin
         + ("; other blocks hold its rows" if accounted else "; what it holds is not read"),
         fix=f"blockstore mark {around.url} {found.ulid} --deletion"
         if accounted
-        else f"blockstore repair {around.url} --block {found.ulid} --from REPLICA, or mark it for deletion",
+        else f"blockstore repair {around.url} --block {found.ulid} --from REPLICA, or mark it for "
+        "deletion",
     )
 
 
@@ -129,7 +144,8 @@ def _index_lost(found: Examined, verdict: Verdict, around: Surroundings) -> Find
         object=meta_key(found.ulid),
         block=found.ulid,
         what=f"{verdict.reason}: was its index lost?",
-        fix=f"if it had one, blockstore index rebuild {around.url}; if not, blockstore mark {around.url} {found.ulid} --deletion",
+        fix=f"if it had one, blockstore index rebuild {around.url}; if not, blockstore mark "
+        f"{around.url} {found.ulid} --deletion",
     )
 
 
@@ -137,7 +153,10 @@ def _never_published(meta: BlockMeta, state: State) -> str | None:
     """Why discovery leaves an aged block alone for ever, or None if it will take it."""
     held = state.accounted.held(meta.sources)
     if held:
-        return f"the index accounts for {len(held)} of its {len(meta.sources)} sources already ({held[0]} is one)"
+        return (
+            f"the index accounts for {len(held)} of its {len(meta.sources)} sources already "
+            f"({held[0]} is one)"
+        )
     if state.definition.id_of(meta.schema) is None:
         return "its schema is none that the table's definition knows"
     return None
@@ -150,5 +169,6 @@ def _quarantined(found: Examined, problem: str, around: Surroundings) -> Finding
         object=found.ulid,
         block=found.ulid,
         what=f"a complete block that will not be published: {problem}",
-        fix=f"blockstore repair {around.url} --adopt {found.ulid}, or blockstore mark {around.url} {found.ulid} --deletion",
+        fix=f"blockstore repair {around.url} --adopt {found.ulid}, or blockstore mark "
+        f"{around.url} {found.ulid} --deletion",
     )

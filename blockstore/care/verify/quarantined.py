@@ -1,6 +1,7 @@
 """Blocks that the compactor keeps from merges as damaged, and that are not, or not any more. Pure.
 
-Rule: where the damage itself is told, the mark is not. A fast look sees no bytes, so it says so and leaves them to the repair.
+Rule: where the damage itself is told, the mark is not. A fast look sees no bytes, so it says so and
+leaves them to the repair.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ __all__ = ["check_quarantined"]
 def check_quarantined(
     marked: Mapping[str, str], findings: Iterable[Finding], url: str, *, deep: bool
 ) -> Iterator[Finding]:
-    """Those of the ``marked`` blocks that readers read (ULID to what a merge had found) of which ``findings`` tell no damage."""
+    """Those of the ``marked`` blocks that readers read (ULID to what a merge had found) of which
+    ``findings`` tell no damage."""
     told: dict[str, list[Finding]] = {ulid: [] for ulid in marked}
     for finding in findings:
         if finding.block in told:
@@ -26,7 +28,9 @@ def check_quarantined(
         if not is_whole(told[ulid]):
             continue
         seen = (
-            "and it is whole" if deep else "and all but its bytes, which only the repair looks at, is whole"
+            "and it is whole"
+            if deep
+            else "and all but its bytes, which only the repair looks at, is whole"
         )
         yield Finding(
             severity=Severity.WARNING,

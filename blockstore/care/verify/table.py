@@ -1,11 +1,12 @@
 """The order in which a table is looked at, and what is kept between the looks.
 
 Rules:
-- The listing comes first, then the index; a block that an entry names and the listing lacks is looked for again before
-  anything is said: it may be younger than the listing.
-- What tags and older versions above the boundary name is looked for like the newest version's blocks.
-- Directories are read side by side, some hundred at a time; of a live block nothing is kept but a digest, of any other
-  its meta without statistics, because the exact cover (3.2) needs them all.
+- The listing comes first, then the index; a block that an entry names and the listing lacks is
+  looked for again before anything is said: it may be younger than the listing.
+- What tags and older versions above the boundary name is looked for like the newest version's
+  blocks.
+- Directories are read side by side, some hundred at a time; of a live block nothing is kept but a
+  digest, of any other its meta without statistics, because the exact cover (3.2) needs them all.
 """
 
 from __future__ import annotations
@@ -64,8 +65,9 @@ def verify(
 ) -> Report:
     """Look at the table that fills ``bucket``. Raises NotFound where there is none.
 
-    ``noted`` is a version through which the history must lead. ``properties`` are those of a table without an index. ``start`` is told once how much there is to look at, then
-    ``advance`` of each step: directories, and in a deep look bytes.
+    ``noted`` is a version through which the history must lead. ``properties`` are those of a table
+    without an index. ``start`` is told once how much there is to look at, then ``advance`` of each
+    step: directories, and in a deep look bytes.
     """
     inventory = take_inventory(bucket)
     index = survey(bucket, world, every_checkpoint=deep)
@@ -84,8 +86,14 @@ def verify(
     )
     named = _named_later(index)
     kept = {ulid: block for ulid, block in kept_blocks(bucket, index).items() if ulid not in named}
-    look = _Look(bucket=bucket, world=world, around=around, named=named, gone=index.removed_later, kept=kept)
-    start(sum(_size(one) for one in inventory.directories.values()) if deep else len(inventory.directories))
+    look = _Look(
+        bucket=bucket, world=world, around=around, named=named, gone=index.removed_later, kept=kept
+    )
+    start(
+        sum(_size(one) for one in inventory.directories.values())
+        if deep
+        else len(inventory.directories)
+    )
     findings = [
         *check_index(index, bucket.url),
         *check_tags(bucket, world, index, bucket.url),
@@ -133,7 +141,8 @@ class _Look:
     whole: dict[str, Severity] = field(default_factory=dict)
     """What a deep look reads: blocks, and how bad it is if something is wrong with their files."""
     quarantined: dict[str, str] = field(default_factory=dict)
-    """Blocks that readers read and that the compactor keeps from merges as damaged: what it had found."""
+    """Blocks that readers read and that the compactor keeps from merges as damaged: what it had
+    found."""
     complete: int = 0
     files: int = 0
     bytes: int = 0
@@ -165,7 +174,9 @@ class _Look:
         held = listed.cover.sources
         chosen = {block.meta.ulid for block in listed.cover.chosen}
         for ulid, one in self.rest.items():
-            if one.meta is not None and ((one.is_complete and one.mark is None) or ulid in self.kept):
+            if one.meta is not None and (
+                (one.is_complete and one.mark is None) or ulid in self.kept
+            ):
                 bad = self._how_bad(one, chosen=ulid in chosen)
                 self.whole[ulid] = Severity.NOTE if ulid in superseded else bad
                 if ulid in chosen and not around.indexed:
@@ -240,7 +251,9 @@ class _Look:
 
 def _named_later(index: Survey) -> dict[str, LiveBlock]:
     return {
-        ulid: LiveBlock(meta=block.meta, version=block.version or 0, first_row_id=block.first_row_id or 0)
+        ulid: LiveBlock(
+            meta=block.meta, version=block.version or 0, first_row_id=block.first_row_id or 0
+        )
         for ulid, block in index.added_later.items()
     }
 
@@ -269,7 +282,8 @@ def _shared_sources(state: State | None, url: str) -> Iterator[Finding]:
             severity=Severity.ERROR,
             check=Check.SHARED_SOURCE,
             object=source,
-            what=f"two live blocks of version {state.version} account for this write: its rows are read twice",
+            what=f"two live blocks of version {state.version} account for this write: its rows "
+            "are read twice",
             fix=f"stop all writers, and compare the index of {url} with a copy",
         )
 
@@ -279,6 +293,7 @@ def _overlap(blocks: int, url: str) -> Finding:
         severity=Severity.NOTE,
         check=Check.SHARED_SOURCE,
         object=url,
-        what=f"{blocks:,} blocks are read in part, because others hold the rest of their rows: two compactors ran at once",
+        what=f"{blocks:,} blocks are read in part, because others hold the rest of their rows: "
+        "two compactors ran at once",
         fix="let one compactor run; its next merges resolve it",
     )

@@ -1,6 +1,8 @@
-"""Text in a chunk that is no UTF-8: no writer of this release takes it, and a device's own or an earlier one may have.
+"""Text in a chunk that is no UTF-8: no writer of this release takes it, and a device's own or an
+earlier one may have.
 
-Such a block can be merged, and whoever reads Arrow gets the bytes; SQL cannot read a column in which it stands.
+Such a block can be merged, and whoever reads Arrow gets the bytes; SQL cannot read a column in
+which it stands.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ class Texts:
 
     def __init__(self, meta: BlockMeta, schema: pa.Schema) -> None:
         self._meta = meta
-        self._names = [field.name for field in schema if field.name != _SOURCE and holds_text(field.type)]
+        self._names = [
+            field.name for field in schema if field.name != _SOURCE and holds_text(field.type)
+        ]
         self._found: dict[str, RawText] = {}
         self._rows = 0
 

@@ -1,1 +1,4 @@
-"""Files as the command line takes them: Parquet, CSV, TSV, JSON lines and Arrow, compressed or not, or stdin."""
+"""Files as the command line takes them:
+
+Parquet, CSV, TSV, JSON lines and Arrow, compressed or not, or stdin.
+"""

@@ -1,4 +1,5 @@
-"""Parquet and Arrow files: they carry their own types, which the table casts to its own as for any append."""
+"""Parquet and Arrow files: they carry their own types, which the table casts to its own as for any
+append."""
 
 from __future__ import annotations
 

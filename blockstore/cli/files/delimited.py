@@ -1,8 +1,9 @@
 """CSV and TSV files: fast while every value is good, exact about the first one that is not.
 
-Rules: the first line names the columns; they are exactly the table's, in any order. An empty field is null; a quoted
-empty one is an empty text, or no bytes, and null in a column of any other type. Bytes are base64. A row has at most 4 MiB. A file is read by pyarrow's
-parser, its values by ``text_values``, and after an error all once more by a slower parser that knows the line: the error
+Rules: the first line names the columns; they are exactly the table's, in any order. An empty field
+is null; a quoted empty one is an empty text, or no bytes, and null in a column of any other type.
+Bytes are base64. A row has at most 4 MiB. A file is read by pyarrow's parser, its values by
+``text_values``, and after an error all once more by a slower parser that knows the line: the error
 names line, column and value.
 """
 
@@ -44,11 +45,15 @@ def read(
     nulls: tuple[str, ...],
     advance: Advance,
 ) -> Iterator[pa.RecordBatch]:
-    """The file's rows under ``schema``; Invalid names file, line, column, value and what was expected."""
+    """The file's rows under ``schema``;
+
+    Invalid names file, line, column, value and what was expected.
+    """
     for field in schema:
         if not is_plain(field.type):
             raise Invalid(
-                f"{name}: column {field.name!r} is a {type_name(field.type)}, which CSV cannot hold: "
+                f"{name}: column {field.name!r} is a {type_name(field.type)}, which CSV cannot "
+                "hold: "
                 "write JSON lines, Parquet or Arrow"
             )
     lines = numbered(path, name, delimiter)
@@ -79,11 +84,14 @@ def read(
                 yield pa.RecordBatch.from_arrays(columns, names=schema.names)
     except (pa.ArrowException, Misquoted) as error:
         _explain(path, name, schema, delimiter, nulls)
-        raise Invalid(f"{name} cannot be read ({str(error).partition(chr(10))[0]}): mend the file") from error
+        raise Invalid(
+            f"{name} cannot be read ({str(error).partition(chr(10))[0]}): mend the file"
+        ) from error
 
 
 def schema_of(path: str, name: str, *, delimiter: str) -> pa.Schema:
-    """The types that the first megabytes suggest: whole numbers, decimals as double, times, else strings."""
+    """The types that the first megabytes suggest: whole numbers, decimals as double, times, else
+    strings."""
     lines = numbered(path, name, delimiter)
     header = _header(lines, name)
     _check_delimiter(header, name, delimiter)
@@ -95,12 +103,16 @@ def schema_of(path: str, name: str, *, delimiter: str) -> pa.Schema:
                 Checked(stream, delimiter),
                 read_options=pacsv.ReadOptions(block_size=_SAMPLE),
                 parse_options=_parsing(delimiter, len(header)),
-                convert_options=pacsv.ConvertOptions(null_values=[""], quoted_strings_can_be_null=False),
+                convert_options=pacsv.ConvertOptions(
+                    null_values=[""], quoted_strings_can_be_null=False
+                ),
             )
             if any(pa.types.is_binary(field.type) for field in reader.schema):
                 # Text that is no UTF-8: this tells its line.
                 deque(numbered(path, name, delimiter), maxlen=0)
-            return pa.schema([pa.field(field.name, _suggested(field.type)) for field in reader.schema])
+            return pa.schema(
+                [pa.field(field.name, _suggested(field.type)) for field in reader.schema]
+            )
     except (pa.ArrowException, Misquoted):
         if fault := misquoted(path, name, delimiter, header):
             raise fault from None
@@ -117,7 +129,9 @@ def _suggested(kind: pa.DataType) -> pa.DataType:
 
 def _parsing(delimiter: str, columns: int) -> pacsv.ParseOptions:
     # An empty line under one column is its null.
-    return pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=columns != 1)
+    return pacsv.ParseOptions(
+        delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=columns != 1
+    )
 
 
 def _values(fields: pa.Array, kind: pa.DataType, nulls: tuple[str, ...]) -> pa.Array:
@@ -126,8 +140,8 @@ def _values(fields: pa.Array, kind: pa.DataType, nulls: tuple[str, ...]) -> pa.A
 
 
 def _bare(fields: pa.Array, kind: pa.DataType, nulls: tuple[str, ...]) -> pa.Array:
-    """Fields of a column that holds no text: null also in quotes, and without the spaces around them. No bytes are a
-    value like no text: there, quotes tell an empty one from null."""
+    """Fields of a column that holds no text: null also in quotes, and without the spaces around
+    them. No bytes are a value like no text: there, quotes tell an empty one from null."""
     null_also_quoted = [null for null in nulls if null or not pa.types.is_binary(kind)]
     fields = pc.if_else(pc.is_in(fields, pa.array(null_also_quoted, fields.type)), None, fields)
     return pc.ascii_trim(fields, " \t")
@@ -147,7 +161,8 @@ def _check_delimiter(header: list[str], name: str, delimiter: str) -> None:
     own, form = _DELIMITERS[delimiter], _FORMS.get(found)
     say = f"say that the form is {form}, or " if form else ""
     raise BadRow(
-        f"{name}, line 1: the header is one name, {header[0]!r}, with {_DELIMITERS[found]} in it, expected {own} between names: "
+        f"{name}, line 1: the header is one name, {header[0]!r}, with {_DELIMITERS[found]} in it, "
+        f"expected {own} between names: "
         f"{say}separate the fields by {own}; nothing was written",
         line=1,
         rule=f"{own} separate the names of the header",
@@ -171,14 +186,18 @@ def _check_header(header: list[str], name: str, delimiter: str, schema: pa.Schem
     else:
         return
     raise BadRow(
-        f"{name}, line 1: the header {problem}, expected the table's columns ({_list(schema.names)}) in any order: "
+        f"{name}, line 1: the header {problem}, expected the table's columns "
+        f"({_list(schema.names)}) in any order: "
         f"{remedy}; nothing was written",
         line=1,
-        rule=f"the header names the table's columns ({_list(schema.names)}) in any order, and {problem}",
+        rule=f"the header names the table's columns ({_list(schema.names)}) in any order, and "
+        f"{problem}",
     )
 
 
-def _explain(path: str, name: str, schema: pa.Schema, delimiter: str, nulls: tuple[str, ...]) -> None:
+def _explain(
+    path: str, name: str, schema: pa.Schema, delimiter: str, nulls: tuple[str, ...]
+) -> None:
     """Raise Invalid for the first line that is wrong; return if the slower parser finds none."""
     lines = numbered(path, name, delimiter)
     _, header = next(lines)
@@ -186,7 +205,9 @@ def _explain(path: str, name: str, schema: pa.Schema, delimiter: str, nulls: tup
     while True:
         rows, fault = _some(lines)
         _check_rows(rows, header, name, schema, nulls)
-        long = long or next((line for line, row in rows if len("".join(row).encode()) > BLOCK), None)
+        long = long or next(
+            (line for line, row in rows if len("".join(row).encode()) > BLOCK), None
+        )
         if fault is not None:
             raise fault
         if not rows:
@@ -195,7 +216,9 @@ def _explain(path: str, name: str, schema: pa.Schema, delimiter: str, nulls: tup
         raise too_long(name, long)
 
 
-def _some(lines: Iterator[tuple[int, list[str]]]) -> tuple[list[tuple[int, list[str]]], Invalid | None]:
+def _some(
+    lines: Iterator[tuple[int, list[str]]],
+) -> tuple[list[tuple[int, list[str]]], Invalid | None]:
     """The next rows, and what is wrong with the line after them."""
     rows: list[tuple[int, list[str]]] = []
     try:
@@ -212,15 +235,20 @@ def _check_rows(
     schema: pa.Schema,
     nulls: tuple[str, ...],
 ) -> None:
-    """Raise Invalid for the first bad row: a wrong number of fields, or a value that is none of its column's type."""
-    whole = next((place for place, (_, row) in enumerate(rows) if len(row) != len(header)), len(rows))
+    """Raise Invalid for the first bad row: a wrong number of fields, or a value that is none of its
+    column's type."""
+    whole = next(
+        (place for place, (_, row) in enumerate(rows) if len(row) != len(header)), len(rows)
+    )
     bad: tuple[int, pa.Field] | None = None
     not_null = set(required(schema))
     for place, column in enumerate(header):
         field = schema.field(column)
         if pa.types.is_string(field.type):
             continue
-        texts = _bare(pa.array([row[place] for _, row in rows[:whole]], pa.string()), field.type, nulls)
+        texts = _bare(
+            pa.array([row[place] for _, row in rows[:whole]], pa.string()), field.type, nulls
+        )
         found = first_bad(texts, field.type)
         if found is None and column in not_null and texts.null_count:
             found = texts.is_null().index(True).as_py()
@@ -243,7 +271,8 @@ def _check_rows(
 def _refuse(name: str, line: int, field: pa.Field, value: str) -> NoReturn:
     shown = value if len(value) <= _SHOWN else value[:_SHOWN] + "…"
     raise BadRow(
-        f"{name}, line {line}: column {field.name!r} is {shown!r}, expected {expected(field.type)}: "
+        f"{name}, line {line}: column {field.name!r} is {shown!r}, expected "
+        f"{expected(field.type)}: "
         "mend the value; nothing was written",
         line=line,
         column=field.name,

@@ -45,7 +45,8 @@ def form_of(path: str) -> Form:
     form = _SUFFIXES.get(suffixes[-1]) if suffixes else None
     if form is None:
         raise Invalid(
-            f"the name of {path} does not tell its form, expected one ending in {', '.join(_SUFFIXES)} "
+            f"the name of {path} does not tell its form, expected one ending in "
+            f"{', '.join(_SUFFIXES)} "
             f"(with {', '.join(sorted(_COMPRESSED))} if compressed): say --format"
         )
     return form

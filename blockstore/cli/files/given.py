@@ -1,4 +1,5 @@
-"""The rows of the files of one call, one after the other, and where among them a refused one stands."""
+"""The rows of the files of one call, one after the other, and where among them a refused one
+stands."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ class Given:
             self._before += rows
 
     def placed(self, error: Invalid) -> Invalid:
-        """An error of whoever takes the rows, with the file whose rows were being taken, and the line of a refused one."""
+        """An error of whoever takes the rows, with the file whose rows were being taken, and the
+        line of a refused one."""
         if self._reading is None:
             return Invalid(str(error))
         line = None if error.row is None else line_of(self._reading, error.row - self._before)

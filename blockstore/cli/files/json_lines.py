@@ -1,7 +1,8 @@
 """JSON lines: one object a line, its keys the table's columns; a key that is left out is null.
 
-Rules: a value is of its column's type or refused with line, column and value; numbers are exact (a decimal is never
-read as a float); times are texts in ISO form; binary is base64 text; a map is an object or a list of pairs.
+Rules: a value is of its column's type or refused with line, column and value; numbers are exact (a
+decimal is never read as a float); times are texts in ISO form; binary is base64 text; a map is an
+object or a list of pairs.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ _BEYOND = {32: float.fromhex("0x1.ffffffp127"), 64: math.inf}
 
 
 def read(path: str, name: str, schema: pa.Schema, *, advance: Advance) -> Iterator[pa.RecordBatch]:
-    """The file's rows under ``schema``; Invalid names file, line, column, value and what was expected."""
+    """The file's rows under ``schema``;
+
+    Invalid names file, line, column, value and what was expected.
+    """
     numbered = _numbered(path, name, advance)
     while lines := list(islice(numbered, _ROWS)):
         yield _batch(lines, name, schema)
@@ -85,7 +89,8 @@ def _batch(lines: list[tuple[int, str]], name: str, schema: pa.Schema) -> pa.Rec
         if extra is not None:
             remedy = other_case(row, schema.names) or "drop it, or add the column with alter"
             raise Invalid(
-                f"{name}, line {number}: key {extra!r} is no column of the table ({', '.join(schema.names)}): "
+                f"{name}, line {number}: key {extra!r} is no column of the table "
+                f"({', '.join(schema.names)}): "
                 f"{remedy}; nothing was written"
             )
         for key, values in columns.items():
@@ -99,7 +104,8 @@ def _object(line: str, name: str, number: int) -> dict[str, Any]:
         row = json.loads(line, parse_float=Decimal, object_pairs_hook=_unique)
     except RecursionError:
         raise Invalid(
-            f"{name}, line {number}: lists or objects nested too deeply, expected one JSON object a line: "
+            f"{name}, line {number}: lists or objects nested too deeply, expected one JSON object "
+            "a line: "
             "mend the line; nothing was written"
         ) from None
     except (ValueError, ArithmeticError) as error:
@@ -109,11 +115,13 @@ def _object(line: str, name: str, number: int) -> dict[str, Any]:
         elif isinstance(error, ArithmeticError):
             found = "a number beyond all types"
         raise Invalid(
-            f"{name}, line {number}: {found}, expected one JSON object a line: mend the line; nothing was written"
+            f"{name}, line {number}: {found}, expected one JSON object a line: mend the line; "
+            "nothing was written"
         ) from None
     if not isinstance(row, dict):
         raise Invalid(
-            f"{name}, line {number}: found {line.strip()[:_SHOWN]!r}, expected a JSON object; nothing was written"
+            f"{name}, line {number}: found {line.strip()[:_SHOWN]!r}, expected a JSON object; "
+            "nothing was written"
         )
     return row
 
@@ -126,7 +134,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _column(field: pa.Field, values: list[Any], lines: list[tuple[int, str]], name: str) -> pa.Array:
+def _column(
+    field: pa.Field, values: list[Any], lines: list[tuple[int, str]], name: str
+) -> pa.Array:
     try:
         return _array(values, field.type)
     except (ValueError, TypeError, OverflowError, pa.ArrowException):
@@ -160,7 +170,8 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _value(value: Any, kind: pa.DataType) -> Any:
-    """A JSON value as pa.array takes it for ``kind``; raises ValueError or TypeError if it is none of ``kind``."""
+    """A JSON value as pa.array takes it for ``kind``; raises ValueError or TypeError if it is none
+    of ``kind``."""
     types = pa.types
     if value is None:
         return None

@@ -1,9 +1,11 @@
-"""The quotes of delimited text, checked while it is read: each that opens a value is closed, right before the value's end.
+"""The quotes of delimited text, checked while it is read: each that opens a value is closed, right
+before the value's end.
 
-Rules: a quote opens a value only as its first character; two in a quoted value are one of its own. Arrow's parser takes
-text behind a closing quote for a part of the value, and the end of the file for the end of a value that was never
-closed: rows would be lost in it without a word. Text without quotes costs one search for them, and other text is
-judged a run of quotes at a time, without a step in Python for each.
+Rules: a quote opens a value only as its first character; two in a quoted value are one of its own.
+Arrow's parser takes text behind a closing quote for a part of the value, and the end of the file
+for the end of a value that was never closed: rows would be lost in it without a word. Text without
+quotes costs one search for them, and other text is judged a run of quotes at a time, without a step
+in Python for each.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class Misquoted(Exception):
-    """A quote that opens a value, by its place among the text's bytes, and the one that closes it before the value's
-    end; None where none does."""
+    """A quote that opens a value, by its place among the text's bytes, and the one that closes it
+    before the value's end; None where none does."""
 
     def __init__(self, opens: int, closes: int | None) -> None:
         super().__init__(f"the quote at byte {opens}")
@@ -44,7 +46,8 @@ class Quotes:
         self._opens = 0
         self._begun = False
         self._at = -1
-        # The last byte that is no quote, and the quotes after it: what follows them tells what they are.
+        # The last byte that is no quote, and the quotes after it: what follows them tells what they
+        # are.
         self._held = b"\n"
 
     def take(self, data: bytes) -> None:
@@ -69,14 +72,16 @@ class Quotes:
         self._at += keep
 
     def _runs(self, text: np.ndarray) -> None:
-        """Judge runs of quotes, none of them at the first or at the last byte. One of an even length leaves things as
-        they are; any other opens a value, closes one, or is a part of a value without quotes."""
+        """Judge runs of quotes, none of them at the first or at the last byte. One of an even
+        length leaves things as they are; any other opens a value, closes one, or is a part of a
+        value without quotes."""
         quotes = np.flatnonzero(text == _QUOTE)
         apart = np.diff(quotes) != 1
         first, last = quotes[np.r_[True, apart]], quotes[np.r_[apart, True]]
         starts, ends = self._edge(text[first - 1]), self._edge(text[last + 1])
         odd = (last - first) & 1 == 0
-        # Where no value starts, an odd run closes one, or opens none: after it no value is open, whatever was before.
+        # Where no value starts, an odd run closes one, or opens none: after it no value is open,
+        # whatever was before.
         turns = np.cumsum(odd & starts)
         settled = np.maximum.accumulate(np.where(odd & ~starts, turns, -1))
         after = np.where(settled < 0, turns + self._inside, turns - settled) & 1 == 1
@@ -100,7 +105,8 @@ class Quotes:
 
 
 class Checked(io.RawIOBase):
-    """A text's bytes for a parser, whose quotes are checked before it gets them: its reading raises Misquoted."""
+    """A text's bytes for a parser, whose quotes are checked before it gets them: its reading raises
+    Misquoted."""
 
     def __init__(self, stream: pa.NativeFile, delimiter: str) -> None:
         super().__init__()
@@ -122,7 +128,8 @@ class Checked(io.RawIOBase):
             self._quotes.end()
         data, self._kept = self._kept + more, b""
         if more and len(data) > 1 and data.endswith(b"\r"):
-            # Arrow takes a \n that begins a piece for the second half of a line's end, in quotes too, and drops it.
+            # Arrow takes a \n that begins a piece for the second half of a line's end, in quotes
+            # too, and drops it.
             data, self._kept = data[:-1], b"\r"
         return data
 
@@ -143,7 +150,9 @@ def place_of(path: str, delimiter: str, quote: int) -> tuple[int, int]:
     """The line of a quote, from 1, and the number of fields before its own in its row."""
     with opened(path) as stream:
         head = io.BufferedReader(_Head(stream, quote + 1))
-        reader = csv.reader(io.TextIOWrapper(head, encoding="utf-8-sig", newline=""), delimiter=delimiter)
+        reader = csv.reader(
+            io.TextIOWrapper(head, encoding="utf-8-sig", newline=""), delimiter=delimiter
+        )
         (row,) = deque(reader, maxlen=1)
     return reader.line_num, len(row) - 1
 

@@ -1,7 +1,8 @@
 """One file, or standard input, as a stream of record batches of a table's columns.
 
-Rule: what a file holds is converted without loss or refused, with its line, column and value; nothing is guessed,
-and nothing of a refused file is ever visible, since all files of a call are one block.
+Rule: what a file holds is converted without loss or refused, with its line, column and value;
+nothing is guessed, and nothing of a refused file is ever visible, since all files of a call are one
+block.
 """
 
 from __future__ import annotations
@@ -43,24 +44,29 @@ class Source:
 
 @contextmanager
 def sources(words: tuple[str, ...], form: Form | None) -> Iterator[list[Source]]:
-    """The files that the words name, checked to exist; standard input, and all else that can be read but once, lies in a
-    temporary file meanwhile."""
+    """The files that the words name, checked to exist; standard input, and all else that can be
+    read but once, lies in a temporary file meanwhile."""
     with tempfile.TemporaryDirectory(prefix="blockstore-") as folder:
         found: list[Source] = []
         for word in words:
             if word == STDIN:
                 if form is None:
                     raise Invalid(
-                        f"standard input has no name that tells its form: say --format, one of {', '.join(Form)}"
+                        "standard input has no name that tells its form: say --format, one of "
+                        f"{', '.join(Form)}"
                     )
                 path = os.path.join(folder, "stdin")
                 if os.path.exists(path):
                     raise Invalid("standard input (-) is named twice, expected once")
                 _spool(sys.stdin.buffer, path)
-                found.append(Source(path=path, name="standard input", form=form, bytes=os.path.getsize(path)))
+                found.append(
+                    Source(path=path, name="standard input", form=form, bytes=os.path.getsize(path))
+                )
                 continue
             if not os.path.exists(word):
-                raise Invalid(f"there is no file {word}: name files that exist, or - for standard input")
+                raise Invalid(
+                    f"there is no file {word}: name files that exist, or - for standard input"
+                )
             if os.path.isdir(word):
                 raise Invalid(f"{word} is a folder, expected a file: name the files in it")
             path, its_form = word, form or form_of(word)
@@ -74,20 +80,27 @@ def sources(words: tuple[str, ...], form: Form | None) -> Iterator[list[Source]]
 
 
 def _spool(stream: BinaryIO, path: str) -> None:
-    """A stream as a file: Parquet needs its end first, and an error in a line is looked for a second time."""
+    """A stream as a file:
+
+    Parquet needs its end first, and an error in a line is looked for a second time.
+    """
     try:
         with open(path, "wb") as file:
             while piece := _piece(stream.fileno()):
                 file.write(piece)
     except OSError as error:
         raise NoSpace(
-            f"what is read but once could not be kept in {tempfile.gettempdir()} ({error.strerror}): make room there, or set "
+            f"what is read but once could not be kept in {tempfile.gettempdir()} "
+            f"({error.strerror}): make room there, or set "
             "TMPDIR to a folder that has more"
         ) from error
 
 
 def _piece(descriptor: int) -> bytes:
-    """What has come, b"" at the end. Waited for in turns: Python may miss an interrupt that comes just before a read."""
+    """What has come, b"" at the end.
+
+    Waited for in turns: Python may miss an interrupt that comes just before a read.
+    """
     while not select.select([descriptor], [], [], _TURN_S)[0]:
         pass
     return os.read(descriptor, 1 << 20)
@@ -100,7 +113,10 @@ def read(
     nulls: tuple[str, ...] = (),
     advance: Advance = lambda _: None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a file under ``schema``, batch by batch. Raises Invalid: file, line, column, value, expected."""
+    """The rows of a file under ``schema``, batch by batch.
+
+    Raises Invalid: file, line, column, value, expected.
+    """
     try:
         match source.form:
             case Form.CSV | Form.TSV:
@@ -136,7 +152,9 @@ def schema_of(source: Source) -> pa.Schema:
     try:
         match source.form:
             case Form.CSV | Form.TSV:
-                return delimited.schema_of(source.path, source.name, delimiter=_delimiter(source.form))
+                return delimited.schema_of(
+                    source.path, source.name, delimiter=_delimiter(source.form)
+                )
             case Form.JSON:
                 return json_lines.schema_of(source.path, source.name)
             case _:
@@ -153,9 +171,12 @@ def _unreadable(source: Source, error: Exception) -> Exception:
     first = str(error).partition("\n")[0].rstrip(".")
     if not isinstance(error, OSError):
         return Invalid(
-            f"{source.name} cannot be read as {source.form} ({first}): say the right --format, or mend the file"
+            f"{source.name} cannot be read as {source.form} ({first}): say the right --format, or "
+            "mend the file"
         )
     pack = pack_of(source.path)
     if error.errno is not None or pack is None:
         return error
-    return Invalid(f"{source.name} is no whole {pack} file: {first}; bring it anew, or name it as what it is")
+    return Invalid(
+        f"{source.name} is no whole {pack} file: {first}; bring it anew, or name it as what it is"
+    )

@@ -1,8 +1,8 @@
 """Texts as values of a column's type.
 
-Rules: a text is a value of the type in full or it is refused; nothing is rounded or cut, but for the binary fractions of
-a float. A timestamp without a zone is UTC in a column that has one; one with a zone is refused in a column that has none.
-Bytes are base64.
+Rules: a text is a value of the type in full or it is refused; nothing is rounded or cut, but for
+the binary fractions of a float. A timestamp without a zone is UTC in a column that has one; one
+with a zone is refused in a column that has none. Bytes are base64.
 """
 
 from __future__ import annotations
@@ -88,7 +88,10 @@ def first_bad(texts: pa.Array, kind: pa.DataType) -> int | None:
 
 
 def decimal(text: str) -> Decimal:
-    """A text as a number. Raises ValueError for what is none, and for exponents that no type's numbers have."""
+    """A text as a number.
+
+    Raises ValueError for what is none, and for exponents that no type's numbers have.
+    """
     if _DECIMAL.fullmatch(text) is None:
         raise ValueError("a decimal number was expected")
     return Decimal(text)
@@ -122,26 +125,32 @@ def _floats(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Decimals. Arrow may bring up to 18 digits on either side of the point to any scale in twice the width that a
-    decimal has; of more digits than that it makes other numbers, and those are read one by one."""
+    """Decimals. Arrow may bring up to 18 digits on either side of the point to any scale in twice
+    the width that a decimal has; of more digits than that it makes other numbers, and those are
+    read one by one."""
     if pc.all(pc.match_substring_regex(texts, _SHORT_DECIMAL)).as_py() is not False:
         return texts.cast(pa.decimal256(76, kind.scale)).cast(kind)
     exact = exactly(kind)
     try:
-        return pa.array([None if text is None else exact(decimal(text)) for text in texts.to_pylist()], kind)
+        return pa.array(
+            [None if text is None else exact(decimal(text)) for text in texts.to_pylist()], kind
+        )
     except ValueError as error:
         raise pa.ArrowInvalid(str(error)) from None
 
 
 def _bytes(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     try:
-        return pa.array([None if text is None else unpacked(text) for text in texts.to_pylist()], kind)
+        return pa.array(
+            [None if text is None else unpacked(text) for text in texts.to_pylist()], kind
+        )
     except ValueError as error:
         raise pa.ArrowInvalid(str(error)) from None
 
 
 def _local(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Timestamps, whatever zeros follow the last digit of the unit: engines write them in another one."""
+    """Timestamps, whatever zeros follow the last digit of the unit: engines write them in another
+    one."""
     try:
         return texts.cast(kind)
     except pa.ArrowInvalid:

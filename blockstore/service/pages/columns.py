@@ -29,8 +29,9 @@ class _Numbered(Generic[K]):
 
 
 def encode(timeline: Timeline) -> bytes:
-    """The timeline's JSON. Times are milliseconds since ``origin``; ``stream``, ``state`` and ``reason`` are places in
-    the lists of the same name; ``versions`` are 0 where no entry names the block."""
+    """The timeline's JSON. Times are milliseconds since ``origin``; ``stream``, ``state`` and
+    ``reason`` are places in the lists of the same name; ``versions`` are 0 where no entry names the
+    block."""
     blocks = timeline.blocks
     streams = _Numbered(*sorted({block.stream for block in blocks}))
     shades, reasons = _Numbered(*Shade), _Numbered("")
@@ -60,7 +61,8 @@ def encode(timeline: Timeline) -> bytes:
                 "no_compact": [place for place, block in enumerate(blocks) if block.no_compact],
             },
             "streams": [
-                {"labels": dict(stream.labels), "resolution": stream.resolution} for stream in streams.numbers
+                {"labels": dict(stream.labels), "resolution": stream.resolution}
+                for stream in streams.numbers
             ],
             "states": list(shades.numbers),
             "reasons": list(reasons.numbers),

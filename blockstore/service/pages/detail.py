@@ -16,7 +16,10 @@ _SHOWN = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockDetail:
-    """A block's meta, what the index says of it, and where it lies. ``meta`` is None where it cannot be read."""
+    """A block's meta, what the index says of it, and where it lies.
+
+    ``meta`` is None where it cannot be read.
+    """
 
     ulid: str
     url: str

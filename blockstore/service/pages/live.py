@@ -1,10 +1,12 @@
-"""Timelines of tables that a process holds open: looked at when a page asks, and not more often than is useful.
+"""Timelines of tables that a process holds open: looked at when a page asks, and not more often
+than is useful.
 
 Rules:
-- One look is one LIST, then the index, then a GET for each object that the table's catalog has not read: the catalog is
-  the process's own, so what its loops have read costs nothing here.
-- A look is good for ``refresh_s``, and longer where the table has many objects, since a store asks money for a listing: a
-  second for each thousand. Who asks meanwhile, or while another looks at the same table, gets that one.
+- One look is one LIST, then the index, then a GET for each object that the table's catalog has not
+  read: the catalog is the process's own, so what its loops have read costs nothing here.
+- A look is good for ``refresh_s``, and longer where the table has many objects, since a store asks
+  money for a listing: a second for each thousand. Who asks meanwhile, or while another looks at the
+  same table, gets that one.
 - A look changes nothing in the bucket.
 """
 
@@ -28,12 +30,16 @@ _OBJECT_S = 0.001
 """For so long a look is good, for each object that it listed."""
 
 
-def look(table: Table, quarantined: Mapping[str, str] | None = None, *, name: str | None = None) -> Timeline:
+def look(
+    table: Table, quarantined: Mapping[str, str] | None = None, *, name: str | None = None
+) -> Timeline:
     """The table's timeline as of now, under ``name`` or the table's own."""
     return _look(table, quarantined, name)[0]
 
 
-def _look(table: Table, quarantined: Mapping[str, str] | None, name: str | None) -> tuple[Timeline, int]:
+def _look(
+    table: Table, quarantined: Mapping[str, str] | None, name: str | None
+) -> tuple[Timeline, int]:
     """The timeline, and how many objects were listed for it."""
     listing = table.catalog.listing()
     state = table.log.poll() if table.indexed else None
@@ -58,17 +64,20 @@ def _look(table: Table, quarantined: Mapping[str, str] | None, name: str | None)
 
 
 def detail_of(table: Table, ulid: str) -> BlockDetail:
-    """What the index, or else the block's own meta.json, says of it; without a meta where that cannot be read. Raises
-    NotFound if it has none."""
+    """What the index, or else the block's own meta.json, says of it; without a meta where that
+    cannot be read. Raises NotFound if it has none."""
     block = table.log.state.blocks.get(ulid) if table.indexed else None
     if block is not None:
         hidden = tuple(sorted(block.excepted))
-        return BlockDetail(ulid=ulid, url=table.url, meta=block.meta, version=block.version, excepted=hidden)
+        return BlockDetail(
+            ulid=ulid, url=table.url, meta=block.meta, version=block.version, excepted=hidden
+        )
     try:
         return BlockDetail(ulid=ulid, url=table.url, meta=load_meta(table.bucket, ulid))
     except ObjectMissing as error:
         raise NotFound(
-            f"{table.url} has no block {ulid} with a meta.json: it is being uploaded, was aborted, or has been removed"
+            f"{table.url} has no block {ulid} with a meta.json: it is being uploaded, was "
+            "aborted, or has been removed"
         ) from error
     except Corrupt:
         return BlockDetail(ulid=ulid, url=table.url, meta=None)
@@ -84,7 +93,8 @@ class _Kept:
 
 
 class LiveTimelines:
-    """A ``TimelineSource`` over tables that ``open_table`` answers by name; it raises NotFound for others."""
+    """A ``TimelineSource`` over tables that ``open_table`` answers by name; it raises NotFound for
+    others."""
 
     def __init__(
         self,

@@ -2,7 +2,8 @@
 
 Rules:
 - Table names and ULIDs come as parameters of the query, whatever characters they have.
-- Errors are one JSON shape: ``{"error": "…"}``, with 404 for what is not there and 503 for a store that does not answer.
+- Errors are one JSON shape: ``{"error": "…"}``, with 404 for what is not there and 503 for a store
+  that does not answer.
 - Who may look is for the server to say: it mounts these behind its own gate.
 """
 
@@ -27,7 +28,10 @@ __all__ = ["TimelineSource", "answering", "timeline_routes"]
 
 
 class TimelineSource(Protocol):
-    """Where timelines come from. Both raise NotFound for a table that is not there; safe to call from many threads."""
+    """Where timelines come from.
+
+    Both raise NotFound for a table that is not there; safe to call from many threads.
+    """
 
     def timeline(self, table: str) -> Timeline:
         """The table's blocks as of now, or of a moment ago."""
@@ -39,7 +43,8 @@ class TimelineSource(Protocol):
 
 
 def timeline_routes(source: TimelineSource, prefix: str = "/timeline") -> list[Route]:
-    """``GET {prefix}?table=…`` answers the blocks, ``GET {prefix}/block?table=…&ulid=…`` one of them."""
+    """``GET {prefix}?table=…`` answers the blocks, ``GET {prefix}/block?table=…&ulid=…`` one of
+    them."""
 
     def blocks(request: Request) -> bytes:
         return encode(source.timeline(_parameter(request, "table")))
@@ -64,7 +69,9 @@ def answering(make: Callable[[Request], bytes]) -> Callable[[Request], Response]
             body = make(request)
         except BlockstoreError as error:
             return Response(
-                orjson.dumps({"error": str(error)}), status_code=_status(error), media_type="application/json"
+                orjson.dumps({"error": str(error)}),
+                status_code=_status(error),
+                media_type="application/json",
             )
         return json_answer(request, body)
 

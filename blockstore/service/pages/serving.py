@@ -1,9 +1,11 @@
 """Files of a page, and answers that a page asks for again and again.
 
 Rules:
-- A file is asked for by name inside its folder and nowhere else; a browser asks again whether it changed (ETag) and does
-  not guess for how long it is good: after an upgrade no page mixes old parts with new.
-- JSON carries the hash of its bytes as its ETag: a page that polls costs no more than the header while nothing changed.
+- A file is asked for by name inside its folder and nowhere else; a browser asks again whether it
+  changed (ETag) and does not guess for how long it is good: after an upgrade no page mixes old
+  parts with new.
+- JSON carries the hash of its bytes as its ETag: a page that polls costs no more than the header
+  while nothing changed.
 """
 
 from __future__ import annotations

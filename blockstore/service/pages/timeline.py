@@ -1,10 +1,12 @@
-"""The blocks of a table as a timeline shows them: values, and the one function that makes them. Pure.
+"""The blocks of a table as a timeline shows them: values, and the one function that makes them.
+Pure.
 
 Rules:
-- The state of a block is told by ``lifecycle.states`` and never guessed here; ``live`` is what readers read. What is
-  quarantined (malformed, or said so by whoever merges) is shown as that, whatever else it is.
-- Live blocks come from the columns of the index's state: no object is made for those of level 1, so that ten thousand
-  of them cost milliseconds.
+- The state of a block is told by ``lifecycle.states`` and never guessed here; ``live`` is what
+  readers read. What is quarantined (malformed, or said so by whoever merges) is shown as that,
+  whatever else it is.
+- Live blocks come from the columns of the index's state: no object is made for those of level 1, so
+  that ten thousand of them cost milliseconds.
 - Without a listing a timeline shows the live blocks alone and claims nothing of files.
 - A directory without a readable meta.json stands at the time of its ULID.
 """
@@ -110,8 +112,9 @@ def timeline_of(
     quarantined: Mapping[str, str] | None = None,
     time_column: str | None = None,
 ) -> Timeline:
-    """The timeline of a table: ``state`` is None without an index, ``sighting`` without a listing; the listing comes
-    first, as everywhere. ``quarantined`` are blocks, by ULID, that a merge found damaged, and why."""
+    """The timeline of a table: ``state`` is None without an index, ``sighting`` without a listing;
+    the listing comes first, as everywhere. ``quarantined`` are blocks, by ULID, that a merge found
+    damaged, and why."""
     bad = quarantined or {}
     blocks = {block.ulid: block for block in _live(state, sighting, now_ms, bad)}
     if sighting is not None:
@@ -138,10 +141,14 @@ def _live(
     columns = (frame[name].to_pylist() for name in _COLUMNS)
     merged = [
         ulid
-        for ulid, level in zip(*(frame[name].to_pylist() for name in ("ulid", "level")), strict=True)
+        for ulid, level in zip(
+            *(frame[name].to_pylist() for name in ("ulid", "level")), strict=True
+        )
         if level > 1
     ]
-    sources = {ulid: len(block.meta.sources) for ulid, block in state.blocks.get_all(merged).items()}
+    sources = {
+        ulid: len(block.meta.sources) for ulid, block in state.blocks.get_all(merged).items()
+    }
     streams: dict[str, StreamKey] = {}
     directories = {} if sighting is None else sighting.listing.directories
     for ulid, low, high, rows, size, level, text, version in zip(*columns, strict=True):
@@ -171,10 +178,17 @@ def _stream(text: str) -> StreamKey:
     return StreamKey(tuple(sorted(value["labels"].items())), value["resolution"])
 
 
-def _damage(ulid: str, size: int, directory: Directory | None, state: State, now_ms: int) -> str | None:
-    """How the listing contradicts a live block. Its meta is looked at only where the sizes do not add up."""
+def _damage(
+    ulid: str, size: int, directory: Directory | None, state: State, now_ms: int
+) -> str | None:
+    """How the listing contradicts a live block.
+
+    Its meta is looked at only where the sizes do not add up.
+    """
     if directory is not None and META in directory.objects:
-        stored = sum(info.size for path, info in directory.objects.items() if path.startswith("chunks/"))
+        stored = sum(
+            info.size for path, info in directory.objects.items() if path.startswith("chunks/")
+        )
         if stored == size:
             return None
         block = state.blocks.get(ulid)
@@ -190,7 +204,11 @@ def _damage(ulid: str, size: int, directory: Directory | None, state: State, now
 
 
 def _listed(
-    sighting: Sighting, state: State | None, now_ms: int, properties: Properties, bad: Mapping[str, str]
+    sighting: Sighting,
+    state: State | None,
+    now_ms: int,
+    properties: Properties,
+    bad: Mapping[str, str],
 ) -> Iterator[TimelineBlock]:
     snapshot = list_snapshot(sighting.found, state, properties, now_ms)
     covered = {meta.ulid for meta in snapshot.cover.superseded}

@@ -1,1 +1,2 @@
-"""The processes of the foundation: each file is one kind, and acts through the doors that its users have."""
+"""The processes of the foundation: each file is one kind, and acts through the doors that its users
+have."""

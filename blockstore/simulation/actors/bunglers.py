@@ -1,4 +1,5 @@
-"""A user who asks for what cannot be: every mistake is told by the right error, with what to do, and changes nothing."""
+"""A user who asks for what cannot be: every mistake is told by the right error, with what to do,
+and changes nothing."""
 
 from __future__ import annotations
 
@@ -44,16 +45,21 @@ def bungle(process: Process, thread: int) -> None:
         except (expected, *DISTURBED) as error:
             met(process, error)
         except (Unavailable, Indeterminate, BlockCondemned) as error:
-            # The store did not answer, or a machine fell asleep over an upload: no answer to the mistake yet.
+            # The store did not answer, or a machine fell asleep over an upload: no answer to the
+            # mistake yet.
             met(process, error)
         except BlockstoreError as error:
             if process.struck:
                 met(process, error)
                 continue
-            raise Violation(f"{mistake.__name__} was told {error!r}, expected {expected.__name__}") from error
+            raise Violation(
+                f"{mistake.__name__} was told {error!r}, expected {expected.__name__}"
+            ) from error
         else:
             if answer is not None and not process.struck:
-                raise Violation(f"{mistake.__name__} was answered {answer!r}, expected {expected.__name__}")
+                raise Violation(
+                    f"{mistake.__name__} was answered {answer!r}, expected {expected.__name__}"
+                )
         process.rest(till_morning=process.draw.chance(0.2))
 
 

@@ -1,4 +1,5 @@
-"""Who plays in a run: the foundation's roles, and those that the rooms bring by the entry points ``blockstore.actors``."""
+"""Who plays in a run: the foundation's roles, and those that the rooms bring by the entry points
+``blockstore.actors``."""
 
 from __future__ import annotations
 

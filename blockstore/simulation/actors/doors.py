@@ -1,7 +1,8 @@
 """How actors come to a table, how long they keep it, and how they tell of errors.
 
-A process has a habit for the day on which the history is replaced: it keeps its handle until it is told, and opens the table
-again, or it follows the table before each operation. A handle is told once, and not for nothing (``met``).
+A process has a habit for the day on which the history is replaced: it keeps its handle until it is
+told, and opens the table again, or it follows the table before each operation. A handle is told
+once, and not for nothing (``met``).
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ def habit_of(process: Process) -> Habit:
 
 
 def open_table(process: Process, *, discovery: str = "index") -> Table:
-    """The table as this process holds it, at the beginning of an operation: one handle for all of its threads, opened until the
-    store answers."""
+    """The table as this process holds it, at the beginning of an operation: one handle for all of
+    its threads, opened until the store answers."""
     process.begin()
     held: Table | None = process.shared.get(discovery)
     if held is not None and habit_of(process) is Habit.FOLLOWS:
@@ -107,12 +108,14 @@ def _open(process: Process, discovery: str) -> tuple[Table, int]:
         return Table(process.bucket, process.world, log, discovery=discovery), era
     definition = process.stage.definition
     assert definition is not None
-    return Table(process.bucket, process.world, None, unindexed=Unindexed(definition, given=True)), era
+    return Table(
+        process.bucket, process.world, None, unindexed=Unindexed(definition, given=True)
+    ), era
 
 
 def until_answered(process: Process, ask: Callable[[], A], *, disturbed: bool = False) -> A:
-    """What ``ask`` answers, asked again after every silence; and, if ``disturbed``, after whatever a replaced history makes of
-    the answer."""
+    """What ``ask`` answers, asked again after every silence; and, if ``disturbed``, after whatever
+    a replaced history makes of the answer."""
     expected = (Unavailable, *DISTURBED) if disturbed else (Unavailable,)
     while True:
         try:
@@ -131,18 +134,26 @@ def met(process: Process, error: BlockstoreError) -> None:
     if isinstance(error, HistoryReplaced):
         _check_told(process, error)
         _drop(process)
-    elif isinstance(error, BoundaryLost) and process.shared.get("told", (stage.era, 0))[0] < stage.era:
+    elif (
+        isinstance(error, BoundaryLost)
+        and process.shared.get("told", (stage.era, 0))[0] < stage.era
+    ):
         _drop(process)  # its boundary was further than that of the history that is there now
-    elif isinstance(error, Corrupt) and not (process.struck or process.saw_strays or _has_late_tag(stage)):
+    elif isinstance(error, Corrupt) and not (
+        process.struck or process.saw_strays or _has_late_tag(stage)
+    ):
         raise Violation(f"{process.name} was told {error!r}, and the table is whole") from error
 
 
 def _has_late_tag(stage: Stage) -> bool:
-    """Whether a tag pins a version that was collected before it came, and could not be taken away yet: that stops cleaning."""
+    """Whether a tag pins a version that was collected before it came, and could not be taken away
+    yet: that stops cleaning."""
     history = stage.judge.history
     if history is None:
         return False
-    return not all(history.is_pinned_whole(version) for version in history.latest.state.tags.values())
+    return not all(
+        history.is_pinned_whole(version) for version in history.latest.state.tags.values()
+    )
 
 
 def _drop(process: Process) -> None:
@@ -152,13 +163,15 @@ def _drop(process: Process) -> None:
 
 
 def _check_told(process: Process, error: HistoryReplaced) -> None:
-    """Once for each handle and each time that the history is replaced: to all who had begun something by then."""
+    """Once for each handle and each time that the history is replaced: to all who had begun
+    something by then."""
     era = process.stage.era
     told, step = process.shared["told"]
     begun_era, begun_step = process.begun
     if told == era and begun_era == era and begun_step > step:
         raise Violation(
-            f"{process.name} was told once more, or for nothing, that its history was replaced: {error}"
+            f"{process.name} was told once more, or for nothing, that its history was replaced: "
+            f"{error}"
         )
     if told != era:
         process.shared["told"] = (era, process.stage.scheduler.steps)

@@ -1,7 +1,9 @@
-"""Those who change what is there: overwrite, delete, revert, restore; and those who tag, mark and alter.
+"""Those who change what is there: overwrite, delete, revert, restore; and those who tag, mark and
+alter.
 
-Each operation opens the books first and carries its name there as its message, so that the oracle can tell what an entry was
-meant to do. A refusal is certain: an entry that turns up later breaks a promise.
+Each operation opens the books first and carries its name there as its message, so that the oracle
+can tell what an entry was meant to do. A refusal is certain: an entry that turns up later breaks a
+promise.
 """
 
 from __future__ import annotations
@@ -64,11 +66,15 @@ def _overwrite(process: Process, table: Table) -> None:
 def _delete(process: Process, table: Table) -> None:
     key = process.draw.integer(0, 9)
     read = _read(process)
-    intent = process.stage.ledger.intend(Operation.DELETE, process.stage.scheduler.now_ms, key=key, read=read)
+    intent = process.stage.ledger.intend(
+        Operation.DELETE, process.stage.scheduler.now_ms, key=key, read=read
+    )
     where, isolation = f"key = {key}", _isolation(process)
 
     def act() -> int | None:
-        return table.delete(where, isolation=isolation, read_version=read, message=intent.message).version
+        return table.delete(
+            where, isolation=isolation, read_version=read, message=intent.message
+        ).version
 
     _carry_out(process, intent, act)
 
@@ -77,8 +83,12 @@ def _revert(process: Process, table: Table) -> None:
     sources = sorted(process.stage.judge.directories.write_of)
     if not sources:
         return
-    chosen = tuple(sorted({process.draw.choice(sources) for _ in range(process.draw.integer(1, 2))}))
-    intent = process.stage.ledger.intend(Operation.REVERT, process.stage.scheduler.now_ms, sources=chosen)
+    chosen = tuple(
+        sorted({process.draw.choice(sources) for _ in range(process.draw.integer(1, 2))})
+    )
+    intent = process.stage.ledger.intend(
+        Operation.REVERT, process.stage.scheduler.now_ms, sources=chosen
+    )
     _carry_out(process, intent, lambda: table.revert(*chosen, message=intent.message).version)
 
 
@@ -87,13 +97,17 @@ def _restore(process: Process, table: Table) -> None:
     version = process.draw.integer(max(1, history.boundary - 1), history.latest.state.version)
     if history.kept and process.draw.chance(0.3):
         version = process.draw.choice(sorted(history.kept.values()))
-    intent = process.stage.ledger.intend(Operation.RESTORE, process.stage.scheduler.now_ms, version=version)
-    _carry_out(process, intent, lambda: table.restore(version=version, message=intent.message).version)
+    intent = process.stage.ledger.intend(
+        Operation.RESTORE, process.stage.scheduler.now_ms, version=version
+    )
+    _carry_out(
+        process, intent, lambda: table.restore(version=version, message=intent.message).version
+    )
 
 
 def _read(process: Process) -> int | None:
-    """Whether the caller names a version that was read before, and which: one of the last few. Not where histories are
-    replaced: there the number alone does not say which version was read."""
+    """Whether the caller names a version that was read before, and which: one of the last few. Not
+    where histories are replaced: there the number alone does not say which version was read."""
     if is_replaced(process.stage.seed) or not process.draw.chance(0.3):
         return None
     history = _history(process)
@@ -129,7 +143,8 @@ def _refused(process: Process, intent: Intent, error: BlockstoreError) -> None:
         return
     if intent.versions:
         raise Violation(
-            f"{intent.message} ({intent.operation}) was refused, and is version {intent.versions[0]}: {error}"
+            f"{intent.message} ({intent.operation}) was refused, and is version "
+            f"{intent.versions[0]}: {error}"
         )
     intent.fate = Fate.REFUSED
     if intent.write is not None:
@@ -141,16 +156,22 @@ def _refused(process: Process, intent: Intent, error: BlockstoreError) -> None:
 def _check_expired(process: Process, intent: Intent) -> None:
     history = _history(process)
     if intent.version is not None and intent.version > history.boundary:
-        raise Violation(f"version {intent.version} was called expired, the boundary is {history.boundary}")
+        raise Violation(
+            f"version {intent.version} was called expired, the boundary is {history.boundary}"
+        )
 
 
-def _check_answer(process: Process, intent: Intent, version: int | None, waiting: frozenset[int]) -> None:
+def _check_answer(
+    process: Process, intent: Intent, version: int | None, waiting: frozenset[int]
+) -> None:
     if process.struck:
         _check_crossing(process, intent, version)
         return
     intent.fate = Fate.ACKNOWLEDGED
     if version is not None and intent.versions != [version]:
-        raise Violation(f"{intent.message} was answered as version {version}, and is {intent.versions}")
+        raise Violation(
+            f"{intent.message} was answered as version {version}, and is {intent.versions}"
+        )
     if version is None and intent.versions:
         raise Violation(
             f"{intent.message} was answered as nothing to do, and is version {intent.versions[0]}"
@@ -161,14 +182,16 @@ def _check_answer(process: Process, intent: Intent, version: int | None, waiting
         missed = sorted(one for one in waiting & judge.waiting if meaning.matching(one, intent))
         if missed:
             raise Violation(
-                f"{intent.message} ({intent.operation}) was answered, and write {missed[0]} was not looked at"
+                f"{intent.message} ({intent.operation}) was answered, and write {missed[0]} was "
+                "not looked at"
             )
     if intent.write is not None and version is not None:
         judge.acknowledge_rows(intent.write, process.stage.era)
 
 
 def _check_crossing(process: Process, intent: Intent, version: int | None) -> None:
-    """Answered, and the history was replaced meanwhile: it is in the one that is there, or was in one that ended since."""
+    """Answered, and the history was replaced meanwhile: it is in the one that is there, or was in
+    one that ended since."""
     ended = process.stage.replaced[process.begun[0] :]
     became = [intent.versions, *(list(one.intents.get(intent.message, ())) for one in ended)]
     if version is not None and [version] not in became:

@@ -1,4 +1,5 @@
-"""A person who tags, marks and alters, and who clears away what a process that died left standing under a name."""
+"""A person who tags, marks and alters, and who clears away what a process that died left standing
+under a name."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ def _tag(process: Process, table: Table) -> None:
     if not doubts:
         count = process.notes["tags"] = process.notes.get("tags", 0) + 1
         latest = history.latest.state.version
-        doubts[f"{process.name} {count}"] = process.draw.integer(max(1, history.boundary - 1), latest)
+        doubts[f"{process.name} {count}"] = process.draw.integer(
+            max(1, history.boundary - 1), latest
+        )
     name, version = next(iter(doubts.items()))
     try:
         table.tag(name, version=version)
@@ -68,9 +71,12 @@ def _tag(process: Process, table: Table) -> None:
 
 
 def _contest(process: Process, table: Table) -> None:
-    """Ask for a name that stands for another version: a conflict, whatever the store does meanwhile."""
+    """Ask for a name that stands for another version: a conflict, whatever the store does
+    meanwhile."""
     tags = {
-        name: version for name, version in table.log.poll().tags.items() if not name.startswith(TEMPORARY)
+        name: version
+        for name, version in table.log.poll().tags.items()
+        if not name.startswith(TEMPORARY)
     }
     if not tags:
         return
@@ -87,7 +93,9 @@ def _contest(process: Process, table: Table) -> None:
     if process.struck:
         return
     if tags[name] == history.kept.get(name):
-        raise Violation(f"tag {name!r} keeps version {tags[name]}, and was given to another version as well")
+        raise Violation(
+            f"tag {name!r} keeps version {tags[name]}, and was given to another version as well"
+        )
 
 
 def _untag(process: Process, table: Table) -> None:
@@ -112,7 +120,9 @@ def _untag_quietly(process: Process, table: Table, name: str) -> None:
 
 def _has_tags(process: Process) -> bool:
     process.rest()
-    return bool(until_answered(process, lambda: open_table(process).log.poll(), disturbed=True).tags)
+    return bool(
+        until_answered(process, lambda: open_table(process).log.poll(), disturbed=True).tags
+    )
 
 
 def _alter(process: Process, table: Table) -> None:
@@ -122,7 +132,8 @@ def _alter(process: Process, table: Table) -> None:
 
 
 def _mark(process: Process, table: Table) -> None:
-    """Have a block deleted: by an entry where an index names it, by the mark itself where there is none."""
+    """Have a block deleted: by an entry where an index names it, by the mark itself where there is
+    none."""
     if not process.draw.chance(0.3):
         return
     ulid = _some_block(process, table)
@@ -135,8 +146,8 @@ def _mark(process: Process, table: Table) -> None:
 
 
 def _hide_at_once(table: Table, ulid: str) -> None:
-    """As people did with earlier releases, whatever is being merged: whoever cleans must cope with such marks. Those of today,
-    who wait and look again, meet fewer overlaps."""
+    """As people did with earlier releases, whatever is being merged: whoever cleans must cope with
+    such marks. Those of today, who wait and look again, meet fewer overlaps."""
     found = examine(table.bucket, list_directory(table.bucket, ulid))
     if found.directory.objects and DELETION_MARK not in found.directory.objects:
         place_deletion(table.bucket, table.world, ulid, MarkReason.MANUAL, "by hand")

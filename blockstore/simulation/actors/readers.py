@@ -1,10 +1,18 @@
-"""Those who read: by the index, by listing, and of the past; some keep a snapshot for hours and read it then."""
+"""Those who read: by the index, by listing, and of the past; some keep a snapshot for hours and
+read it then."""
 
 from __future__ import annotations
 
 from blockstore.errors import NotFound, Unavailable, VersionExpired
 from blockstore.scan.view import TableSnapshot
-from blockstore.simulation.actors.doors import DISTURBED, Habit, habit_of, met, open_table, until_answered
+from blockstore.simulation.actors.doors import (
+    DISTURBED,
+    Habit,
+    habit_of,
+    met,
+    open_table,
+    until_answered,
+)
 from blockstore.simulation.faults import STALE_MS
 from blockstore.simulation.oracle.snapshots import Look, Snapshots
 from blockstore.simulation.process import Process, Role
@@ -39,7 +47,9 @@ def read_the_past(process: Process, thread: int) -> None:
 
 def _judged(process: Process) -> Snapshots:
     """What judges the snapshots of this life."""
-    return Snapshots(process.stage, since=process.stage.era, follows=habit_of(process) is Habit.FOLLOWS)
+    return Snapshots(
+        process.stage, since=process.stage.era, follows=habit_of(process) is Habit.FOLLOWS
+    )
 
 
 def _read(process: Process, *, by_listing: bool) -> None:
@@ -80,7 +90,9 @@ def _travel(process: Process, judged: Snapshots, table: Table) -> None:
     except NotFound as error:
         met(process, error)
         if version <= look.version and not process.struck:
-            raise Violation(f"version {version} was called unknown, and {look.version} is there") from error
+            raise Violation(
+                f"version {version} was called unknown, and {look.version} is there"
+            ) from error
     except (Unavailable, *DISTURBED) as error:
         met(process, error)
     else:
@@ -93,7 +105,8 @@ def _travel(process: Process, judged: Snapshots, table: Table) -> None:
 def _read_later(
     process: Process, judged: Snapshots, snapshot: TableSnapshot, look: Look, expected: Masks
 ) -> None:
-    """Read the rows of a snapshot, now or after some time: whole, as long as the table promises it."""
+    """Read the rows of a snapshot, now or after some time: whole, as long as the table promises
+    it."""
     stage = process.stage
     properties, era = stage.properties, judged.era
     promised_ms = round(1000 * (properties.delete_delay_s - properties.sync_delay_s)) - STALE_MS

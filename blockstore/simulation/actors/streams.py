@@ -1,7 +1,8 @@
-"""A streaming query: a role of its own, whose holder commits batch after batch, and who is fenced by the next to start.
+"""A streaming query: a role of its own, whose holder commits batch after batch, and who is fenced
+by the next to start.
 
-Two processes run the same query: whoever starts claims the role. A batch is written once, whoever wrote it; a fenced process
-stops, and starts again after a while.
+Two processes run the same query: whoever starts claims the role. A batch is written once, whoever
+wrote it; a fenced process stops, and starts again after a while.
 """
 
 from __future__ import annotations

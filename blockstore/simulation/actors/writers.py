@@ -1,8 +1,10 @@
-"""Those who append: alone, in a group on one handle, twice the same job, published or left to their age.
+"""Those who append: alone, in a group on one handle, twice the same job, published or left to their
+age.
 
-A writer's notes are what its user remembers through a crash: the write that is not settled, and how to go on with it.
-A job is tried again until it is answered; an append whose ULID is known is resumed, or given up with its fate open. So is one
-whose caller was told that the history was replaced: its block may lie in the bucket, and be discovered.
+A writer's notes are what its user remembers through a crash: the write that is not settled, and how
+to go on with it. A job is tried again until it is answered; an append whose ULID is known is
+resumed, or given up with its fate open. So is one whose caller was told that the history was
+replaced: its block may lie in the bucket, and be discovered.
 """
 
 from __future__ import annotations
@@ -82,7 +84,9 @@ def write_twice(process: Process, thread: int) -> None:
             return
         if job not in jobs:
             jobs[job] = process.stage.ledger.write(_event_time(process), job)
-        ask = process.notes.setdefault("ask", Ask(jobs[job], Style.JOB, process.life, certain=False))
+        ask = process.notes.setdefault(
+            "ask", Ask(jobs[job], Style.JOB, process.life, certain=False)
+        )
         if _settled(process, table, ask):
             del process.notes["ask"]
             process.notes["batch"] = batch + 1
@@ -144,7 +148,9 @@ def _old_ulid(process: Process) -> str:
 def _settled(process: Process, table: Table, ask: Ask) -> bool:
     """Try once; whether the caller need not try again."""
     judge = process.stage.judge
-    process.stage.note(process.name, f"begins write {ask.write.number} ({ask.style}), resuming {ask.resume}")
+    process.stage.note(
+        process.name, f"begins write {ask.write.number} ({ask.style}), resuming {ask.resume}"
+    )
     try:
         answer = _append(table, ask)
     except (HistoryReplaced, Corrupt) as error:
@@ -165,7 +171,9 @@ def _settled(process: Process, table: Table, ask: Ask) -> bool:
     except (Conflict, Invalid) as error:
         met(process, error)
         return _refused(process, ask, error)
-    process.stage.note(process.name, f"write {ask.write.number} is {answer.ulid} in version {answer.version}")
+    process.stage.note(
+        process.name, f"write {ask.write.number} is {answer.ulid} in version {answer.version}"
+    )
     judge.acknowledge(ask.write, answer, process.begun[0])
     return True
 

@@ -1,10 +1,13 @@
 """What the oracle knows at one moment, kept beside a copy of the bucket, and brought back with it.
 
 Rules:
-- A bucket that is put back is judged by what was known when it was copied: its history, its directories, its marks.
-- What a caller was answered since then is answered no more. What was acknowledged since may be gone; what was refused since may
-  come: a copy of its entry that is still on its way fits the history that is back.
-- What was refused before stays refused. A table that is made anew knows nothing; only refusals outlive it.
+- A bucket that is put back is judged by what was known when it was copied: its history, its
+  directories, its marks.
+- What a caller was answered since then is answered no more. What was acknowledged since may be
+  gone; what was refused since may come: a copy of its entry that is still on its way fits the
+  history that is back.
+- What was refused before stays refused. A table that is made anew knows nothing; only refusals
+  outlive it.
 - What a source or a block held is a fact of its name: that is kept through everything.
 """
 
@@ -66,14 +69,21 @@ def remembered(stage: Stage) -> Books:
     """What is known now."""
     ledger = stage.ledger
     return Books(
-        parts=tuple({name: _copied(getattr(part, name)) for name in names} for part, names in _parts(stage)),
+        parts=tuple(
+            {name: _copied(getattr(part, name)) for name in names} for part, names in _parts(stage)
+        ),
         writes=tuple((write.fate, write.acknowledged_ms) for write in ledger.writes),
-        intents={name: (intent.fate, tuple(intent.versions)) for name, intent in ledger.intents.items()},
+        intents={
+            name: (intent.fate, tuple(intent.versions)) for name, intent in ledger.intents.items()
+        },
     )
 
 
 def brought_back(stage: Stage, books: Books, *, empty: bool = False) -> None:
-    """Know again what the books say. ``empty``: they are those of a time before there was a table."""
+    """Know again what the books say.
+
+    ``empty``: they are those of a time before there was a table.
+    """
     for (part, names), values in zip(_parts(stage), books.parts, strict=True):
         for name in names:
             setattr(part, name, _copied(values[name]))
@@ -89,10 +99,14 @@ def replaced(stage: Stage) -> Replaced:
         versions=dict(judge.history.versions),
         entered=frozenset((*meaning.applied, *meaning.accounted)),
         stored=frozenset(
-            directories.write_of[source] for source, holders in directories.holders.items() if holders
+            directories.write_of[source]
+            for source, holders in directories.holders.items()
+            if holders
         ),
         intents={
-            name: tuple(intent.versions) for name, intent in stage.ledger.intents.items() if intent.versions
+            name: tuple(intent.versions)
+            for name, intent in stage.ledger.intents.items()
+            if intent.versions
         },
     )
 

@@ -1,10 +1,12 @@
-"""Whether an entry names the one below it: computed from the raw bytes, without the product's own code.
+"""Whether an entry names the one below it: computed from the raw bytes, without the product's own
+code.
 
 Promises (format, "prev"):
-- ``prev`` of entry N+1 is the commit id of raw entry N, the SHA-256 of its bytes, and the digest of the whole raw sequence
-  up to it: each digest is the SHA-256 of the one before and of the next entry's own hash, void entries among them.
-- Entries without ``prev`` are history until the first that has one, or asks for the chain, and void after it. That first one names
-  a commit only. An entry that names another one is void.
+- ``prev`` of entry N+1 is the commit id of raw entry N, the SHA-256 of its bytes, and the digest of
+  the whole raw sequence up to it: each digest is the SHA-256 of the one before and of the next
+  entry's own hash, void entries among them.
+- Entries without ``prev`` are history until the first that has one, or asks for the chain, and void
+  after it. That first one names a commit only. An entry that names another one is void.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ class Chain:
     def after(self, data: bytes) -> Chain:
         """What must be named once the entry in these bytes is there, void or not."""
         own, entry = hashlib.sha256(data).digest(), _object(data)
-        begun = self.digest is not None or "prev" in entry or _CHAIN in str(entry.get("requires", ""))
+        begun = (
+            self.digest is not None or "prev" in entry or _CHAIN in str(entry.get("requires", ""))
+        )
         digest = hashlib.sha256((self.digest or bytes(32)) + own).digest() if begun else None
         return Chain(str(entry.get("commit", "")), own, digest)
 

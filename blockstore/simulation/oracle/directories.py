@@ -1,10 +1,11 @@
 """The blocks' directories as they really are.
 
 Promises:
-- R1: what was uploaded is never edited: a PUT over an object of a block puts the same bytes, or the meta.json of another
-  attempt at the same write, which arrived late and names the same rows.
-- R8: nothing of a block goes but its marks, unless a deletion mark lies on it and is ``delete_delay`` old. On a table without an
-  index the meta.json of a young merge may go: its rows lie in other blocks, or a person hid them (3.2).
+- R1: what was uploaded is never edited: a PUT over an object of a block puts the same bytes, or the
+  meta.json of another attempt at the same write, which arrived late and names the same rows.
+- R8: nothing of a block goes but its marks, unless a deletion mark lies on it and is
+  ``delete_delay`` old. On a table without an index the meta.json of a young merge may go: its rows
+  lie in other blocks, or a person hid them (3.2).
 - A complete block holds each of its rows once, and its chunks are what its meta.json says.
 """
 
@@ -166,7 +167,11 @@ class Directories:
         young = stage.scheduler.now_ms - directory.meta_ms < self._delete_delay_ms
         if stage.judge.history is not None or meta is None or meta.level == 1 or not young:
             return False
-        alone = [source for source in meta.sources if not self.holders.get(source, set()) - {directory.ulid}]
+        alone = [
+            source
+            for source in meta.sources
+            if not self.holders.get(source, set()) - {directory.ulid}
+        ]
         writes = {self.write_of[source] for source in alone}
         return all(
             write not in stage.judge.waiting or stage.expired(stage.ledger.writes[write].at_ms)
@@ -177,10 +182,14 @@ class Directories:
         store = self._stage.store
         try:
             return decode(
-                data, ulid=ulid, load_sources=lambda: store.get(object_key(ulid, sources_path())).data
+                data,
+                ulid=ulid,
+                load_sources=lambda: store.get(object_key(ulid, sources_path())).data,
             )
         except BlockstoreError as error:
-            raise Violation(f"block {ulid} has a meta.json that nobody can read: {error}") from error
+            raise Violation(
+                f"block {ulid} has a meta.json that nobody can read: {error}"
+            ) from error
 
     def _complete(self, directory: Directory) -> None:
         meta = directory.meta
@@ -207,15 +216,20 @@ class Directories:
         for file in meta.files:
             data = self._stage.store.get(object_key(meta.ulid, file.path)).data
             if hashlib.sha256(data).hexdigest() != file.sha256:
-                raise Violation(f"block {meta.ulid}: {file.path} has another SHA-256 than its meta.json says")
+                raise Violation(
+                    f"block {meta.ulid}: {file.path} has another SHA-256 than its meta.json says"
+                )
         content = read_content(self._stage.store, meta)
         for source, rows in content.by_source.items():
             if source not in meta.sources:
-                raise Violation(f"block {meta.ulid} holds rows of {source}, which it does not account for")
+                raise Violation(
+                    f"block {meta.ulid} holds rows of {source}, which it does not account for"
+                )
             for write in rows:
                 if self.write_of.setdefault(source, write) != write:
                     raise Violation(
-                        f"block {meta.ulid} holds rows of write {write} under another write's source {source}"
+                        f"block {meta.ulid} holds rows of write {write} under another write's "
+                        f"source {source}"
                     )
         return content
 

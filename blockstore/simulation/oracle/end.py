@@ -1,10 +1,11 @@
 """What must be left when all is over.
 
 Promises:
-- Every acknowledged write is in the table exactly once, or was replaced by an operation; nothing else is there that was
-  refused. A cold reader sees exactly that.
-- No debris: each directory belongs to a version that can be asked for, and carries no deletion mark; no entry lies at or
-  below the boundary. What came too late for the index stays: a person decides.
+- Every acknowledged write is in the table exactly once, or was replaced by an operation; nothing
+  else is there that was refused. A cold reader sees exactly that.
+- No debris: each directory belongs to a version that can be asked for, and carries no deletion
+  mark; no entry lies at or below the boundary. What came too late for the index stays: a person
+  decides.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ def leftovers(stage: Stage) -> list[str]:
     history = stage.judge.history
     if history is not None:
         found = (parse_entry(info.key) for info in stage.store.list(INDEX, recursive=False))
-        left += [f"entry {entry}" for entry in found if entry is not None and entry <= history.boundary]
+        left += [
+            f"entry {entry}" for entry in found if entry is not None and entry <= history.boundary
+        ]
         left += [f"write {write} that no entry has named" for write in sorted(stage.judge.waiting)]
     return left
 
@@ -66,8 +69,9 @@ def outsider(stage: Stage, *, discovery: str = "index") -> Table:
 
 
 def quarantined(stage: Stage) -> list[str]:
-    """The directories that contradict themselves: a meta.json that arrived after its chunks were removed; and blocks with the
-    schema of a table that was replaced. A person has them removed; nobody else may."""
+    """The directories that contradict themselves: a meta.json that arrived after its chunks were
+    removed; and blocks with the schema of a table that was replaced. A person has them removed;
+    nobody else may."""
     directories = stage.judge.directories.by_ulid.values()
     return [
         one.ulid
@@ -93,7 +97,9 @@ def _why_debris(stage: Stage, directory: Directory) -> str | None:
     if not directory.complete:
         return None if _waits_for_one_that_stays(stage, directory) else "never completed"
     metas = [
-        one.meta for one in stage.judge.directories.by_ulid.values() if one.complete and one.meta is not None
+        one.meta
+        for one in stage.judge.directories.by_ulid.values()
+        if one.complete and one.meta is not None
     ]
     if all(meta.ulid != directory.ulid for meta in cover(metas).superseded):
         return f"marked {directory.reason}" if directory.is_marked else None
@@ -101,7 +107,8 @@ def _why_debris(stage: Stage, directory: Directory) -> str | None:
 
 
 def _waits_for_one_that_stays(stage: Stage, directory: Directory) -> bool:
-    """Whether what is left of a block goes after a block of the same write (R7) that a person keeps from merges, so that it stays."""
+    """Whether what is left of a block goes after a block of the same write (R7) that a person keeps
+    from merges, so that it stays."""
     return directory.meta is not None and any(
         NO_COMPACT_MARK in one.objects
         and one.complete

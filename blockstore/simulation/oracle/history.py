@@ -1,16 +1,20 @@
-"""The index as it really is: every entry that became history, its state, and what may still be asked for.
+"""The index as it really is: every entry that became history, its state, and what may still be
+asked for.
 
 Promises (protocol 3.4, 3.5):
-- Entries above the boundary are contiguous; one created at or below it is void, and so is one that names another entry than
-  the one below it: it changes nothing but the version (``chain.py``).
-- Nobody creates an entry above a gap, or a checkpoint that is none, but by a request that was on its way when the history was
-  replaced, or that was decided by a look of before.
+- Entries above the boundary are contiguous; one created at or below it is void, and so is one that
+  names another entry than the one below it: it changes nothing but the version (``chain.py``).
+- Nobody creates an entry above a gap, or a checkpoint that is none, but by a request that was on
+  its way when the history was replaced, or that was decided by a look of before.
 - An entry that was on its way then may name blocks that are gone: a person brings them back.
-- The boundary never moves back, and never reaches the latest entry; before entry i goes it is at i or above.
+- The boundary never moves back, and never reaches the latest entry; before entry i goes it is at i
+  or above.
 - A version stays above the boundary for ``history_retention`` after the next one replaced it.
 - Every checkpoint equals the fold. The one at the boundary stays, and those that a tag pins.
-- Every block of every version above the boundary, and of every version that a tag keeps, stays whole.
-- Entries do to the rows what their operations mean (``meaning.py``), and the blocks hold exactly those rows.
+- Every block of every version above the boundary, and of every version that a tag keeps, stays
+  whole.
+- Entries do to the rows what their operations mean (``meaning.py``), and the blocks hold exactly
+  those rows.
 """
 
 from __future__ import annotations
@@ -27,7 +31,14 @@ from blockstore.index.checkpoint import decode_checkpoint
 from blockstore.index.entry import Entry
 from blockstore.index.read import IndexReader
 from blockstore.index.state import State
-from blockstore.names import BOUNDARY, checkpoint_key, object_key, parse_checkpoint, parse_entry, sources_path
+from blockstore.names import (
+    BOUNDARY,
+    checkpoint_key,
+    object_key,
+    parse_checkpoint,
+    parse_entry,
+    sources_path,
+)
 from blockstore.simulation.oracle.chain import Chain
 from blockstore.simulation.oracle.directories import Directories, Directory
 from blockstore.simulation.oracle.meaning import Delta, Meaning, Rows
@@ -66,7 +77,8 @@ class History:
         self.chain = Chain()
         """What the next entry must name."""
         self.strays: dict[int, tuple[int, bytes]] = {}
-        """Entries of a replaced history that lie above a gap, each with the time at which it came."""
+        """Entries of a replaced history that lie above a gap, each with the time at which it
+        came."""
         self.mended_step = -1
         """The step in which the last of them went, or became void."""
         self.false_checkpoints: set[int] = set()
@@ -121,7 +133,8 @@ class History:
             age_s = (self._stage.scheduler.now_ms - self._created_ms[value + 1]) / 1000
             if age_s < self._least_retention_s:
                 raise Violation(
-                    f"the boundary moved to {value}, which was the newest version {age_s:.0f} s ago, and history_retention has "
+                    f"the boundary moved to {value}, which was the newest version {age_s:.0f} s "
+                    "ago, and history_retention has "
                     f"been {self._least_retention_s:.0f} s or more"
                 )
         self.boundary = value
@@ -164,14 +177,19 @@ class History:
             return
         found = self.versions.get(version)
         if found is None or self.latest.state.tags.get(tag) != version:
-            raise Violation(f"tag {tag!r} was answered to keep version {version}, and does not stand for it")
+            raise Violation(
+                f"tag {tag!r} was answered to keep version {version}, and does not stand for it"
+            )
         if self._stage.store.data(checkpoint_key(version)) is None:
-            raise Violation(f"tag {tag!r} was answered to keep version {version}, whose checkpoint is gone")
+            raise Violation(
+                f"tag {tag!r} was answered to keep version {version}, whose checkpoint is gone"
+            )
         for block in found.state.blocks:
             directory = self._directories.by_ulid.get(block.ulid)
             if directory is None or not directory.complete or directory.is_marked:
                 raise Violation(
-                    f"tag {tag!r} was answered to keep version {version}, and block {block.ulid} is not whole"
+                    f"tag {tag!r} was answered to keep version {version}, and block {block.ulid} "
+                    "is not whole"
                 )
         self.kept[tag] = version
 
@@ -241,14 +259,18 @@ class History:
         changed = [name for name in kept if getattr(state, name) != getattr(before.state, name)]
         if changed:
             raise Violation(
-                f"entry {number} names another entry than the one below it, and changes {', '.join(changed)}"
+                f"entry {number} names another entry than the one below it, and changes "
+                f"{', '.join(changed)}"
             )
         self.latest = self.versions[number] = Version(state, before.rows)
         self._event("entry void")
 
     def is_pinned_whole(self, version: int) -> bool:
-        """Whether what a tag of that version stands for can be read: not where the version was collected before the tag came."""
-        return version > self.boundary or bool(list(self._stage.store.list(checkpoint_key(version))))
+        """Whether what a tag of that version stands for can be read: not where the version was
+        collected before the tag came."""
+        return version > self.boundary or bool(
+            list(self._stage.store.list(checkpoint_key(version)))
+        )
 
     def _stray(self, number: int, data: bytes) -> None:
         if not self._stage.stale:
@@ -271,7 +293,8 @@ class History:
         return block.with_sources(decode_sources(data, block.ulid))
 
     def _delta(self, before: Version, entry: Entry, state: State) -> Delta:
-        """What the entry does to the rows, by its blocks: those that it does not touch are as before."""
+        """What the entry does to the rows, by its blocks: those that it does not touch are as
+        before."""
         lost: Delta = {}
         won: Delta = {}
         for ulid in sorted({*entry.remove, *entry.excepts, *(block.ulid for block in entry.add)}):
@@ -281,9 +304,13 @@ class History:
                 if directory is None or not directory.complete:
                     raise Violation(f"entry {entry.id} names block {ulid}, which is not complete")
             content = self._directories.content(ulid)
-            if new is not None and content.columns != state.definition.schemas[new.meta.schema_id].names:
+            if (
+                new is not None
+                and content.columns != state.definition.schemas[new.meta.schema_id].names
+            ):
                 raise Violation(
-                    f"entry {entry.id} names block {ulid}, whose columns {content.columns} are not those of its schema"
+                    f"entry {entry.id} names block {ulid}, whose columns {content.columns} are "
+                    "not those of its schema"
                 )
             if old is not None:
                 _gather(lost, content.rows(old.excepted), entry)
@@ -295,7 +322,8 @@ class History:
             left = held & ~lost.get(write, 0)
             if held & lost.get(write, 0) != lost.get(write, 0):
                 raise Violation(
-                    f"entry {entry.id} takes away rows of write {write} that version {entry.id - 1} did not show"
+                    f"entry {entry.id} takes away rows of write {write} that version "
+                    f"{entry.id - 1} did not show"
                 )
             if left & won.get(write, 0):
                 raise Violation(f"after entry {entry.id} rows of write {write} stand in two blocks")

@@ -1,7 +1,9 @@
-"""Hears of every change of the store and of every answer to a caller, and asks whoever knows what must be true.
+"""Hears of every change of the store and of every answer to a caller, and asks whoever knows what
+must be true.
 
 Promises of its own:
-- An acknowledged write is durable from its answer on: in the index, or in a complete block that will be discovered.
+- An acknowledged write is durable from its answer on: in the index, or in a complete block that
+  will be discovered.
 - A write that was answered "published" stands in the index at the version named.
 """
 
@@ -76,15 +78,20 @@ class Judge:
         entered = self._entered({write.number})
         self.waiting -= entered
         if answer.published and not entered:
-            raise Violation(f"write {write.number} was answered as published, and no entry holds it")
+            raise Violation(
+                f"write {write.number} was answered as published, and no entry holds it"
+            )
         if not entered and not self._is_stored(write.number) and not self._may_be_gone(write):
-            raise Violation(f"write {write.number} was acknowledged, and no complete block holds it")
+            raise Violation(
+                f"write {write.number} was acknowledged, and no complete block holds it"
+            )
         fresh = since == self._stage.era and not answer.already
         if answer.published and answer.version is not None and fresh:
             self._check_version(write, answer.version)
 
     def acknowledge_rows(self, write: Write, since: int) -> None:
-        """The caller of an overwrite, who asked in the era ``since``, was told that it succeeded."""
+        """The caller of an overwrite, who asked in the era ``since``, was told that it
+        succeeded."""
         if self._went_down(write, since, published=True):
             return
         if not self._entered({write.number}):
@@ -92,11 +99,12 @@ class Judge:
         write.fate = Fate.ACKNOWLEDGED
 
     def _went_down(self, write: Write, since: int, *, published: bool) -> bool:
-        """Whether the write was there when a history ended that has been replaced since, and is there no more: then the answer was
-        right when it was made."""
+        """Whether the write was there when a history ended that has been replaced since, and is
+        there no more: then the answer was right when it was made."""
         ended = self._stage.replaced[since:]
         if not any(
-            write.number in one.entered or (not published and write.number in one.stored) for one in ended
+            write.number in one.entered or (not published and write.number in one.stored)
+            for one in ended
         ):
             return False
         if self._entered({write.number}) or (not published and self._is_stored(write.number)):
@@ -108,15 +116,20 @@ class Judge:
         self._stage.report.count(Section.EVENTS, name)
 
     def _may_be_gone(self, write: Write) -> bool:
-        """Whether a person, or retention, may have had the write removed, where the mark itself decides."""
-        return write.number in self._condemned or (self.history is None and self._stage.expired(write.at_ms))
+        """Whether a person, or retention, may have had the write removed, where the mark itself
+        decides."""
+        return write.number in self._condemned or (
+            self.history is None and self._stage.expired(write.at_ms)
+        )
 
     def refuse(self, write: Write, error: Exception) -> None:
         """The caller of a write was told, for certain, that it is not there and never will be."""
         if write.fate is Fate.ACKNOWLEDGED:
             return
         if self._entered({write.number}):
-            raise Violation(f"write {write.number} was refused ({error}), and it stands in the index")
+            raise Violation(
+                f"write {write.number} was refused ({error}), and it stands in the index"
+            )
         write.fate = Fate.REFUSED
 
     def condemn(self, ulid: str) -> None:
@@ -128,7 +141,8 @@ class Judge:
             self.waiting -= self._condemned
 
     def is_foreign(self, directory: Directory) -> bool:
-        """Whether no version names the block, and the table knows no schema with its columns: it can never enter."""
+        """Whether no version names the block, and the table knows no schema with its columns: it
+        can never enter."""
         if self.history is None or self.history.needed(directory.ulid) is not None:
             return False
         schemas = self.history.latest.state.definition.schemas.values()
@@ -136,7 +150,8 @@ class Judge:
         return all(schema.names != columns for schema in schemas)
 
     def _is_of_another_schema(self, write: int) -> bool:
-        """Whether a write is only in blocks that cannot enter the table: its handle was of a table that was replaced."""
+        """Whether a write is only in blocks that cannot enter the table: its handle was of a table
+        that was replaced."""
         directories = self.directories
         holders = [
             directories.by_ulid[holder]
@@ -164,7 +179,9 @@ class Judge:
     def _is_stored(self, write: int) -> bool:
         directories = self.directories
         return any(
-            directories.holders.get(source) for source, one in directories.write_of.items() if one == write
+            directories.holders.get(source)
+            for source, one in directories.write_of.items()
+            if one == write
         )
 
     def _block_changed(self, ulid: str, path: str, change: Changed) -> None:
@@ -185,10 +202,13 @@ class Judge:
             return
         for source in directories.content(ulid).meta.sources:
             write = directories.write_of.get(source)
-            if write not in self.waiting or self._stage.expired(self._stage.ledger.writes[write].at_ms):
+            if write not in self.waiting or self._stage.expired(
+                self._stage.ledger.writes[write].at_ms
+            ):
                 continue
             if not directories.holders.get(source):
                 raise Violation(
-                    f"block {ulid} lost {path}, and it alone held write {write}, which was acknowledged and that no entry "
+                    f"block {ulid} lost {path}, and it alone held write {write}, which was "
+                    "acknowledged and that no entry "
                     "has named"
                 )

@@ -1,13 +1,15 @@
 """What each operation may do to the rows of the table, told without looking at a block.
 
 Promises:
-- A write enters once, whole, by append or discover; a refused one never does. A job's write carries its job.
+- A write enters once, whole, by append or discover; a refused one never does. A job's write carries
+  its job.
 - compact, rewrite, alter, tags, epochs and watermarks change no row.
-- delete and overwrite take away exactly the rows that match and that stood in the version which they read; what was
-  appended since stays. overwrite brings exactly its own rows. Where the caller names the version that it has read, that is
-  the one, and an overwrite brings nothing back: no row that matches has gone since.
-- revert takes away exactly the rows of its sources; restore brings back exactly those of its version, and what was
-  appended since it read the table stays.
+- delete and overwrite take away exactly the rows that match and that stood in the version which
+  they read; what was appended since stays. overwrite brings exactly its own rows. Where the caller
+  names the version that it has read, that is the one, and an overwrite brings nothing back: no row
+  that matches has gone since.
+- revert takes away exactly the rows of its sources; restore brings back exactly those of its
+  version, and what was appended since it read the table stays.
 - expire takes away the blocks that a person marked, or whose time is over.
 """
 
@@ -52,7 +54,9 @@ class Meaning:
         """The version by which a write entered."""
         self.accounted: dict[int, int] = {}
         """The version by which a write that never entered was replaced."""
-        self._judges: Mapping[str, Callable[[Entry, State, Rows, Mapping[int, _HasRows]], Delta]] = {
+        self._judges: Mapping[
+            str, Callable[[Entry, State, Rows, Mapping[int, _HasRows]], Delta]
+        ] = {
             Operation.APPEND: self._append,
             Operation.DISCOVER: self._append,
             Operation.DELETE: self._replace,
@@ -63,7 +67,12 @@ class Meaning:
         }
 
     def check(
-        self, before: State, rows: Rows, entry: Entry, found: Delta, versions: Mapping[int, _HasRows]
+        self,
+        before: State,
+        rows: Rows,
+        entry: Entry,
+        found: Delta,
+        versions: Mapping[int, _HasRows],
     ) -> None:
         """Raise Violation unless the entry changes the rows as its operation says."""
         judge = self._judges.get(entry.operation)
@@ -77,18 +86,23 @@ class Meaning:
             )
             write = wrong[0]
             raise Violation(
-                f"entry {entry.id} ({entry.operation} {entry.message}) changes {len(wrong)} writes otherwise than it means: "
-                f"of write {write} it shows rows {found.get(write, rows.get(write, 0)):04b}, expected "
+                f"entry {entry.id} ({entry.operation} {entry.message}) changes {len(wrong)} "
+                "writes otherwise than it means: "
+                f"of write {write} it shows rows {found.get(write, rows.get(write, 0)):04b}, "
+                "expected "
                 f"{expected.get(write, rows.get(write, 0)):04b}, before {rows.get(write, 0):04b}"
             )
 
-    def _append(self, entry: Entry, before: State, rows: Rows, versions: Mapping[int, _HasRows]) -> Delta:
+    def _append(
+        self, entry: Entry, before: State, rows: Rows, versions: Mapping[int, _HasRows]
+    ) -> Delta:
         delta: Delta = {}
         for block in entry.add:
             writes = self._directories.content(block.ulid).rows()
             if list(writes.values()) != [WHOLE]:
                 raise Violation(
-                    f"entry {entry.id} appends block {block.ulid} with rows of {writes}, not one write"
+                    f"entry {entry.id} appends block {block.ulid} with rows of {writes}, not one "
+                    "write"
                 )
             (write,) = writes
             self._enter(write, entry)
@@ -103,15 +117,22 @@ class Meaning:
             )
         if write in self.accounted:
             raise Violation(
-                f"entry {entry.id} brings write {write}, which version {self.accounted[write]} replaced"
+                f"entry {entry.id} brings write {write}, which version {self.accounted[write]} "
+                "replaced"
             )
         if asked.fate is Fate.REFUSED:
-            raise Violation(f"entry {entry.id} ({entry.operation}) brings write {write}, which was refused")
+            raise Violation(
+                f"entry {entry.id} ({entry.operation}) brings write {write}, which was refused"
+            )
         if entry.job != asked.job:
-            raise Violation(f"entry {entry.id} brings write {write} with job {entry.job}, not {asked.job}")
+            raise Violation(
+                f"entry {entry.id} brings write {write} with job {entry.job}, not {asked.job}"
+            )
         self.applied[write] = entry.id
 
-    def _replace(self, entry: Entry, before: State, rows: Rows, versions: Mapping[int, _HasRows]) -> Delta:
+    def _replace(
+        self, entry: Entry, before: State, rows: Rows, versions: Mapping[int, _HasRows]
+    ) -> Delta:
         intent = self._intent(entry)
         read = entry.read_version
         assert read is not None
@@ -134,7 +155,8 @@ class Meaning:
     ) -> None:
         if entry.read_version != read:
             raise Violation(
-                f"entry {entry.id} says that it read version {entry.read_version}, its caller {read}"
+                f"entry {entry.id} says that it read version {entry.read_version}, its caller "
+                f"{read}"
             )
         if entry.operation != Operation.OVERWRITE:
             return
@@ -142,14 +164,19 @@ class Meaning:
             gone = mask & ~rows.get(write, 0) & self.matching(write, intent)
             if gone:
                 raise Violation(
-                    f"entry {entry.id} overwrites what was read at version {read}, and rows {gone:04b} of write {write} went since"
+                    f"entry {entry.id} overwrites what was read at version {read}, and rows "
+                    f"{gone:04b} of write {write} went since"
                 )
 
-    def _revert(self, entry: Entry, before: State, rows: Rows, versions: Mapping[int, _HasRows]) -> Delta:
+    def _revert(
+        self, entry: Entry, before: State, rows: Rows, versions: Mapping[int, _HasRows]
+    ) -> Delta:
         intent = self._intent(entry)
         for source in entry.account:
             if source not in intent.sources:
-                raise Violation(f"entry {entry.id} accounts for {source}, which it was not asked to revert")
+                raise Violation(
+                    f"entry {entry.id} accounts for {source}, which it was not asked to revert"
+                )
             self.accounted[self._directories.write_of[source]] = entry.id
         return {
             write: 0
@@ -157,7 +184,9 @@ class Meaning:
             if (write := self._directories.write_of.get(source)) is not None and write in rows
         }
 
-    def _restore(self, entry: Entry, before: State, rows: Rows, versions: Mapping[int, _HasRows]) -> Delta:
+    def _restore(
+        self, entry: Entry, before: State, rows: Rows, versions: Mapping[int, _HasRows]
+    ) -> Delta:
         intent = self._intent(entry)
         assert intent.version is not None
         assert entry.read_version is not None
@@ -168,14 +197,19 @@ class Meaning:
             delta[write] = rows[write] if stays else wanted.get(write, 0)
         return delta
 
-    def _expire(self, entry: Entry, before: State, rows: Rows, versions: Mapping[int, _HasRows]) -> Delta:
+    def _expire(
+        self, entry: Entry, before: State, rows: Rows, versions: Mapping[int, _HasRows]
+    ) -> Delta:
         delta: Delta = {}
         for ulid in entry.remove:
             block = before.blocks.get(ulid)
             assert block is not None, "the fold refuses to remove what is not live"
-            if ulid not in self._stage.ledger.condemned and not self._stage.expired(block.meta.max_time):
+            if ulid not in self._stage.ledger.condemned and not self._stage.expired(
+                block.meta.max_time
+            ):
                 raise Violation(
-                    f"entry {entry.id} expires block {ulid}, which is not old, and which nobody marked"
+                    f"entry {entry.id} expires block {ulid}, which is not old, and which nobody "
+                    "marked"
                 )
             for write, mask in self._directories.content(ulid).rows(block.excepted).items():
                 delta[write] = delta.get(write, rows.get(write, 0)) & ~mask
@@ -184,7 +218,9 @@ class Meaning:
     def _account(self, source: str, entry: Entry, intent: Intent) -> None:
         write = self._directories.write_of[source]
         if self.matching(write, intent) != WHOLE:
-            raise Violation(f"entry {entry.id} accounts for write {write}, of which not every row matches")
+            raise Violation(
+                f"entry {entry.id} accounts for write {write}, of which not every row matches"
+            )
         if write in self.applied:
             raise Violation(
                 f"entry {entry.id} accounts for write {write}, version {self.applied[write]} had it"
@@ -203,9 +239,13 @@ class Meaning:
     def _intent(self, entry: Entry) -> Intent:
         intent = self._stage.ledger.intents.get(entry.message)
         if intent is None or intent.operation != entry.operation:
-            raise Violation(f"entry {entry.id} ({entry.operation} {entry.message!r}) was asked for by nobody")
+            raise Violation(
+                f"entry {entry.id} ({entry.operation} {entry.message!r}) was asked for by nobody"
+            )
         if intent.fate is Fate.REFUSED:
-            raise Violation(f"entry {entry.id} ({entry.operation} {entry.message!r}) was refused before")
+            raise Violation(
+                f"entry {entry.id} ({entry.operation} {entry.message!r}) was refused before"
+            )
         if intent.versions:
             raise Violation(
                 f"entry {entry.id} is {entry.message!r} again, version {intent.versions[0]} was it"

@@ -1,18 +1,22 @@
 """What a reader may see.
 
 Promises:
-- A snapshot by the index shows the rows of its version, and that is no older than the newest one when it was asked for.
-- A snapshot by listing shows those rows, and beside them whole writes that no entry of its version names, each once:
-  none that was refused, and every acknowledged one that is old enough to be ready (R2: a copy of meta.json's PUT that
-  comes late makes the block wait once more).
-- What was read is what the snapshot says; a snapshot can be read until ``delete_delay`` after it was taken (R11, R10).
+- A snapshot by the index shows the rows of its version, and that is no older than the newest one
+  when it was asked for.
+- A snapshot by listing shows those rows, and beside them whole writes that no entry of its version
+  names, each once: none that was refused, and every acknowledged one that is old enough to be ready
+  (R2: a copy of meta.json's PUT that comes late makes the block wait once more).
+- What was read is what the snapshot says; a snapshot can be read until ``delete_delay`` after it
+  was taken (R11, R10).
 
 Where the history is replaced:
-- A snapshot is a version of one history: of that which is there, of one that was there while it was taken, or of the one that
-  the handle held before. Never of one that was replaced before the handle's last answer.
-- A handle that follows the table answers of a history that was there during the call. One that only polls may go on with the
-  version that it holds, as long as there is no next entry.
-- What a listing shows beside the versions of another history, or of two, is not judged; nor is whether it can be read.
+- A snapshot is a version of one history: of that which is there, of one that was there while it was
+  taken, or of the one that the handle held before. Never of one that was replaced before the
+  handle's last answer.
+- A handle that follows the table answers of a history that was there during the call. One that only
+  polls may go on with the version that it holds, as long as there is no next entry.
+- What a listing shows beside the versions of another history, or of two, is not judged; nor is
+  whether it can be read.
 """
 
 from __future__ import annotations
@@ -56,7 +60,10 @@ class Snapshots:
     """Judges the snapshots of one run's readers."""
 
     def __init__(self, stage: Stage, *, since: int, follows: bool = True) -> None:
-        """``since`` is the era in which the reader's handle was opened; ``follows``: before every look it follows the table."""
+        """``since`` is the era in which the reader's handle was opened;
+
+        ``follows``: before every look it follows the table.
+        """
         self._stage = stage
         self._since = since
         self.era = since
@@ -82,14 +89,15 @@ class Snapshots:
     def expected(
         self, snapshot: TableSnapshot, look: Look, *, by_listing: bool, latest: bool = True
     ) -> Masks | None:
-        """The rows that reading the snapshot must give; None if it is a mixture of two histories, which is not judged. Raises
-        Violation if it is not a snapshot to be had."""
+        """The rows that reading the snapshot must give; None if it is a mixture of two histories,
+        which is not judged. Raises Violation if it is not a snapshot to be had."""
         rows: Masks = {}
         if self._judge.history is not None:
             era = self._era_of(snapshot, look, latest=latest)
             version = snapshot.version
             assert version is not None
-            # An idle handle of an earlier table may stand at the same version with the same blocks, and knows another schema.
+            # An idle handle of an earlier table may stand at the same version with the same blocks,
+            # and knows another schema.
             if by_listing and not self._since == era == look.era == self._stage.era:
                 self._stage.report.count(Section.CHECKS, "snapshots by listing of two histories")
                 return None
@@ -103,8 +111,12 @@ class Snapshots:
         """What was read, against what had to be."""
         found = masks_of(table["write"].to_pylist(), table["row"].to_pylist(), "what a reader read")
         if found != expected:
-            wrong = sorted(write for write in {*found, *expected} if found.get(write) != expected.get(write))
-            raise Violation(f"a reader read other rows than its snapshot says, of writes {wrong[:10]}")
+            wrong = sorted(
+                write for write in {*found, *expected} if found.get(write) != expected.get(write)
+            )
+            raise Violation(
+                f"a reader read other rows than its snapshot says, of writes {wrong[:10]}"
+            )
 
     def _era_of(self, snapshot: TableSnapshot, look: Look, *, latest: bool) -> int:
         """The era to whose history the snapshot belongs: the last one possible."""
@@ -120,14 +132,17 @@ class Snapshots:
                 f"a reader that began in era {look.begun} was answered what no history has: {told}"
             )
         if latest:
-            # Two histories may have a version that is the same, and the past is read from what is there: the handle is of one.
+            # Two histories may have a version that is the same, and the past is read from what is
+            # there: the handle is of one.
             self._since = fitting[0]
         if fitting[-1] < self._stage.era:
             self._stage.report.count(Section.CHECKS, "snapshots of a replaced history")
         self.era = fitting[-1]
         return self.era
 
-    def _problem(self, snapshot: TableSnapshot, look: Look, era: int, *, latest: bool) -> str | None:
+    def _problem(
+        self, snapshot: TableSnapshot, look: Look, era: int, *, latest: bool
+    ) -> str | None:
         """Why the snapshot cannot be of the history of that era; None if it can."""
         version = snapshot.version
         assert version is not None
@@ -136,10 +151,13 @@ class Snapshots:
             return f"a reader holds other blocks than version {version} has"
         alone = latest and look.begun == self._stage.era
         if alone and era == look.era and version < look.version:
-            return f"a reader was shown version {version}, and version {look.version} was there before"
+            return (
+                f"a reader was shown version {version}, and version {look.version} was there before"
+            )
         if alone and era < look.begun and version < look.version:
             return (
-                f"a reader was shown version {version} of a history that was replaced, and entry {version + 1} of another was "
+                f"a reader was shown version {version} of a history that was replaced, and entry "
+                f"{version + 1} of another was "
                 "there before"
             )
         return None
@@ -163,19 +181,24 @@ class Snapshots:
         if self._stage.ledger.writes[write].fate is Fate.REFUSED:
             raise Violation(f"a reader that lists sees write {write}, which was refused")
         if mask != WHOLE:
-            raise Violation(f"a reader that lists sees rows {mask:04b} of write {write}, not all of it")
+            raise Violation(
+                f"a reader that lists sees rows {mask:04b} of write {write}, not all of it"
+            )
         history, version = self._judge.history, snapshot.version
         if history is None or version is None:
             return
         entered = history.meaning.applied.get(write, history.meaning.accounted.get(write))
         if entered is not None and entered <= version:
             raise Violation(
-                f"a reader at version {version} lists write {write}, which version {entered} accounts for"
+                f"a reader at version {version} lists write {write}, which version {entered} "
+                "accounts for"
             )
 
     def _may_be_hidden(self, write: int) -> bool:
         """Whether a mark may hide the write where there is no index: a person's, or retention's."""
-        return write not in self._judge.waiting or self._stage.expired(self._stage.ledger.writes[write].at_ms)
+        return write not in self._judge.waiting or self._stage.expired(
+            self._stage.ledger.writes[write].at_ms
+        )
 
     def _check_ripe(self, snapshot: TableSnapshot, look: Look, rows: Masks) -> None:
         history, version = self._judge.history, snapshot.version

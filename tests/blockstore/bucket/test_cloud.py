@@ -1,4 +1,5 @@
-"""What only the obstore adapter has: three stores' conditions, its own idea of time, prefixes, and forks."""
+"""What only the obstore adapter has: three stores' conditions, its own idea of time, prefixes, and
+forks."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ Open = Callable[..., tuple[CloudBucket, Scripted]]
 
 @pytest.fixture
 def scripted(scripted_server: Scripted, monkeypatch: pytest.MonkeyPatch) -> Open:
-    """``scripted(kind, *answers)``: a bucket of a kind of store, and the server that answers it so."""
+    """``scripted(kind, *answers)``: a bucket of a kind of store, and the server that answers it
+    so."""
     for name in [name for name in os.environ if name.startswith(("AWS_", "GOOGLE_", "AZURE_"))]:
         monkeypatch.delenv(name)
     endpoint = scripted_server.endpoint
@@ -53,7 +55,9 @@ def scripted(scripted_server: Scripted, monkeypatch: pytest.MonkeyPatch) -> Open
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
 
-    def make(kind: Kind, *answers: Answer, clock: ManualClock | None = None) -> tuple[CloudBucket, Scripted]:
+    def make(
+        kind: Kind, *answers: Answer, clock: ManualClock | None = None
+    ) -> tuple[CloudBucket, Scripted]:
         scripted_server.script(*answers)
         return CloudBucket(kind, "bucket", clock or ManualClock()), scripted_server
 
@@ -78,8 +82,12 @@ def test_a_create_is_conditional_on_every_store(scripted: Open, kind: Kind) -> N
 
 
 @pytest.mark.parametrize("kind", Kind)
-def test_a_compare_and_set_compares_what_the_store_knows_the_object_by(scripted: Open, kind: Kind) -> None:
-    bucket, server = scripted(kind, Answer(body=b"x", headers={**HEADERS, "x-goog-generation": "7"}))
+def test_a_compare_and_set_compares_what_the_store_knows_the_object_by(
+    scripted: Open, kind: Kind
+) -> None:
+    bucket, server = scripted(
+        kind, Answer(body=b"x", headers={**HEADERS, "x-goog-generation": "7"})
+    )
     etag = bucket.get("a/b").etag
     assert '"' not in etag
     bucket.put_if_match("a/b", b"y", etag)
@@ -120,7 +128,9 @@ def test_the_stores_clock_is_that_of_the_endpoint_and_goes_on_with_ours(scripted
 
 
 @pytest.mark.parametrize("headers", [{}, {"Date": "yesterday"}])
-def test_an_endpoint_without_a_date_leaves_our_clock(scripted: Open, headers: dict[str, str]) -> None:
+def test_an_endpoint_without_a_date_leaves_our_clock(
+    scripted: Open, headers: dict[str, str]
+) -> None:
     clock = ManualClock()
     assert scripted(Kind.GS, Answer(headers=headers), clock=clock)[0].now_ms() == clock.now_ms()
 
@@ -154,7 +164,9 @@ def test_a_conflict_on_a_key_that_is_free_is_to_be_sent_again_and_on_a_taken_one
 
 
 def test_azures_word_for_a_lost_create_is_understood(scripted: Open) -> None:
-    bucket, _ = scripted(Kind.AZ, Answer(status=409, code="BlobAlreadyExists"), Answer(headers=HEADERS))
+    bucket, _ = scripted(
+        Kind.AZ, Answer(status=409, code="BlobAlreadyExists"), Answer(headers=HEADERS)
+    )
     with pytest.raises(AlreadyExists):
         bucket.put_if_absent("a", b"x")
 
@@ -222,7 +234,10 @@ def test_a_profile_of_boto3_is_a_credential_here_too(
 
 @pytest.mark.s3
 def test_both_clients_of_one_store_see_one_table(s3_url: str) -> None:
-    ours, other = open_bucket(s3_url, World.real()), open_bucket(f"{s3_url}?client=obstore", World.real())
+    ours, other = (
+        open_bucket(s3_url, World.real()),
+        open_bucket(f"{s3_url}?client=obstore", World.real()),
+    )
     etag = other.put_if_absent("a/b", b"x")
     assert ours.get("a/b").etag == etag
     ours.put_if_match("a/b", b"y", etag)
@@ -231,7 +246,8 @@ def test_both_clients_of_one_store_see_one_table(s3_url: str) -> None:
 
 
 def in_a_child(act: Callable[[], object]) -> int:
-    """The exit code of a forked child: 0 if the act ended, 1 if it was refused as invalid, else a signal."""
+    """The exit code of a forked child: 0 if the act ended, 1 if it was refused as invalid, else a
+    signal."""
     child = os.fork()
     if child == 0:
         signal.alarm(20)

@@ -95,7 +95,9 @@ def test_an_answer_means_the_same_to_every_method(
 
 @pytest.mark.parametrize("method", ["put", "put_if_match", "delete"])
 def test_a_conflict_was_not_applied_and_may_be_sent_again(scripted: Open, method: str) -> None:
-    assert exact(WRITES[method], scripted(Answer(status=409, code="OperationAborted"))[0]) is Contended
+    assert (
+        exact(WRITES[method], scripted(Answer(status=409, code="OperationAborted"))[0]) is Contended
+    )
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])

@@ -1,4 +1,5 @@
-"""The obstore writer: bounded memory, nothing visible before it is closed, and closed again after a failure."""
+"""The obstore writer: bounded memory, nothing visible before it is closed, and closed again after a
+failure."""
 
 from __future__ import annotations
 
@@ -87,7 +88,9 @@ def test_a_full_temporary_folder_is_called_by_its_name(monkeypatch: pytest.Monke
         writer.write(b"x")
 
 
-def test_a_folder_that_is_full_at_the_end_is_told_and_may_be_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_full_at_the_end_is_told_and_may_be_aborted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Late(io.BytesIO):
         """Holds what it takes, and cannot write it."""
 

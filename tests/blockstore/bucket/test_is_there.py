@@ -22,8 +22,12 @@ def test_one_head_tells() -> None:
     assert [(call.method, call.key) for call in asked] == [("head", "a/b"), ("head", "a")]
 
 
-@pytest.mark.parametrize("error", [AccessDenied("no"), Unavailable("no answer"), NotFound("no such bucket")])
-def test_a_store_that_does_not_say_so_is_no_proof_that_nothing_is_there(error: BlockstoreError) -> None:
+@pytest.mark.parametrize(
+    "error", [AccessDenied("no"), Unavailable("no answer"), NotFound("no such bucket")]
+)
+def test_a_store_that_does_not_say_so_is_no_proof_that_nothing_is_there(
+    error: BlockstoreError,
+) -> None:
     def refuse(call: Call) -> None:
         raise error
 

@@ -23,7 +23,8 @@ def test_a_key_is_accepted_exactly_if_no_part_is_a_dot_or_two(parts: list[str]) 
 
 
 @given(
-    st.lists(PARTS.filter(lambda part: part not in {".", ".."}), min_size=1, max_size=4), st.integers(0, 20)
+    st.lists(PARTS.filter(lambda part: part not in {".", ".."}), min_size=1, max_size=4),
+    st.integers(0, 20),
 )
 def test_every_beginning_of_a_key_is_a_prefix(parts: list[str], length: int) -> None:
     prefix = "/".join(parts)[:length]
@@ -48,7 +49,11 @@ def test_a_key_that_utf8_cannot_write_is_refused() -> None:
 
 def test_the_same_content_has_the_same_etag_for_ever() -> None:
     assert content_etag(b"content") == "ed7002b439e9ac845f22357d822bac14"
-    assert content_etag(memoryview(b"content")) == content_etag(b"content") != content_etag(b"contents")
+    assert (
+        content_etag(memoryview(b"content"))
+        == content_etag(b"content")
+        != content_etag(b"contents")
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,5 +69,7 @@ def test_the_same_content_has_the_same_etag_for_ever() -> None:
         ("", "a", ""),
     ],
 )
-def test_what_the_store_may_skip_is_safe_in_both_orders(prefix: str, start_after: str, skipped: str) -> None:
+def test_what_the_store_may_skip_is_safe_in_both_orders(
+    prefix: str, start_after: str, skipped: str
+) -> None:
     assert skippable(prefix, start_after) == skipped

@@ -34,7 +34,9 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(params=[True, False], ids=["unnamed", "hidden"])
-def bucket(request: pytest.FixtureRequest, root: Path, monkeypatch: pytest.MonkeyPatch) -> LocalBucket:
+def bucket(
+    request: pytest.FixtureRequest, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> LocalBucket:
     """A bucket on a system that has files without a name, and on one that has not."""
     if not request.param:
         monkeypatch.setattr(local_files, "_UNNAMED", 0)
@@ -111,7 +113,9 @@ def test_hidden_names_are_refused_as_keys(bucket: LocalBucket) -> None:
     bucket.put(f"a{HIDDEN}", b"")
 
 
-def test_a_symbolic_link_is_followed_by_no_request(bucket: LocalBucket, root: Path, tmp_path: Path) -> None:
+def test_a_symbolic_link_is_followed_by_no_request(
+    bucket: LocalBucket, root: Path, tmp_path: Path
+) -> None:
     bucket.put("a", b"")
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -151,10 +155,16 @@ def test_the_root_itself_may_be_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "real/a/b").read_bytes() == b"x"
 
 
-def test_an_object_where_a_folder_is_and_below_an_object_is_refused(bucket: LocalBucket, root: Path) -> None:
+def test_an_object_where_a_folder_is_and_below_an_object_is_refused(
+    bucket: LocalBucket, root: Path
+) -> None:
     bucket.put("folder/object", b"")
     for key in ("folder", "folder/object/below", "folder/object/b/c"):
-        for request in (bucket.put, bucket.put_if_absent, lambda key, _: bucket.writer(key).close()):
+        for request in (
+            bucket.put,
+            bucket.put_if_absent,
+            lambda key, _: bucket.writer(key).close(),
+        ):
             with pytest.raises(Invalid, match="cannot be an object"):
                 request(key, b"x")
     bucket.delete(["folder", "folder/object/below"])
@@ -166,7 +176,9 @@ def test_a_name_too_long_for_the_file_system_is_refused(bucket: LocalBucket) -> 
         bucket.put("a" * 300, b"")
 
 
-def test_folders_go_with_their_last_object_but_the_root_stays(bucket: LocalBucket, root: Path) -> None:
+def test_folders_go_with_their_last_object_but_the_root_stays(
+    bucket: LocalBucket, root: Path
+) -> None:
     bucket.put("a/b/c", b"")
     bucket.put("a/d", b"")
     bucket.delete(["a/b/c"])
@@ -201,7 +213,9 @@ def test_a_killed_writer_leaves_nothing_at_all(root: Path) -> None:
     assert files(root) == []
 
 
-def test_debris_of_a_day_goes_with_its_folder_and_fresh_debris_stays(bucket: LocalBucket, root: Path) -> None:
+def test_debris_of_a_day_goes_with_its_folder_and_fresh_debris_stays(
+    bucket: LocalBucket, root: Path
+) -> None:
     for folder, age_s in (("old", 25 * 3600), ("new", 60)):
         bucket.put(f"{folder}/a", b"")
         hidden = root / folder / f"{HIDDEN}1.2.3"
@@ -213,7 +227,9 @@ def test_debris_of_a_day_goes_with_its_folder_and_fresh_debris_stays(bucket: Loc
     assert not (root / "old").exists()
 
 
-def test_a_name_that_a_dead_process_left_is_stepped_over(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_a_dead_process_left_is_stepped_over(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bucket = LocalBucket(root, SystemClock())
     bucket.put("a", b"old")
     names = iter(["taken", "taken", "free"])
@@ -255,9 +271,9 @@ def test_in_a_world_with_another_clock_objects_carry_its_time(root: Path) -> Non
     bucket.put_if_match("a", b"1", bucket.get("a").etag)
     bucket.put_if_absent("c", b"")
     clock.advance(10)
-    assert {info.key: bucket.now_ms() - info.modified_ms for info in bucket.list()} == dict.fromkeys(
-        "abc", 10_000
-    )
+    assert {
+        info.key: bucket.now_ms() - info.modified_ms for info in bucket.list()
+    } == dict.fromkeys("abc", 10_000)
 
 
 @pytest.fixture
@@ -275,7 +291,9 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return paths
 
 
-def test_a_durable_write_syncs_its_data_then_every_name_above_it(root: Path, synced: list[str]) -> None:
+def test_a_durable_write_syncs_its_data_then_every_name_above_it(
+    root: Path, synced: list[str]
+) -> None:
     LocalBucket(root, SystemClock()).put("block/chunks/1", b"x")
     made = [str(root.parent.parent), str(root.parent)]
     assert synced == [*made, "file", f"{root}/block/chunks", f"{root}/block", str(root)]
@@ -296,13 +314,16 @@ def test_a_durable_write_into_a_known_folder_syncs_only_that(root: Path, synced:
     assert synced == ["file", f"{root}/index", str(root)]
 
 
-def test_a_durable_delete_is_on_disk_before_the_next_folders_turn(root: Path, synced: list[str]) -> None:
+def test_a_durable_delete_is_on_disk_before_the_next_folders_turn(
+    root: Path, synced: list[str]
+) -> None:
     bucket = LocalBucket(root, SystemClock())
     for key in ("b/meta", "b/mark", "b/chunks/1", "b/chunks/2"):
         bucket.put(key, b"x")
     synced.clear()
     bucket.delete(["b/meta", "b/chunks/1", "b/chunks/2", "b/mark"])
-    # The emptied chunks folder goes, so its parent holds the effect; then b itself goes, and the root holds it.
+    # The emptied chunks folder goes, so its parent holds the effect; then b itself goes, and the
+    # root holds it.
     assert synced == [f"{root}/b", f"{root}/b", str(root)]
 
 
@@ -419,7 +440,9 @@ def test_no_permission_is_access_denied(root: Path) -> None:
     bucket.put("a/b", b"x")
     root.chmod(0o500)
     with closed(root / "a"):
-        held = without_privileges(root, lambda: all(denied(request) for request in requests_of(bucket)))
+        held = without_privileges(
+            root, lambda: all(denied(request) for request in requests_of(bucket))
+        )
     root.chmod(0o700)
     assert held
 
@@ -444,8 +467,11 @@ def closed(folder: Path) -> Iterator[None]:
 
 
 def without_privileges(root: Path, act: Callable[[], bool]) -> bool:
-    """What ``act`` answers in a child that may only do what the files' modes say: the superuser may do everything."""
-    shut = [(parent, mode) for parent in root.parents if not (mode := parent.stat().st_mode) & 0o001]
+    """What ``act`` answers in a child that may only do what the files' modes say: the superuser may
+    do everything."""
+    shut = [
+        (parent, mode) for parent in root.parents if not (mode := parent.stat().st_mode) & 0o001
+    ]
     for parent, mode in shut:
         parent.chmod(mode | 0o011)
     child = os.fork()
@@ -495,7 +521,9 @@ def test_backslashes_and_line_ends_in_names_are_characters_like_others(bucket: L
     assert keys(bucket) == ["a\\b/c", "line\nend", "tab\tname"]
 
 
-def test_an_object_that_vanishes_during_a_listing_is_not_shown(bucket: LocalBucket, root: Path) -> None:
+def test_an_object_that_vanishes_during_a_listing_is_not_shown(
+    bucket: LocalBucket, root: Path
+) -> None:
     for key in ("a/1", "a/2", "b/1"):
         bucket.put(key, b"")
     listing = bucket.list()
@@ -504,16 +532,23 @@ def test_an_object_that_vanishes_during_a_listing_is_not_shown(bucket: LocalBuck
     assert list(listing) == []
 
 
-def test_a_flat_listing_looks_only_at_what_it_shows(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flat_listing_looks_only_at_what_it_shows(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bucket = LocalBucket(root, SystemClock(), durable=False)
     for number in range(200):
         bucket.put(f"index/{number:04d}", b"")
     looked: list[str] = []
     lstat = os.lstat
-    monkeypatch.setattr(os, "lstat", lambda path, **at: looked.append(str(path)) or lstat(path, **at))
+    monkeypatch.setattr(
+        os, "lstat", lambda path, **at: looked.append(str(path)) or lstat(path, **at)
+    )
     found = [info.key for info in bucket.list("index/", start_after="index/0197", recursive=False)]
     assert found == ["index/0198", "index/0199"]
-    assert [path for path in looked if "/index/0" in path] == [f"{root}/index/0198", f"{root}/index/0199"]
+    assert [path for path in looked if "/index/0" in path] == [
+        f"{root}/index/0198",
+        f"{root}/index/0199",
+    ]
 
 
 def test_a_listing_enters_only_folders_that_can_hold_a_hit(

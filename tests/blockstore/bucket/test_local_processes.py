@@ -1,4 +1,5 @@
-"""Eight processes on one folder: exactly one winner, no lost update, no object lost to a folder that goes."""
+"""Eight processes on one folder: exactly one winner, no lost update, no object lost to a folder
+that goes."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ TURNS = 60
 
 
 def contend(arguments: tuple[str, int]) -> dict[str, int]:
-    """One process: creates what all create, counts up what all count up, writes where all delete."""
+    """One process: creates what all create, counts up what all count up, writes where all
+    delete."""
     url, number = arguments
     bucket = open_bucket(url, World.real())
     mine: Counter[str] = Counter()
@@ -63,7 +65,9 @@ def test_eight_processes_race(tmp_path: Path, durable: str) -> None:
     assert bucket.get("gc/counter").data == b"%d" % (PROCESSES * UPDATES)
     created = Counter(int(bucket.get(info.key).data) for info in bucket.list("created/"))
     assert created == {
-        number: won for number, answer in enumerate(answers) if (won := answer.get("won creates", 0))
+        number: won
+        for number, answer in enumerate(answers)
+        if (won := answer.get("won creates", 0))
     }
     assert [info.key for info in bucket.list("shared/")] == [
         f"shared/0/deep/kept-{number}" for number in range(PROCESSES)

@@ -7,7 +7,9 @@ from blockstore.clock import ManualClock
 
 
 def test_a_name_is_the_same_bucket_all_over_the_process() -> None:
-    one, same, other = (memory_bucket(name, ManualClock()) for name in ("same-name", "same-name", "another"))
+    one, same, other = (
+        memory_bucket(name, ManualClock()) for name in ("same-name", "same-name", "another")
+    )
     one.put("a", b"x")
     assert same.get("a").data == b"x"
     assert list(other.list()) == []

@@ -11,7 +11,14 @@ from blockstore.bucket import Bucket, Object, ObjectInfo, open_bucket
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.probe import IF_MATCH, Finding, Result, probe, verdict
 from blockstore.bucket.wrapper import Wrapper
-from blockstore.errors import AccessDenied, AlreadyExists, Invalid, ObjectMissing, Unanswered, Unavailable
+from blockstore.errors import (
+    AccessDenied,
+    AlreadyExists,
+    Invalid,
+    ObjectMissing,
+    Unanswered,
+    Unavailable,
+)
 from blockstore.world import World
 
 WORLD = World.real()
@@ -205,7 +212,10 @@ def test_the_verdict_says_which_tables_work(store: Callable[[Bucket], Bucket], t
 
 
 def test_late_listings_are_found() -> None:
-    assert by_name(probe(ListsLate(MemoryBucket(WORLD.clock)), WORLD))["list-after-write"] is Result.FAILED
+    assert (
+        by_name(probe(ListsLate(MemoryBucket(WORLD.clock)), WORLD))["list-after-write"]
+        is Result.FAILED
+    )
 
 
 def test_a_store_that_takes_no_write_at_all_is_an_error() -> None:

@@ -41,7 +41,9 @@ CONDITIONAL: dict[str, Callable[[Bucket], object]] = {
 }
 
 
-def unreliable(errors: list[BlockstoreError], **options: float) -> tuple[Retrying, FaultyBucket, World]:
+def unreliable(
+    errors: list[BlockstoreError], **options: float
+) -> tuple[Retrying, FaultyBucket, World]:
     """A bucket whose first calls are refused with ``errors``."""
     world = World.manual()
     memory = MemoryBucket(world.clock)
@@ -58,7 +60,9 @@ def test_what_is_the_same_done_twice_is_sent_again(method: str) -> None:
     assert [call.method for call in faulty.calls] == [method] * 5
 
 
-@pytest.mark.parametrize("error", [Unavailable("x"), Throttled("x"), Unanswered("x"), Contended("x")])
+@pytest.mark.parametrize(
+    "error", [Unavailable("x"), Throttled("x"), Unanswered("x"), Contended("x")]
+)
 @pytest.mark.parametrize("method", CONDITIONAL)
 def test_what_may_meet_anothers_object_is_sent_once(method: str, error: BlockstoreError) -> None:
     bucket, faulty, world = unreliable([error])
@@ -71,7 +75,9 @@ def test_what_may_meet_anothers_object_is_sent_once(method: str, error: Blocksto
 
 @pytest.mark.parametrize("error", [NoSpace("x"), ObjectMissing("x")])
 @pytest.mark.parametrize("method", ["put", "get"])
-def test_what_another_attempt_cannot_mend_is_raised_at_once(method: str, error: BlockstoreError) -> None:
+def test_what_another_attempt_cannot_mend_is_raised_at_once(
+    method: str, error: BlockstoreError
+) -> None:
     bucket, faulty, _ = unreliable([error])
     with pytest.raises(type(error)):
         REPEATABLE[method](bucket)

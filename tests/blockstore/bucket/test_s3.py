@@ -1,4 +1,5 @@
-"""What only the S3 adapter has: the store's clock, ranges, versions, processes, what it asks of a listing."""
+"""What only the S3 adapter has: the store's clock, ranges, versions, processes, what it asks of a
+listing."""
 
 from __future__ import annotations
 
@@ -62,7 +63,9 @@ def test_no_answer_is_no_time(s3_script: Script) -> None:
 
 
 @pytest.mark.parametrize("headers", [{}, {"Date": "yesterday"}])
-def test_a_store_without_a_date_leaves_our_clock(s3_script: Script, headers: dict[str, str]) -> None:
+def test_a_store_without_a_date_leaves_our_clock(
+    s3_script: Script, headers: dict[str, str]
+) -> None:
     clock = ManualClock()
     bucket, _ = s3_script(Answer(headers=headers), clock=clock)
     assert bucket.now_ms() == clock.now_ms()
@@ -80,11 +83,15 @@ def test_a_store_that_does_not_know_ranges_is_cut_here(s3_script: Script) -> Non
         (b"<VersioningConfiguration/>", False),
     ],
 )
-def test_a_bucket_says_whether_it_keeps_versions(s3_script: Script, body: bytes, expected: bool) -> None:
+def test_a_bucket_says_whether_it_keeps_versions(
+    s3_script: Script, body: bytes, expected: bool
+) -> None:
     assert s3_script(Answer(body=body))[0].keeps_versions() is expected
 
 
-def test_a_store_that_does_not_say_whether_it_keeps_versions_leaves_it_open(s3_script: Script) -> None:
+def test_a_store_that_does_not_say_whether_it_keeps_versions_leaves_it_open(
+    s3_script: Script,
+) -> None:
     assert s3_script(Answer(status=501, code="NotImplemented"))[0].keeps_versions() is None
     with pytest.raises(NotFound):
         s3_script(Answer(status=404, code="NoSuchBucket"))[0].keeps_versions()
@@ -113,7 +120,9 @@ def test_buckets_share_a_client_until_the_environment_changes(
     assert shared_client(16) is not first
 
 
-def test_the_client_sends_each_request_once_and_keeps_a_connection_a_thread(s3_script: Script) -> None:
+def test_the_client_sends_each_request_once_and_keeps_a_connection_a_thread(
+    s3_script: Script,
+) -> None:
     s3_script(Answer())
     config = shared_client(23).meta.config
     assert config.retries["total_max_attempts"] == 1
@@ -125,7 +134,12 @@ def test_opening_sends_no_request_and_needs_no_credentials() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["2024-01-02T03:04:05.678Z", "2024-01-02T03:04:05.678000+00:00", "2024-01-02T04:04:05.678+01:00"]
+    "text",
+    [
+        "2024-01-02T03:04:05.678Z",
+        "2024-01-02T03:04:05.678000+00:00",
+        "2024-01-02T04:04:05.678+01:00",
+    ],
 )
 def test_times_of_listings_are_parsed(text: str) -> None:
     assert parse_time(text) == datetime(2024, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)

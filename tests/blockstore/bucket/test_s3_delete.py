@@ -1,4 +1,5 @@
-"""Deleting many objects of S3: a thousand a request, and no key taken for deleted that the store did not name."""
+"""Deleting many objects of S3: a thousand a request, and no key taken for deleted that the store
+did not name."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def asked(server: Scripted) -> list[tuple[str, list[str]]]:
     return [
         (
             request.method,
-            re.findall(rb"<Key>(.*?)</Key>", request.body) or [request.path.partition("?")[0].encode()],
+            re.findall(rb"<Key>(.*?)</Key>", request.body)
+            or [request.path.partition("?")[0].encode()],
         )
         for request in server.requests
     ]  # type: ignore[misc]
@@ -34,7 +36,9 @@ def asked(server: Scripted) -> list[tuple[str, list[str]]]:
 
 def test_a_thousand_keys_are_one_request(s3_script: Script) -> None:
     keys = [f"block/{number:04d}" for number in range(2_001)]
-    bucket, server = s3_script(result(*keys[:1_000]), result(*keys[1_000:2_000]), Answer(status=204))
+    bucket, server = s3_script(
+        result(*keys[:1_000]), result(*keys[1_000:2_000]), Answer(status=204)
+    )
     bucket.delete(iter(keys))
     assert [(method, len(names)) for method, names in asked(server)] == [
         ("POST", 1_000),
@@ -65,11 +69,19 @@ def test_a_key_that_the_answer_does_not_name_is_deleted_by_itself(s3_script: Scr
         Answer(status=404, code="NoSuchKey"),
     ],
 )
-def test_a_store_without_batches_is_asked_key_by_key_from_then_on(s3_script: Script, refusal: Answer) -> None:
+def test_a_store_without_batches_is_asked_key_by_key_from_then_on(
+    s3_script: Script, refusal: Answer
+) -> None:
     bucket, server = s3_script(refusal, Answer(status=204))
     bucket.delete(["a", "b"])
     bucket.delete(["c", "d"])
-    assert [method for method, _ in asked(server)] == ["POST", "DELETE", "DELETE", "DELETE", "DELETE"]
+    assert [method for method, _ in asked(server)] == [
+        "POST",
+        "DELETE",
+        "DELETE",
+        "DELETE",
+        "DELETE",
+    ]
 
 
 def test_a_missing_key_is_no_error_in_a_batch(s3_script: Script) -> None:

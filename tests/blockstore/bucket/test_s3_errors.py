@@ -1,4 +1,5 @@
-"""Every answer of an S3 store as a typed error, through the real client: what was sent, and how often."""
+"""Every answer of an S3 store as a typed error, through the real client: what was sent, and how
+often."""
 
 from __future__ import annotations
 
@@ -79,7 +80,8 @@ def test_an_answer_means_the_same_to_every_method(
         assert found in {Unavailable, Invalid, ObjectMissing}
     else:
         assert found is expected
-    # In case the bucket lies in another region, botocore asks once where; it finds out nothing here.
+    # In case the bucket lies in another region, botocore asks once where; it finds out nothing
+    # here.
     asked = [request for request in server.requests if request.path.partition("?")[0] != "/bucket"]
     assert len(asked or server.requests[:1]) == 1
     assert len(server.requests) == 1 or status == 301 or (method, status) == ("head", 400)
@@ -135,13 +137,16 @@ def test_a_failed_condition_is_the_callers_answer(s3_script: Script) -> None:
     assert exact(WRITES["put_if_absent"], bucket) is AlreadyExists
     assert exact(WRITES["put_if_match"], bucket) is PreconditionFailed
     headers = [
-        {name.lower(): value for name, value in request.headers.items()} for request in server.requests
+        {name.lower(): value for name, value in request.headers.items()}
+        for request in server.requests
     ]
     assert headers[0]["if-none-match"] == "*"
     assert headers[1]["if-match"] == "etag"
 
 
-def test_if_match_on_a_missing_object_is_a_failed_condition_whatever_the_status(s3_script: Script) -> None:
+def test_if_match_on_a_missing_object_is_a_failed_condition_whatever_the_status(
+    s3_script: Script,
+) -> None:
     bucket, _ = s3_script(Answer(status=404, code="NoSuchKey"))
     assert exact(WRITES["put_if_match"], bucket) is PreconditionFailed
 
@@ -184,7 +189,12 @@ def test_a_listing_that_breaks_off_midway_ends_with_an_error(s3_script: Script) 
     bucket, server = s3_script(Answer(body=page), Answer(status=500, code="InternalError"))
     listing = bucket.list("a/")
     first = next(listing)
-    assert (first.key, first.size, first.modified_ms, first.etag) == ("a/1", 3, 1_704_067_200_123, None)
+    assert (first.key, first.size, first.modified_ms, first.etag) == (
+        "a/1",
+        3,
+        1_704_067_200_123,
+        None,
+    )
     with pytest.raises(Unavailable):
         next(listing)
     assert "continuation-token=t" in server.requests[1].path

@@ -108,15 +108,21 @@ def test_the_retrying_wrapper_carries_a_writer_through_every_failure(s3_script: 
     assert writer.write(b"end") == 3
     writer.close()
     assert len(server.requests) == 8
-    assert [request.body for request in server.requests if "partNumber=2" in request.path] == [b"end", b"end"]
+    assert [request.body for request in server.requests if "partNumber=2" in request.path] == [
+        b"end",
+        b"end",
+    ]
 
 
 def complete_twice(s3_script: Script, etag_there: str | None) -> S3Writer:
-    """A writer whose completion was applied, or not, and whose answer was lost; the store forgot the upload."""
+    """A writer whose completion was applied, or not, and whose answer was lost; the store forgot
+    the upload."""
     there = (
         Answer(status=404)
         if etag_there is None
-        else Answer(headers={"ETag": f'"{etag_there}"', "Last-Modified": "Tue, 14 Nov 2023 23:13:20 GMT"})
+        else Answer(
+            headers={"ETag": f'"{etag_there}"', "Last-Modified": "Tue, 14 Nov 2023 23:13:20 GMT"}
+        )
     )
     bucket, _ = s3_script(CREATED, part(b"x" * PART), FAILED, GONE, there)
     writer = bucket.writer("a")
@@ -139,7 +145,9 @@ def test_an_upload_that_is_gone_without_its_object_is_not_called_done(
         complete_twice(s3_script, etag_there).close()
 
 
-def test_more_parts_than_s3_takes_are_refused(s3_script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_parts_than_s3_takes_are_refused(
+    s3_script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(s3_writer, "_MAX_PARTS", 2)
     bucket, _ = s3_script(CREATED, part(b"x" * PART))
     writer = bucket.writer("a")

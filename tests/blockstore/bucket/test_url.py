@@ -90,18 +90,26 @@ def test_a_url_that_names_no_bucket_is_refused(url: str) -> None:
 def test_s3_without_boto3_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *rest: None if name == "boto3" else found(name, *rest)
+        importlib.util,
+        "find_spec",
+        lambda name, *rest: None if name == "boto3" else found(name, *rest),
     )
     monkeypatch.delitem(sys.modules, "blockstore.bucket.s3", raising=False)
     with pytest.raises(MissingExtra, match=r"pip install 'blocklake\[s3\]'"):
         open_bucket("s3://bucket", WORLD)
 
 
-@pytest.mark.parametrize("url", ["gs://bucket", "az://container/lake", "s3://bucket/lake?client=obstore"])
-def test_the_clouds_without_obstore_say_what_to_install(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+@pytest.mark.parametrize(
+    "url", ["gs://bucket", "az://container/lake", "s3://bucket/lake?client=obstore"]
+)
+def test_the_clouds_without_obstore_say_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *rest: None if name == "obstore" else found(name, *rest)
+        importlib.util,
+        "find_spec",
+        lambda name, *rest: None if name == "obstore" else found(name, *rest),
     )
     monkeypatch.delitem(sys.modules, "blockstore.bucket.cloud", raising=False)
     with pytest.raises(MissingExtra, match=r"pip install 'blocklake\[cloud\]'"):
@@ -110,7 +118,10 @@ def test_the_clouds_without_obstore_say_what_to_install(monkeypatch: pytest.Monk
 
 def test_the_client_of_an_s3_url_is_boto3_unless_it_says_obstore() -> None:
     assert open_bucket("s3://bucket/lake?client=boto3", WORLD).url == "s3://bucket/lake"
-    assert open_bucket("s3://bucket/lake?client=obstore", WORLD).url == "s3://bucket/lake?client=obstore"
+    assert (
+        open_bucket("s3://bucket/lake?client=obstore", WORLD).url
+        == "s3://bucket/lake?client=obstore"
+    )
 
 
 def test_a_path_object_is_a_url_and_what_is_no_text_is_refused(tmp_path: Path) -> None:
@@ -140,7 +151,8 @@ def test_an_unknown_scheme_with_one_slash_is_no_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(
-        Invalid, match=rf"'{url}' has one slash .*: use a path, .* for a folder of that name, \./{url}"
+        Invalid,
+        match=rf"'{url}' has one slash .*: use a path, .* for a folder of that name, \./{url}",
     ):
         open_bucket(url, WORLD)
     assert open_bucket(f"./{url}", WORLD).url == f"file://{tmp_path}/{url.replace(':', '%3A')}"
@@ -176,7 +188,9 @@ def test_another_account_than_the_environments_is_refused(
     if named is not None:
         monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", named)
     with pytest.raises(
-        Invalid, match=r"names the account 'account', and AZURE_STORAGE_ACCOUNT_NAME is .* set it to account"
+        Invalid,
+        match=r"names the account 'account', and AZURE_STORAGE_ACCOUNT_NAME is .* set it to "
+        r"account",
     ):
         open_bucket(AZURE[0], WORLD)
 

@@ -12,7 +12,9 @@ from blockstore.clock import SystemClock
 
 
 def public(kind: type) -> set[str]:
-    return {name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
+    return {
+        name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")
+    }
 
 
 def test_a_reader_holds_nothing_that_writes(tmp_path: Path) -> None:
@@ -32,6 +34,7 @@ def test_a_reader_holds_nothing_that_writes(tmp_path: Path) -> None:
 
 
 def test_a_wrapper_passes_on_every_request() -> None:
-    """Also those that the interface answers by itself: a wrapper that forgot one would answer for the store."""
+    """Also those that the interface answers by itself: a wrapper that forgot one would answer for
+    the store."""
     assert public(Bucket) <= set(vars(Wrapper))
     assert public(ReadBucket) <= set(vars(ReadOnly))

@@ -1,6 +1,7 @@
 """What the tests of shipping share: a device's folder of finished blocks, and a table to ship to.
 
-A block is built from twelve rows of one writer, in chunks of two, so that each of its files is a crash point.
+A block is built from twelve rows of one writer, in chunks of two, so that each of its files is a
+crash point.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def expected(**times: int) -> Rows:
 
 @contextmanager
 def two_chunks() -> Iterator[None]:
-    """Blocks of four rows have two chunks: what a writer holds is written after every second row."""
+    """Blocks of four rows have two chunks: what a writer holds is written after every second
+    row."""
     make = chunks.BlockWriter.__init__
 
     def small(self: chunks.BlockWriter, *args: object, **options: object) -> None:
@@ -108,7 +110,9 @@ class Place:
         return cls(bucket, world, indexed)
 
     def open(self, discovery: str = "index") -> Table:
-        return Table.open_bucket(self.bucket, self.world, discovery=discovery if self.indexed else "list")
+        return Table.open_bucket(
+            self.bucket, self.world, discovery=discovery if self.indexed else "list"
+        )
 
     def found(self, discovery: str = "index") -> Rows:
         """The rows that a fresh reader sees."""
@@ -129,7 +133,8 @@ def found_in(table: Table) -> Rows:
 
 
 def everywhere(place: Place) -> Rows:
-    """The rows that readers see once all is aged; by the index and by listing they may differ only until discovery."""
+    """The rows that readers see once all is aged; by the index and by listing they may differ only
+    until discovery."""
     place.age()
     return place.found("list")
 

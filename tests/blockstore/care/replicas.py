@@ -1,4 +1,5 @@
-"""What the tests of replication share: sources in several states, and what their replicas must be."""
+"""What the tests of replication share: sources in several states, and what their replicas must
+be."""
 
 from __future__ import annotations
 
@@ -38,8 +39,12 @@ class Pair:
         if self.indexed:
             self.versions[self.source.open().poll()] = self.source.found()
 
-    def replicate(self, source: Bucket | None = None, target: Bucket | None = None) -> ReplicationReport:
-        return Replicator(source or self.source.bucket, target or self.target, self.source.world).once()
+    def replicate(
+        self, source: Bucket | None = None, target: Bucket | None = None
+    ) -> ReplicationReport:
+        return Replicator(
+            source or self.source.bucket, target or self.target, self.source.world
+        ).once()
 
     def replica(self) -> Care:
         return Care(self.target, self.source.world, self.source.blocks)
@@ -58,12 +63,16 @@ class Pair:
         assert found == self.versions[snapshot.version], f"{point}: version {snapshot.version}"
 
     def check_equal(self, point: str = "") -> None:
-        """The replica is the source: rows, versions, tags; also by listing, once what was copied counts by its age."""
+        """The replica is the source: rows, versions, tags; also by listing, once what was copied
+        counts by its age."""
         self.source.world.clock.sleep(HOUR)
         if not self.indexed:
             assert self.replica().listed_rows() == self.source.listed_rows(), point
             return
-        here, there = Log(self.source.bucket, self.source.world), Log(self.target, self.source.world)
+        here, there = (
+            Log(self.source.bucket, self.source.world),
+            Log(self.target, self.source.world),
+        )
         assert there.poll() == here.poll(), point
         assert self.replica().found() == self.source.found(), point
         first = max(here.boundary.read(), there.boundary.read()) + 1
@@ -95,7 +104,8 @@ def empty(source: Care) -> MemoryBucket:
 
 
 def fresh() -> Pair:
-    """All versions of the source are there: a merge, an unpublished block, a tag, marks, a checkpoint."""
+    """All versions of the source are there: a merge, an unpublished block, a tag, marks, a
+    checkpoint."""
     source = worn()
     pair = Pair(source, empty(source))
     log = source.open().log

@@ -1,7 +1,8 @@
 """A worn table in memory: what the tests of care damage, mark, mend and bring back.
 
-Three blocks of two chunks merged into one (their directories still lie there), two blocks more, one of them with a
-label, one that only a listing shows, a checkpoint, a tag's pin, and rows with nulls and NaNs.
+Three blocks of two chunks merged into one (their directories still lie there), two blocks more, one
+of them with a label, one that only a listing shows, a checkpoint, a tag's pin, and rows with nulls
+and NaNs.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ def rows(writer: str, count: int = 4) -> pa.Table:
     values = [None if row == 1 else float("nan") if row == 2 else row / 2 for row in range(count)]
     times = [NOW - 1000 * row for row in range(count)]
     return pa.table(
-        {"writer": [writer] * count, "row": list(range(count)), "value": values, "at": times}, schema=SCHEMA
+        {"writer": [writer] * count, "row": list(range(count)), "value": values, "at": times},
+        schema=SCHEMA,
     )
 
 
@@ -109,7 +111,9 @@ class Care:
     def tag(self, name: str, version: int) -> None:
         """Pin a version, whose checkpoint is there."""
         plan = Draft(tags={name: version})
-        self.open().log.commit(Planned(operation=Operation.TAG, commit=self.world.ids.ulid(), plan=plan))
+        self.open().log.commit(
+            Planned(operation=Operation.TAG, commit=self.world.ids.ulid(), plan=plan)
+        )
 
     def hide(self, source: str) -> None:
         """Hide the rows of a write, as a revert does."""
@@ -137,7 +141,12 @@ class Care:
         sources = tuple(sorted(source for meta in parts for source in meta.sources))
         copies = Copies(bucket=rows_from.bucket)
         with BlockWriter(
-            self.bucket, self.world, ulid, definition, producer="compactor", extra_columns=("_source",)
+            self.bucket,
+            self.world,
+            ulid,
+            definition,
+            producer="compactor",
+            extra_columns=("_source",),
         ) as writer:
             for meta in parts:
                 for batch in copies.files(meta).rows(definition.schema):
@@ -164,7 +173,8 @@ class Care:
         return Table.open_bucket(self.bucket, self.world, discovery=None)
 
     def without_index(self) -> Care:
-        """The same blocks as a table that never had an index: without the merge, which only an index shows."""
+        """The same blocks as a table that never had an index: without the merge, which only an
+        index shows."""
         for key in self.objects():
             if key.startswith(("index/", "gc/", self.merged_ulid)):
                 self.bucket.delete([key])
@@ -206,8 +216,9 @@ class Care:
         return meta
 
     def forge_chunk(self, ulid: str, path: str, change: Callable[[pa.Table], pa.Table]) -> None:
-        """Other rows in a chunk, with the hash and size that belong to them, in meta.json and, where an entry names the
-        block, in the index: what a faulty program would have written. Rows keep the file's columns."""
+        """Other rows in a chunk, with the hash and size that belong to them, in meta.json and,
+        where an entry names the block, in the index: what a faulty program would have written. Rows
+        keep the file's columns."""
         key = object_key(ulid, path)
         table = change(pq.read_table(pa.BufferReader(self.bucket.get(key).data)))
         sink = pa.BufferOutputStream()
@@ -220,7 +231,9 @@ class Care:
             ulid,
             lambda meta: dataclasses.replace(
                 meta,
-                rows=meta.rows + table.num_rows - next(file.rows for file in meta.files if file.path == path),
+                rows=meta.rows
+                + table.num_rows
+                - next(file.rows for file in meta.files if file.path == path),
                 files=tuple(
                     dataclasses.replace(file, bytes=len(data), sha256=sha256, rows=table.num_rows)
                     if file.path == path

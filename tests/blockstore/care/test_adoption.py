@@ -1,4 +1,5 @@
-"""A late block that a person lets in: wherever that ends, no row is lost, and whoever shipped it learns of it."""
+"""A late block that a person lets in: wherever that ends, no row is lost, and whoever shipped it
+learns of it."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ def test_an_adoption_that_was_reverted_can_be_made_anew() -> None:
     (adopted,) = (
         block
         for block in made.open().log.state.blocks
-        if block.meta.rows == len(rows_of("late")) and block.version == made.open().log.state.version
+        if block.meta.rows == len(rows_of("late"))
+        and block.version == made.open().log.state.version
     )
     made.open().revert(adopted.ulid)
     assert made.found() == ALL

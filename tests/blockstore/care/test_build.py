@@ -47,7 +47,9 @@ def test_rows_that_are_none_make_no_block() -> None:
 def test_rows_that_do_not_fit_make_no_block() -> None:
     folder = MemoryBucket(World.manual().clock)
     with pytest.raises(Invalid, match="row"):
-        build_block(folder, World.manual(), DEFINITION, pa.table({"writer": ["a"], "row": ["no number"]}))
+        build_block(
+            folder, World.manual(), DEFINITION, pa.table({"writer": ["a"], "row": ["no number"]})
+        )
     assert objects(folder) == {}
 
 
@@ -79,7 +81,11 @@ def test_the_front_door_says_what_the_rows_are_once_a_folder(tmp_path: Path) -> 
     assert first.ulid is not None
     assert second.ulid is not None
     assert (first.rows, first.published, first.version) == (4, False, None)
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {FOLDER_TABLE, first.ulid, second.ulid}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        FOLDER_TABLE,
+        first.ulid,
+        second.ulid,
+    }
     with pytest.raises(Invalid, match="nothing says yet"):
         bs.build(f"{tmp_path}/other", rows("a"))
     with pytest.raises(Conflict, match="a folder for each table"):
@@ -133,9 +139,15 @@ def test_a_folders_definition_that_was_damaged_is_asked_for_again() -> None:
 
 def test_a_block_carries_its_clock_and_labels() -> None:
     folder = MemoryBucket(World.manual().clock)
-    meta = build_block(folder, world_at(-3600, seed=3), DEFINITION, rows("a"), labels={"device": "7"})
+    meta = build_block(
+        folder, world_at(-3600, seed=3), DEFINITION, rows("a"), labels={"device": "7"}
+    )
     assert meta is not None
-    assert (meta.uploaded_time, meta.labels, meta.sources) == (NOW - 3_600_000, {"device": "7"}, (meta.ulid,))
+    assert (meta.uploaded_time, meta.labels, meta.sources) == (
+        NOW - 3_600_000,
+        {"device": "7"},
+        (meta.ulid,),
+    )
 
 
 def test_a_block_is_built_in_a_folder_of_this_machine_only() -> None:

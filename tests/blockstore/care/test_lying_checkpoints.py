@@ -1,6 +1,8 @@
-"""A checkpoint that can be read and holds fewer blocks than were live: nobody believes it, and it is made again while it can be.
+"""A checkpoint that can be read and holds fewer blocks than were live: nobody believes it, and it
+is made again while it can be.
 
-Its pages are whole and its JSON is the one that was written: what a flipped bit in the footer makes of it.
+Its pages are whole and its JSON is the one that was written: what a flipped bit in the footer makes
+of it.
 """
 
 from __future__ import annotations
@@ -12,7 +14,12 @@ import pytest
 from blockstore.care.repair.plan import StepKind, Wishes, plan_repair
 from blockstore.care.repair.run import carry_out
 from blockstore.errors import Corrupt
-from blockstore.index.checkpoint import decode_checkpoint, encode_checkpoint, read_hint, write_checkpoint
+from blockstore.index.checkpoint import (
+    decode_checkpoint,
+    encode_checkpoint,
+    read_hint,
+    write_checkpoint,
+)
 from blockstore.index.gc import collect
 from blockstore.index.named import name_of
 from blockstore.index.tags import tag
@@ -37,7 +44,9 @@ def test_no_reader_takes_its_rows_for_the_table() -> None:
         made.found()
 
 
-def test_a_reader_begins_below_it_while_the_entries_are_there(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_reader_begins_below_it_while_the_entries_are_there(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     made = worn()
     whole = made.found()
     write_checkpoint(made.bucket, made.open().log.poll())
@@ -67,9 +76,9 @@ def test_a_repair_makes_it_again_from_the_entries_and_the_hint_names_its_bytes()
     found = plan_repair(made.bucket, made.world, None, Wishes())
     assert [step.kind for step in found.steps] == [StepKind.CHECKPOINT]
     assert [one.failed for one in carry_out(made.bucket, None, found)] == [False]
-    assert decode_checkpoint(made.bucket.get(checkpoint_key(7)).data, version=7) == decode_checkpoint(
-        good, version=7
-    )
+    assert decode_checkpoint(
+        made.bucket.get(checkpoint_key(7)).data, version=7
+    ) == decode_checkpoint(good, version=7)
     assert read_hint(made.bucket) == name_of(7, made.bucket.get(checkpoint_key(7)).data)
     assert not made.verify().errors
 

@@ -1,4 +1,5 @@
-"""Values kept between passes while a table is dropped and another one made under its name: never a mix of the two."""
+"""Values kept between passes while a table is dropped and another one made under its name: never a
+mix of the two."""
 
 from __future__ import annotations
 
@@ -138,7 +139,9 @@ class TestFollow:
         assert log.state is known
         assert log.follow().state == Log(source.bucket, world).poll()
 
-    def test_says_of_a_boundary_that_fell_what_a_poll_says(self, world: World, source: Made) -> None:
+    def test_says_of_a_boundary_that_fell_what_a_poll_says(
+        self, world: World, source: Made
+    ) -> None:
         log = Log(source.bucket, world)
         write_checkpoint(source.bucket, log.poll())
         log.boundary.advance(2)
@@ -212,7 +215,9 @@ class TestReplicator:
             kept.once()
         assert replica.contents() == before
 
-    def test_a_replica_that_is_removed_is_made_again(self, world: World, source: Made, replica: Made) -> None:
+    def test_a_replica_that_is_removed_is_made_again(
+        self, world: World, source: Made, replica: Made
+    ) -> None:
         kept = Replicator(source.bucket, replica.bucket, world)
         kept.once()
         replica.drop()
@@ -235,7 +240,9 @@ class TestReplicator:
             kept.once()
         assert replica.contents() == before
 
-    def test_a_source_that_goes_on_is_followed(self, world: World, source: Made, replica: Made) -> None:
+    def test_a_source_that_goes_on_is_followed(
+        self, world: World, source: Made, replica: Made
+    ) -> None:
         kept = Replicator(source.bucket, replica.bucket, world)
         for number in range(4):
             source.append(number)

@@ -33,7 +33,11 @@ def marker(made: Care, bucket: FaultyBucket | None = None) -> Marker:
 def listed(made: Care) -> Marker:
     table = Table.open_bucket(made.bucket, made.world, discovery="list")
     return Marker(
-        bucket=table.bucket, world=table.world, log=None, properties=Properties(), catalog=table.catalog
+        bucket=table.bucket,
+        world=table.world,
+        log=None,
+        properties=Properties(),
+        catalog=table.catalog,
     )
 
 
@@ -112,10 +116,15 @@ def test_each_wait_is_told_once_where_the_store_s_clock_goes_slower_than_ours(
 ) -> None:
     made = worn().without_index()
     clock = made.world.clock
-    monkeypatch.setattr(clock, "sleep", lambda seconds: ManualClock.sleep(clock, max(seconds * 0.7, 0.001)))
+    monkeypatch.setattr(
+        clock, "sleep", lambda seconds: ManualClock.sleep(clock, max(seconds * 0.7, 0.001))
+    )
     waited: list[Waiting] = []
     listed(made).delete(made.blocks["d"], waits=waited.append)
-    assert [one.what.split(" now")[0] for one in waited] == ["it is kept from merges", "it is hidden"]
+    assert [one.what.split(" now")[0] for one in waited] == [
+        "it is kept from merges",
+        "it is hidden",
+    ]
 
 
 def test_a_withdrawn_mark_on_a_block_whose_removal_had_begun_says_so() -> None:
@@ -178,7 +187,9 @@ ACTS: dict[str, Callable[[Care, FaultyBucket | None], Marked]] = {
     "expire": lambda made, bucket: marker(made, bucket).delete(made.blocks["d"]),
     "mark": lambda made, bucket: marker(made, bucket).delete(made.blocks["f"]),
     "no-compact": lambda made, bucket: marker(made, bucket).keep_from_merges(made.blocks["d"]),
-    "withdraw": lambda made, bucket: marker(made, bucket).withdraw(made.blocks["e"], MarkKind.NO_COMPACT),
+    "withdraw": lambda made, bucket: marker(made, bucket).withdraw(
+        made.blocks["e"], MarkKind.NO_COMPACT
+    ),
 }
 
 

@@ -1,4 +1,5 @@
-"""A history that was rewritten, cut or collected does not lead through the version that somebody has noted."""
+"""A history that was rewritten, cut or collected does not lead through the version that somebody
+has noted."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def told(bucket: MemoryBucket, world: World, noted: Noted) -> list[Finding]:
 
 
 def rewrite(bucket: MemoryBucket, first: int, last: int) -> None:
-    """What somebody with the key to the bucket can do: another message in one entry, and every entry after it to fit."""
+    """What somebody with the key to the bucket can do: another message in one entry, and every
+    entry after it to fit."""
     link = Link("")
     for number in range(1, last + 1):
         value = orjson.loads(bucket.get(entry_key(number)).data)
@@ -63,7 +65,9 @@ def test_the_history_leads_through_every_version_that_was_noted(
         assert told(bucket, world, one) == []
 
 
-def test_the_digest_is_that_of_the_format_page(bucket: MemoryBucket, world: World, log: Log) -> None:
+def test_the_digest_is_that_of_the_format_page(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
     chain = bytes(32)
     for number in range(1, 7):
         raw = hashlib.sha256(bucket.get(entry_key(number)).data).digest()

@@ -1,4 +1,5 @@
-"""Blocks whose times are those of another column, or of their creation: they say nothing of the table's time column."""
+"""Blocks whose times are those of another column, or of their creation: they say nothing of the
+table's time column."""
 
 from __future__ import annotations
 
@@ -24,8 +25,12 @@ from blockstore.operations.unindexed import declare
 from blockstore.table import Table
 from blockstore.world import World
 
-TIMED = pa.schema([("at", pa.timestamp("ms", "UTC")), ("born", pa.timestamp("ms", "UTC")), ("n", pa.int64())])
-JANUARY = "at >= TIMESTAMP '2013-01-01 00:00:00+00:00' AND at < TIMESTAMP '2013-02-01 00:00:00+00:00'"
+TIMED = pa.schema(
+    [("at", pa.timestamp("ms", "UTC")), ("born", pa.timestamp("ms", "UTC")), ("n", pa.int64())]
+)
+JANUARY = (
+    "at >= TIMESTAMP '2013-01-01 00:00:00+00:00' AND at < TIMESTAMP '2013-02-01 00:00:00+00:00'"
+)
 
 
 @pytest.mark.parametrize("time_column", [None, "born"])
@@ -37,10 +42,17 @@ def test_verify_names_a_live_block_of_another_time_column_and_repair_writes_it_a
     bucket = MemoryBucket(world.clock)
     index_log.create(bucket, world, Definition.create(TIMED, time_column="at"))
     table = Table.open_bucket(bucket, world)
-    row = {"at": [datetime(2013, 1, 3, tzinfo=UTC)], "born": [datetime(1990, 1, 1, tzinfo=UTC)], "n": [1]}
+    row = {
+        "at": [datetime(2013, 1, 3, tzinfo=UTC)],
+        "born": [datetime(1990, 1, 1, tzinfo=UTC)],
+        "n": [1],
+    }
     table.append(pa.table(row, schema=TIMED))
     other = build_block(
-        bucket, world, Definition.create(TIMED, time_column=time_column), pa.table(row, schema=TIMED)
+        bucket,
+        world,
+        Definition.create(TIMED, time_column=time_column),
+        pa.table(row, schema=TIMED),
     )
     assert other is not None
     with monkeypatch.context() as earlier:
@@ -48,10 +60,18 @@ def test_verify_names_a_live_block_of_another_time_column_and_repair_writes_it_a
         publish(bucket, world, table.log, other)
     assert other.ulid in table.log.poll().blocks
     [finding] = verify(bucket, world)
-    assert (finding.severity, finding.check, finding.block) == (Severity.WARNING, Check.TIME, other.ulid)
+    assert (finding.severity, finding.check, finding.block) == (
+        Severity.WARNING,
+        Check.TIME,
+        other.ulid,
+    )
     assert f"those of {time_column!r}" in finding.what or time_column is None
     target = Target(
-        bucket=bucket, world=world, log=table.log, definition=table.definition, catalog=table.catalog
+        bucket=bucket,
+        world=world,
+        log=table.log,
+        definition=table.definition,
+        catalog=table.catalog,
     )
     plan = plan_repair(bucket, world, target, Wishes(blocks=(other.ulid,)))
     assert [done.failed for done in carry_out(bucket, target, plan)] == [False]
@@ -66,8 +86,17 @@ def test_a_block_of_another_time_column_is_refused_or_read_whole(
 ) -> None:
     world = World.manual(seed=1, now_ms=1_700_000_000_000)
     bucket, folder = MemoryBucket(world.clock), MemoryBucket(world.clock, "memory://device")
-    row = {"at": [datetime(2013, 1, 3, tzinfo=UTC)], "born": [datetime(1990, 1, 1, tzinfo=UTC)], "n": [1]}
-    build_block(folder, world, Definition.create(TIMED, time_column=time_column), pa.table(row, schema=TIMED))
+    row = {
+        "at": [datetime(2013, 1, 3, tzinfo=UTC)],
+        "born": [datetime(1990, 1, 1, tzinfo=UTC)],
+        "n": [1],
+    }
+    build_block(
+        folder,
+        world,
+        Definition.create(TIMED, time_column=time_column),
+        pa.table(row, schema=TIMED),
+    )
     definition = Definition.create(TIMED, time_column="at")
     if indexed:
         index_log.create(bucket, world, definition)

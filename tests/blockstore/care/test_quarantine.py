@@ -52,7 +52,9 @@ def waiting(made: Care) -> set[str]:
 
 
 def marks(report: Report) -> list[tuple[str, str, str]]:
-    return [(str(one.severity), one.block or "", one.fix) for one in report if str(one.check) == "mark"]
+    return [
+        (str(one.severity), one.block or "", one.fix) for one in report if str(one.check) == "mark"
+    ]
 
 
 def foreign(table: pa.Table) -> pa.Table:
@@ -67,7 +69,9 @@ def put_back(made: Care, replica: Care, key: str) -> None:
     made.bucket.put(key, replica.bucket.get(key).data)
 
 
-def test_a_block_that_was_mended_by_hand_is_released_by_the_repair_that_finds_it_whole(made: Care) -> None:
+def test_a_block_that_was_mended_by_hand_is_released_by_the_repair_that_finds_it_whole(
+    made: Care,
+) -> None:
     replica, ulid = made.copy(), made.blocks["d"]
     key = damage(made, ulid)
     quarantine(made, ulid)
@@ -133,7 +137,9 @@ def test_a_block_with_rows_of_a_foreign_source_keeps_its_mark() -> None:
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_after_a_repair_that_writes_the_rows_anew_nothing_waits_any_more(made: Care, named: bool) -> None:
+def test_after_a_repair_that_writes_the_rows_anew_nothing_waits_any_more(
+    made: Care, named: bool
+) -> None:
     replica, ulid = made.copy(), made.blocks["d"]
     damage(made, ulid)
     quarantine(made, ulid)
@@ -169,7 +175,9 @@ def test_what_is_put_back_of_a_tag_s_block_is_released_for_the_day_it_is_restore
     assert not is_marked(made, ulid)
 
 
-def test_a_deep_look_names_what_is_whole_and_marked_and_a_deep_repair_releases_it(made: Care) -> None:
+def test_a_deep_look_names_what_is_whole_and_marked_and_a_deep_repair_releases_it(
+    made: Care,
+) -> None:
     ulid = made.blocks["d"]
     assert marks(made.verify(deep=True)) == []
     quarantine(made, ulid)
@@ -185,7 +193,9 @@ def test_a_deep_look_names_what_is_whole_and_marked_and_a_deep_repair_releases_i
 def test_a_fast_look_names_it_too_and_leaves_the_bytes_to_the_repair(made: Care) -> None:
     ulid = made.blocks["d"]
     quarantine(made, ulid)
-    assert marks(made.verify()) == [("warning", ulid, f"blockstore repair memory:// --block {ulid}")]
+    assert marks(made.verify()) == [
+        ("warning", ulid, f"blockstore repair memory:// --block {ulid}")
+    ]
     assert not any(step.acts for step in plan(made).steps)
 
 
@@ -232,7 +242,9 @@ def test_a_released_block_is_merged_again() -> None:
     assert ulid not in made.open().log.state.blocks
 
 
-def test_a_person_who_wants_a_quarantined_block_kept_from_merges_takes_the_mark_over(made: Care) -> None:
+def test_a_person_who_wants_a_quarantined_block_kept_from_merges_takes_the_mark_over(
+    made: Care,
+) -> None:
     ulid = made.blocks["d"]
     quarantine(made, ulid)
     before = marked_ms(made, ulid)
@@ -244,7 +256,9 @@ def test_a_person_who_wants_a_quarantined_block_kept_from_merges_takes_the_mark_
     assert mark.reason is NoCompactReason.MANUAL
     assert mark.details.startswith("I am looking at it; a merge had found it damaged: ")
     assert "torn" in mark.details
-    assert marked_ms(made, ulid) >= before + 7_200_000, "whoever waits by the mark waits from now on"
+    assert marked_ms(made, ulid) >= before + 7_200_000, (
+        "whoever waits by the mark waits from now on"
+    )
     repair(made, blocks=(ulid,))
     assert is_marked(made, ulid)
     assert waiting(made) == set()

@@ -1,5 +1,6 @@
-"""A lost index is brought back: what is certain without a word, what nobody can know by the person's word, and whatever
-the loss and wherever the rebuild dies each row is read once and no old process forks the history."""
+"""A lost index is brought back: what is certain without a word, what nobody can know by the
+person's word, and whatever the loss and wherever the rebuild dies each row is read once and no old
+process forks the history."""
 
 from __future__ import annotations
 
@@ -82,11 +83,13 @@ def verdicts(made: Care, *leave_out: str) -> dict[str, tuple[str, bool]]:
     """By writer (or ULID): what becomes of its block, and whether that is certain."""
     names = {ulid: writer for writer, ulid in made.blocks.items()} | {made.merged_ulid: "merged"}
     return {
-        names.get(one.ulid, one.ulid): (str(one.verdict), one.sure) for one in plan(made, *leave_out).judged
+        names.get(one.ulid, one.ulid): (str(one.verdict), one.sure)
+        for one in plan(made, *leave_out).judged
     }
 
 
-# -- what can be followed to its end is only mended ---------------------------------------------------------------
+# -- what can be followed to its end is only mended
+#   ---------------------------------------------------------------
 
 
 def test_an_index_that_can_be_read_is_not_rebuilt() -> None:
@@ -122,7 +125,9 @@ def test_a_boundary_lost_before_there_was_a_checkpoint_is_0_again() -> None:
     assert made.verify().findings == ()
 
 
-def test_a_boundary_lost_where_the_newest_entry_has_the_only_checkpoint_gets_an_entry_above_it() -> None:
+def test_a_boundary_lost_where_the_newest_entry_has_the_only_checkpoint_gets_an_entry_above_it() -> (
+    None
+):
     made = worn()
     state = made.open().log.poll()
     write_checkpoint(made.bucket, state)
@@ -152,7 +157,8 @@ def test_where_every_entry_can_be_followed_no_block_is_left_out_by_a_rebuild() -
         plan(made, made.blocks["d"])
 
 
-# -- what is lost is told by the blocks ---------------------------------------------------------------------------
+# -- what is lost is told by the blocks
+#   ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("boundary", [True, False])
@@ -161,7 +167,10 @@ def test_a_lost_index_comes_back_from_the_blocks_alone(boundary: bool) -> None:
     assert unreadable(made)
     found = plan(made)
     assert found.way is Way.RENEW
-    assert {one.ulid for one in found.taken} == {made.merged(), *(made.blocks[one] for one in "def")}
+    assert {one.ulid for one in found.taken} == {
+        made.merged(),
+        *(made.blocks[one] for one in "def"),
+    }
     assert (found.unsure, found.stops) == ((), ())
     done = rebuild(made.bucket, made.world, found)
     assert (done.version, done.boundary, done.blocks) == (JUMP + 1, JUMP, 4)
@@ -328,7 +337,9 @@ def test_a_block_that_cannot_be_read_stops_the_rebuild_until_a_person_decides() 
 
 def test_a_damaged_block_that_entries_name_stays_so_that_nobody_reads_less_without_a_word() -> None:
     made = hole(worn())
-    made.bucket.delete([object_key(made.merged(), load_meta(made.bucket, made.merged()).chunks[0].path)])
+    made.bucket.delete(
+        [object_key(made.merged(), load_meta(made.bucket, made.merged()).chunks[0].path)]
+    )
     assert verdicts(made)["merged"] == ("take", True)
     bring_back(made)
     with pytest.raises(BlockstoreError, match=made.merged()):
@@ -352,7 +363,13 @@ def test_blocks_of_which_one_could_only_be_read_in_part_are_the_person_s() -> No
     newer = made.world.ids.ulid()
     sources = (made.blocks["a"],)
     copy_block(
-        made, made.merged(), newer, sources=sources, revision=1, visible_by=VisibleBy.INDEX, parents=()
+        made,
+        made.merged(),
+        newer,
+        sources=sources,
+        revision=1,
+        visible_by=VisibleBy.INDEX,
+        parents=(),
     )
     for writer in "abc":
         made.bucket.delete(made.objects(made.blocks[writer]))
@@ -382,7 +399,10 @@ def test_a_lost_alter_is_told_by_the_blocks_that_were_written_after_it() -> None
     assert any("put together from the blocks" in line for line in found.told)
     bring_back(made)
     table = made.open().snapshot().scan(columns=["writer", "note"]).to_table().to_pylist()
-    assert {row["writer"]: row["note"] for row in table if row["writer"] in "ag"} == {"a": None, "g": "x"}
+    assert {row["writer"]: row["note"] for row in table if row["writer"] in "ag"} == {
+        "a": None,
+        "g": "x",
+    }
     assert made.open().definition.schema.names == [*SCHEMA.names, "note"]
 
 
@@ -427,7 +447,8 @@ def test_tags_that_can_be_read_stay_and_others_are_dropped_with_a_word() -> None
     assert len(made.open().log.at(5).blocks) == 1
 
 
-# -- old processes ------------------------------------------------------------------------------------------------
+# -- old processes
+#   ------------------------------------------------------------------------------------------------
 
 
 def test_a_process_that_held_the_old_index_starts_over_and_its_rows_count_once() -> None:
@@ -443,7 +464,8 @@ def test_a_process_that_held_the_old_index_starts_over_and_its_rows_count_once()
 
 
 def test_a_payload_that_was_on_its_way_is_refused_and_its_block_comes_in_above() -> None:
-    """The writer has created its entry in the old index when the rebuild happens, before it looks at the boundary."""
+    """The writer has created its entry in the old index when the rebuild happens, before it looks
+    at the boundary."""
     made = damaged_entry(worn())
     made.bucket.put(entry_key(6), made_entry6(worn()))
     faulty = FaultyBucket(made.bucket)
@@ -481,7 +503,8 @@ def test_who_held_a_role_is_fenced() -> None:
 
 
 def test_a_writer_that_stalled_commits_nothing_that_a_cleaner_of_before_may_be_removing() -> None:
-    """The horizon is lost with the index: a cleaner that knew it goes on, and asks no index again before it removes."""
+    """The horizon is lost with the index: a cleaner that knew it goes on, and asks no index again
+    before it removes."""
     made = worn()
     stalled = made.world.ids.ulid()
     copy_block(made, made.blocks["f"], stalled, visible_by=VisibleBy.INDEX, sources=(stalled,))
@@ -507,7 +530,8 @@ def test_two_rebuilds_at_once_make_one_index() -> None:
     assert made.found() == WITH_LISTED
 
 
-# -- wherever it dies ---------------------------------------------------------------------------------------------
+# -- wherever it dies
+#   ---------------------------------------------------------------------------------------------
 
 
 def lost_boundary(made: Care) -> Care:
@@ -557,7 +581,8 @@ def test_a_rebuild_that_dies_anywhere_is_carried_on_and_each_row_is_read_once(na
 
 
 def test_planted_the_boundary_before_the_state_loses_what_the_state_knew() -> None:
-    """Why the checkpoint comes first: a process that died between the two would leave a boundary above all evidence."""
+    """Why the checkpoint comes first: a process that died between the two would leave a boundary
+    above all evidence."""
     made = worn()
     made.hide(made.blocks["b"])
     made.append("g")
@@ -579,7 +604,9 @@ def is_whole(made: Care) -> bool:
 def copy_block(made: Care, source: str, ulid: str, **changes: object) -> None:
     meta = load_meta(made.bucket, source)
     for file in meta.files:
-        made.bucket.put(object_key(ulid, file.path), made.bucket.get(object_key(source, file.path)).data)
+        made.bucket.put(
+            object_key(ulid, file.path), made.bucket.get(object_key(source, file.path)).data
+        )
     made.bucket.put(meta_key(ulid), encode(dataclasses.replace(meta, ulid=ulid, **changes)))  # type: ignore[arg-type]
 
 
@@ -592,17 +619,21 @@ def test_the_state_that_it_begins_with_remembers_no_commit_and_knows_every_write
     assert Log(made.bucket, World.manual()).poll().version == JUMP + 1
 
 
-# -- whatever happened before -------------------------------------------------------------------------------------
+# -- whatever happened before
+#   -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_after_any_history_of_appends_jobs_and_merges_every_row_comes_back_once(seed: int) -> None:
-    """Aborted uploads, merges that lost their race, jobs, checkpoints and entries lost at random: nothing is lost or doubled."""
+    """Aborted uploads, merges that lost their race, jobs, checkpoints and entries lost at random:
+    nothing is lost or doubled."""
     draw = random.Random(seed)
     made = worn()
     expected = made.found()
     for number in range(draw.randint(4, 9)):
-        act = draw.choice(["append", "job", "aged", "merge", "stale merge", "aborted", "checkpoint"])
+        act = draw.choice(
+            ["append", "job", "aged", "merge", "stale merge", "aborted", "checkpoint"]
+        )
         name = f"w{number}"
         if act == "append":
             made.append(name)
@@ -630,7 +661,9 @@ def test_after_any_history_of_appends_jobs_and_merges_every_row_comes_back_once(
             [entry_key(entry)]
         )
     else:
-        {"everything": lose, "index": lost_with_boundary_kept, "boundary": lost_boundary}[loss](made)
+        {"everything": lose, "index": lost_with_boundary_kept, "boundary": lost_boundary}[loss](
+            made
+        )
     if not unreadable(made):
         return  # a checkpoint bridges the gap, or the latest entry left no trace
     found = plan(made)
@@ -642,7 +675,8 @@ def test_after_any_history_of_appends_jobs_and_merges_every_row_comes_back_once(
 
 
 def stale_merge(made: Care) -> None:
-    """A merge that is complete when its inputs have been merged by another: debris that looks like a merge."""
+    """A merge that is complete when its inputs have been merged by another: debris that looks like
+    a merge."""
     live = [block.meta for block in made.open().log.poll().blocks if not block.meta.labels][:2]
     if len(live) == 2:
         made.forge_merge(made.world.ids.ulid(), made, live, 0, visible_by=VisibleBy.INDEX)

@@ -1,4 +1,5 @@
-"""``repair``: what is mended from which bytes, what it costs, and that it may die anywhere and be run again."""
+"""``repair``: what is mended from which bytes, what it costs, and that it may die anywhere and be
+run again."""
 
 from __future__ import annotations
 
@@ -53,7 +54,9 @@ def plan(made: Care, **wishes: object) -> RepairPlan:
     return plan_repair(made.bucket, made.world, target(made), Wishes(**wishes))  # type: ignore[arg-type]
 
 
-def repair(made: Care, bucket: Bucket | None = None, *, wait: bool = False, **wishes: object) -> list[Done]:
+def repair(
+    made: Care, bucket: Bucket | None = None, *, wait: bool = False, **wishes: object
+) -> list[Done]:
     own = bucket or made.bucket
     on = target(made, own)
     found = plan_repair(own, made.world, on, Wishes(**wishes))  # type: ignore[arg-type]
@@ -135,7 +138,9 @@ def test_a_block_of_which_nothing_is_left_leaves_the_table() -> None:
     assert made.found() == rows_of("a", "b", "c", "e")
 
 
-def test_a_lost_or_changed_meta_json_of_a_live_block_is_mended_from_the_block_s_own_chunks() -> None:
+def test_a_lost_or_changed_meta_json_of_a_live_block_is_mended_from_the_block_s_own_chunks() -> (
+    None
+):
     made = worn()
     made.bucket.delete([meta_key(made.blocks["d"])])
     made.edit(meta_key(made.blocks["e"]), lambda data: data[:60])
@@ -230,7 +235,9 @@ def test_a_tag_s_checkpoint_above_the_boundary_is_written_again() -> None:
 
 
 @pytest.mark.parametrize("readable", [True, False])
-def test_a_tag_s_checkpoint_is_written_again_also_where_the_table_cannot_be_opened(readable: bool) -> None:
+def test_a_tag_s_checkpoint_is_written_again_also_where_the_table_cannot_be_opened(
+    readable: bool,
+) -> None:
     made = worn()
     made.tag("close", 5)
     good = made.bucket.get(checkpoint_key(5)).data
@@ -303,11 +310,14 @@ def test_what_a_repair_leaves_behind_is_no_error_of_the_version_before_it() -> N
     made = worn()
     damage(made, made.blocks["d"])
     repair(made, blocks=(made.blocks["d"],), drop_damaged=True)
-    assert [(str(one.severity), str(one.check)) for one in made.verify(deep=True)] == [("note", "version")]
+    assert [(str(one.severity), str(one.check)) for one in made.verify(deep=True)] == [
+        ("note", "version")
+    ]
     assert plan(made, deep=True).steps == ()
 
 
-# -- adopting ----------------------------------------------------------------------------------------------------
+# -- adopting
+#   ----------------------------------------------------------------------------------------------------
 
 
 def late(made: Care) -> str:
@@ -364,10 +374,14 @@ def test_a_block_of_a_schema_that_the_table_never_had_is_adopted_by_name_or_refu
     for name, schema in (("turned", turned), ("other", pa.schema([*SCHEMA, ("more", pa.int64())]))):
         definition = Definition.create(schema, sort_by=["writer", "row"], time_column="at")
         own = Table(made.bucket, made.world, None, unindexed=Unindexed(definition, given=True))
-        data = rows(name) if name == "turned" else rows(name).append_column("more", pa.array([1] * 4))
+        data = (
+            rows(name) if name == "turned" else rows(name).append_column("more", pa.array([1] * 4))
+        )
         found[name] = own.append(data).ulid or ""
     made.world.clock.sleep(3600)
-    assert {one.block for one in made.verify() if str(one.check) == "quarantine"} == set(found.values())
+    assert {one.block for one in made.verify() if str(one.check) == "quarantine"} == set(
+        found.values()
+    )
     (done,) = repair(made, adopt=(found["turned"],))
     assert not done.failed
     (refused,) = repair(made, adopt=(found["other"],))
@@ -430,7 +444,8 @@ def test_a_block_that_a_person_marked_is_not_adopted_and_a_live_one_neither() ->
         plan(worn().without_index(), adopt=(ulid,))
 
 
-# -- without an index --------------------------------------------------------------------------------------------
+# -- without an index
+#   --------------------------------------------------------------------------------------------
 
 
 def unindexed() -> Care:
@@ -475,7 +490,9 @@ def test_a_merge_that_was_running_when_it_began_does_not_bring_the_old_rows_back
     made = unindexed()
     ulid, neighbor = made.blocks["d"], made.blocks["f"]
     before = made.copy()
-    made.forge_statistics(ulid, b'"row":{"min":1,"max":1,"nulls":0}', b'"row":{"min":9,"max":9,"nulls":0}')
+    made.forge_statistics(
+        ulid, b'"row":{"min":1,"max":1,"nulls":0}', b'"row":{"min":9,"max":9,"nulls":0}'
+    )
     (first,) = repair(made, blocks=(ulid,))
     assert first.ulid is None
     merge_of(made, before, (made.blocks["d"], neighbor), revision=3)
@@ -505,7 +522,8 @@ def test_a_repair_that_the_cover_does_not_choose_is_uploaded_again_above_it() ->
 
 
 def test_rows_that_a_person_hides_while_a_repair_stands_still_do_not_come_back() -> None:
-    """Before each request of the repair in turn: its machine sleeps, and the block is hidden by somebody else."""
+    """Before each request of the repair in turn: its machine sleeps, and the block is hidden by
+    somebody else."""
     ready = unindexed()
     replica = ready.copy()
     ulid = ready.blocks["d"]
@@ -541,14 +559,20 @@ def test_rows_that_a_person_hides_while_a_repair_stands_still_do_not_come_back()
         made.world.clock.sleep(25 * 3600)
         assert made.listed_rows() == (BY_AGE - rows_of("d") if was_hidden else BY_AGE), number
     assert hidden > 10
-    assert refused > 1, "the repair was complete, and whoever hides its rows is told to hide that block"
+    assert refused > 1, (
+        "the repair was complete, and whoever hides its rows is told to hide that block"
+    )
 
 
 def hides(made: Care, ulid: str) -> bool:
     """Whether a person's mark hides the block; not where another block holds its rows."""
     on = target(made)
     marker = Marker(
-        bucket=on.bucket, world=on.world, log=None, properties=on.definition.properties, catalog=on.catalog
+        bucket=on.bucket,
+        world=on.world,
+        log=None,
+        properties=on.definition.properties,
+        catalog=on.catalog,
     )
     try:
         marker.delete(ulid, "not ours")
@@ -577,13 +601,15 @@ def test_without_an_index_columns_are_known_by_their_names_whoever_numbered_them
 
 
 def merge_of(made: Care, rows_from: Care, blocks: tuple[str, ...], *, revision: int) -> str:
-    """A merge of these blocks as a compactor's that read them elsewhere, before they were damaged."""
+    """A merge of these blocks as a compactor's that read them elsewhere, before they were
+    damaged."""
     ulid = made.world.ids.ulid()
     parts = [load_meta(rows_from.bucket, one) for one in blocks]
     return made.forge_merge(ulid, rows_from, parts, revision)
 
 
-# -- wherever it dies --------------------------------------------------------------------------------------------
+# -- wherever it dies
+#   --------------------------------------------------------------------------------------------
 
 
 def scene_live() -> tuple[Care, ReadBucket, dict[str, object]]:
@@ -648,7 +674,8 @@ def test_a_repair_that_dies_anywhere_and_is_run_again_leaves_each_row_once(name:
 
 
 def readable_once(made: Care, expected: object, point: str) -> None:
-    """Before it is run again a reader sees the rows once, or is told of the damage; never other rows."""
+    """Before it is run again a reader sees the rows once, or is told of the damage; never other
+    rows."""
     try:
         found = made.found()
     except BlockstoreError:
@@ -656,7 +683,9 @@ def readable_once(made: Care, expected: object, point: str) -> None:
     assert not found - expected, point  # type: ignore[operator]
 
 
-def test_without_an_index_a_repair_that_dies_anywhere_and_is_run_again_leaves_each_row_once() -> None:
+def test_without_an_index_a_repair_that_dies_anywhere_and_is_run_again_leaves_each_row_once() -> (
+    None
+):
     ready = unindexed()
     replica = ready.copy()
     damage(ready, ready.blocks["d"])

@@ -42,7 +42,9 @@ def begun(clock: ManualClock, world: World) -> MemoryBucket:
     bucket.delete([entry_key(1), entry_key(2)])
     replica = MemoryBucket(clock, "memory://replica")
     Replicator(bucket, replica, world).once()
-    index = [info.key for info in replica.list("index/")] + [info.key for info in replica.list("gc/")]
+    index = [info.key for info in replica.list("index/")] + [
+        info.key for info in replica.list("gc/")
+    ]
     assert index == [checkpoint_key(3), BOUNDARY]
     return replica
 

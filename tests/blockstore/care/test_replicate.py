@@ -1,4 +1,5 @@
-"""Replication: the same table elsewhere, whole at every moment, whatever is killed and however the source goes on."""
+"""Replication: the same table elsewhere, whole at every moment, whatever is killed and however the
+source goes on."""
 
 from __future__ import annotations
 
@@ -97,7 +98,8 @@ def test_killed_at_any_call_its_readers_see_an_earlier_version_and_the_next_pass
     whole.check_equal()
     assert len(calls) > 15
     for call in calls:
-        # Killed before call k + 1 is killed after call k; the lost answer to a read is only a pause.
+        # Killed before call k + 1 is killed after call k; the lost answer to a read is only a
+        # pause.
         for fault in ("kill_before", "lose_answer") if call.writes else ("kill_before",):
             tally("crash points")
             pair, point = again(), f"{side}: {fault} {call}"
@@ -136,7 +138,9 @@ def test_a_polling_reader_is_never_led_astray(pair: Pair) -> None:
             assert len(seen) == 1
             return
         read = (
-            reader.snapshot(version=seen[-1]) if seen[-1] == reader.log.state.version else reader.snapshot()
+            reader.snapshot(version=seen[-1])
+            if seen[-1] == reader.log.state.version
+            else reader.snapshot()
         )
         assert rows_in(read.scan(columns=["writer", "row"]).to_table()) == pair.versions[seen[-1]]
 
@@ -179,7 +183,10 @@ def test_an_entry_that_was_collected_and_came_back_is_never_copied() -> None:
     came_back = []
 
     def stall(call: object) -> None:
-        if (getattr(call, "method", ""), getattr(call, "key", "")) == ("get", wanted) and not came_back:
+        if (getattr(call, "method", ""), getattr(call, "key", "")) == (
+            "get",
+            wanted,
+        ) and not came_back:
             # The pass has polled the source before; this is the read of the page that it copies.
             if sum(one.key == wanted for one in faulty.calls) < 2:
                 return
@@ -217,7 +224,9 @@ def test_cold_readers_of_a_long_history_begin_at_a_checkpoint() -> None:
     newest = pair.source.open().poll()
     pair.replicate()
     copied = pair.replica().bucket.get(checkpoint_key(newest)).data
-    assert copied == pair.source.bucket.get(checkpoint_key(newest)).data, "the bytes that entries name"
+    assert copied == pair.source.bucket.get(checkpoint_key(newest)).data, (
+        "the bytes that entries name"
+    )
 
 
 def test_a_damaged_checkpoint_of_the_source_is_not_copied_and_stops_nothing() -> None:
@@ -253,7 +262,10 @@ def test_a_mark_that_was_changed_at_the_source_is_changed() -> None:
     source.world.clock.sleep(1)
     place_deletion(source.bucket, source.world, ulid, MarkReason.RETENTION, "too old")
     assert pair.replicate().marked == 1
-    assert pair.target.get(deletion_mark_key(ulid)).data == source.bucket.get(deletion_mark_key(ulid)).data
+    assert (
+        pair.target.get(deletion_mark_key(ulid)).data
+        == source.bucket.get(deletion_mark_key(ulid)).data
+    )
 
 
 def test_what_the_source_has_removed_stays_and_is_counted() -> None:
@@ -292,7 +304,9 @@ def test_a_writer_that_comes_between_is_met_at_its_entry() -> None:
     faulty = FaultyBucket(pair.target)
     faulty.before.append(
         lambda call: (
-            pair.replica().append("other") if (call.method, call.key) == ("put_if_absent", wanted) else None
+            pair.replica().append("other")
+            if (call.method, call.key) == ("put_if_absent", wanted)
+            else None
         )  # type: ignore[func-returns-value]
     )
     with pytest.raises(Conflict, match="no replica"):
@@ -327,7 +341,9 @@ def test_nothing_is_no_table_and_a_table_is_not_its_own_replica() -> None:
     pair = fresh()
     with pytest.raises(NotFound, match="no table"):
         Replicator(
-            empty(pair.source), MemoryBucket(pair.source.world.clock, "memory://x"), pair.source.world
+            empty(pair.source),
+            MemoryBucket(pair.source.world.clock, "memory://x"),
+            pair.source.world,
         ).once()
     with pytest.raises(Invalid, match="the source itself"):
         Replicator(pair.source.bucket, pair.source.bucket, pair.source.world)
@@ -358,7 +374,9 @@ def test_a_block_that_is_gone_although_a_version_names_it_is_told() -> None:
 
 
 @pytest.mark.parametrize("damage", ["chunk", "meta", "missing"])
-def test_a_damaged_block_that_no_version_names_is_left_out_by_name_and_the_others_go_on(damage: str) -> None:
+def test_a_damaged_block_that_no_version_names_is_left_out_by_name_and_the_others_go_on(
+    damage: str,
+) -> None:
     pair = unindexed()
     source, ulid = pair.source, pair.source.blocks["b"]
     key = next(key for key in source.objects(ulid) if "/chunks/" in key)

@@ -1,4 +1,5 @@
-"""Shipping: every row once, the damaged named, the late told, nothing sent twice; with an index and without."""
+"""Shipping: every row once, the damaged named, the late told, nothing sent twice; with an index and
+without."""
 
 from __future__ import annotations
 
@@ -66,7 +67,9 @@ def test_finished_blocks_are_shipped_the_oldest_first_and_published(place: Place
     report = device.shipper(place.bucket).once()
     assert [block.ulid for block in report.shipped] == [meta.ulid for meta in built]
     assert [block.lies_as for block in report.shipped] == [meta.ulid for meta in built]
-    assert [block.version for block in report.shipped] == ([2, 3, 4] if place.indexed else [None] * 3)
+    assert [block.version for block in report.shipped] == (
+        [2, 3, 4] if place.indexed else [None] * 3
+    )
     assert report.refused == ()
     if place.indexed:
         assert place.found() == expected(a=1, b=1, c=1)
@@ -103,14 +106,19 @@ def keys(bucket: Bucket, prefix: str = "") -> list[str]:
 
 
 def damages(meta: BlockMeta) -> Iterator[tuple[str, str, bytes | None]]:
-    """What may be wrong with a block: what the error says of it, the object, and what lies there instead."""
+    """What may be wrong with a block: what the error says of it, the object, and what lies there
+    instead."""
     first, second = (object_key(meta.ulid, file.path) for file in meta.files)
     yield "missing", second, None
     yield "bytes", first, b"x"
     yield "SHA-256", first, b"x" * meta.files[0].bytes
     yield "JSON", meta_key(meta.ulid), b"{"
     yield "version", meta_key(meta.ulid), encode(meta).replace(b'"version":1', b'"version":9', 1)
-    yield "ulid", meta_key(meta.ulid), encode(meta).replace(meta.ulid.encode(), ulid_at(5).encode(), 1)
+    yield (
+        "ulid",
+        meta_key(meta.ulid),
+        encode(meta).replace(meta.ulid.encode(), ulid_at(5).encode(), 1),
+    )
 
 
 @pytest.mark.parametrize("number", range(6))
@@ -247,7 +255,9 @@ def test_a_lost_state_does_not_bring_back_what_a_merge_has_taken_in() -> None:
 
 def merge_all(place: Place) -> None:
     """Replace what lies there by one block of level 2, as a compactor would."""
-    ulids = sorted({key.partition("/")[0] for key in keys(place.bucket) if key.endswith("/meta.json")})
+    ulids = sorted(
+        {key.partition("/")[0] for key in keys(place.bucket) if key.endswith("/meta.json")}
+    )
     metas = [load_meta(place.bucket, ulid) for ulid in ulids]
     parts = []
     for meta in metas:
@@ -337,7 +347,9 @@ def raise_watermarks(place: Place, horizon_s: float, floor_s: float | None = Non
     place.open().log.commit(change)
 
 
-def test_below_the_horizon_a_block_is_left_to_discovery_and_above_the_floor_nothing_is_lost() -> None:
+def test_below_the_horizon_a_block_is_left_to_discovery_and_above_the_floor_nothing_is_lost() -> (
+    None
+):
     place = Place.new()
     device = Device.new()
     device.build("late")
@@ -373,7 +385,9 @@ def test_below_the_floor_a_block_is_uploaded_and_a_person_is_told_until_one_deci
     assert faulty.writes == []
 
 
-def test_two_devices_an_hour_off_either_way_and_one_of_them_days_late_lose_and_double_nothing() -> None:
+def test_two_devices_an_hour_off_either_way_and_one_of_them_days_late_lose_and_double_nothing() -> (
+    None
+):
     """The scenario of the device guide, on a table with an index."""
     place = Place.new()
     ahead, behind = Device.new(seed=2, off_s=HOUR), Device.new(seed=3, off_s=-HOUR)
@@ -405,7 +419,8 @@ def test_two_devices_an_hour_off_either_way_and_one_of_them_days_late_lose_and_d
 
 
 def clean(place: Place) -> None:
-    """One cleaning pass of the compactor: what is aged is discovered, what is debris goes in time."""
+    """One cleaning pass of the compactor: what is aged is discovered, what is debris goes in
+    time."""
     table = place.open()
     Cleaner(table, claim(table.log, place.world, COMPACTOR)).run()
 
@@ -413,13 +428,17 @@ def clean(place: Place) -> None:
 def test_what_the_table_could_never_show_is_refused_before_a_byte_is_sent(place: Place) -> None:
     device = Device.new()
     (transaction,) = device.build("a")
-    device.folder.put(meta_key(transaction.ulid), encode(replace(transaction, visible_by=VisibleBy.INDEX)))
+    device.folder.put(
+        meta_key(transaction.ulid), encode(replace(transaction, visible_by=VisibleBy.INDEX))
+    )
     report = device.shipper(place.bucket).once()
     assert "transaction" in report.refused[0].reason
     assert [key for key in keys(place.bucket) if transaction.ulid in key] == []
 
 
-def test_a_block_under_a_schema_that_the_table_does_not_know_is_refused_before_a_byte_is_sent() -> None:
+def test_a_block_under_a_schema_that_the_table_does_not_know_is_refused_before_a_byte_is_sent() -> (
+    None
+):
     place, device = Place.new(), Device.new()
     strange = Definition.create(pa.schema([("other", pa.int64())]))
     meta = build_block(device.folder, device.world, strange, pa.table({"other": [1]}))
@@ -433,7 +452,9 @@ def test_a_block_under_a_schema_that_the_table_does_not_know_is_refused_before_a
 
 
 @pytest.mark.parametrize("remove", [True, False])
-def test_a_place_without_a_table_is_told_and_folder_and_place_stay_as_they_were(remove: bool) -> None:
+def test_a_place_without_a_table_is_told_and_folder_and_place_stay_as_they_were(
+    remove: bool,
+) -> None:
     device, nowhere = Device.new(), MemoryBucket(Device.new().world.clock, "memory://mistyped")
     device.build("a")
     before = contents(device.folder)
@@ -492,9 +513,15 @@ def test_where_an_index_was_lost_nothing_is_shipped() -> None:
 
 
 @pytest.mark.parametrize("remove", [True, False])
-def test_without_an_index_a_block_that_contradicts_the_blocks_there_is_refused_and_kept(remove: bool) -> None:
+def test_without_an_index_a_block_that_contradicts_the_blocks_there_is_refused_and_kept(
+    remove: bool,
+) -> None:
     """Also one that is older than they are: by age it would push them out."""
-    place, early, device = Place.new(indexed=False), Device.new(seed=2, off_s=-HOUR), Device.new(seed=3)
+    place, early, device = (
+        Place.new(indexed=False),
+        Device.new(seed=2, off_s=-HOUR),
+        Device.new(seed=3),
+    )
     clash = Definition.create(pa.schema([("writer", pa.int64())]))
     meta = build_block(early.folder, early.world, clash, pa.table({"writer": [1]}))
     assert meta is not None
@@ -516,7 +543,9 @@ def test_without_an_index_a_block_may_bring_a_column_and_the_next_must_agree_wit
     def build(writer: str, type_: pa.DataType) -> BlockMeta:
         definition = Definition.create(pa.schema([*SCHEMA, ("more", type_)]), sort_by=["row"])
         more = pa.array([1] * ROWS).cast(type_)
-        meta = build_block(device.folder, device.world, definition, rows(writer).append_column("more", more))
+        meta = build_block(
+            device.folder, device.world, definition, rows(writer).append_column("more", more)
+        )
         assert meta is not None
         device.world.clock.sleep(1)
         return meta
@@ -646,7 +675,9 @@ def test_one_folder_serves_two_tables(place: Place) -> None:
     assert everywhere(place) == everywhere(other) == expected(a=1)
 
 
-def test_a_table_is_no_folder_of_finished_blocks_and_nothing_is_shipped_into_itself(place: Place) -> None:
+def test_a_table_is_no_folder_of_finished_blocks_and_nothing_is_shipped_into_itself(
+    place: Place,
+) -> None:
     table = Place.new()
     with pytest.raises(Invalid, match="replicate"):
         Shipper(table.bucket, MemoryBucket(table.world.clock, "memory://to"), table.world)

@@ -41,7 +41,9 @@ def test_blocks_that_left_the_folder_are_forgotten() -> None:
     assert kept.tables == {"s3://lake/a": {ulid(2): Sent(lies_as=ulid(7), late=True)}}
 
 
-def test_a_damaged_one_is_none_and_is_told(folder: MemoryBucket, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_one_is_none_and_is_told(
+    folder: MemoryBucket, caplog: pytest.LogCaptureFixture
+) -> None:
     save(folder, STATE)
     whole = folder.get(SHIPPER_STATE).data
     damaged = [

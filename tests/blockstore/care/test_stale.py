@@ -1,4 +1,5 @@
-"""An entry that a writer of a replaced history left above a gap: what verify says of it, and how repair removes it."""
+"""An entry that a writer of a replaced history left above a gap: what verify says of it, and how
+repair removes it."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ def plan(bucket: MemoryBucket, world: World, entry: int) -> RepairPlan:
 
 
 @pytest.mark.usefixtures("log")
-def test_it_is_shown_with_who_wrote_it_and_removed_by_a_repair(bucket: MemoryBucket, world: World) -> None:
+def test_it_is_shown_with_who_wrote_it_and_removed_by_a_repair(
+    bucket: MemoryBucket, world: World
+) -> None:
     with pytest.raises(Corrupt):
         Log(bucket, world).poll()
     (fix,) = {found.fix for found in verify(bucket, world).errors if found.object == entry_key(3)}

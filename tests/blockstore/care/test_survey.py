@@ -1,4 +1,5 @@
-"""The look at an index goes on past damage, and never mixes what lies above a boundary with what lies below the next."""
+"""The look at an index goes on past damage, and never mixes what lies above a boundary with what
+lies below the next."""
 
 from __future__ import annotations
 
@@ -32,7 +33,11 @@ def test_behind_a_gap_the_entries_that_can_be_read_are_evidence() -> None:
     made.expire(made.blocks["d"])
     made.bucket.delete([entry_key(7)])
     found = survey(made.bucket, made.world)
-    assert (found.is_whole, found.missing, found.state and found.state.version) == (False, ((7, 7),), 6)
+    assert (found.is_whole, found.missing, found.state and found.state.version) == (
+        False,
+        ((7, 7),),
+        6,
+    )
     assert [entry.id for entry in found.later] == [8, 9]
     assert set(found.added_later) == {made.blocks["g"]}
     assert found.removed_later == {made.blocks["d"]}

@@ -1,7 +1,8 @@
 """``verify`` finds exactly what was damaged, and nothing in a healthy table.
 
-Each damage is done to a copy of the same worn table; then the findings must be the expected ones and no other. A damage
-that only a deep look can see must not be seen by a fast one, and each must not hide another.
+Each damage is done to a copy of the same worn table; then the findings must be the expected ones
+and no other. A damage that only a deep look can see must not be seen by a fast one, and each must
+not hide another.
 """
 
 from __future__ import annotations
@@ -103,7 +104,8 @@ def test_where_nothing_lies_there_is_no_table() -> None:
         verify(MemoryBucket(world.clock), world)
 
 
-# -- blocks ------------------------------------------------------------------------------------------------------
+# -- blocks
+#   ------------------------------------------------------------------------------------------------------
 
 
 def test_a_cut_chunk_of_a_live_block_is_found() -> None:
@@ -161,7 +163,9 @@ def test_a_block_committed_after_the_listing_is_no_finding() -> None:
     """The listing comes first: what the index names and it lacks is looked for again."""
     made = worn()
     faulty = FaultyBucket(made.bucket)
-    faulty.after.append(lambda call: made.append("late") if (call.method, call.key) == ("list", "") else None)
+    faulty.after.append(
+        lambda call: made.append("late") if (call.method, call.key) == ("list", "") else None
+    )
     assert told(verify(faulty, made.world)) == []
     assert made.blocks["late"]
 
@@ -200,11 +204,13 @@ def test_a_damaged_block_whose_rows_a_merge_holds_is_a_note() -> None:
     expect(made, ("note", "block", meta_key(ulid)))
 
 
-# -- what only tags and older versions name ----------------------------------------------------------------------
+# -- what only tags and older versions name
+#   ----------------------------------------------------------------------
 
 
 def tagged(*, collected: bool) -> tuple[Care, str]:
-    """A table with a tag, and a block that it alone names, or that an older version names besides."""
+    """A table with a tag, and a block that it alone names, or that an older version names
+    besides."""
     made = worn()
     made.open().tag("close")
     made.open().delete("writer = 'd' and row = 1")
@@ -273,7 +279,9 @@ def test_an_aborted_upload_is_debris_once_it_is_old_and_none_before() -> None:
 def test_chunks_of_failed_attempts_beside_a_complete_block_are_debris() -> None:
     made = worn()
     for number in range(2):
-        made.bucket.put(object_key(made.blocks["d"], f"chunks/lost-{number:06d}.parquet"), b"x" * 10)
+        made.bucket.put(
+            object_key(made.blocks["d"], f"chunks/lost-{number:06d}.parquet"), b"x" * 10
+        )
     report = expect(made, ("note", "debris", made.blocks["d"]))
     assert "2 objects of 20 bytes" in report.findings[0].what
 
@@ -284,7 +292,11 @@ def test_marks_that_cannot_be_read_and_one_on_a_live_block_are_told() -> None:
     mark = DeletionMark(ulid=live, deletion_time_s=1, reason=MarkReason.MANUAL)
     made.bucket.put(deletion_mark_key(live), encode_mark(mark))
     made.bucket.put(no_compact_mark_key(other), b"[]")
-    expect(made, ("warning", "mark", no_compact_mark_key(other)), ("note", "mark", deletion_mark_key(live)))
+    expect(
+        made,
+        ("warning", "mark", no_compact_mark_key(other)),
+        ("note", "mark", deletion_mark_key(live)),
+    )
 
 
 def test_the_same_rows_under_two_names_are_suspected() -> None:
@@ -327,19 +339,33 @@ def test_an_index_block_that_was_never_committed_is_debris_only_below_the_horizo
 
 def test_unknown_names_are_told_and_reserved_ones_are_not() -> None:
     made = worn()
-    for key in ("notes.txt", "backup/a", "backup/b", "files/x", "jobs/1.json", "index/42.json", "gc/lock"):
+    for key in (
+        "notes.txt",
+        "backup/a",
+        "backup/b",
+        "files/x",
+        "jobs/1.json",
+        "index/42.json",
+        "gc/lock",
+    ):
         made.bucket.put(key, b"")
-    expect(made, *(("note", "name", name) for name in ("backup/", "gc/lock", "index/42.json", "notes.txt")))
+    expect(
+        made,
+        *(("note", "name", name) for name in ("backup/", "gc/lock", "index/42.json", "notes.txt")),
+    )
 
 
 def _copy_block(made: Care, source: str, ulid: str, **changes: object) -> None:
     meta = load_meta(made.bucket, source)
     for file in meta.files:
-        made.bucket.put(object_key(ulid, file.path), made.bucket.get(object_key(source, file.path)).data)
+        made.bucket.put(
+            object_key(ulid, file.path), made.bucket.get(object_key(source, file.path)).data
+        )
     made.bucket.put(meta_key(ulid), encode(dataclasses.replace(meta, ulid=ulid, **changes)))
 
 
-# -- what is inside the files ------------------------------------------------------------------------------------
+# -- what is inside the files
+#   ------------------------------------------------------------------------------------
 
 
 def test_unsorted_rows_are_found() -> None:
@@ -358,7 +384,9 @@ def test_a_merged_block_whose_chunks_overlap_is_found() -> None:
     for key in (entry_key(5), meta_key(ulid)):
         made.edit(key, _turned)
     last = load_meta(made.bucket, ulid).chunks[1:]
-    expect(made, *(("error", "order", object_key(ulid, file.path)) for file in last), deep_only=True)
+    expect(
+        made, *(("error", "order", object_key(ulid, file.path)) for file in last), deep_only=True
+    )
 
 
 def _turned(data: bytes) -> bytes:
@@ -372,9 +400,21 @@ def _turned(data: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("old", "new", "what"),
     [
-        (b'"row":{"min":1,"max":1,"nulls":0}', b'"row":{"min":0,"max":0,"nulls":0}', "above its upper bound"),
-        (b'"row":{"min":1,"max":1,"nulls":0}', b'"row":{"min":2,"max":2,"nulls":0}', "below its lower bound"),
-        (b'"writer":{"min":"d","max":"d"', b'"writer":{"min":"a","max":"c"', "above its upper bound"),
+        (
+            b'"row":{"min":1,"max":1,"nulls":0}',
+            b'"row":{"min":0,"max":0,"nulls":0}',
+            "above its upper bound",
+        ),
+        (
+            b'"row":{"min":1,"max":1,"nulls":0}',
+            b'"row":{"min":2,"max":2,"nulls":0}',
+            "below its lower bound",
+        ),
+        (
+            b'"writer":{"min":"d","max":"d"',
+            b'"writer":{"min":"a","max":"c"',
+            "above its upper bound",
+        ),
         (
             b'"value":{"min":null,"max":null,"nulls":1}',
             b'"value":{"min":null,"max":null,"nulls":0}',
@@ -434,7 +474,9 @@ def test_times_outside_the_block_s_range_are_found() -> None:
     file = load_meta(made.bucket, ulid).chunks[0]
 
     def later(table: pa.Table) -> pa.Table:
-        moved = pc.add(table["at"].cast(pa.int64()), pa.scalar(10_000)).cast(table.schema.field("at").type)
+        moved = pc.add(table["at"].cast(pa.int64()), pa.scalar(10_000)).cast(
+            table.schema.field("at").type
+        )
         return table.set_column(table.schema.get_field_index("at"), table.schema.field("at"), moved)
 
     made.forge_chunk(ulid, file.path, later)
@@ -464,7 +506,9 @@ def test_a_column_that_is_not_in_the_schema_is_found() -> None:
     made = worn()
     ulid = made.blocks["d"]
     path = chunk_of(made, ulid)
-    made.forge_chunk(ulid, path, lambda table: table.append_column("extra", pa.array([1] * table.num_rows)))
+    made.forge_chunk(
+        ulid, path, lambda table: table.append_column("extra", pa.array([1] * table.num_rows))
+    )
     report = expect(made, ("error", "chunk", object_key(ulid, path)), deep_only=True)
     assert "'extra'" in report.findings[0].what
 
@@ -484,7 +528,8 @@ def test_text_that_is_no_utf8_is_found_with_its_column_and_its_write() -> None:
     assert found.block == ulid
     assert (
         found.what
-        == "column 'writer' holds b'caf\\xe9' in row 1 (counted from 0), expected text that is UTF-8"
+        == "column 'writer' holds b'caf\\xe9' in row 1 (counted from 0), expected text that is "
+        "UTF-8"
     )
     assert f"blockstore revert memory:// {ulid}" in found.fix
 
@@ -492,7 +537,9 @@ def test_text_that_is_no_utf8_is_found_with_its_column_and_its_write() -> None:
 def test_text_that_is_no_utf8_is_found_after_merges_too() -> None:
     made = worn()
     with unchecked():
-        sources = [made.open().append(raw_rows(b"h", bytes([0xE9 + place]))).ulid for place in range(2)]
+        sources = [
+            made.open().append(raw_rows(b"h", bytes([0xE9 + place]))).ulid for place in range(2)
+        ]
     assert sources[0]
     for _ in range(8):
         made.append("i")
@@ -543,8 +590,11 @@ def test_a_source_that_is_no_text_is_a_foreign_one() -> None:
 
 
 @pytest.mark.parametrize("local", [True, False])
-def test_arrow_gets_files_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, local: bool) -> None:
-    """Its threads would drop the bytes of a Python file when they like, and abort a process that is ending."""
+def test_arrow_gets_files_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, local: bool
+) -> None:
+    """Its threads would drop the bytes of a Python file when they like, and abort a process that is
+    ending."""
     made = worn()
     bucket: Bucket = made.bucket
     if local:
@@ -574,7 +624,8 @@ def test_a_merged_chunk_without_its_sources_is_found() -> None:
     expect(made, ("error", "chunk", object_key(ulid, path)), deep_only=True)
 
 
-# -- the index ---------------------------------------------------------------------------------------------------
+# -- the index
+#   ---------------------------------------------------------------------------------------------------
 
 
 def test_a_missing_entry_is_found_also_where_a_checkpoint_bridges_it() -> None:
@@ -644,7 +695,9 @@ def test_a_lost_or_garbage_boundary_is_found_and_hides_nothing_else() -> None:
         else:
             made.bucket.put(BOUNDARY, data)
         made.bucket.delete([meta_key(made.blocks["d"])])
-        report = expect(made, ("error", "block", meta_key(made.blocks["d"])), ("error", "boundary", BOUNDARY))
+        report = expect(
+            made, ("error", "block", meta_key(made.blocks["d"])), ("error", "boundary", BOUNDARY)
+        )
         assert "index rebuild" in report.findings[1].fix
         assert report.version == 7
 

@@ -29,7 +29,8 @@ Command = Callable[..., Done]
 
 @pytest.fixture
 def blockstore(capsys: pytest.CaptureFixture[str]) -> Command:
-    """``blockstore("ls", url)`` runs the command; code 0 is expected unless ``code=`` says another."""
+    """``blockstore("ls", url)`` runs the command; code 0 is expected unless ``code=`` says
+    another."""
 
     def command(*words: str, code: int = 0) -> Done:
         capsys.readouterr()
@@ -55,7 +56,14 @@ def flights(blockstore: Command, lake: str, tmp_path: Path) -> str:
     url = f"{lake}/flights"
     schema = "origin:string, time_hour:timestamp[us, UTC], delay:int, fare:decimal(10, 2)"
     blockstore(
-        "create", url, "--schema", schema, "--time-column", "time_hour", "--sort-by", "origin,time_hour"
+        "create",
+        url,
+        "--schema",
+        schema,
+        "--time-column",
+        "time_hour",
+        "--sort-by",
+        "origin,time_hour",
     )
     for day in (1, 2, 3):
         rows = "".join(

@@ -19,9 +19,13 @@ def at_terminal(columns: int, *words: str) -> str:
     """What a terminal shows of the command's output, without the titles' bold face."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "FORCE_COLOR")}
+    environment = {
+        key: value for key, value in os.environ.items() if key not in ("COLUMNS", "FORCE_COLOR")
+    }
     environment |= {"TERM": "xterm", "NO_COLOR": "1"}
-    process = subprocess.Popen([BINARY, *words], stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    process = subprocess.Popen(
+        [BINARY, *words], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
+    )
     os.close(theirs)
     shown = b""
     try:

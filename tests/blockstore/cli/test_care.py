@@ -1,4 +1,5 @@
-"""``verify``, ``repair``, ``mark`` and ``index rebuild`` on a real folder: what a person sees, and the exit codes."""
+"""``verify``, ``repair``, ``mark`` and ``index rebuild`` on a real folder: what a person sees, and
+the exit codes."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ def blocks(blockstore: Command, url: str) -> list[str]:
 
 def rows(blockstore: Command, url: str) -> int:
     name = url.rpartition("/")[2]
-    found: int = blockstore("query", url, f"select count(*) as n from {name}", "-o", "json").json[0]["n"]
+    found: int = blockstore("query", url, f"select count(*) as n from {name}", "-o", "json").json[
+        0
+    ]["n"]
     return found
 
 
@@ -62,7 +65,8 @@ def replica(flights: str, lake: str) -> str:
     return f"{lake}/replica"
 
 
-# -- verify ------------------------------------------------------------------------------------------------------
+# -- verify
+#   ------------------------------------------------------------------------------------------------------
 
 
 def test_verify_of_a_sound_table_says_so_and_answers_0(blockstore: Command, flights: str) -> None:
@@ -91,7 +95,9 @@ def test_verify_names_what_is_damaged_and_the_command_that_mends_it_and_answers_
     ]
 
 
-def test_the_chain_that_verify_prints_is_the_one_that_it_takes(blockstore: Command, flights: str) -> None:
+def test_the_chain_that_verify_prints_is_the_one_that_it_takes(
+    blockstore: Command, flights: str
+) -> None:
     said = blockstore("verify", flights).out
     noted = said.split("chain ")[1].split()[0]
     assert noted == "{version}:{chain}".format(**blockstore("verify", flights, "--json").json)
@@ -113,7 +119,8 @@ def test_verify_goes_on_where_the_index_cannot_be_read(blockstore: Command, flig
     assert "no table" in blockstore("verify", f"{flights}/nothing", code=1).err
 
 
-# -- repair ------------------------------------------------------------------------------------------------------
+# -- repair
+#   ------------------------------------------------------------------------------------------------------
 
 
 def test_repair_says_what_it_would_do_and_does_it_when_asked(
@@ -125,7 +132,10 @@ def test_repair_says_what_it_would_do_and_does_it_when_asked(
     assert "nothing was changed" in told
     assert "1 in the replica" in " ".join(told.split())
     assert ulid in blocks(blockstore, flights)
-    assert "replaced by block" in blockstore("repair", flights, "--deep", "--from", replica, "--yes").out
+    assert (
+        "replaced by block"
+        in blockstore("repair", flights, "--deep", "--from", replica, "--yes").out
+    )
     assert rows(blockstore, flights) == 18
     assert (
         "nothing to mend"
@@ -140,7 +150,9 @@ def test_a_named_block_is_mended_at_once_unless_it_is_a_dry_run(
     ulid = blocks(blockstore, flights)[0]
     chunk(flights, ulid).unlink()
     for words in (("--dry-run",), ()):
-        done = blockstore("repair", flights, "--block", ulid, "--from", replica, *words, "--json").json
+        done = blockstore(
+            "repair", flights, "--block", ulid, "--from", replica, *words, "--json"
+        ).json
         assert [step["does"] for step in done["plan"]] == ["rewrite"]
         assert len(done["done"]) == (0 if words else 1)
     assert rows(blockstore, flights) == 18
@@ -172,7 +184,9 @@ def test_the_page_s_command_looks_first_and_then_mends_a_block_that_was_put_back
     assert "nothing to mend" in blockstore(*words).out
 
 
-def test_a_mark_of_one_s_own_survives_the_repair_of_a_whole_block(blockstore: Command, flights: str) -> None:
+def test_a_mark_of_one_s_own_survives_the_repair_of_a_whole_block(
+    blockstore: Command, flights: str
+) -> None:
     ulid = blocks(blockstore, flights)[0]
     blockstore("mark", flights, ulid, "--no-compact", "--details", "mine")
     for words in (("--block", ulid), ("--deep", "--yes")):
@@ -191,7 +205,9 @@ def test_rows_are_dropped_only_by_name(blockstore: Command, flights: str) -> Non
     assert rows(blockstore, flights) == 12
 
 
-def test_repair_makes_a_damaged_checkpoint_again(blockstore: Command, flights: str, lake: str) -> None:
+def test_repair_makes_a_damaged_checkpoint_again(
+    blockstore: Command, flights: str, lake: str
+) -> None:
     url = f"{lake}/many"
     table = bs.create(url, schema=pa.schema([("a", pa.int64())]))
     for number in range(64):
@@ -215,21 +231,35 @@ def test_repair_of_a_table_without_an_index_says_when_to_come_back(
     (made,) = [blockstore("write", url, str(file), "--json").json["ulid"]]
     shutil.copytree(url, f"{lake}/copy")
     flip(chunk(url, made))
-    done = blockstore("repair", url, "--block", made, "--from", f"{lake}/copy", "--json").json["done"]
+    done = blockstore("repair", url, "--block", made, "--from", f"{lake}/copy", "--json").json[
+        "done"
+    ]
     assert done[0]["again"] is not None
     monkeypatch.setattr(hiding, "merges_settle_s", lambda _: 0.0)
     again = blockstore(
-        "repair", url, "--block", made, "--from", f"{lake}/copy", "--property", "sync_delay=0s", "--json"
+        "repair",
+        url,
+        "--block",
+        made,
+        "--from",
+        f"{lake}/copy",
+        "--property",
+        "sync_delay=0s",
+        "--json",
     ).json["done"]
     assert again[0]["block"] is not None
 
 
-# -- mark --------------------------------------------------------------------------------------------------------
+# -- mark
+#   --------------------------------------------------------------------------------------------------------
 
 
 def test_a_live_block_is_taken_out_and_told_when_it_goes(blockstore: Command, flights: str) -> None:
     ulid = blocks(blockstore, flights)[0]
-    assert "version 5" in blockstore("mark", flights, ulid.lower(), "--deletion", "--details", "wrong").out
+    assert (
+        "version 5"
+        in blockstore("mark", flights, ulid.lower(), "--deletion", "--details", "wrong").out
+    )
     assert rows(blockstore, flights) == 12
     assert "named by version 4" in blockstore("mark", flights, ulid, "--deletion", code=1).err
 
@@ -243,11 +273,17 @@ def test_no_compact_is_placed_shown_and_withdrawn(blockstore: Command, flights: 
     assert "no-compact:" not in blockstore("show", flights, ulid).out
 
 
-def test_now_removes_only_what_nobody_names_and_only_with_yes(blockstore: Command, flights: str) -> None:
+def test_now_removes_only_what_nobody_names_and_only_with_yes(
+    blockstore: Command, flights: str
+) -> None:
     ulid = blocks(blockstore, flights)[0]
-    assert "names it" in blockstore("mark", flights, ulid, "--deletion", "--now", "--yes", code=1).err
+    assert (
+        "names it" in blockstore("mark", flights, ulid, "--deletion", "--now", "--yes", code=1).err
+    )
     assert rows(blockstore, flights) == 18
-    assert "--yes" in blockstore("mark", flights, ulid, "--deletion", "--now", "--force", code=2).err
+    assert (
+        "--yes" in blockstore("mark", flights, ulid, "--deletion", "--now", "--force", code=2).err
+    )
     told = blockstore("mark", flights, ulid, "--deletion", "--now", "--force", "--yes").out
     assert "removed, 2 objects" in told or "removed, 3 objects" in told
     assert not chunk(flights, ulid).exists()
@@ -279,7 +315,8 @@ def test_wrong_words_of_mark_are_usage_errors(blockstore: Command, flights: str)
     assert "no block's name" in blockstore("mark", flights, "x", "--deletion", code=1).err
 
 
-# -- index rebuild -----------------------------------------------------------------------------------------------
+# -- index rebuild
+#   -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("found", [None, "", "x", "-1"])
@@ -318,7 +355,9 @@ def test_a_lost_boundary_comes_back_and_the_plan_is_json_for_machines(
     assert rows(blockstore, flights) == 18
 
 
-def test_a_block_that_cannot_be_read_waits_for_the_person_s_word(blockstore: Command, flights: str) -> None:
+def test_a_block_that_cannot_be_read_waits_for_the_person_s_word(
+    blockstore: Command, flights: str
+) -> None:
     ulid = blocks(blockstore, flights)[0]
     shutil.rmtree(f"{flights}/index")
     Path(flights, "gc/index.boundary").unlink()

@@ -33,7 +33,9 @@ def test_a_table_is_made_from_a_text(blockstore: Command, lake: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "tsv", "jsonl", "arrow"])
-def test_a_table_is_made_from_a_file(blockstore: Command, lake: str, tmp_path: Path, form: str) -> None:
+def test_a_table_is_made_from_a_file(
+    blockstore: Command, lake: str, tmp_path: Path, form: str
+) -> None:
     file = tmp_path / f"rows.{form}"
     rows = pa.table({"n": [1, 2], "x": [1.5, None], "s": ["a", "b"]})
     match form:
@@ -82,13 +84,23 @@ def test_a_wrong_definition_is_told_and_makes_nothing(
 
 def test_a_table_is_not_made_twice(blockstore: Command, lake: str) -> None:
     blockstore("create", f"{lake}/t", "--schema", "a:int")
-    assert "there is a table at" in blockstore("create", f"{lake}/t", "--schema", "a:int", code=1).err
+    assert (
+        "there is a table at" in blockstore("create", f"{lake}/t", "--schema", "a:int", code=1).err
+    )
 
 
 def test_alter_adds_widens_and_sets(blockstore: Command, lake: str) -> None:
     blockstore("create", f"{lake}/t", "--schema", "a:int32")
     done = blockstore(
-        "alter", f"{lake}/t", "--add", "b:string", "--widen", "a:int", "--property", "retention=30d", "--json"
+        "alter",
+        f"{lake}/t",
+        "--add",
+        "b:string",
+        "--widen",
+        "a:int",
+        "--property",
+        "retention=30d",
+        "--json",
     )
     assert [(column["name"], column["type"]) for column in done.json["columns"]] == [
         ("a", "int"),

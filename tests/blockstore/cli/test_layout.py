@@ -30,7 +30,9 @@ def test_texts_give_way_the_widest_first_and_numbers_never() -> None:
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 100, 200])
-def test_no_terminal_is_too_narrow_for_a_value(flights: str, columns: int, blockstore: Command) -> None:
+def test_no_terminal_is_too_narrow_for_a_value(
+    flights: str, columns: int, blockstore: Command
+) -> None:
     blocks = blockstore("inspect", flights, "--json").json
     shown = at_terminal(columns, "inspect", flights)
     for block in blocks:
@@ -55,14 +57,19 @@ def test_numbers_of_an_answer_are_whole_at_any_width(flights: str, columns: int)
 
 
 def test_data_never_steers_a_terminal(flights: str) -> None:
-    sql = "select 'a' || chr(27) || ']0;x' || chr(7) || chr(10) || chr(8238) as \"t\x1b[2J\" from flights limit 1"
+    sql = (
+        "select 'a' || chr(27) || ']0;x' || chr(7) || chr(10) || chr(8238) as \"t\x1b[2J\" from "
+        "flights limit 1"
+    )
     shown = at_terminal(80, "query", flights, sql)
     assert r"a\x1b]0;x\x07\n\u202e" in shown
     assert r"t\x1b[2J" in shown
     assert not {"\x1b", "\x07", "\u202e"} & set(shown)
 
 
-def test_sentences_hold_nothing_that_steers(blockstore: Command, flights: str, tmp_path: Path) -> None:
+def test_sentences_hold_nothing_that_steers(
+    blockstore: Command, flights: str, tmp_path: Path
+) -> None:
     bad = tmp_path / "bad.csv"
     bad.write_text("origin,time_hour,delay,fare\nJFK,2013-01-01,\x1b[2Jx,1.0\n")
     told = blockstore("write", flights, str(bad), code=1).err
@@ -79,7 +86,9 @@ def test_history_names_its_tags(blockstore: Command, flights: str) -> None:
     told = blockstore("history", flights).out
     assert "tag 'first' for version 2" in told
     assert "tag 'first' taken away" in told
-    assert [entry["tags"] for entry in blockstore("history", flights, "--json", "-n", "2").json] == [
+    assert [
+        entry["tags"] for entry in blockstore("history", flights, "--json", "-n", "2").json
+    ] == [
         {"first": 2},
         {"first": None},
     ]
@@ -87,4 +96,7 @@ def test_history_names_its_tags(blockstore: Command, flights: str) -> None:
 
 @pytest.mark.parametrize("text", ["{ulid:>99999999999}", "{ulid:{rows}}", "{rows:010000}"])
 def test_a_template_fills_no_memory(blockstore: Command, flights: str, text: str) -> None:
-    assert "expected widths of at most 9999" in blockstore("inspect", flights, "--template", text, code=2).err
+    assert (
+        "expected widths of at most 9999"
+        in blockstore("inspect", flights, "--template", text, code=2).err
+    )

@@ -1,4 +1,5 @@
-"""``ls``, ``inspect``, ``show``, ``history``, ``diff`` and ``query``: what is there, for people and for machines."""
+"""``ls``, ``inspect``, ``show``, ``history``, ``diff`` and ``query``: what is there, for people and
+for machines."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ from blockstore.names import is_ulid
 from tests.blockstore.cli.conftest import Command
 
 
-def test_a_lake_lists_its_tables_and_a_table_its_blocks(blockstore: Command, flights: str, lake: str) -> None:
+def test_a_lake_lists_its_tables_and_a_table_its_blocks(
+    blockstore: Command, flights: str, lake: str
+) -> None:
     blockstore("create", f"{lake}/empty", "--schema", "a:int")
     Path(f"{lake}/no table").mkdir()
     found = blockstore("ls", lake, "--json").json
@@ -32,7 +35,9 @@ def test_a_lake_lists_its_tables_and_a_table_its_blocks(blockstore: Command, fli
     assert blockstore("ls", flights).out.count("2013-01-0") == 3
 
 
-def test_a_broken_table_does_not_hide_the_others(blockstore: Command, flights: str, lake: str) -> None:
+def test_a_broken_table_does_not_hide_the_others(
+    blockstore: Command, flights: str, lake: str
+) -> None:
     shutil.copytree(flights, f"{lake}/broken")
     Path(f"{lake}/broken/gc/index.boundary").write_text("garbage")
     failed = blockstore("ls", lake, "--json", code=1)
@@ -80,7 +85,9 @@ def test_inspect_selects_and_sorts_in_every_form(blockstore: Command, flights: s
     assert [block["version"] for block in turned] == [4, 3, 2]
     for form, dialect in (("csv", "excel"), ("tsv", "excel-tab")):
         rows = list(
-            csv.DictReader(io.StringIO(blockstore("inspect", flights, "-o", form).out), dialect=dialect)
+            csv.DictReader(
+                io.StringIO(blockstore("inspect", flights, "-o", form).out), dialect=dialect
+            )
         )
         assert [(row["rows"], json.loads(row["labels"])) for row in rows] == [
             ("6", {"day": str(day)}) for day in (1, 2, 3)
@@ -88,15 +95,22 @@ def test_inspect_selects_and_sorts_in_every_form(blockstore: Command, flights: s
     wide = blockstore("inspect", flights, "-o", "wide").out
     assert "UPLOADED" in wide
     assert "3 blocks" in wide
-    assert "expected one of ulid" in blockstore("inspect", flights, "--sort-by", "color", code=2).err
+    assert (
+        "expected one of ulid" in blockstore("inspect", flights, "--sort-by", "color", code=2).err
+    )
 
 
 def test_inspect_picks_states_and_fills_in_a_template(blockstore: Command, flights: str) -> None:
-    told = blockstore("inspect", flights, "--template", "{ulid} {rows:>4} {labels} {job}|").out.splitlines()
+    told = blockstore(
+        "inspect", flights, "--template", "{ulid} {rows:>4} {labels} {job}|"
+    ).out.splitlines()
     first = blockstore("inspect", flights, "--json").json[0]
     assert told[0] == f'{first["ulid"]}    6 {{"day":"1"}} |'
     assert blockstore("inspect", flights, "--state", "marked", "--template", "{ulid}").out == ""
-    assert len(blockstore("inspect", flights, "--state", "ready", "--state", "fresh", "--json").json) == 3
+    assert (
+        len(blockstore("inspect", flights, "--state", "ready", "--state", "fresh", "--json").json)
+        == 3
+    )
     assert "expected one of fresh" in blockstore("inspect", flights, "--state", "reddy", code=2).err
     for wrong in ("{nothing}", "{ulid.__class__}", "{", "{ulid:d}"):
         assert "--template" in blockstore("inspect", flights, "--template", wrong, code=2).err
@@ -124,7 +138,9 @@ def test_show_tells_everything_of_a_block(blockstore: Command, flights: str) -> 
     assert "SHA-256" in shown
     assert found["files"][0]["sha256"] in shown
     assert "is no block's name" in blockstore("show", flights, "x", code=1).err
-    assert "there is no block" in blockstore("show", flights, "01ARZ3NDEKTSV4RRFFQ69G5FAV", code=1).err
+    assert (
+        "there is no block" in blockstore("show", flights, "01ARZ3NDEKTSV4RRFFQ69G5FAV", code=1).err
+    )
 
 
 def test_show_tells_who_has_a_block_and_what_lies_on_it(blockstore: Command, flights: str) -> None:
@@ -161,11 +177,17 @@ def test_history_and_diff(blockstore: Command, flights: str) -> None:
     assert "no version 9" in blockstore("diff", flights, "1", "9", code=1).err
 
 
-def test_diff_tells_what_is_hidden_and_shown_again(blockstore: Command, flights: str, tmp_path: Path) -> None:
+def test_diff_tells_what_is_hidden_and_shown_again(
+    blockstore: Command, flights: str, tmp_path: Path
+) -> None:
     ulids = []
     for part in ("a", "b"):
-        (tmp_path / f"{part}.csv").write_text("origin,time_hour,delay,fare\nLGA,2014-01-01,5,1.25\n")
-        ulids.append(blockstore("write", flights, str(tmp_path / f"{part}.csv"), "--json").json["ulid"])
+        (tmp_path / f"{part}.csv").write_text(
+            "origin,time_hour,delay,fare\nLGA,2014-01-01,5,1.25\n"
+        )
+        ulids.append(
+            blockstore("write", flights, str(tmp_path / f"{part}.csv"), "--json").json["ulid"]
+        )
     compact_once(bs.open(flights), Settings(tier_blocks=2, work_dir=tmp_path))
     shown = bs.open(flights).poll()
     assert "+0 rows, 1 block added, 2 removed" in blockstore("diff", flights, "6", str(shown)).out
@@ -194,9 +216,9 @@ def test_query_answers_and_travels_in_time(blockstore: Command, flights: str) ->
     assert "EWR" in blockstore("query", flights, sql).out
     counted = "select count(*) as n from flights"
     assert blockstore("query", flights, counted, "--version", "2", "-o", "json").json == [{"n": 6}]
-    assert blockstore("query", flights, counted, "--as-of", "2999-01-01T00:00:00Z", "-o", "json").json == [
-        {"n": 18}
-    ]
+    assert blockstore(
+        "query", flights, counted, "--as-of", "2999-01-01T00:00:00Z", "-o", "json"
+    ).json == [{"n": 18}]
 
 
 @pytest.mark.parametrize(
@@ -217,13 +239,19 @@ def test_query_answers_and_travels_in_time(blockstore: Command, flights: str) ->
 def test_a_wrong_query_is_told(
     blockstore: Command, flights: str, words: list[str], code: int, says: str
 ) -> None:
-    found = blockstore("query", *(flights if word == "FLIGHTS" else word for word in words), code=code)
+    found = blockstore(
+        "query", *(flights if word == "FLIGHTS" else word for word in words), code=code
+    )
     assert says in found.err
     assert found.out == ""
 
 
-@pytest.mark.parametrize("verb", ["ls", "inspect", "history", "alter", "write", "show", "diff", "query"])
-def test_every_verb_tells_a_path_that_is_no_table(blockstore: Command, tmp_path: Path, verb: str) -> None:
+@pytest.mark.parametrize(
+    "verb", ["ls", "inspect", "history", "alter", "write", "show", "diff", "query"]
+)
+def test_every_verb_tells_a_path_that_is_no_table(
+    blockstore: Command, tmp_path: Path, verb: str
+) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "file.txt").write_text("x")
     more = {
@@ -235,7 +263,9 @@ def test_every_verb_tells_a_path_that_is_no_table(blockstore: Command, tmp_path:
     assert "unknown" in blockstore(verb, "ftp://x/y", *more.get(verb, []), code=1).err
 
 
-def test_a_lake_taken_for_a_table_names_what_lies_in_it(blockstore: Command, flights: str, lake: str) -> None:
+def test_a_lake_taken_for_a_table_names_what_lies_in_it(
+    blockstore: Command, flights: str, lake: str
+) -> None:
     says = blockstore("history", lake, code=1).err
     assert "right below it lie flights: name a table among them" in " ".join(says.split())
 
@@ -253,27 +283,38 @@ class TestALakeIsQueried:
 
     def test_its_tables_are_joined(self, blockstore: Command, carriers: str) -> None:
         sql = "select name, count(*) as n from flights join Carriers on code = origin group by name"
-        assert blockstore("query", carriers, sql, "-o", "json").json == [{"name": "Kennedy", "n": 9}]
+        assert blockstore("query", carriers, sql, "-o", "json").json == [
+            {"name": "Kennedy", "n": 9}
+        ]
 
     def test_a_table_that_is_not_there_is_told_with_those_that_are(
         self, blockstore: Command, carriers: str
     ) -> None:
-        assert "the tables are carriers, flights" in blockstore("query", carriers, "from notes", code=1).err
+        assert (
+            "the tables are carriers, flights"
+            in blockstore("query", carriers, "from notes", code=1).err
+        )
         assert "did you mean flights?" in blockstore("query", carriers, "from flihgts", code=1).err
-        assert "named without a schema" in blockstore("query", carriers, "from lake.flights", code=1).err
+        assert (
+            "named without a schema"
+            in blockstore("query", carriers, "from lake.flights", code=1).err
+        )
 
     def test_a_version_is_of_the_one_table_that_the_sql_names(
         self, blockstore: Command, carriers: str
     ) -> None:
         counted = "select count(*) as n from flights"
-        assert blockstore("query", carriers, counted, "--version", "2", "-o", "json").json == [{"n": 6}]
+        assert blockstore("query", carriers, counted, "--version", "2", "-o", "json").json == [
+            {"n": 6}
+        ]
         both = "select count(*) from flights, carriers"
         assert (
-            "version 2 is of one table" in blockstore("query", carriers, both, "--version", "2", code=1).err
+            "version 2 is of one table"
+            in blockstore("query", carriers, both, "--version", "2", code=1).err
         )
-        assert blockstore("query", carriers, counted, "--as-of", "2999-01-01", "-o", "json").json == [
-            {"n": 18}
-        ]
+        assert blockstore(
+            "query", carriers, counted, "--as-of", "2999-01-01", "-o", "json"
+        ).json == [{"n": 18}]
 
     def test_a_damaged_table_costs_no_query_that_does_not_name_it(
         self, blockstore: Command, carriers: str, tmp_path: Path
@@ -281,9 +322,9 @@ class TestALakeIsQueried:
         for file in (tmp_path / "lake" / "carriers" / "index").iterdir():
             if file.is_file():
                 file.write_bytes(b"x")
-        assert blockstore("query", carriers, "select count(*) as n from flights", "-o", "json").json == [
-            {"n": 18}
-        ]
+        assert blockstore(
+            "query", carriers, "select count(*) as n from flights", "-o", "json"
+        ).json == [{"n": 18}]
         assert "carriers" in blockstore("query", carriers, "from carriers", code=1).err
 
     def test_two_tables_of_one_name_are_refused(
@@ -322,5 +363,7 @@ def test_memory_tables_work_in_one_process(
     (tmp_path / "x.csv").write_text("a\n1\n2\n")
     blockstore("create", "memory://cli/t", "--schema", "a:int")
     blockstore("write", "memory://cli/t", str(tmp_path / "x.csv"))
-    assert blockstore("query", "memory://cli/t", "select sum(a) as s from t", "-o", "json").json == [{"s": 3}]
+    assert blockstore(
+        "query", "memory://cli/t", "select sum(a) as s from t", "-o", "json"
+    ).json == [{"s": 3}]
     assert blockstore("ls", "memory://cli", "--json").json[0]["rows"] == 2

@@ -20,7 +20,9 @@ from tests.blockstore.cli.conftest import Command
 BINARY = Path(sys.executable).parent / "blockstore"
 
 
-def test_every_verb_is_shown_with_its_sentence_and_loads(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_verb_is_shown_with_its_sentence_and_loads(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert run(["--help"]) == 0
     overview = capsys.readouterr().out
     for verb, sentence in {**VERBS, **rooms.VERBS}.items():
@@ -33,7 +35,9 @@ def test_every_verb_is_shown_with_its_sentence_and_loads(capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize("verb", sorted({*VERBS, *rooms.VERBS}))
-def test_the_help_shows_no_default_that_is_none(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_shows_no_default_that_is_none(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run([verb, "--help"]) == 0
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert re.findall(r"\[default: (?:\(\)|None|False|\"\"|)\]", shown) == []
@@ -59,7 +63,10 @@ def test_the_version_is_the_distributions(blockstore: Command) -> None:
         (["ls", "a", "--nope"], "unknown option: --nope"),
         (["inspect", "a", "-o", "xls"], '"xls"'),
         (["diff", "a", "one", "2"], '"one"'),
-        (["create", "a", "--schema", "a:int", "--key", "a"], "keyed tables come with a later release"),
+        (
+            ["create", "a", "--schema", "a:int", "--key", "a"],
+            "keyed tables come with a later release",
+        ),
     ],
 )
 def test_a_wrong_command_line_is_told_in_a_sentence_and_exits_2(
@@ -72,9 +79,13 @@ def test_other_names_of_verbs_lead_to_verbs() -> None:
     known = {*VERBS, *rooms.VERBS}
     assert set(OTHER_NAMES.values()) <= known
     assert known.isdisjoint(OTHER_NAMES)
-    done = {name for name in vars(Table) if not name.startswith("_") and callable(getattr(Table, name))}
+    done = {
+        name for name in vars(Table) if not name.startswith("_") and callable(getattr(Table, name))
+    }
     looks = {"open_bucket", "writer", "poll"}
-    assert done <= known | {*OTHER_NAMES} | looks, "what Python calls otherwise is found on the command line"
+    assert done <= known | {*OTHER_NAMES} | looks, (
+        "what Python calls otherwise is found on the command line"
+    )
 
 
 def test_no_word_shows_the_overview_and_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,17 +105,21 @@ def test_a_bug_of_ours_is_called_one(blockstore: Command, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(main, "_run", broken)
     assert blockstore("ls", "x", code=1).err == (
-        "error: internal error, TypeError: x is no y; run again with --debug and report the traceback\n"
+        "error: internal error, TypeError: x is no y; run again with --debug and report the "
+        "traceback\n"
     )
 
 
-def test_a_full_disk_is_no_bug_of_ours(blockstore: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_no_bug_of_ours(
+    blockstore: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(words: list[str]) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(main, "_run", full)
     assert blockstore("ls", "x", code=1).err == (
-        "error: a disk is full (no space left on device): make room, or set TMPDIR to a folder that has more\n"
+        "error: a disk is full (no space left on device): make room, or set TMPDIR to a folder "
+        "that has more\n"
     )
 
 

@@ -1,4 +1,5 @@
-"""The command line on tables without an index: what works, and what says in one sentence why it does not."""
+"""The command line on tables without an index: what works, and what says in one sentence why it
+does not."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ def plain(lake: str) -> str:
     return url
 
 
-def test_a_table_is_created_written_and_looked_at(blockstore: Command, lake: str, tmp_path: Path) -> None:
+def test_a_table_is_created_written_and_looked_at(
+    blockstore: Command, lake: str, tmp_path: Path
+) -> None:
     url = f"{lake}/fresh"
     assert "2 columns" in blockstore("create", url, "--schema", "k:string,n:int", "--no-index").out
     rows = tmp_path / "rows.csv"
@@ -47,7 +50,9 @@ def test_a_table_is_created_written_and_looked_at(blockstore: Command, lake: str
     assert blockstore("ls", url, "--json").json == []
     states = [block["state"] for block in blockstore("inspect", url, "-o", "json").json]
     assert states == ["fresh", "fresh"]
-    assert blockstore("query", url, "select count(*) as c from fresh", "-o", "json").json == [{"c": 0}]
+    assert blockstore("query", url, "select count(*) as c from fresh", "-o", "json").json == [
+        {"c": 0}
+    ]
 
 
 def test_create_says_that_delays_and_labels_stand_nowhere(blockstore: Command, lake: str) -> None:
@@ -61,11 +66,20 @@ def test_json_of_create_has_no_version(blockstore: Command, lake: str) -> None:
     assert found["version"] is None
 
 
-def test_aged_blocks_are_listed_shown_and_queried(blockstore: Command, plain: str, lake: str) -> None:
+def test_aged_blocks_are_listed_shown_and_queried(
+    blockstore: Command, plain: str, lake: str
+) -> None:
     blocks = blockstore("ls", plain, "--json").json
-    assert [(block["rows"], block["version"], block["state"]) for block in blocks] == [(2, None, "ready")] * 3
+    assert [(block["rows"], block["version"], block["state"]) for block in blocks] == [
+        (2, None, "ready")
+    ] * 3
     [table] = blockstore("ls", lake, "--json").json
-    assert (table["name"], table["blocks"], table["rows"], table["version"]) == ("plain", 3, 6, None)
+    assert (table["name"], table["blocks"], table["rows"], table["version"]) == (
+        "plain",
+        3,
+        6,
+        None,
+    )
     assert table["changed"].startswith("2023-")
     shown = blockstore("show", plain, blocks[0]["ulid"]).out
     assert "ready: complete, and older than sync_delay" in shown
@@ -74,7 +88,9 @@ def test_aged_blocks_are_listed_shown_and_queried(blockstore: Command, plain: st
         blockstore("inspect", plain, "--selector", "state=ready", "--json").json
         == blockstore("inspect", plain, "--json").json
     )
-    total = blockstore("query", plain, "select sum(n) as s, count(*) as c from plain", "-o", "json").json
+    total = blockstore(
+        "query", plain, "select sum(n) as s, count(*) as c from plain", "-o", "json"
+    ).json
     assert total == [{"s": 9, "c": 6}]
 
 
@@ -87,10 +103,14 @@ def test_it_is_compacted(blockstore: Command, plain: str, tmp_path: Path) -> Non
     assert (report["version"], [job["outcome"] for job in report["jobs"]]) == (None, ["uploaded"])
     again = blockstore("compact", plain, "--once", "--config", str(config))
     assert again.out == "nothing was merged\n"
-    assert blockstore("query", plain, "select count(*) as c from plain", "-o", "json").json == [{"c": 6}]
+    assert blockstore("query", plain, "select count(*) as c from plain", "-o", "json").json == [
+        {"c": 6}
+    ]
 
 
-def test_a_malformed_block_is_told_and_fails_a_query(blockstore: Command, plain: str, lake: str) -> None:
+def test_a_malformed_block_is_told_and_fails_a_query(
+    blockstore: Command, plain: str, lake: str
+) -> None:
     ulid = blockstore("ls", plain, "--json").json[1]["ulid"]
     (Path(plain) / meta_key(ulid)).write_bytes(b"{")
     os.utime(Path(plain) / meta_key(ulid), (LONG_AGO_S, LONG_AGO_S))
@@ -120,7 +140,9 @@ def test_what_needs_an_index_says_so_in_a_sentence(
 
 
 def test_alter_says_where_the_change_belongs(blockstore: Command, plain: str) -> None:
-    assert "next block carries the change" in blockstore("alter", plain, "--add", "x:int", code=1).err
+    assert (
+        "next block carries the change" in blockstore("alter", plain, "--add", "x:int", code=1).err
+    )
 
 
 def test_a_table_that_lost_its_index_is_not_looked_at_as_a_smaller_one(
@@ -155,7 +177,10 @@ def test_a_block_is_hidden_by_one_call_that_says_what_it_waits_for(
 
 
 def test_who_interrupts_the_hiding_is_told_what_lies_there(
-    blockstore: Command, plain: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    blockstore: Command,
+    plain: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     ulid = blockstore("ls", plain, "--json").json[0]["ulid"]
     hide = ["mark", plain, ulid, "--deletion"]
@@ -168,6 +193,7 @@ def test_who_interrupts_the_hiding_is_told_what_lies_there(
         assert run(hide) == 130
     told = capsys.readouterr().err
     assert (
-        f"interrupted: block {ulid} is kept from merges, and is not hidden yet; run the command again" in told
+        f"interrupted: block {ulid} is kept from merges, and is not hidden yet; run the command "
+        "again" in told
     )
     assert "no-compact" in blockstore("show", plain, ulid).out

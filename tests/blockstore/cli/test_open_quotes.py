@@ -1,4 +1,5 @@
-"""A quote that is not closed at its value's end: the file is refused, whatever it is brought to; no row is lost in a value."""
+"""A quote that is not closed at its value's end: the file is refused, whatever it is brought to; no
+row is lost in a value."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ def table(blockstore: Command, lake: str) -> str:
 
 
 @pytest.mark.parametrize("form", ["csv", "tsv"])
-@pytest.mark.parametrize(("rows", "told"), FAULTS, ids=["short", "long", "text behind", "closed later"])
+@pytest.mark.parametrize(
+    ("rows", "told"), FAULTS, ids=["short", "long", "text behind", "closed later"]
+)
 def test_no_file_with_an_open_quote_is_taken(
     blockstore: Command, table: str, tmp_path: Path, rows: str, told: str, form: str
 ) -> None:

@@ -41,14 +41,24 @@ def test_counts_and_times() -> None:
 
 
 def test_a_table_in_a_pipe_is_never_cut(capsys: pytest.CaptureFixture[str]) -> None:
-    show_table([Column("a", "A"), Column("b", "B", right=True, fold=True)], [{"a": "x" * 300, "b": "[1] y"}])
+    show_table(
+        [Column("a", "A"), Column("b", "B", right=True, fold=True)],
+        [{"a": "x" * 300, "b": "[1] y"}],
+    )
     lines = capsys.readouterr().out.splitlines()
     assert "x" * 300 in lines[-1]
     assert "[1] y" in lines[-1]
 
 
 def test_csv_holds_every_value_exactly(capsys: pytest.CaptureFixture[str]) -> None:
-    row = {"n": 1, "none": None, "flag": True, "text": 'a, "b"\nc', "map": {"k": [1]}, "list": ["x"]}
+    row = {
+        "n": 1,
+        "none": None,
+        "flag": True,
+        "text": 'a, "b"\nc',
+        "map": {"k": [1]},
+        "list": ["x"],
+    }
     rows_as("csv", [row], list(row))
     header, values = csv.reader(io.StringIO(capsys.readouterr().out))
     assert dict(zip(header, values, strict=True)) == {

@@ -14,7 +14,9 @@ plain = st.sampled_from(
     [pa.int64(), pa.int32(), pa.uint8(), pa.float64(), pa.bool_(), pa.string(), pa.binary(), pa.date32(), pa.time64("us"),
      pa.timestamp("us"), pa.timestamp("ns"), pa.timestamp("ms", "Europe/Berlin"), pa.timestamp("us", "UTC"), pa.decimal128(10, 2)]
 )  # fmt: skip
-names = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=8)
+names = st.text(
+    st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=8
+)
 kinds = st.recursive(
     plain,
     lambda inner: st.one_of(
@@ -34,7 +36,10 @@ kinds = st.recursive(
 @settings(max_examples=60, deadline=None)
 @given(
     fields=st.lists(
-        st.tuples(names, kinds, st.booleans()), min_size=1, max_size=4, unique_by=lambda field: field[0]
+        st.tuples(names, kinds, st.booleans()),
+        min_size=1,
+        max_size=4,
+        unique_by=lambda field: field[0],
     )
 )
 def test_what_is_shown_is_what_is_read(fields: list[tuple[str, pa.DataType, bool]]) -> None:
@@ -42,7 +47,9 @@ def test_what_is_shown_is_what_is_read(fields: list[tuple[str, pa.DataType, bool
         '"' + name.replace('"', '""') + f'": {type_name(kind)}{"" if null else " not null"}'
         for name, kind, null in fields
     )
-    assert parse_schema(shown) == pa.schema([pa.field(name, kind, null) for name, kind, null in fields])
+    assert parse_schema(shown) == pa.schema(
+        [pa.field(name, kind, null) for name, kind, null in fields]
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""``build``, ``ship`` and ``replicate`` on a shell: what they say, their exit codes, and what they refuse."""
+"""``build``, ``ship`` and ``replicate`` on a shell: what they say, their exit codes, and what they
+refuse."""
 
 from __future__ import annotations
 
@@ -128,18 +129,24 @@ def test_what_cannot_be_is_one_sentence_and_changes_nothing(
     blockstore: Command, lake: str, out: str, readings: str, words: list[str], code: int, said: str
 ) -> None:
     blockstore("create", f"{lake}/t", "--schema", SCHEMA)
-    filled = [word.replace("OUT", out).replace("LAKE", lake).replace("FILE", readings) for word in words]
+    filled = [
+        word.replace("OUT", out).replace("LAKE", lake).replace("FILE", readings) for word in words
+    ]
     assert said in blockstore(*filled, code=code).err
     assert not Path(out).exists()
     assert not Path(f"{lake}/u").exists()
 
 
-def test_a_table_is_copied_and_followed(blockstore: Command, flights: str, lake: str, tmp_path: Path) -> None:
+def test_a_table_is_copied_and_followed(
+    blockstore: Command, flights: str, lake: str, tmp_path: Path
+) -> None:
     copy = f"{lake}/copy"
     first = blockstore("replicate", flights, copy)
     assert "3 blocks" in first.out
     assert "at version 4" in first.out
-    (tmp_path / "more.csv").write_text("origin,time_hour,delay,fare\nLGA,2013-01-04 01:00:00,1,1.50\n")
+    (tmp_path / "more.csv").write_text(
+        "origin,time_hour,delay,fare\nLGA,2013-01-04 01:00:00,1,1.50\n"
+    )
     blockstore("write", flights, str(tmp_path / "more.csv"))
     second = blockstore("replicate", flights, copy, "--once", "--json").json
     assert (second["version"], second["entries"], second["blocks"]) == (5, 1, 1)
@@ -149,13 +156,19 @@ def test_a_table_is_copied_and_followed(blockstore: Command, flights: str, lake:
         for url in (flights, copy)
     ]
     assert answers[0] == answers[1]
-    assert blockstore("history", copy, "--json").json == blockstore("history", flights, "--json").json
+    assert (
+        blockstore("history", copy, "--json").json == blockstore("history", flights, "--json").json
+    )
 
 
-def test_a_forked_copy_is_told(blockstore: Command, flights: str, lake: str, tmp_path: Path) -> None:
+def test_a_forked_copy_is_told(
+    blockstore: Command, flights: str, lake: str, tmp_path: Path
+) -> None:
     copy = f"{lake}/copy"
     blockstore("replicate", flights, copy)
-    (tmp_path / "more.csv").write_text("origin,time_hour,delay,fare\nLGA,2013-01-04 01:00:00,1,1.50\n")
+    (tmp_path / "more.csv").write_text(
+        "origin,time_hour,delay,fare\nLGA,2013-01-04 01:00:00,1,1.50\n"
+    )
     blockstore("write", copy, str(tmp_path / "more.csv"))
     assert "version 5 is not the source's" in blockstore("replicate", flights, copy, code=1).err
 

@@ -12,7 +12,17 @@ import pytest
 
 BINARY = Path(sys.executable).parent / "blockstore"
 
-HEAVY = {"boto3", "fastapi", "obstore", "pandas", "polars", "pyspark", "sqlglot", "starlette", "uvicorn"}
+HEAVY = {
+    "boto3",
+    "fastapi",
+    "obstore",
+    "pandas",
+    "polars",
+    "pyspark",
+    "sqlglot",
+    "starlette",
+    "uvicorn",
+}
 """Packages that take long to load, and that no command here uses."""
 ENGINES = {"duckdb", "numpy", "pyarrow"}
 
@@ -20,7 +30,10 @@ ENGINES = {"duckdb", "numpy", "pyarrow"}
 def loaded(*words: str, code: int = 0) -> list[str]:
     """The modules that the command loads, as Python itself tells them."""
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", BINARY, *words], capture_output=True, text=True, check=False
+        [sys.executable, "-X", "importtime", BINARY, *words],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == code, done.stderr[-2000:]
     names = re.findall(r"^import time: +\d+ \| +\d+ \| *(\S+)$", done.stderr, flags=re.MULTILINE)
@@ -29,7 +42,10 @@ def loaded(*words: str, code: int = 0) -> list[str]:
 
 
 def packages(modules: Sequence[str]) -> set[str]:
-    """Those of which a part was loaded: a package that was sought in vain is told as well. Our rooms count as packages."""
+    """Those of which a part was loaded: a package that was sought in vain is told as well.
+
+    Our rooms count as packages.
+    """
     return {name.removeprefix("blockstore.").partition(".")[0] for name in modules if "." in name}
 
 
@@ -46,7 +62,9 @@ def test_the_help_of_a_rooms_verb_loads_no_engine(verb: str) -> None:
 
 
 def test_a_verb_of_the_foundation_loads_no_room(lake: str) -> None:
-    assert packages(loaded("ls", lake, code=1)).isdisjoint({*HEAVY, "duckdb", "compactor", "reader", "spark"})
+    assert packages(loaded("ls", lake, code=1)).isdisjoint(
+        {*HEAVY, "duckdb", "compactor", "reader", "spark"}
+    )
 
 
 @pytest.mark.parametrize("words", [(), ("-o", "csv")])

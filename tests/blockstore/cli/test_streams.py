@@ -84,12 +84,22 @@ class TestAChangeThatIsDone:
 
 
 @pytest.mark.parametrize(
-    "words", ["history t", "ls t --json", "inspect t -o csv", "--help", "delete t --where 'id = 1' --dry-run"]
+    "words",
+    [
+        "history t",
+        "ls t --json",
+        "inspect t -o csv",
+        "--help",
+        "delete t --where 'id = 1' --dry-run",
+    ],
 )
-def test_a_look_that_cannot_be_written_fails_in_a_sentence(table: str, tmp_path: Path, words: str) -> None:
+def test_a_look_that_cannot_be_written_fails_in_a_sentence(
+    table: str, tmp_path: Path, words: str
+) -> None:
     done = shell(f"blockstore {words} {READ_ONLY}", tmp_path)
     assert done.stderr == (
-        "error: standard output cannot be written (bad file descriptor): make room, or send it elsewhere, and run the command "
+        "error: standard output cannot be written (bad file descriptor): make room, or send it "
+        "elsewhere, and run the command "
         "again\n"
     )
     assert done.returncode == 1
@@ -114,7 +124,9 @@ def test_a_refused_output_is_remembered_and_not_asked_again(tmp_path: Path) -> N
 
 
 class TestInterrupted:
-    def test_before_its_rows_are_complete_it_wrote_nothing(self, table: str, tmp_path: Path) -> None:
+    def test_before_its_rows_are_complete_it_wrote_nothing(
+        self, table: str, tmp_path: Path
+    ) -> None:
         os.mkfifo(tmp_path / "slow.csv")
         process = subprocess.Popen(
             [BINARY, "write", "t", "slow.csv"],
@@ -133,12 +145,17 @@ class TestInterrupted:
         assert process.returncode == 130
 
     def test_what_it_has_uploaded_by_then_is_told_with_its_block(self, tmp_path: Path) -> None:
-        """More than a writer holds: its first file lies in the table, and the rest is still being read."""
+        """More than a writer holds: its first file lies in the table, and the rest is still being
+        read."""
         folder = tmp_path / "t"
         bs.create(
-            str(folder), schema=pa.schema([("text", pa.large_string())]), properties={"partial_delay": "30h"}
+            str(folder),
+            schema=pa.schema([("text", pa.large_string())]),
+            properties={"partial_delay": "30h"},
         )
-        with pq.ParquetWriter(tmp_path / "rows.parquet", pa.schema([("text", pa.large_string())])) as file:
+        with pq.ParquetWriter(
+            tmp_path / "rows.parquet", pa.schema([("text", pa.large_string())])
+        ) as file:
             for number in range(64):
                 file.write_table(
                     pa.table({"text": pa.array([f"{number:0{1 << 20}}"] * 16, pa.large_string())})
@@ -206,14 +223,21 @@ class TestInterrupted:
 def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
     done = shell("mkdir gone; cd gone; rmdir ../gone; X ls .".replace("X", "blockstore"), tmp_path)
     assert done.returncode == 1
-    assert done.stderr == "error: the folder that this was started in is gone: change to one that exists\n"
+    assert (
+        done.stderr
+        == "error: the folder that this was started in is gone: change to one that exists\n"
+    )
 
 
 def test_what_a_lasting_verb_says_is_there_at_once(tmp_path: Path) -> None:
     """Into a file or a pipe as well: whoever starts a gateway reads its address there."""
-    said = "from blockstore.cli.streams import prepare; prepare(lasting=True); from blockstore.cli.output import say; "
+    said = (
+        "from blockstore.cli.streams import prepare; prepare(lasting=True); from "
+        "blockstore.cli.output import say; "
+    )
     process = subprocess.Popen(
-        [sys.executable, "-c", said + "say('here'); import time; time.sleep(60)"], stdout=subprocess.PIPE
+        [sys.executable, "-c", said + "say('here'); import time; time.sleep(60)"],
+        stdout=subprocess.PIPE,
     )
     try:
         assert process.stdout is not None

@@ -12,7 +12,9 @@ HEADER = "origin,time_hour,delay,fare\n"
 
 
 def rows(blockstore: Command, url: str, where: str = "true") -> int:
-    found = blockstore("query", url, f"select count(*) as n from flights where {where}", "-o", "json").json
+    found = blockstore(
+        "query", url, f"select count(*) as n from flights where {where}", "-o", "json"
+    ).json
     return int(found[0]["n"])
 
 
@@ -69,12 +71,16 @@ class TestOverwrite:
     ) -> None:
         (tmp_path / "new.csv").write_text(HEADER + "JFK,2013-02-01,7,1.00\n" * 2)
         words = ("overwrite", flights, str(tmp_path / "new.csv"), "--where", "origin = 'JFK'")
-        assert "would put 2 new rows in the place of 9 rows of" in blockstore(*words, "--dry-run").out
+        assert (
+            "would put 2 new rows in the place of 9 rows of" in blockstore(*words, "--dry-run").out
+        )
         assert rows(blockstore, flights) == 18
         assert "put 2 new rows in the place of 9 rows of" in blockstore(*words).out
         assert (rows(blockstore, flights), rows(blockstore, flights, "delay = 7")) == (11, 2)
 
-    def test_everything_without_a_condition(self, blockstore: Command, flights: str, tmp_path: Path) -> None:
+    def test_everything_without_a_condition(
+        self, blockstore: Command, flights: str, tmp_path: Path
+    ) -> None:
         (tmp_path / "new.csv").write_text(HEADER + "LGA,2013-02-01,7,1.00\n")
         done = blockstore("overwrite", flights, str(tmp_path / "new.csv"), "--json").json
         assert (done["rows_added"], done["rows_removed"], len(done["removed"])) == (1, 18, 3)
@@ -110,7 +116,8 @@ class TestOverwrite:
         assert "good.csv" not in told
 
     @pytest.mark.parametrize(
-        ("words", "says"), [([], "was given no file"), (["a.csv", "--app", "x"], "give both or neither")]
+        ("words", "says"),
+        [([], "was given no file"), (["a.csv", "--app", "x"], "give both or neither")],
     )
     def test_a_wrong_call_is_told(
         self, blockstore: Command, flights: str, words: list[str], says: str
@@ -123,7 +130,10 @@ class TestRevertAndRestore:
         ulid = blockstore("history", flights, "--json").json[1]["added"][0]
         planned = blockstore("revert", flights, ulid, "--dry-run", "--json").json
         assert planned["rows"] == {ulid: 6}
-        assert f"would hide 6 rows of write {ulid}" in blockstore("revert", flights, ulid, "--dry-run").out
+        assert (
+            f"would hide 6 rows of write {ulid}"
+            in blockstore("revert", flights, ulid, "--dry-run").out
+        )
         assert rows(blockstore, flights) == 18
         assert "version 5" in blockstore("revert", flights, ulid).out
         assert rows(blockstore, flights) == 12
@@ -139,7 +149,9 @@ class TestRevertAndRestore:
         self, blockstore: Command, flights: str, tmp_path: Path
     ) -> None:
         (tmp_path / "new.csv").write_text(HEADER + "LGA,2013-02-01,7,1.00\n")
-        (ulid,) = blockstore("overwrite", flights, str(tmp_path / "new.csv"), "--json").json["added"]
+        (ulid,) = blockstore("overwrite", flights, str(tmp_path / "new.csv"), "--json").json[
+            "added"
+        ]
         assert "what it replaced does not come back" in blockstore("revert", flights, ulid).out
         assert rows(blockstore, flights) == 0
 

@@ -47,7 +47,8 @@ def test_several_files_of_several_forms_are_one_block(
     with pa.ipc.new_stream(tmp_path / "f.arrows", rows.schema) as writer:
         writer.write_table(rows)
     files = [
-        str(tmp_path / name) for name in ("a.csv", "b.tsv", "c.jsonl", "d.csv.gz", "e.parquet", "f.arrows")
+        str(tmp_path / name)
+        for name in ("a.csv", "b.tsv", "c.jsonl", "d.csv.gz", "e.parquet", "f.arrows")
     ]
     before = count(blockstore, flights)
     done = blockstore("write", flights, *files, "--json").json
@@ -74,7 +75,9 @@ def test_a_job_is_written_once(blockstore: Command, flights: str, tmp_path: Path
     assert first["ulid"] == second["ulid"]
 
 
-def test_files_without_rows_write_nothing(blockstore: Command, flights: str, tmp_path: Path) -> None:
+def test_files_without_rows_write_nothing(
+    blockstore: Command, flights: str, tmp_path: Path
+) -> None:
     (tmp_path / "a.csv").write_text(HEADER)
     assert "nothing written" in blockstore("write", flights, str(tmp_path / "a.csv")).out
     assert blockstore("write", flights, str(tmp_path / "a.csv"), "--json").json["ulid"] is None
@@ -105,7 +108,10 @@ def test_files_without_rows_write_nothing(blockstore: Command, flights: str, tmp
         (
             "x.csv",
             "Origin,time_hour,DELAY,fare\n",
-            "the header lacks 'origin', 'delay' and names 'Origin', 'DELAY', expected the table's columns",
+            (
+                "the header lacks 'origin', 'delay' and names 'Origin', 'DELAY', expected the table's "
+                "columns"
+            ),
         ),
         (
             "x.csv",
@@ -113,10 +119,18 @@ def test_files_without_rows_write_nothing(blockstore: Command, flights: str, tmp
             "in any order: case counts, so write 'Origin' as 'origin', 'DELAY' as 'delay'",
         ),
         ("x.jsonl", '{"Origin": "a"}\n', "case counts, so write 'Origin' as 'origin'"),
-        ("x.csv", HEADER.replace("fare", "fare,more"), "the header names 'more', which the table lacks"),
+        (
+            "x.csv",
+            HEADER.replace("fare", "fare,more"),
+            "the header names 'more', which the table lacks",
+        ),
         ("x.csv", HEADER.replace("fare", "fare,fare"), "the header names 'fare' twice"),
         ("x.csv", "", "is empty"),
-        ("x.csv", b"origin,time_hour,delay,fare\n\xff,2013-01-01,1,1\n", "line 2: the byte 0xff is no UTF-8"),
+        (
+            "x.csv",
+            b"origin,time_hour,delay,fare\n\xff,2013-01-01,1,1\n",
+            "line 2: the byte 0xff is no UTF-8",
+        ),
         (
             "x.jsonl",
             '{"origin": 5, "time_hour": "2013-01-01"}\n',
@@ -127,11 +141,19 @@ def test_files_without_rows_write_nothing(blockstore: Command, flights: str, tmp
             '{"time_hour": "2013-01-01"}\n\n{"time_hour": "x"}\n',
             "line 3: column 'time_hour' is \"x\"",
         ),
-        ("x.jsonl", '{"time_hour": "2013-01-01", "delay": 1.5}\n', "line 1: column 'delay' is \"1.5\""),
+        (
+            "x.jsonl",
+            '{"time_hour": "2013-01-01", "delay": 1.5}\n',
+            "line 1: column 'delay' is \"1.5\"",
+        ),
         ("x.jsonl", '{"a": 1}\n', "key 'a' is no column"),
         ("x.jsonl", '{"origin": "a"\n', "line 1:"),
         ("x.jsonl", "[1]\n", "expected a JSON object"),
-        ("x.jsonl", "\n{bad\n", "line 2: Expecting property name enclosed in double quotes at character 2"),
+        (
+            "x.jsonl",
+            "\n{bad\n",
+            "line 2: Expecting property name enclosed in double quotes at character 2",
+        ),
         ("x.parquet", b"nothing", "cannot be read as parquet"),
         ("x.arrow", b"nothing", "cannot be read as arrow"),
         ("x.txt", "a", "say --format"),
@@ -177,7 +199,8 @@ def test_wrong_types_of_a_parquet_file_name_file_and_column(
     blockstore: Command, flights: str, tmp_path: Path
 ) -> None:
     pq.write_table(
-        pa.table({"origin": [1], "time_hour": [1], "delay": ["x"], "fare": [1.5]}), tmp_path / "x.parquet"
+        pa.table({"origin": [1], "time_hour": [1], "delay": ["x"], "fare": [1.5]}),
+        tmp_path / "x.parquet",
     )
     found = blockstore("write", flights, str(tmp_path / "x.parquet"), code=1).err
     assert "x.parquet" in found
@@ -189,9 +212,13 @@ def test_a_parquet_file_of_other_columns_is_told_what_it_has_and_what_it_lacks(
 ) -> None:
     pq.write_table(pa.table({"a": [1], "origin": ["x"]}), tmp_path / "x.parquet")
     found = blockstore("write", flights, str(tmp_path / "x.parquet"), code=1).err
-    assert "has columns 'a', 'origin' and lacks columns 'time_hour', 'delay', 'fare', expected all" in found
+    assert (
+        "has columns 'a', 'origin' and lacks columns 'time_hour', 'delay', 'fare', expected all"
+        in found
+    )
     pq.write_table(
-        pa.table({"ORIGIN": ["x"], "time_hour": [1], "delay": [1], "fare": [1]}), tmp_path / "x.parquet"
+        pa.table({"ORIGIN": ["x"], "time_hour": [1], "delay": [1], "fare": [1]}),
+        tmp_path / "x.parquet",
     )
     found = blockstore("write", flights, str(tmp_path / "x.parquet"), code=1).err
     assert "case counts, so write 'ORIGIN' as 'origin'" in found
@@ -213,13 +240,22 @@ def test_a_wrong_call_is_told(
     assert says in blockstore("write", flights, *words, code=code).err
 
 
-def test_a_column_of_lists_goes_by_json_not_csv(blockstore: Command, lake: str, tmp_path: Path) -> None:
-    schema = "l:list<int>, m:map<string, double>, s:struct<day:date, t:time>, b:binary, f:double, ok:bool"
+def test_a_column_of_lists_goes_by_json_not_csv(
+    blockstore: Command, lake: str, tmp_path: Path
+) -> None:
+    schema = (
+        "l:list<int>, m:map<string, double>, s:struct<day:date, t:time>, b:binary, f:double, "
+        "ok:bool"
+    )
     blockstore("create", f"{lake}/t", "--schema", schema)
     (tmp_path / "x.csv").write_text("l,m,s,b,f,ok\n")
-    assert "which CSV cannot hold" in blockstore("write", f"{lake}/t", str(tmp_path / "x.csv"), code=1).err
+    assert (
+        "which CSV cannot hold"
+        in blockstore("write", f"{lake}/t", str(tmp_path / "x.csv"), code=1).err
+    )
     (tmp_path / "x.jsonl").write_text(
-        '{"l": [1, null], "m": {"a": 1.5}, "s": {"day": "2013-01-01", "t": "05:00:00"}, "b": "AP8=", "f": "NaN", "ok": true}\n{}\n'
+        '{"l": [1, null], "m": {"a": 1.5}, "s": {"day": "2013-01-01", "t": "05:00:00"}, "b": '
+        '"AP8=", "f": "NaN", "ok": true}\n{}\n'
     )
     blockstore("write", f"{lake}/t", str(tmp_path / "x.jsonl"))
     rows = blockstore("query", f"{lake}/t", "select * from t where ok", "-o", "json").json
@@ -228,14 +264,18 @@ def test_a_column_of_lists_goes_by_json_not_csv(blockstore: Command, lake: str, 
     assert rows[0]["b"] == "AP8="
 
 
-def test_what_query_writes_write_reads(blockstore: Command, flights: str, lake: str, tmp_path: Path) -> None:
+def test_what_query_writes_write_reads(
+    blockstore: Command, flights: str, lake: str, tmp_path: Path
+) -> None:
     sql = "select origin, time_hour, delay, fare from flights"
     before = blockstore("query", flights, f"{sql} order by all", "-o", "json").json
     for form in ("csv", "tsv", "json", "parquet", "arrow"):
         file = tmp_path / f"out.{form}"
         blockstore("query", flights, sql, "-o", form, "--to", str(file))
         if form == "json":
-            file.write_text("\n".join(line.rstrip(",") for line in file.read_text().splitlines()[1:-1]))
+            file.write_text(
+                "\n".join(line.rstrip(",") for line in file.read_text().splitlines()[1:-1])
+            )
         url = f"{lake}/{form}/flights"
         blockstore(
             "create",
@@ -247,7 +287,9 @@ def test_what_query_writes_write_reads(blockstore: Command, flights: str, lake: 
         assert blockstore("query", url, f"{sql} order by all", "-o", "json").json == before, form
 
 
-def test_another_spelling_of_null_is_said(blockstore: Command, flights: str, tmp_path: Path) -> None:
+def test_another_spelling_of_null_is_said(
+    blockstore: Command, flights: str, tmp_path: Path
+) -> None:
     (tmp_path / "x.csv").write_text(HEADER + "LGA,2013-01-01,NA,NA\n")
     assert "'NA'" in blockstore("write", flights, str(tmp_path / "x.csv"), code=1).err
     blockstore("write", flights, str(tmp_path / "x.csv"), "--null", "NA")
@@ -255,29 +297,48 @@ def test_another_spelling_of_null_is_said(blockstore: Command, flights: str, tmp
 
 class TestRefusedAfterItsUpload:
     @pytest.fixture
-    def sorted_table(self, blockstore: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    def sorted_table(
+        self, blockstore: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> str:
         """A table whose writer uploads what it was given at once; a good file and a bad one."""
         url = f"{tmp_path}/sorted"
-        blockstore("create", url, "--schema", "id:long", "--sort-by", "id", "--property", "partial_delay=30h")
+        blockstore(
+            "create",
+            url,
+            "--schema",
+            "id:long",
+            "--sort-by",
+            "id",
+            "--property",
+            "partial_delay=30h",
+        )
         (tmp_path / "good.csv").write_text("id\n1\n2\n")
         (tmp_path / "bad.csv").write_text("id\n3\nfour\n")
         init = WriteOptions.__init__
         monkeypatch.setattr(
-            WriteOptions, "__init__", lambda self, **given: init(self, **{**given, "buffer_bytes": 1})
+            WriteOptions,
+            "__init__",
+            lambda self, **given: init(self, **{**given, "buffer_bytes": 1}),
         )
         return url
 
     def test_the_directory_of_the_block_is_told(
         self, blockstore: Command, sorted_table: str, tmp_path: Path
     ) -> None:
-        told = blockstore("write", sorted_table, f"{tmp_path}/good.csv", f"{tmp_path}/bad.csv", code=1).err
+        told = blockstore(
+            "write", sorted_table, f"{tmp_path}/good.csv", f"{tmp_path}/bad.csv", code=1
+        ).err
         (folder,) = {path.parts[-3] for path in Path(sorted_table).glob("*/chunks/*")}
         assert "four" in told
         assert f"of it lie there as block {folder}, which no reader sees" in told
         assert "once it is 30h old" in told
 
     def test_a_job_that_is_fenced_off_names_its_block(
-        self, blockstore: Command, sorted_table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self,
+        blockstore: Command,
+        sorted_table: str,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         def refuse(*_: object) -> None:
             raise Conflict("others were faster")

@@ -1,4 +1,5 @@
-"""Answers that break off, and parameters that cannot be sent: errors of the tree and of PEP 249, never foreign ones."""
+"""Answers that break off, and parameters that cannot be sent: errors of the tree and of PEP 249,
+never foreign ones."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def _stream(table: pa.Table) -> bytes:
 
 
 class Breaking(http.server.BaseHTTPRequestHandler):
-    """Answers a whole stream, half of one whose connection then ends, or bytes that are none; as the SQL says."""
+    """Answers a whole stream, half of one whose connection then ends, or bytes that are none; as
+    the SQL says."""
 
     protocol_version = "HTTP/1.1"
     whole = _stream(pa.table({"x": range(ROWS)}))
@@ -83,7 +85,9 @@ def _until_empty(fetch: Callable[[dbapi.Cursor], object], cursor: dbapi.Cursor) 
 
 @pytest.mark.parametrize("how", ["half", "garbled"])
 @pytest.mark.parametrize("first", [1, 3])
-def test_every_fetch_after_a_break_says_so_until_the_next_execute(url: str, how: str, first: int) -> None:
+def test_every_fetch_after_a_break_says_so_until_the_next_execute(
+    url: str, how: str, first: int
+) -> None:
     with dbapi.connect(url) as connection, connection.cursor() as cursor:
         cursor.execute(how)
         assert cursor.fetchone() == (0,)
@@ -162,7 +166,10 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @pytest.mark.parametrize(
     ("sql", "value"),
     [
-        ("select ?::timestamp = timestamp '2020-01-02 03:04:05.000006'", dt.datetime(2020, 1, 2, 3, 4, 5, 6)),
+        (
+            "select ?::timestamp = timestamp '2020-01-02 03:04:05.000006'",
+            dt.datetime(2020, 1, 2, 3, 4, 5, 6),
+        ),
         (
             "select ?::timestamptz = timestamptz '2020-01-02 01:04:05+00'",
             dt.datetime(2020, 1, 2, 3, 4, 5, tzinfo=dt.timezone(dt.timedelta(hours=2))),
@@ -181,7 +188,9 @@ def test_a_time_finds_its_row(gateway: Served) -> None:
     with dbapi.connect(gateway.url, READ) as connection, connection.cursor() as cursor:
         row = cursor.execute("select time, n from flights where n = 7").fetchone()
         assert row is not None
-        assert cursor.execute("select time, n from flights where time = ?", [row[0]]).fetchall() == [row]
+        assert cursor.execute(
+            "select time, n from flights where time = ?", [row[0]]
+        ).fetchall() == [row]
         asked = "select count(*) from flights where time >= ?"
         day = row[0].date()
         found = cursor.execute(asked, (day,)).fetchall()
@@ -190,14 +199,23 @@ def test_a_time_finds_its_row(gateway: Served) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["1.5", "0.1", "-12345678901234567890.12345678", "5", "1E+3", "0.000001", "9007199254740993", "-0.50"],
+    [
+        "1.5",
+        "0.1",
+        "-12345678901234567890.12345678",
+        "5",
+        "1E+3",
+        "0.000001",
+        "9007199254740993",
+        "-0.50",
+    ],
 )
 def test_a_decimal_is_a_parameter_with_all_its_digits(gateway: Served, text: str) -> None:
     value = Decimal(text)
     with dbapi.connect(gateway.url, READ) as connection, connection.cursor() as cursor:
-        assert cursor.execute(f"select ? = {value:f}, ?::decimal(38,8)", [value, value]).fetchall() == [
-            (True, value)
-        ]
+        assert cursor.execute(
+            f"select ? = {value:f}, ?::decimal(38,8)", [value, value]
+        ).fetchall() == [(True, value)]
         assert cursor.execute("select $price + 0.25", {"price": value}).fetchall() == [
             (value + Decimal("0.25"),)
         ]
@@ -224,7 +242,8 @@ def test_what_is_no_decimal_is_refused(gateway: Served, value: object, says: str
 
 
 @pytest.mark.parametrize(
-    "value", [Decimal("NaN"), Decimal("Infinity"), b"x", object(), {1, 2}, [1, b"x"], dt.timedelta(1)]
+    "value",
+    [Decimal("NaN"), Decimal("Infinity"), b"x", object(), {1, 2}, [1, b"x"], dt.timedelta(1)],
 )
 def test_a_parameter_that_cannot_be_sent_is_named(gateway: Served, value: object) -> None:
     with dbapi.connect(gateway.url, READ) as connection, connection.cursor() as cursor:

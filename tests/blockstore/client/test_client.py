@@ -51,7 +51,11 @@ def test_rows_come_in_the_shape_that_is_asked_for(client: Client) -> None:
 def test_tables_and_their_history_are_told(client: Client) -> None:
     assert [table["name"] for table in client.tables()] == ["flights", "salaries"]
     assert [column["name"] for column in client.table("flights")["columns"]] == ["time", "n", "s"]
-    assert [entry["operation"] for entry in client.history("flights")] == ["append", "append", "create"]
+    assert [entry["operation"] for entry in client.history("flights")] == [
+        "append",
+        "append",
+        "create",
+    ]
 
 
 def test_an_upload_goes_up_with_progress_and_a_download_comes_down_whole(
@@ -149,7 +153,9 @@ class Rude:
         self.bodies.append(await request.body())
         if len(self.keys) <= self.refusals:
             return JSONResponse({"message": "later"}, status_code=503, headers={"Retry-After": "7"})
-        return JSONResponse({"id": "01JD0000000000000000000000", "state": "queued"}, status_code=202)
+        return JSONResponse(
+            {"id": "01JD0000000000000000000000", "state": "queued"}, status_code=202
+        )
 
 
 @contextmanager
@@ -180,6 +186,9 @@ def test_it_gives_up_after_a_few_tries() -> None:
 
 
 def test_half_an_answer_is_never_taken_for_whole(gateway: Served) -> None:
-    sql = "select case when a.n * 1000 + b.n > 300000 then cast('x' || a.s as bigint) else 1 end as v from flights a, flights b"
+    sql = (
+        "select case when a.n * 1000 + b.n > 300000 then cast('x' || a.s as bigint) else 1 end as "
+        "v from flights a, flights b"
+    )
     with bs.Client(gateway.url, READ) as client, pytest.raises(Unavailable, match="broke off"):
         client.sql(sql).to_arrow()

@@ -25,7 +25,9 @@ DEFINITION = Definition.create(
 
 def chunk(number: int = 1, rows: int = 2, **columns: ColumnStats) -> ChunkFile:
     """One file of a block."""
-    return ChunkFile(path=f"chunks/{number:06d}.parquet", bytes=100, rows=rows, sha256=SHA, columns=columns)
+    return ChunkFile(
+        path=f"chunks/{number:06d}.parquet", bytes=100, rows=rows, sha256=SHA, columns=columns
+    )
 
 
 def block(ulid: str = A, **changes: object) -> BlockMeta:
@@ -64,7 +66,10 @@ def merged(**changes: object) -> BlockMeta:
         **{
             "level": 2,
             "sources": (A, B),
-            "parents": (Parent(ulid=A, min_time=0, max_time=5), Parent(ulid=B, min_time=5, max_time=10)),
+            "parents": (
+                Parent(ulid=A, min_time=0, max_time=5),
+                Parent(ulid=B, min_time=5, max_time=10),
+            ),
             "own": False,
             "job": None,
         }

@@ -21,11 +21,19 @@ from tests.blockstore.format.blocks import SHA, A, B, block, chunk, merged
         ({"sources": (B,)}, "expected the block itself"),
         ({"min_time": 10}, "min_time < max_time"),
         ({"files": (chunk(), chunk())}, "a path twice"),
-        ({"files": (ChunkFile(path="../x.parquet", bytes=1, rows=2, sha256=SHA),)}, "expected a path"),
-        ({"files": (ChunkFile(path="/etc/passwd", bytes=1, rows=2, sha256=SHA),)}, "expected a path"),
+        (
+            {"files": (ChunkFile(path="../x.parquet", bytes=1, rows=2, sha256=SHA),)},
+            "expected a path",
+        ),
+        (
+            {"files": (ChunkFile(path="/etc/passwd", bytes=1, rows=2, sha256=SHA),)},
+            "expected a path",
+        ),
     ],
 )
-def test_a_block_that_breaks_an_invariant_cannot_be_built(changes: dict[str, object], words: str) -> None:
+def test_a_block_that_breaks_an_invariant_cannot_be_built(
+    changes: dict[str, object], words: str
+) -> None:
     with pytest.raises(Invalid, match=words) as caught:
         block(**changes)
     assert A in str(caught.value)

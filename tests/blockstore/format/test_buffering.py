@@ -1,4 +1,5 @@
-"""Held rows never weigh less than they take, and slices stop counting for their whole once it matters."""
+"""Held rows never weigh less than they take, and slices stop counting for their whole once it
+matters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Reading chunks: the same rows by every way; a missing or damaged chunk is named, never fewer rows (R11)."""
+"""Reading chunks: the same rows by every way; a missing or damaged chunk is named, never fewer rows
+(R11)."""
 
 from __future__ import annotations
 
@@ -22,14 +23,20 @@ from blockstore.format.chunks import BlockWriter, read_batches, read_chunk
 from blockstore.format.definition import Definition
 from blockstore.world import World
 
-DEFINITION = Definition.create(pa.schema([("a", pa.int64()), ("b.c", pa.string()), ("f", pa.float64())]))
+DEFINITION = Definition.create(
+    pa.schema([("a", pa.int64()), ("b.c", pa.string()), ("f", pa.float64())])
+)
 
 
 @pytest.fixture(params=["memory", "local"])
 def bucket(request: pytest.FixtureRequest, tmp_path: Path) -> Bucket:
     """A bucket that has files, and one that has none."""
     clock = World.manual().clock
-    return MemoryBucket(clock) if request.param == "memory" else LocalBucket(tmp_path, clock, durable=False)
+    return (
+        MemoryBucket(clock)
+        if request.param == "memory"
+        else LocalBucket(tmp_path, clock, durable=False)
+    )
 
 
 def write(bucket: Bucket, count: int = 100) -> tuple[str, ChunkFile, pa.Table]:
@@ -130,7 +137,9 @@ def test_of_groups_that_are_judged_out_nothing_is_fetched() -> None:
     fetched = []
     for wanted in ([True, True], [False, True], [False, False]):
         bucket.reset()
-        batches = [batch for _, batch in read_part(bucket, key, file, may=lambda _, wanted=wanted: wanted)]
+        batches = [
+            batch for _, batch in read_part(bucket, key, file, may=lambda _, wanted=wanted: wanted)
+        ]
         assert sum(batch.num_rows for batch in batches) == 350_000 * sum(wanted)
         fetched.append(bucket.bytes["get_range"])
     footer = 128 * 1024

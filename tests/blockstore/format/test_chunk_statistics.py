@@ -18,7 +18,10 @@ from blockstore.format.statistics import collect
 INT64 = st.integers(-(2**63), 2**63 - 1)
 SECONDS = st.integers(-(10**12), 10**12)
 TYPES = {
-    "nested": (pa.struct([("x", pa.int8()), ("y", pa.list_(pa.map_(pa.string(), pa.int8())))]), st.none()),
+    "nested": (
+        pa.struct([("x", pa.int8()), ("y", pa.list_(pa.map_(pa.string(), pa.int8())))]),
+        st.none(),
+    ),
     "i8": (pa.int8(), st.integers(-128, 127)),
     "i64": (pa.int64(), INT64),
     "u8": (pa.uint8(), st.integers(0, 255)),
@@ -30,8 +33,14 @@ TYPES = {
     "text.with.dots": (pa.string(), st.text(st.characters(exclude_categories=["Cs"]), max_size=70)),
     "binary": (pa.binary(), st.binary(max_size=3)),
     "fixed": (pa.binary(2), st.binary(min_size=2, max_size=2)),
-    "decimal": (pa.decimal128(38, 2), st.integers(-(10**37), 10**37).map(lambda n: Decimal(n).scaleb(-2))),
-    "small_decimal": (pa.decimal128(7, 2), st.integers(-(10**6), 10**6).map(lambda n: Decimal(n).scaleb(-2))),
+    "decimal": (
+        pa.decimal128(38, 2),
+        st.integers(-(10**37), 10**37).map(lambda n: Decimal(n).scaleb(-2)),
+    ),
+    "small_decimal": (
+        pa.decimal128(7, 2),
+        st.integers(-(10**6), 10**6).map(lambda n: Decimal(n).scaleb(-2)),
+    ),
     "date": (pa.date32(), st.integers(-(2**31), 2**31 - 1)),
     "s": (pa.timestamp("s", "UTC"), SECONDS),
     "ns": (pa.timestamp("ns"), INT64),
@@ -42,14 +51,18 @@ TYPES = {
 SCHEMA = pa.schema([pa.field(name, kind) for name, (kind, _) in TYPES.items()])
 DEFINITION = Definition.create(SCHEMA, time_column="s")
 PLAN = StatisticsPlan.of(DEFINITION)
-ROWS = st.lists(st.tuples(*(values | st.none() for _, values in TYPES.values())), min_size=1, max_size=4)
+ROWS = st.lists(
+    st.tuples(*(values | st.none() for _, values in TYPES.values())), min_size=1, max_size=4
+)
 
 
 def gathered(tables: list[pa.Table], *, only: bool, group_rows: int) -> ChunkStatistics:
     """The statistics of tables written into one file."""
     footers: list[pq.FileMetaData] = []
     statistics = ChunkStatistics(PLAN)
-    with pq.ParquetWriter(pa.BufferOutputStream(), DEFINITION.schema, metadata_collector=footers) as writer:
+    with pq.ParquetWriter(
+        pa.BufferOutputStream(), DEFINITION.schema, metadata_collector=footers
+    ) as writer:
         for table in tables:
             statistics.add(table, only=only)
             writer.write_table(table, row_group_size=group_rows)
@@ -79,9 +92,13 @@ def test_they_equal_those_of_every_value(rows: list[tuple[object, ...]], group_r
 @pytest.mark.parametrize("only", [True, False])
 def test_texts_too_long_for_parquets_statistics_have_bounds(only: bool) -> None:
     values = ["b", "z" * 5000, None, "a" * 4000]
-    rows = [tuple(value if name == "text.with.dots" else None for name in TYPES) for value in values]
+    rows = [
+        tuple(value if name == "text.with.dots" else None for name in TYPES) for value in values
+    ]
     for group_rows in (1, 4):
-        found = gathered([table(rows)], only=only, group_rows=group_rows).columns()["text.with.dots"]
+        found = gathered([table(rows)], only=only, group_rows=group_rows).columns()[
+            "text.with.dots"
+        ]
         assert (found.min, found.max, found.nulls) == ("a" * 64, "z" * 63 + "{", 1)
 
 
@@ -93,11 +110,14 @@ def test_the_range_of_the_time_column_is_exact() -> None:
 def test_text_that_is_not_utf8_has_no_bounds() -> None:
     definition = Definition.create(pa.schema([pa.field("a", pa.string())]))
     rows = pa.table(
-        {"a": pa.array([b"\xff\xfe", b"a"], pa.binary()).view(pa.string())}, schema=definition.schema
+        {"a": pa.array([b"\xff\xfe", b"a"], pa.binary()).view(pa.string())},
+        schema=definition.schema,
     )
     footers: list[pq.FileMetaData] = []
     statistics = ChunkStatistics(StatisticsPlan.of(definition))
-    with pq.ParquetWriter(pa.BufferOutputStream(), definition.schema, metadata_collector=footers) as writer:
+    with pq.ParquetWriter(
+        pa.BufferOutputStream(), definition.schema, metadata_collector=footers
+    ) as writer:
         statistics.add(rows, only=True)
         writer.write_table(rows)
     statistics.finish(footers[0])
@@ -106,6 +126,8 @@ def test_text_that_is_not_utf8_has_no_bounds() -> None:
 
 
 def test_nans_are_counted_and_never_a_bound() -> None:
-    rows = [tuple(value if name == "f64" else None for name in TYPES) for value in (math.nan, 1.0, None)]
+    rows = [
+        tuple(value if name == "f64" else None for name in TYPES) for value in (math.nan, 1.0, None)
+    ]
     found = gathered([table(rows)], only=True, group_rows=1).columns()["f64"]
     assert (found.min, found.max, found.nulls, found.nans) == (1.0, 1.0, 1, 1)

@@ -1,4 +1,5 @@
-"""Writing a block: every row once, in order, in bounded pieces, under the table's own types; nothing half-visible."""
+"""Writing a block: every row once, in order, in bounded pieces, under the table's own types;
+nothing half-visible."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ from blockstore.ids import ulid_time_ms
 from blockstore.world import World
 
 MS = pa.timestamp("ms", "UTC")
-SCHEMA = pa.schema([pa.field("t", MS), pa.field("origin", pa.string()), pa.field("v", pa.float64())])
+SCHEMA = pa.schema(
+    [pa.field("t", MS), pa.field("origin", pa.string()), pa.field("v", pa.float64())]
+)
 
 
 class Bench:
@@ -39,10 +42,14 @@ class Bench:
         self.world = World.manual()
         self.bucket = MemoryBucket(self.world.clock)
         self.ulid = self.world.ids.ulid()
-        self.definition = definition or Definition.create(SCHEMA, time_column="t", sort_by=["origin", "t"])
+        self.definition = definition or Definition.create(
+            SCHEMA, time_column="t", sort_by=["origin", "t"]
+        )
 
     def writer(self, **options: object) -> BlockWriter:
-        return BlockWriter(self.bucket, self.world, self.ulid, self.definition, producer="test", **options)  # type: ignore[arg-type]
+        return BlockWriter(
+            self.bucket, self.world, self.ulid, self.definition, producer="test", **options
+        )  # type: ignore[arg-type]
 
     def write(self, *rows: pa.RecordBatch | pa.Table, **options: object) -> WrittenChunks:
         with self.writer(**options) as writer:
@@ -52,7 +59,8 @@ class Bench:
 
     def chunks(self, written: WrittenChunks) -> list[pa.Table]:
         return [
-            read_chunk(self.bucket, f"{self.ulid}/{file.path}", file, verify=True) for file in written.files
+            read_chunk(self.bucket, f"{self.ulid}/{file.path}", file, verify=True)
+            for file in written.files
         ]
 
     def keys(self) -> list[str]:
@@ -98,7 +106,11 @@ def test_the_block_of_what_was_written_survives_its_meta_json() -> None:
     with bench.writer(labels={"cluster": "eu1"}, job=Job(app="nightly", batch=3)) as writer:
         writer.write(rows(10))
         meta = writer.describe(writer.finish(), visible_by=VisibleBy.INDEX, uploaded_time=5)
-    assert (meta.labels, meta.job, meta.rows) == ({"cluster": "eu1"}, Job(app="nightly", batch=3), 10)
+    assert (meta.labels, meta.job, meta.rows) == (
+        {"cluster": "eu1"},
+        Job(app="nightly", batch=3),
+        10,
+    )
     again = decode(encode(meta), ulid=bench.ulid)
     assert again.files == meta.files
     assert again.sources == (bench.ulid,)
@@ -144,7 +156,9 @@ def test_row_groups_keep_their_limits_and_leave_no_crumbs() -> None:
         )
         (file,) = written.files
         metadata = pq.read_metadata(io.BytesIO(bench.bucket.get(f"{bench.ulid}/{file.path}").data))
-        assert [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)] == [1000] * 10
+        assert [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)] == [
+            1000
+        ] * 10
 
 
 def test_one_enormous_batch_is_cut_before_it_is_held() -> None:
@@ -179,7 +193,9 @@ def test_memory_is_bounded_whatever_comes_in() -> None:
 def test_no_rows_make_no_file() -> None:
     bench = Bench()
     empty = rows(0)
-    written = bench.write(empty, empty.schema.empty_table(), pa.RecordBatch.from_pylist([], empty.schema))
+    written = bench.write(
+        empty, empty.schema.empty_table(), pa.RecordBatch.from_pylist([], empty.schema)
+    )
     assert (written.files, written.rows, written.bytes) == ((), 0, 0)
     assert bench.keys() == []
 
@@ -219,7 +235,9 @@ def test_the_time_range_holds_every_row_in_any_unit(
 def test_the_time_column_counts_beyond_the_first_32() -> None:
     fields = [*(pa.field(f"c{n}", pa.int8()) for n in range(40)), pa.field("t", MS)]
     bench = Bench(Definition.create(pa.schema(fields), time_column="t"))
-    data = pa.table({**{f"c{n}": pa.array([1], pa.int8()) for n in range(40)}, "t": pa.array([7], MS)})
+    data = pa.table(
+        {**{f"c{n}": pa.array([1], pa.int8()) for n in range(40)}, "t": pa.array([7], MS)}
+    )
     written = bench.write(data)
     assert (written.min_time, written.max_time) == (7, 8)
     assert list(written.files[0].columns) == [f"c{n}" for n in range(32)]
@@ -300,7 +318,8 @@ def test_a_merge_carries_reserved_columns() -> None:
 def test_batches_with_different_dictionaries_of_sources_are_merged() -> None:
     bench = Bench()
     parts = [
-        rows(3).append_column("_source", pa.array([name] * 3).dictionary_encode()) for name in ("x", "y")
+        rows(3).append_column("_source", pa.array([name] * 3).dictionary_encode())
+        for name in ("x", "y")
     ]
     for presorted in (False, True):
         written = bench.write(*parts, extra_columns=("_source",), presorted=presorted)
@@ -312,7 +331,9 @@ NESTED = pa.schema(
     [
         pa.field("id", pa.uint64(), metadata={"blockstore.description": "key"}),
         pa.field("tags", pa.large_list(pa.large_string())),
-        pa.field("point", pa.struct([pa.field("x", pa.float32()), pa.field("y", pa.decimal128(38, 9))])),
+        pa.field(
+            "point", pa.struct([pa.field("x", pa.float32()), pa.field("y", pa.decimal128(38, 9))])
+        ),
         pa.field("counts", pa.map_(pa.string(), pa.list_(pa.int32()))),
         pa.field("pair", pa.list_(pa.int16(), 2)),
         pa.field("note", pa.string(), metadata={"blockstore.max_length": "9", "mine": "kept"}),
@@ -358,7 +379,9 @@ def test_nested_decimal_zoned_and_unsigned_columns_survive() -> None:
     bench, data, written = nested()
     (chunk,) = bench.chunks(written)
     assert chunk.to_pylist() == data.take([1, 0]).to_pylist()
-    assert [field.type for field in chunk.schema] == [field.type for field in bench.definition.schema]
+    assert [field.type for field in chunk.schema] == [
+        field.type for field in bench.definition.schema
+    ]
     assert written.files[0].columns["id"] == ColumnStats(min=0, max=2**64 - 1, nulls=0)
     assert written.files[0].columns["nothing"] == ColumnStats(min=None, max=None, nulls=2)
 
@@ -383,8 +406,13 @@ def test_field_ids_and_metadata_stand_in_the_file_nested_ones_too() -> None:
     assert ids(list(chunk.schema)) == ids(list(bench.definition.schema)) == list(range(1, 17))
     assert chunk.schema.field("note").metadata[b"mine"] == b"kept"
     assert chunk.schema.field("note").metadata[b"blockstore.max_length"] == b"9"
-    plain = pq.ParquetFile(io.BytesIO(bench.bucket.get(f"{bench.ulid}/{written.files[0].path}").data))
-    assert [plain.schema_arrow.field(at).metadata[b"PARQUET:field_id"] for at in (0, 8)] == [b"1", b"16"]
+    plain = pq.ParquetFile(
+        io.BytesIO(bench.bucket.get(f"{bench.ulid}/{written.files[0].path}").data)
+    )
+    assert [plain.schema_arrow.field(at).metadata[b"PARQUET:field_id"] for at in (0, 8)] == [
+        b"1",
+        b"16",
+    ]
 
 
 def test_foreign_readers_see_the_same_rows(tmp_path) -> None:  # type: ignore[no-untyped-def]
@@ -420,10 +448,15 @@ FLOATS = st.floats() | st.none()
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(FLOATS, st.text(max_size=3)), min_size=1, max_size=20), st.integers(1, 7))
 def test_any_floats_and_texts_come_back(values: list[tuple[float | None, str]], step: int) -> None:
-    bench = Bench(Definition.create(pa.schema([("f", pa.float64()), ("s", pa.string())]), sort_by=["f", "s"]))
+    bench = Bench(
+        Definition.create(pa.schema([("f", pa.float64()), ("s", pa.string())]), sort_by=["f", "s"])
+    )
     try:
         data = pa.table(
-            {"f": pa.array([f for f, _ in values], pa.float64()), "s": pa.array([s for _, s in values])}
+            {
+                "f": pa.array([f for f, _ in values], pa.float64()),
+                "s": pa.array([s for _, s in values]),
+            }
         )
     except UnicodeEncodeError:
         return

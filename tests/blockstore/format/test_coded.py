@@ -76,25 +76,33 @@ def test_words_that_repeat_are_read_by_their_numbers_and_nothing_else_is() -> No
 
 @pytest.mark.parametrize("groups", [ROWS, 9_000, 1_111])
 def test_a_dictionary_that_was_given_up_in_the_midst_reads_the_same(groups: int) -> None:
-    """The first rows are coded, those behind them stand plain, in the same column of the same row group."""
+    """The first rows are coded, those behind them stand plain, in the same column of the same row
+    group."""
     rows = pa.table({"word": ["a"] * (ROWS // 2) + [f"{n:030}" for n in range(ROWS // 2)]})
-    data = parquet(rows, row_group_size=groups, dictionary_pagesize_limit=1_000, data_page_size=4_096)
+    data = parquet(
+        rows, row_group_size=groups, dictionary_pagesize_limit=1_000, data_page_size=4_096
+    )
     assert coded(data) == []
     assert read(data).equals(rows)
     short = pa.table({"word": ["a"] * (ROWS - 400) + [f"{n:030}" for n in range(400)]})
-    data = parquet(short, row_group_size=ROWS, dictionary_pagesize_limit=1_000, data_page_size=4_096)
+    data = parquet(
+        short, row_group_size=ROWS, dictionary_pagesize_limit=1_000, data_page_size=4_096
+    )
     assert coded(data) == ["word"], "it looks as if it were, which may cost time only"
     assert read(data).equals(short)
 
 
 def test_a_dictionary_that_was_given_up_for_shared_beginnings_is_not_read_as_numbers() -> None:
-    """Spark wrote the file, with its writer's version 2: 19,600 times the same word, then 400 others. Arrow cannot read it so."""
+    """Spark wrote the file, with its writer's version 2: 19,600 times the same word, then 400
+    others. Arrow cannot read it so."""
     data = (Path(__file__).parent / "given_up_for_deltas.parquet").read_bytes()
     encodings = pq.read_metadata(io.BytesIO(data)).row_group(0).column(0).encodings
     assert {"RLE_DICTIONARY", "DELTA_BYTE_ARRAY"} <= set(encodings)
     assert coded(data) == []
     words = read(data, rows=20_000)["word"].to_pylist()
-    assert words == ["a"] * 19_600 + [f"some/long/shared/beginning/{n}" for n in range(19_600, 20_000)]
+    assert words == ["a"] * 19_600 + [
+        f"some/long/shared/beginning/{n}" for n in range(19_600, 20_000)
+    ]
 
 
 def test_only_writers_that_list_no_text_twice_are_read_by_their_numbers() -> None:
@@ -107,9 +115,12 @@ def test_only_writers_that_list_no_text_twice_are_read_by_their_numbers() -> Non
 
 
 def test_wide_texts_that_repeat_come_in_pieces_that_arrow_and_the_memory_can_hold() -> None:
-    """40,000 numbers of 80 kB of Parquet are 2.4 GB of text: more than a column of Arrow's holds."""
+    """40,000 numbers of 80 kB of Parquet are 2.4 GB of text: more than a column of Arrow's
+    holds."""
     wide = ["a" * 60_000, "b" * 60_000]
-    rows = pa.table({"word": pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 1] * (ROWS // 4)), wide)})
+    rows = pa.table(
+        {"word": pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 1] * (ROWS // 4)), wide)}
+    )
     data = parquet(rows, store_schema=False)
     assert coded(data) == ["word"]
     bucket = MemoryBucket(World.manual().clock)
@@ -120,13 +131,16 @@ def test_wide_texts_that_repeat_come_in_pieces_that_arrow_and_the_memory_can_hol
         assert position == seen
         assert batch.nbytes <= 257 << 20
         firsts = pc.utf8_slice_codeunits(batch["word"], 0, 1).to_pylist()
-        assert firsts == [("a", "b", None, "b")[(position + at) % 4] for at in range(batch.num_rows)]
+        assert firsts == [
+            ("a", "b", None, "b")[(position + at) % 4] for at in range(batch.num_rows)
+        ]
         seen += batch.num_rows
     assert seen == ROWS
 
 
 def test_a_number_behind_the_dictionary_s_end_is_damage() -> None:
-    """Every byte of a small file is set to all ones in turn: other rows or an error come, never memory that is no text."""
+    """Every byte of a small file is set to all ones in turn: other rows or an error come, never
+    memory that is no text."""
     rows = pa.table({"word": pa.array(["one", "two", "three"] * 700)})
     data = parquet(rows, compression="none", write_statistics=False)
     with pq.ParquetFile(pa.BufferReader(data)) as file:
@@ -136,7 +150,9 @@ def test_a_number_behind_the_dictionary_s_end_is_damage() -> None:
     refused = 0
     for at in range(first, min(last, len(data) - 100)):
         damaged = data[:at] + b"\xff" + data[at + 1 :]
-        again = pq.ParquetFile(pa.BufferReader(damaged), metadata=metadata, read_dictionary=["word"])
+        again = pq.ParquetFile(
+            pa.BufferReader(damaged), metadata=metadata, read_dictionary=["word"]
+        )
         try:
             found = [piece for batch in again.iter_batches() for piece in decoded(batch, ["word"])]
         except (pa.ArrowException, OSError):
@@ -157,7 +173,9 @@ def test_a_reader_is_told_of_it_by_the_chunk_s_name() -> None:
         read(damaged, rows=30_000)
 
 
-def test_it_costs_a_remote_store_no_request_and_no_byte_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_costs_a_remote_store_no_request_and_no_byte_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     count = 600_000
     rows = pa.table({"n": pa.array(range(count)), "word": pa.array(WORDS * (count // len(WORDS)))})
     data = parquet(rows, row_group_size=count // 3, use_dictionary=["word"], compression="none")

@@ -30,7 +30,9 @@ def test_a_number_is_taken_exactly_or_refused(kind: pa.DataType, data: st.DataOb
     assert pa.array([exactly(kind)(number)], kind)[0].as_py() == number
 
 
-@pytest.mark.parametrize("number", ["NaN", "sNaN", "Infinity", "-Infinity", "1e999999999", "1e-999999999"])
+@pytest.mark.parametrize(
+    "number", ["NaN", "sNaN", "Infinity", "-Infinity", "1e999999999", "1e-999999999"]
+)
 def test_what_no_decimal_can_be_is_refused_at_once(number: str) -> None:
     with pytest.raises(ValueError, match="at most 38 digits"):
         exactly(pa.decimal128(38, 10))(Decimal(number))

@@ -1,4 +1,5 @@
-"""The definition of a table: checked when built, the same after its bytes, closed to what is wrong."""
+"""The definition of a table: checked when built, the same after its bytes, closed to what is
+wrong."""
 
 from __future__ import annotations
 
@@ -72,7 +73,10 @@ def test_a_table_needs_a_column() -> None:
 
 def test_the_definition_survives_its_json_and_pickle_and_knows_old_schemas() -> None:
     definition = evolve(define(), add=[pa.field("x", pa.int8())])
-    for again in (Definition.from_json(definition.to_json()), pickle.loads(pickle.dumps(definition))):
+    for again in (
+        Definition.from_json(definition.to_json()),
+        pickle.loads(pickle.dumps(definition)),
+    ):
         assert again == definition
         assert again.schema.equals(definition.schema, check_metadata=True)
         assert again.schemas[1].equals(define().schema, check_metadata=True)
@@ -106,7 +110,9 @@ def test_a_definition_that_has_been_written_with_travels_to_workers_without_its_
 
 
 def test_an_unknown_feature_is_refused_by_name_and_release() -> None:
-    with pytest.raises(NewerFormat, match=r"table T requires the feature 'keyed'.*upgrade blocklake to 0\.4"):
+    with pytest.raises(
+        NewerFormat, match=r"table T requires the feature 'keyed'.*upgrade blocklake to 0\.4"
+    ):
         Definition.from_json(define().to_json() | {"requires": ["keyed/0.4"]}, "table T")
 
 

@@ -44,7 +44,9 @@ def test_hostile_bytes_are_corrupt_and_named(data: bytes, words: str) -> None:
 
 
 def test_whole_surrogate_pairs_and_the_largest_integers_are_read() -> None:
-    document = parse(b'{"a": "\\ud83d\\ude00", "b": 18446744073709551615, "c": -9223372036854775808}', "x")
+    document = parse(
+        b'{"a": "\\ud83d\\ude00", "b": 18446744073709551615, "c": -9223372036854775808}', "x"
+    )
     assert document.text("a") == "\U0001f600"
     assert document.integer("b", high=2**64 - 1) == 2**64 - 1
     assert document.time("c") == -(2**63)
@@ -130,7 +132,13 @@ def test_no_bytes_raise_anything_but_corrupt(data: bytes) -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b'{"a":1,"a":2}', b'{"a":1e999}', b'{"a":NaN}', b'{"a":184467440737095516160}', b'{"a":"\\ud800"}'],
+    [
+        b'{"a":1,"a":2}',
+        b'{"a":1e999}',
+        b'{"a":NaN}',
+        b'{"a":184467440737095516160}',
+        b'{"a":"\\ud800"}',
+    ],
 )
 def test_what_the_quick_way_does_not_take_the_slow_one_judges(data: bytes) -> None:
     with pytest.raises(Corrupt):

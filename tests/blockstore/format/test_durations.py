@@ -30,7 +30,8 @@ def test_the_usual_notations_are_read(text: str | float, seconds: float) -> None
 
 
 @pytest.mark.parametrize(
-    "text", ["", "15", "m", "-5m", "1.5h", "5 m", "5m!", "9999999999w", -1, float("nan"), True, None]
+    "text",
+    ["", "15", "m", "-5m", "1.5h", "5 m", "5m!", "9999999999w", -1, float("nan"), True, None],
 )
 def test_anything_else_is_refused_by_name(text: object) -> None:
     with pytest.raises(Invalid, match="sync_delay"):

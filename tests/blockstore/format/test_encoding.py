@@ -77,16 +77,23 @@ def test_whole_numbers_and_times_that_do_not_repeat_are_differences(kind: pa.Dat
     assert read_back(pa.table({"distinct": unlike}), dictionaries=False) == {"DELTA_BINARY_PACKED"}
 
 
-@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()], ids=str)
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()], ids=str
+)
 def test_texts_that_do_not_repeat_are_lengths_and_bytes(kind: pa.DataType) -> None:
     values = pa.array([None, "", *(f"text {n}" for n in range(20_000))]).cast(kind)
     assert read_back(pa.table({"distinct": values})) == {"DELTA_LENGTH_BYTE_ARRAY"}
 
 
-@pytest.mark.parametrize("kind", [pa.float32(), pa.float64(), pa.decimal128(24, 2), pa.bool_()], ids=str)
+@pytest.mark.parametrize(
+    "kind", [pa.float32(), pa.float64(), pa.decimal128(24, 2), pa.bool_()], ids=str
+)
 def test_what_spark_reads_only_plain_stays_plain(kind: pa.DataType) -> None:
     values = pa.array(np.arange(20_000)).cast(kind)
-    assert not read_back(pa.table({"distinct": values})) & {"BYTE_STREAM_SPLIT", "DELTA_BINARY_PACKED"}
+    assert not read_back(pa.table({"distinct": values})) & {
+        "BYTE_STREAM_SPLIT",
+        "DELTA_BINARY_PACKED",
+    }
 
 
 def test_a_chunk_of_few_rows_is_plain() -> None:

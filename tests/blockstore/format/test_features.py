@@ -14,10 +14,14 @@ def test_this_and_older_versions_pass() -> None:
 
 
 def test_a_higher_version_names_itself_the_object_and_the_way_out() -> None:
-    with pytest.raises(NewerFormat, match=r"block X has format version 2.*upgrade blocklake.*version 2"):
+    with pytest.raises(
+        NewerFormat, match=r"block X has format version 2.*upgrade blocklake.*version 2"
+    ):
         refuse_newer(2, "block X")
 
 
 def test_a_feature_without_a_release_is_still_refused() -> None:
-    with pytest.raises(NewerFormat, match=r"'sideways'.*upgrade blocklake to a release that has it"):
+    with pytest.raises(
+        NewerFormat, match=r"'sideways'.*upgrade blocklake to a release that has it"
+    ):
         refuse_unknown(["sideways"], "x")

@@ -27,7 +27,9 @@ def test_reserved_names_are_refused(name: str) -> None:
         check_names(["a", name])
 
 
-@pytest.mark.parametrize("name", ["_", "_sources", "_id", "__source", "source", "_Source", "blockstore_x"])
+@pytest.mark.parametrize(
+    "name", ["_", "_sources", "_id", "__source", "source", "_Source", "blockstore_x"]
+)
 def test_every_other_name_is_the_users(name: str) -> None:
     assert not is_reserved(name)
     check_names([name])
@@ -40,8 +42,14 @@ def test_names_that_sql_cannot_tell_apart_are_refused(names: list[str]) -> None:
 
 
 def test_ids_are_given_to_nested_fields_too_parents_first() -> None:
-    nested = pa.struct([pa.field("x", pa.int8()), pa.field("y", pa.list_(pa.field("element", pa.int8())))])
-    fields = [pa.field("a", pa.int8()), pa.field("b", nested), pa.field("m", pa.map_(pa.string(), pa.int8()))]
+    nested = pa.struct(
+        [pa.field("x", pa.int8()), pa.field("y", pa.list_(pa.field("element", pa.int8())))]
+    )
+    fields = [
+        pa.field("a", pa.int8()),
+        pa.field("b", nested),
+        pa.field("m", pa.map_(pa.string(), pa.int8())),
+    ]
     (a, b, m), last = number(fields, 10)
     assert [field_id(field) for field in (a, b, m)] == [11, 12, 16]
     assert [field_id(field) for field in b.type.fields] == [13, 14]

@@ -1,4 +1,5 @@
-"""A disk that fills up while a block is written: that is what is said, whatever fails after it, and nothing is visible."""
+"""A disk that fills up while a block is written: that is what is said, whatever fails after it, and
+nothing is visible."""
 
 from __future__ import annotations
 
@@ -35,7 +36,10 @@ def rows(count: int = 2_000_000) -> pa.Table:
 
 
 class Full(Wrapper):
-    """A bucket whose objects take ``room`` bytes each; ``room`` None: all of them, and their close is refused."""
+    """A bucket whose objects take ``room`` bytes each;
+
+    ``room`` None: all of them, and their close is refused.
+    """
 
     def __init__(self, bucket: Bucket, room: int | None) -> None:
         super().__init__(bucket)
@@ -98,7 +102,9 @@ def test_a_write_to_a_table_tells_it_as_well(tmp_path: Path) -> None:
     assert table.snapshot().count() == 0
 
 
-def test_to_abort_a_local_object_raises_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_to_abort_a_local_object_raises_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Late:
         """A file of a server that tells only at its close that its disk is full."""
 
@@ -132,17 +138,25 @@ class TestADiskOf20MiB:
     @staticmethod
     def complaint(*words: str, given: bytes = b"", **environment: str) -> str:
         done = subprocess.run(
-            [BINARY, *words], input=given, env={**os.environ, **environment}, capture_output=True, check=False
+            [BINARY, *words],
+            input=given,
+            env={**os.environ, **environment},
+            capture_output=True,
+            check=False,
         )
         assert done.returncode == 1
         said = done.stderr.decode()
         assert said.count("\n") == 1, said
         return said
 
-    def test_a_table_on_it_says_that_it_is_full_and_shows_nothing(self, small_disk: Path, big: Path) -> None:
+    def test_a_table_on_it_says_that_it_is_full_and_shows_nothing(
+        self, small_disk: Path, big: Path
+    ) -> None:
         url = str(small_disk / "t")
         table = bs.create(url, schema=SCHEMA)
-        assert self.complaint("write", url, str(big)).startswith("error: There is no space to write")
+        assert self.complaint("write", url, str(big)).startswith(
+            "error: There is no space to write"
+        )
         assert table.snapshot().count() == 0
         table.append(rows(10))
         assert table.snapshot().count() == 10

@@ -19,7 +19,11 @@ from blockstore.format.marks import (
 from tests.blockstore.format.blocks import A, B
 
 DELETION = DeletionMark(
-    ulid=A, deletion_time_s=1_700_007_300, reason=MarkReason.SUPERSEDED, details="merged", superseded_by=B
+    ulid=A,
+    deletion_time_s=1_700_007_300,
+    reason=MarkReason.SUPERSEDED,
+    details="merged",
+    superseded_by=B,
 )
 NO_COMPACT = NoCompactMark(ulid=A, no_compact_time_s=1_700_007_300, reason=NoCompactReason.SIZE)
 

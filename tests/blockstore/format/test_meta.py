@@ -1,4 +1,5 @@
-"""meta.json: the same after its bytes; hostile bytes are Corrupt, newer ones NewerFormat, both by the block's name."""
+"""meta.json: the same after its bytes; hostile bytes are Corrupt, newer ones NewerFormat, both by
+the block's name."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ from tests.blockstore.format.blocks import SHA, A, B, block, chunk, merged
 HUGE = 2**63
 
 
-@pytest.mark.parametrize("meta", [block(), merged(), block(labels={}, job=None, revision=1, sources=(B,))])
+@pytest.mark.parametrize(
+    "meta", [block(), merged(), block(labels={}, job=None, revision=1, sources=(B,))]
+)
 def test_a_block_is_the_same_after_its_bytes(meta: BlockMeta) -> None:
     assert decode(encode(meta), ulid=meta.ulid) == meta
 
@@ -36,7 +39,15 @@ def test_the_bytes_depend_on_the_value_alone() -> None:
 
 def test_the_document_has_the_names_of_the_format() -> None:
     value = json.loads(encode(block()))
-    assert list(value) == ["version", "ulid", "minTime", "maxTime", "stats", "compaction", "blockstore"]
+    assert list(value) == [
+        "version",
+        "ulid",
+        "minTime",
+        "maxTime",
+        "stats",
+        "compaction",
+        "blockstore",
+    ]
     assert value["stats"] == {"numRows": 2, "numBytes": 100, "numChunks": 1}
     assert value["compaction"] == {"level": 1, "parents": [], "sources": [A]}
     assert set(value["blockstore"]) == {
@@ -92,7 +103,9 @@ def test_more_than_a_thousand_sources_stand_in_their_own_file() -> None:
 
 
 def test_a_higher_version_is_refused_before_anything_else() -> None:
-    with pytest.raises(NewerFormat, match=f"block {A}: meta.json has format version 2.*upgrade blocklake"):
+    with pytest.raises(
+        NewerFormat, match=f"block {A}: meta.json has format version 2.*upgrade blocklake"
+    ):
         decode(b'{"version": 2, "everything": "else"}', ulid=A)
 
 
@@ -229,7 +242,10 @@ def test_any_block_survives_its_bytes(labels: dict[str, str], revision: int, sta
 
 @pytest.mark.parametrize("spelling", ["sha256", "hash"])
 def test_the_hash_of_a_long_list_is_read_under_both_of_its_names(spelling: str) -> None:
-    """0.1 wrote ``hash`` alone here, and ``sha256`` in entries. Its readers need the old name, and no ``requires`` stops them."""
+    """0.1 wrote ``hash`` alone here, and ``sha256`` in entries.
+
+    Its readers need the old name, and no ``requires`` stops them.
+    """
     sources = tuple(f"01JD{number:022d}" for number in range(1001))
     meta = merged(sources=sources, parents=())
     value = json.loads(encode(meta))

@@ -1,4 +1,5 @@
-"""What is told of pages is true of every value in them; what a file leaves open is not told, and nonsense tells nothing."""
+"""What is told of pages is true of every value in them; what a file leaves open is not told, and
+nonsense tells nothing."""
 
 from __future__ import annotations
 
@@ -49,7 +50,9 @@ def test_they_are_those_of_every_value_of_the_page(
 
 
 def test_nulls_are_in_no_range() -> None:
-    found = told(file_of(pa.table({"n": [1, 2, None, None, None, 6]}), 2), pa.field("n", pa.int64()))
+    found = told(
+        file_of(pa.table({"n": [1, 2, None, None, None, 6]}), 2), pa.field("n", pa.int64())
+    )
     assert found == [(2, (1, 2)), (2, (None, None)), (2, (6, 6))]
 
 
@@ -82,7 +85,11 @@ INDEX_AT = DATA.index(b"PAR1", 4) - 2_500
 
 
 @pytest.mark.parametrize("column", list(WHOLE.schema), ids=lambda field: field.name)
-@given(spots=st.lists(st.tuples(st.integers(INDEX_AT, len(DATA) - 9), st.integers(0, 255)), max_size=20))
+@given(
+    spots=st.lists(
+        st.tuples(st.integers(INDEX_AT, len(DATA) - 9), st.integers(0, 255)), max_size=20
+    )
+)
 def test_garbage_is_no_error_and_what_is_told_makes_sense(
     column: pa.Field, spots: list[tuple[int, int]]
 ) -> None:

@@ -1,4 +1,5 @@
-"""What a file tells of its pages is what its pages hold; nonsense tells nothing, and hurts nobody."""
+"""What a file tells of its pages is what its pages hold; nonsense tells nothing, and hurts
+nobody."""
 
 from __future__ import annotations
 
@@ -66,7 +67,10 @@ def test_a_file_without_a_page_index_tells_nothing() -> None:
 
 def test_a_footer_that_points_nowhere_tells_nothing() -> None:
     assert column_pages(pa.BufferReader(b""), [0], [0]) == {}
-    assert column_pages(pa.BufferReader(b"PAR1" + struct.pack("<I", 1 << 30) + b"PAR1"), [0], [0]) == {}
+    assert (
+        column_pages(pa.BufferReader(b"PAR1" + struct.pack("<I", 1 << 30) + b"PAR1"), [0], [0])
+        == {}
+    )
     assert column_pages(parquet(TABLE), [7], [0]) == {}
     assert column_pages(parquet(TABLE), [0], [7]) == {}
 
@@ -76,7 +80,11 @@ INDEX_AT = len(SMALL) - 3_000
 
 
 @given(
-    st.lists(st.tuples(st.integers(INDEX_AT, len(SMALL) - 1), st.integers(0, 255)), min_size=1, max_size=20)
+    st.lists(
+        st.tuples(st.integers(INDEX_AT, len(SMALL) - 1), st.integers(0, 255)),
+        min_size=1,
+        max_size=20,
+    )
 )
 def test_garbage_is_no_error_and_what_is_told_makes_sense(spots: list[tuple[int, int]]) -> None:
     data = bytearray(SMALL)

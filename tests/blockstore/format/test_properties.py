@@ -63,7 +63,9 @@ def test_r10_delays_that_do_not_agree_are_refused(values: dict[str, object], wor
 
 def test_r10_every_problem_is_said_at_once() -> None:
     with pytest.raises(Invalid, match=r"partial_delay.*delete_delay.*eventual"):
-        Properties(consistency=Consistency.EVENTUAL, sync_delay_s=1, delete_delay_s=1, partial_delay_s=1)
+        Properties(
+            consistency=Consistency.EVENTUAL, sync_delay_s=1, delete_delay_s=1, partial_delay_s=1
+        )
 
 
 def test_r10_a_reader_may_be_as_stale_as_delete_delay_allows() -> None:

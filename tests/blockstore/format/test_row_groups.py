@@ -1,4 +1,5 @@
-"""What is told of row groups is true of every value in them; what Parquet leaves open is not told."""
+"""What is told of row groups is true of every value in them; what Parquet leaves open is not
+told."""
 
 from __future__ import annotations
 
@@ -41,7 +42,11 @@ def test_a_part_of_a_nested_column_is_not_taken_for_a_plain_one() -> None:
     ((_, stats),) = row_group_statistics(parquet, rows.schema)
     assert set(stats) == {"c"}
     assert (
-        set(row_group_statistics(parquet, [pa.field("a.b", pa.int32()), pa.field("x", pa.int64())])[0][1])
+        set(
+            row_group_statistics(parquet, [pa.field("a.b", pa.int32()), pa.field("x", pa.int64())])[
+                0
+            ][1]
+        )
         == set()
     )
 

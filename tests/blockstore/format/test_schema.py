@@ -91,8 +91,16 @@ def test_columns_are_found_by_name_whatever_their_order() -> None:
         (pa.nulls(2), pa.decimal128(5, 2), [None, None]),
         (pa.array([Decimal("1.25")], pa.decimal128(3, 2)), pa.decimal128(38, 2), [Decimal("1.25")]),
         (pa.array([1.5], pa.float16()), pa.float32(), [1.5]),
-        (pa.array([0], pa.timestamp("us", "Asia/Tokyo")), UTC, [dt.datetime(1970, 1, 1, tzinfo=dt.UTC)]),
-        (pa.array([2_000], pa.timestamp("ns", "UTC")), UTC, [dt.datetime(1970, 1, 1, 0, 0, 0, 2, dt.UTC)]),
+        (
+            pa.array([0], pa.timestamp("us", "Asia/Tokyo")),
+            UTC,
+            [dt.datetime(1970, 1, 1, tzinfo=dt.UTC)],
+        ),
+        (
+            pa.array([2_000], pa.timestamp("ns", "UTC")),
+            UTC,
+            [dt.datetime(1970, 1, 1, 0, 0, 0, 2, dt.UTC)],
+        ),
         (pa.array([[1], None], pa.large_list(pa.int8())), pa.list_(pa.int64()), [[1], None]),
         (
             pa.array([{"q": "x"}], pa.struct([("q", pa.large_string())])),
@@ -132,7 +140,9 @@ def test_encodings_zones_and_widths_are_cast(
         (pa.array([[1]]), pa.int64()),
     ],
 )
-def test_a_wrong_type_is_refused_with_column_found_and_expected(column: pa.Array, kind: pa.DataType) -> None:
+def test_a_wrong_type_is_refused_with_column_found_and_expected(
+    column: pa.Array, kind: pa.DataType
+) -> None:
     with pytest.raises(Invalid) as caught:
         cast_batch(pa.record_batch({"speed": column}), one("speed", kind))
     assert all(word in str(caught.value) for word in ("'speed'", str(column.type), str(kind)))
@@ -161,7 +171,10 @@ def test_text_that_is_not_utf8_is_refused_with_column_and_row(column: pa.Array) 
 
 def test_plain_text_that_is_not_utf8_is_shown() -> None:
     with pytest.raises(Invalid, match=r"caf\\xe9"):
-        cast_batch(pa.record_batch({"name": raw_text([b"caf\xe9" + b"a" * 1_000])}), one("name", pa.string()))
+        cast_batch(
+            pa.record_batch({"name": raw_text([b"caf\xe9" + b"a" * 1_000])}),
+            one("name", pa.string()),
+        )
 
 
 def test_rows_of_stored_blocks_are_not_looked_at_again() -> None:
@@ -209,7 +222,9 @@ def test_a_column_declared_not_null_refuses_nulls() -> None:
 
 def test_evolve_adds_at_the_end_under_fresh_ids_and_the_next_schema_id() -> None:
     before = define(pa.field("a", pa.int32()), pa.field("l", pa.list_(pa.int8())))
-    after = evolve(before, add=[pa.field("s", pa.struct([("x", pa.int8())]))], widen={"a": pa.int64()})
+    after = evolve(
+        before, add=[pa.field("s", pa.struct([("x", pa.int8())]))], widen={"a": pa.int64()}
+    )
     assert (before.last_field_id, after.last_field_id) == (3, 5)
     assert (after.schema_id, sorted(after.schemas)) == (2, [1, 2])
     assert after.schema.names == ["a", "l", "s"]
@@ -283,8 +298,12 @@ def test_adapting_to_no_columns_keeps_the_number_of_rows(shape: type) -> None:
 def test_two_thousand_columns_are_cast_and_adapted() -> None:
     definition = define(*(pa.field(f"c{n}", pa.int32()) for n in range(2000)))
     wide = evolve(definition, add=[pa.field("last", pa.int8())], widen={"c7": pa.int64()})
-    batch = cast_batch(pa.record_batch({f"c{n}": pa.array([n], pa.int16()) for n in range(2000)}), definition)
-    row = adapt(pa.Table.from_batches([batch], schema=definition.schema), wide.schema).to_pylist()[0]
+    batch = cast_batch(
+        pa.record_batch({f"c{n}": pa.array([n], pa.int16()) for n in range(2000)}), definition
+    )
+    row = adapt(pa.Table.from_batches([batch], schema=definition.schema), wide.schema).to_pylist()[
+        0
+    ]
     assert (row["c7"], row["c1999"], row["last"]) == (7, 1999, None)
 
 
@@ -305,7 +324,9 @@ def test_a_decimal_of_more_digits_than_its_type_has_is_refused_in_every_width(wi
 
 def test_a_decimal_of_too_many_digits_is_shown() -> None:
     column = long_decimals(["999.99", "99999.00"], pa.decimal128(5, 2))
-    with pytest.raises(Invalid, match=r"column 'price' holds 99999\.00, which .*decimal128\(5, 2\)"):
+    with pytest.raises(
+        Invalid, match=r"column 'price' holds 99999\.00, which .*decimal128\(5, 2\)"
+    ):
         cast_batch(pa.record_batch({"price": column}), one("price", column.type))
 
 
@@ -313,7 +334,9 @@ def test_nested_decimals_are_checked_too() -> None:
     inside = long_decimals(["1.00", "-99999.00"], pa.decimal128(5, 2))
     column = pa.ListArray.from_arrays([0, 1, 2], inside)
     with pytest.raises(Invalid, match=r"column 'prices' holds -99999\.00"):
-        cast_batch(pa.record_batch({"prices": column}), one("prices", pa.list_(pa.decimal128(5, 2))))
+        cast_batch(
+            pa.record_batch({"prices": column}), one("prices", pa.list_(pa.decimal128(5, 2)))
+        )
 
 
 @pytest.mark.parametrize("kind", [pa.timestamp("s"), pa.timestamp("s", "UTC")], ids=str)

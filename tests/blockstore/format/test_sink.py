@@ -1,4 +1,5 @@
-"""Sinks: the same bytes and hash whether put at once or streamed; nothing visible before the end."""
+"""Sinks: the same bytes and hash whether put at once or streamed; nothing visible before the
+end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The order inside a chunk: ascending, NaN after numbers, null last, stable; order that is there is seen."""
+"""The order inside a chunk: ascending, NaN after numbers, null last, stable; order that is there is
+seen."""
 
 from __future__ import annotations
 
@@ -38,12 +39,16 @@ def test_texts_are_ordered_by_their_bytes() -> None:
         ({"a": [1, 1], "b": [1, None]}, None),
     ],
 )
-def test_order_is_seen_where_a_look_can_tell(columns: dict[str, list[object]], seen: bool | None) -> None:
+def test_order_is_seen_where_a_look_can_tell(
+    columns: dict[str, list[object]], seen: bool | None
+) -> None:
     assert is_sorted(pa.table(columns), ["a", "b"]) is seen
 
 
 @pytest.mark.parametrize("values", [[1.0, 2.0, NAN, None], [None, None], [3.0], []])
-def test_what_is_in_order_is_left_alone_even_where_only_a_sort_can_tell(values: list[float | None]) -> None:
+def test_what_is_in_order_is_left_alone_even_where_only_a_sort_can_tell(
+    values: list[float | None],
+) -> None:
     assert sort_order(pa.table({"a": pa.array(values, pa.float64())}), ["a"]) is None
 
 
@@ -51,7 +56,9 @@ def test_without_a_key_nothing_is_sorted() -> None:
     assert sort_order(pa.table({"a": [2, 1]}), []) is None
 
 
-KEYS = st.lists(st.tuples(st.integers(0, 3) | st.none(), st.sampled_from(["", "a", "b"])), max_size=12)
+KEYS = st.lists(
+    st.tuples(st.integers(0, 3) | st.none(), st.sampled_from(["", "a", "b"])), max_size=12
+)
 
 
 @given(KEYS, st.integers(0, 12))
@@ -59,7 +66,10 @@ def test_sorting_is_stable_and_right_for_any_rows_in_any_pieces(
     keys: list[tuple[int | None, str]], cut: int
 ) -> None:
     whole = pa.table(
-        {"a": pa.array([a for a, _ in keys], pa.int8()), "b": pa.array([b for _, b in keys], pa.string())}
+        {
+            "a": pa.array([a for a, _ in keys], pa.int8()),
+            "b": pa.array([b for _, b in keys], pa.string()),
+        }
     )
     rows = pa.concat_tables([whole.slice(0, cut), whole.slice(cut)])
     order = sort_order(rows, ["a", "b"])

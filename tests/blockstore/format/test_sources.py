@@ -11,7 +11,13 @@ import pytest
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.clock import ManualClock
 from blockstore.errors import Corrupt
-from blockstore.format.sources import INLINE, decode_sources, encode_sources, hash_sources, write_sources
+from blockstore.format.sources import (
+    INLINE,
+    decode_sources,
+    encode_sources,
+    hash_sources,
+    write_sources,
+)
 from tests.blockstore.format.blocks import A, B, C
 
 MANY = tuple(f"01JD{number:022d}" for number in range(INLINE + 1))

@@ -63,7 +63,9 @@ def bounds(low: object, high: object, nulls: int = 0, nans: int = 0) -> ColumnSt
         (pa.string(), [], bounds(None, None)),
     ],
 )  # fmt: skip
-def test_every_plain_type_has_bounds(kind: pa.DataType, values: list[object], expected: ColumnStats) -> None:
+def test_every_plain_type_has_bounds(
+    kind: pa.DataType, values: list[object], expected: ColumnStats
+) -> None:
     found = stats(values, kind)
     assert found == expected
     decode(kind, found.min)
@@ -115,7 +117,9 @@ def test_a_long_text_is_cut_so_that_its_bounds_hold() -> None:
         ("\U0010ffff" * 64, "\U0010ffff" * 64),
     ],
 )
-def test_the_upper_bound_counts_up_the_last_character_that_can_be(text: str, bound: str | None) -> None:
+def test_the_upper_bound_counts_up_the_last_character_that_can_be(
+    text: str, bound: str | None
+) -> None:
     assert upper_bound(text) == bound
 
 
@@ -150,7 +154,10 @@ KINDS = [
     (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
     (pa.float64(), st.floats()),
     (pa.string(), TEXT),
-    (pa.decimal128(20, 3), st.integers(-(10**18), 10**18).map(lambda number: Decimal(number).scaleb(-3))),
+    (
+        pa.decimal128(20, 3),
+        st.integers(-(10**18), 10**18).map(lambda number: Decimal(number).scaleb(-3)),
+    ),
 ]
 
 
@@ -209,5 +216,8 @@ def test_encoding_and_decoding_agree(kind: pa.DataType, value: object) -> None:
 
 
 def test_columns_with_statistics_are_the_plain_ones_of_the_first_32_and_the_sort_key() -> None:
-    fields = [pa.field("nested", pa.list_(pa.int8())), *(pa.field(f"c{n}", pa.int8()) for n in range(40))]
+    fields = [
+        pa.field("nested", pa.list_(pa.int8())),
+        *(pa.field(f"c{n}", pa.int8()) for n in range(40)),
+    ]
     assert columns_of(pa.schema(fields), ["c39"]) == (*(f"c{n}" for n in range(31)), "c39")

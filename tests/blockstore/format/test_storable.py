@@ -16,7 +16,9 @@ PAIRS = pa.struct([("k", NARROW), ("n", pa.int64())])
 
 
 def pairs(values: pa.Array, **options: object) -> pa.Array:
-    return pa.StructArray.from_arrays([values, pa.array(range(len(values)))], fields=list(PAIRS), **options)
+    return pa.StructArray.from_arrays(
+        [values, pa.array(range(len(values)))], fields=list(PAIRS), **options
+    )
 
 
 @pytest.mark.parametrize("bad", ["1000.00", "-1000.00", "99999.00", "-83886.00"])
@@ -40,14 +42,21 @@ def test_the_greatest_number_of_38_digits_fits() -> None:
 
 NESTED = {
     "list": (pa.ListArray.from_arrays([0, 1, 1, 3], long_decimals([GOOD, "1", BAD], NARROW)), 2),
-    "fixed list": (pa.FixedSizeListArray.from_arrays(long_decimals([GOOD, "1", BAD, "2"], NARROW), 2), 1),
+    "fixed list": (
+        pa.FixedSizeListArray.from_arrays(long_decimals([GOOD, "1", BAD, "2"], NARROW), 2),
+        1,
+    ),
     "struct": (pairs(long_decimals([GOOD, BAD, "1"], NARROW)), 1),
     "map key": (
-        pa.MapArray.from_arrays([0, 1, 2], long_decimals([GOOD, BAD], NARROW), pa.array(["a", "b"])),
+        pa.MapArray.from_arrays(
+            [0, 1, 2], long_decimals([GOOD, BAD], NARROW), pa.array(["a", "b"])
+        ),
         1,
     ),
     "map item": (
-        pa.MapArray.from_arrays([0, 1, 2], pa.array(["a", "b"]), long_decimals([GOOD, BAD], NARROW)),
+        pa.MapArray.from_arrays(
+            [0, 1, 2], pa.array(["a", "b"]), long_decimals([GOOD, BAD], NARROW)
+        ),
         1,
     ),
     "list of structs": (
@@ -84,12 +93,19 @@ def test_what_lies_under_a_null_is_not_written_and_not_looked_at(array: pa.Array
     assert not_storable(array) is None
 
 
-@pytest.mark.parametrize("kind", [pa.timestamp("s"), pa.timestamp("s", "UTC"), pa.time32("s")], ids=str)
+@pytest.mark.parametrize(
+    "kind", [pa.timestamp("s"), pa.timestamp("s", "UTC"), pa.time32("s")], ids=str
+)
 def test_seconds_that_are_no_milliseconds_are_found(kind: pa.DataType) -> None:
     whole = pa.int64() if kind.bit_width == 64 else pa.int32()
     most = (2 ** (kind.bit_width - 1) - 1) // 1000
     assert not_storable(pa.array([most, None, -most], whole).view(kind)) is None
-    for beyond in (most + 1, -most - 1, 2 ** (kind.bit_width - 1) - 1, -(2 ** (kind.bit_width - 1))):
+    for beyond in (
+        most + 1,
+        -most - 1,
+        2 ** (kind.bit_width - 1) - 1,
+        -(2 ** (kind.bit_width - 1)),
+    ):
         found = not_storable(pa.array([0, None, beyond], whole).view(kind))
         assert str(found).startswith(f"{beyond} seconds")
 

@@ -9,7 +9,14 @@ from blockstore.errors import Invalid
 from blockstore.format.definition import Definition
 from blockstore.format.fields import FIELD_ID
 from blockstore.format.schema import evolve
-from blockstore.format.types import can_widen, canonical_type, fits, is_primitive, is_sortable, is_time
+from blockstore.format.types import (
+    can_widen,
+    canonical_type,
+    fits,
+    is_primitive,
+    is_sortable,
+    is_time,
+)
 
 STRING = pa.string()
 UTC = pa.timestamp("us", "UTC")
@@ -80,7 +87,9 @@ WITHOUT_SIZE = [
 @pytest.mark.parametrize("kind", WITHOUT_SIZE, ids=str)
 def test_a_type_of_size_0_is_refused_at_create_and_alter_at_any_depth(kind: pa.DataType) -> None:
     field = pa.field("speed", kind)
-    refused = pytest.raises(Invalid, match=r"column 'speed.* has the type .*, expected a size of at least 1")
+    refused = pytest.raises(
+        Invalid, match=r"column 'speed.* has the type .*, expected a size of at least 1"
+    )
     with refused:
         Definition.create(pa.schema([field]))
     with refused:

@@ -31,7 +31,9 @@ SCALARS = (
 )
 ANYTHING = st.recursive(
     SCALARS,
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+    ),
     max_leaves=4,
 )
 
@@ -44,11 +46,19 @@ def strictly(value: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> object:
 
 
 def places(value: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inside = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     return [path, *(place for key, item in inside for place in places(item, (*path, key)))]
 
 
-def test_the_usual_block_is_decoded_at_once_and_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_usual_block_is_decoded_at_once_and_is_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     value = orjson.loads(orjson.dumps(USUAL))
     found = usual_block(value)
     assert found is not None
@@ -64,7 +74,9 @@ def test_the_usual_block_is_decoded_at_once_and_is_the_same(monkeypatch: pytest.
         block(labels={}, job=Job("nightly", 3)),
         block(labels={}, job=None, revision=1, sources=(B,)),
         block(labels={}, job=None, unknown=b'{"more":1}'),
-        block(labels={}, job=None, files=(chunk(v=ColumnStats(min=1.0, max=2.0, nulls=0, nans=1)),)),
+        block(
+            labels={}, job=None, files=(chunk(v=ColumnStats(min=1.0, max=2.0, nulls=0, nans=1)),)
+        ),
     ],
 )
 def test_any_other_is_left_to_the_field_by_field_way(other: Any) -> None:

@@ -23,10 +23,15 @@ def is_text(value: bytes | None) -> bool:
 
 
 def pairs(values: pa.Array, **options: object) -> pa.Array:
-    return pa.StructArray.from_arrays([values, pa.array(range(len(values)))], fields=list(PAIR), **options)
+    return pa.StructArray.from_arrays(
+        [values, pa.array(range(len(values)))], fields=list(PAIR), **options
+    )
 
 
-@given(st.lists(st.none() | st.binary(max_size=6) | st.text(max_size=6).map(str.encode)), st.integers(0, 4))
+@given(
+    st.lists(st.none() | st.binary(max_size=6) | st.text(max_size=6).map(str.encode)),
+    st.integers(0, 4),
+)
 def test_the_first_row_that_is_no_text_is_found(values: list[bytes | None], start: int) -> None:
     array = raw_text([b"\xff"] * start + values)[start:]
     bad = [row for row, value in enumerate(values) if not is_text(value)]
@@ -63,7 +68,9 @@ NESTED = {
 
 
 @pytest.mark.parametrize(("array", "row"), NESTED.values(), ids=NESTED.keys())
-def test_nested_text_is_looked_at_and_only_that_of_the_rows_asked_for(array: pa.Array, row: int) -> None:
+def test_nested_text_is_looked_at_and_only_that_of_the_rows_asked_for(
+    array: pa.Array, row: int
+) -> None:
     assert holds_text(array.type)
     assert first_not_text(array) == row
     assert first_not_text(array.slice(0, row)) is None
@@ -76,11 +83,15 @@ HIDDEN = {
         pa.string(), 2, [pa.py_buffer(b"\x02"), *raw_text([BAD, b"a"]).buffers()[1:]]
     ),
     "null struct": pairs(raw_text([BAD, b"a"]), mask=pa.array([True, False])),
-    "null list": pa.ListArray.from_arrays([0, 1, 2], raw_text([BAD, b"a"]), mask=pa.array([True, False])),
+    "null list": pa.ListArray.from_arrays(
+        [0, 1, 2], raw_text([BAD, b"a"]), mask=pa.array([True, False])
+    ),
     "null map": pa.MapArray.from_arrays(
         [0, 1, 2], raw_text([BAD, b"a"]), pa.array([1, 2]), mask=pa.array([True, False])
     ),
-    "unused dictionary value": pa.DictionaryArray.from_arrays(pa.array([1, 1]), raw_text([BAD, b"a"])),
+    "unused dictionary value": pa.DictionaryArray.from_arrays(
+        pa.array([1, 1]), raw_text([BAD, b"a"])
+    ),
 }
 
 

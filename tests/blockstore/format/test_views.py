@@ -18,12 +18,18 @@ CASES: list[tuple[pa.DataType, list[Any]]] = [
     (VIEW, [None]),
     (VIEW, []),
     (pa.list_view(LARGE), [[[1, 2], None], None, [[], [3]]]),
-    (pa.struct([("view", LARGE), ("n", pa.int8())]), [{"view": [1], "n": 1}, None, {"view": None, "n": 2}]),
+    (
+        pa.struct([("view", LARGE), ("n", pa.int8())]),
+        [{"view": [1], "n": 1}, None, {"view": None, "n": 2}],
+    ),
     (pa.list_(LARGE), [[[1], None], None, [[2, 3]]]),
     (pa.large_list(LARGE), [[[1], None], None, [[2, 3]]]),
     (pa.list_(LARGE, 2), [[[1], None], None, [[2], [3, 4]]]),
     (pa.map_(pa.string(), LARGE), [[("a", [1]), ("b", None)], None, [("c", [2, 3])]]),
-    (pa.list_view(pa.struct([("s", pa.large_string())])), [[{"s": "a"}, None], None, [{"s": None}]]),
+    (
+        pa.list_view(pa.struct([("s", pa.large_string())])),
+        [[{"s": "a"}, None], None, [{"s": None}]],
+    ),
 ]
 
 

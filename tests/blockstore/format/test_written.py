@@ -14,13 +14,20 @@ from tests.blockstore.format.blocks import DEFINITION, SHA, A, B, C, chunk
 def written(number: int, rows: int, low: int, high: int) -> WrittenChunks:
     """What one writer wrote."""
     files = (chunk(number, rows),) if rows else ()
-    return WrittenChunks(files=files, rows=rows, bytes=100 if rows else 0, min_time=low, max_time=high)
+    return WrittenChunks(
+        files=files, rows=rows, bytes=100 if rows else 0, min_time=low, max_time=high
+    )
 
 
 def test_writers_of_one_block_are_put_together_and_empty_ones_left_out() -> None:
-    together = WrittenChunks.together([written(1, 2, 5, 9), written(2, 0, 0, 99), written(3, 4, 1, 6)])
+    together = WrittenChunks.together(
+        [written(1, 2, 5, 9), written(2, 0, 0, 99), written(3, 4, 1, 6)]
+    )
     assert (together.rows, together.bytes, together.min_time, together.max_time) == (6, 200, 1, 9)
-    assert [file.path for file in together.files] == ["chunks/000001.parquet", "chunks/000003.parquet"]
+    assert [file.path for file in together.files] == [
+        "chunks/000001.parquet",
+        "chunks/000003.parquet",
+    ]
 
 
 def test_writers_without_any_row_keep_a_time_range() -> None:
@@ -31,7 +38,11 @@ def test_writers_without_any_row_keep_a_time_range() -> None:
 
 def test_a_new_block_accounts_for_itself_and_has_the_tables_labels() -> None:
     meta = block_meta(
-        written(1, 2, 0, 9), ulid=A, definition=DEFINITION, visible_by=VisibleBy.AGE, producer="test"
+        written(1, 2, 0, 9),
+        ulid=A,
+        definition=DEFINITION,
+        visible_by=VisibleBy.AGE,
+        producer="test",
     )
     assert (meta.sources, meta.level, meta.labels, meta.own) == ((A,), 1, {}, True)
     assert (meta.schema, meta.schema_id) == (DEFINITION.schema_bytes, 1)

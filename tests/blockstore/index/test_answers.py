@@ -6,7 +6,16 @@ from blockstore.format import VisibleBy
 from blockstore.index.answers import already, blocks_of, share_of
 from blockstore.index.change import Append, ClaimEpoch, Committed, Done, Draft, Left
 from blockstore.index.entry import Operation
-from tests.support.index_data import Planned, append, block, compaction, created, follow, merge, ulid
+from tests.support.index_data import (
+    Planned,
+    append,
+    block,
+    compaction,
+    created,
+    follow,
+    merge,
+    ulid,
+)
 
 ONE, TWO, LATE = block(11), block(12), block(5)
 STATE = follow(created(), Append(commit=ulid(1), blocks=(ONE, TWO)))
@@ -14,7 +23,11 @@ STATE = follow(created(), Append(commit=ulid(1), blocks=(ONE, TWO)))
 
 def test_an_operation_found_by_its_commit_id_says_which_of_its_blocks_stayed_out() -> None:
     found = already(STATE, (ONE, LATE), Done(version=2))
-    assert (found.version, found.added, found.already) == (2, (STATE.blocks.get(ONE.ulid).meta,), False)  # type: ignore[union-attr]
+    assert (found.version, found.added, found.already) == (
+        2,
+        (STATE.blocks.get(ONE.ulid).meta,),
+        False,
+    )  # type: ignore[union-attr]
     assert found.left == {LATE.ulid: Left.DEFERRED}
     partly = block(30, sources=(ONE.ulid, ulid(31)), visible_by=VisibleBy.AGE)
     assert already(STATE, (partly,), Done(version=2)).left == {partly.ulid: Left.QUARANTINED}
@@ -28,7 +41,11 @@ def test_a_block_that_a_merge_has_taken_up_is_done_and_not_live() -> None:
 
 def test_a_job_done_by_other_blocks_names_those() -> None:
     found = already(STATE, (LATE,), Done(version=2, blocks=(TWO.ulid,)))
-    assert ([meta.ulid for meta in found.added], found.already, found.left) == ([TWO.ulid], True, {})
+    assert ([meta.ulid for meta in found.added], found.already, found.left) == (
+        [TWO.ulid],
+        True,
+        {},
+    )
 
 
 def test_a_share_holds_ones_own_blocks_only() -> None:

@@ -15,7 +15,9 @@ def test_ranges_hold_exactly_what_was_added(batches: list[int]) -> None:
         app = app.added("backfill", Written(batch, version, (f"block {batch}",)))
     assert {batch for batch in range(45) if batch in app} == set(batches)
     assert app.last == max(batches)
-    assert all(low - 1 > high for (_, high), (low, _) in zip(app.ranges, app.ranges[1:], strict=False))
+    assert all(
+        low - 1 > high for (_, high), (low, _) in zip(app.ranges, app.ranges[1:], strict=False)
+    )
     assert app.written(batches[-1]) == Written(batches[-1], len(batches), (f"block {batches[-1]}",))
 
 

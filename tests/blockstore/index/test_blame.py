@@ -18,7 +18,9 @@ from tests.support.index_data import Planned, append, ulid
 def gone(log: Log, number: int, commit: int) -> None:
     log.commit(
         Expire(
-            commit=ulid(commit), read={ulid(number): log.state.blocks.get(ulid(number)).excepted}, reason="x"
+            commit=ulid(commit),
+            read={ulid(number): log.state.blocks.get(ulid(number)).excepted},
+            reason="x",
         )
     )  # type: ignore[union-attr]
 
@@ -59,7 +61,9 @@ def test_it_looks_back_as_far_as_the_operation_has_read_and_no_further_than_a_fe
     assert metered.counts["get"] <= 256
 
 
-def test_whatever_goes_wrong_it_is_another_operation(bucket: MemoryBucket, world: World, log: Log) -> None:
+def test_whatever_goes_wrong_it_is_another_operation(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
     log.commit(append(10))
     gone(log, 10, 900)
     faulty = FaultyBucket(bucket)

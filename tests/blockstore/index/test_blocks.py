@@ -21,7 +21,9 @@ def live(number: int, version: int = 1, sources: int = 1) -> LiveBlock:
 
 Step = tuple[str, int]
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["put", "put", "remove", "replace", "except", "rows"]), st.integers(0, 30)),
+    st.tuples(
+        st.sampled_from(["put", "put", "remove", "replace", "except", "rows"]), st.integers(0, 30)
+    ),
     max_size=60,
 )
 
@@ -60,7 +62,9 @@ def test_it_is_a_map_from_ulids(steps: list[Step]) -> None:
         )
         assert blocks.get_all(ulid(number) for number in range(31)) == expected
         asked = [ulid(3), ulid(20_004), ulid(10_005)]
-        assert blocks.holding(asked) == [one for one in ordered if set(asked) & set(one.meta.sources)]
+        assert blocks.holding(asked) == [
+            one for one in ordered if set(asked) & set(one.meta.sources)
+        ]
         for number in range(31):
             assert blocks.get(ulid(number)) == expected.get(ulid(number))
             assert (ulid(number) in blocks) == (ulid(number) in expected)

@@ -37,7 +37,9 @@ def bucket() -> Metered:
     return Metered(MemoryBucket(ManualClock()))
 
 
-@pytest.mark.parametrize(("data", "value"), [(b"0", 0), (b"42", 42), (b"18446744073709551615", 2**64 - 1)])
+@pytest.mark.parametrize(
+    ("data", "value"), [(b"0", 0), (b"42", 42), (b"18446744073709551615", 2**64 - 1)]
+)
 def test_ascii_digits_are_its_value(bucket: Metered, data: bytes, value: int) -> None:
     bucket.put(BOUNDARY, data)
     assert Boundary(bucket, World.manual()).read() == value
@@ -162,7 +164,9 @@ def test_a_missing_boundary_is_not_advanced(bucket: Metered) -> None:
 
 
 @pytest.mark.parametrize("applied", [True, False])
-def test_an_advance_whose_answer_is_lost_is_read_and_decided_again(seven: Metered, applied: bool) -> None:
+def test_an_advance_whose_answer_is_lost_is_read_and_decided_again(
+    seven: Metered, applied: bool
+) -> None:
     faulty = FaultyBucket(seven)
 
     def lose(call: Call) -> None:
@@ -264,7 +268,9 @@ def test_where_stale_writes_are_not_refused_it_stays_and_says_why(
     assert boundary.check(8)
 
 
-def test_what_the_store_refuses_is_measured_once_and_the_measurement_leaves_nothing(seven: Metered) -> None:
+def test_what_the_store_refuses_is_measured_once_and_the_measurement_leaves_nothing(
+    seven: Metered,
+) -> None:
     boundary = Boundary(CannotSay(seven), World.manual())
     assert boundary.advance(12) == 12
     seven.reset()
@@ -298,7 +304,9 @@ def test_its_counts_say_what_was_asked_of_it(seven: Metered) -> None:
     boundary.advance(9)
     counts = boundary.counts
     assert (counts.checks, counts.refusals, counts.advances, counts.failed) == (2, 1, 1, 0)
-    assert counts.seconds == pytest.approx(2.0), "a read a check, a read and a write for the advance"
+    assert counts.seconds == pytest.approx(2.0), (
+        "a read a check, a read and a write for the advance"
+    )
 
 
 def test_checks_and_advances_of_many_threads_never_see_it_fall(bucket: Metered) -> None:

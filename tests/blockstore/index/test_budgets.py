@@ -1,4 +1,5 @@
-"""What each step may cost in requests: counted, so that a change that asks the store more often is seen."""
+"""What each step may cost in requests: counted, so that a change that asks the store more often is
+seen."""
 
 from __future__ import annotations
 
@@ -108,7 +109,8 @@ def test_a_cold_open_of_any_table_costs_six_requests_and_the_entries_after_the_c
 def test_the_first_snapshot_of_an_open_table_costs_one_poll_more(
     bucket: MemoryBucket, world: World, log: Log
 ) -> None:
-    """Two small requests: whoever takes a snapshot sees every write that was acknowledged before it asked."""
+    """Two small requests: whoever takes a snapshot sees every write that was acknowledged before it
+    asked."""
     grow(log, 70)
     watching = Watching(bucket)
     table = bs.Table.open_bucket(watching, world)
@@ -130,7 +132,9 @@ def test_the_entries_after_a_checkpoint_are_read_side_by_side(
     assert max(pool.widths) == 41
 
 
-def test_an_idle_poll_is_two_gets_without_bytes(bucket: MemoryBucket, world: World, log: Log) -> None:
+def test_an_idle_poll_is_two_gets_without_bytes(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
     grow(log, 70)
     metered = Metered(bucket)
     reader = Log(metered, world)
@@ -168,8 +172,9 @@ def test_lost_races_add_the_entries_lost_to_a_look_at_the_boundary_and_a_put_and
     assert metered.counts["list"] == 0
     # The last GET of a catching up finds nothing; what was fetched beside it goes the same way.
     assert metered.counts["put_if_absent"] <= 3
-    # So many looks at the entry below: before the first PUT, beside each look at the boundary, and after the last PUT; and one at
-    # each entry that was read on the way, but for the last, side by side.
+    # So many looks at the entry below: before the first PUT, beside each look at the boundary, and
+    # after the last PUT; and one at each entry that was read on the way, but for the last, side by
+    # side.
     looks = 3 if lost_to == 1 else 5 + lost_to - 1
     assert metered.counts["get"] <= lost_to + 4 + (4 if lost_to > 1 else 0) + looks
     if lost_to == 1:
@@ -199,7 +204,11 @@ def test_a_compaction_entry_grows_neither_with_the_history_nor_with_what_it_acco
     monkeypatch.setattr("blockstore.index.log.EVERY", 10**9)
     sizes: list[int] = []
     made = block(1_000_000)
-    log.commit(Planned(operation=Operation.REWRITE, commit=ulid(1), plan=Draft(add=(AddedBlock(meta=made),))))
+    log.commit(
+        Planned(
+            operation=Operation.REWRITE, commit=ulid(1), plan=Draft(add=(AddedBlock(meta=made),))
+        )
+    )
     for step in range(1, MERGES + 1):
         new = [block(1_000_000 + 10 * step + place) for place in range(3)]
         draft = Draft(add=tuple(AddedBlock(meta=one) for one in new))
@@ -207,7 +216,9 @@ def test_a_compaction_entry_grows_neither_with_the_history_nor_with_what_it_acco
         parents = [made, *new]
         made = merge(1_000_000 + 10 * step + 9, parents)
         draft = Draft(add=(AddedBlock(meta=made),), remove=tuple(one.ulid for one in parents))
-        committed = log.commit(Planned(operation=Operation.COMPACT, commit=ulid(20 * step + 1), plan=draft))
+        committed = log.commit(
+            Planned(operation=Operation.COMPACT, commit=ulid(20 * step + 1), plan=draft)
+        )
         assert committed.version is not None
         sizes.append(len(bucket.get(entry_key(committed.version)).data))
     assert len(made.sources) > 3 * MERGES

@@ -20,7 +20,16 @@ from blockstore.index.log import Log, create
 from blockstore.index.state import State
 from blockstore.names import entry_key
 from blockstore.world import World
-from tests.support.index_data import DEFINITION, append, block, created, entry_of, follow, history, ulid
+from tests.support.index_data import (
+    DEFINITION,
+    append,
+    block,
+    created,
+    entry_of,
+    follow,
+    history,
+    ulid,
+)
 
 CREATE = Create(commit=ulid(0), definition=DEFINITION)
 
@@ -108,7 +117,11 @@ def test_entries_of_earlier_releases_count_until_the_first_that_names_the_one_be
 def test_a_checkpoint_of_an_earlier_release_leads_to_the_same_links_as_its_entries() -> None:
     state = fold(State.EMPTY, of_an_earlier_release(entry_of(State.EMPTY, CREATE)))
     state = fold(state, of_an_earlier_release(entry_of(state, append(1))))
-    assert decode_checkpoint(encode_checkpoint(state), version=2).last == state.last == Link(ulid(500_001))
+    assert (
+        decode_checkpoint(encode_checkpoint(state), version=2).last
+        == state.last
+        == Link(ulid(500_001))
+    )
 
 
 def test_a_first_entry_that_names_one_below_is_corrupt() -> None:
@@ -116,7 +129,9 @@ def test_a_first_entry_that_names_one_below_is_corrupt() -> None:
         fold(State.EMPTY, through_bytes(replace(entry_of(State.EMPTY, CREATE), prev=Link(ulid(1)))))
 
 
-def test_a_release_that_does_not_know_the_chain_refuses_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_that_does_not_know_the_chain_refuses_the_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     entry = entry_of(State.EMPTY, CREATE)
     monkeypatch.setattr(features, "KNOWN", frozenset())
     with pytest.raises(NewerFormat, match=r"'chain'.*0\.2"):
@@ -135,12 +150,16 @@ def test_an_unhashed_entry_has_no_link_that_a_chain_could_go_on_from() -> None:
     assert link_after(Link(""), replace(entry_of(created(), append(1)), prev=None)).chain == ""
 
 
-def test_versions_times_and_entries_pass_over_what_is_void(bucket: MemoryBucket, world: World) -> None:
+def test_versions_times_and_entries_pass_over_what_is_void(
+    bucket: MemoryBucket, world: World
+) -> None:
     log = create(bucket, world, DEFINITION)
     for number in (1, 2):
         world.clock.sleep(1)
         log.commit(append(number))
-    stale = replace(entry_of(log.state, append(50), time_ms=world.clock.now_ms() + 10**9), prev=Link(ulid(5)))
+    stale = replace(
+        entry_of(log.state, append(50), time_ms=world.clock.now_ms() + 10**9), prev=Link(ulid(5))
+    )
     bucket.put_if_absent(entry_key(4), encode_entry(stale))
     world.clock.sleep(60)
     log.commit(append(3))

@@ -1,4 +1,5 @@
-"""What the operations of the index ask for, judged by the rules: discover, the watermarks, expire, tag, untag."""
+"""What the operations of the index ask for, judged by the rules: discover, the watermarks, expire,
+tag, untag."""
 
 from __future__ import annotations
 
@@ -26,7 +27,16 @@ from blockstore.index.entry import Operation
 from blockstore.index.log import Log
 from blockstore.index.rules import decide
 from blockstore.index.state import State
-from tests.support.index_data import Planned, append, block, compaction, created, follow, merge, ulid
+from tests.support.index_data import (
+    Planned,
+    append,
+    block,
+    compaction,
+    created,
+    follow,
+    merge,
+    ulid,
+)
 
 MINE = (1, ulid(900))
 ONE, TWO = block(11), block(12)
@@ -106,7 +116,9 @@ def test_discover_takes_blocks_in_the_order_given_each_counting_for_the_next() -
     partly = block(60, sources=(ulid(40), ulid(43)))
     decided = decide(STATE, discover(first, again, partly))
     assert not isinstance(decided, Done)
-    assert [one.ulid for one in decided[0].add] == [first.ulid], "the cover puts the higher revision first"
+    assert [one.ulid for one in decided[0].add] == [first.ulid], (
+        "the cover puts the higher revision first"
+    )
     assert decided[1] == {again.ulid: Left.ACCOUNTED, partly.ulid: Left.QUARANTINED}
     assert follow(STATE, discover(first, again)).blocks.ulids() == [ONE.ulid, TWO.ulid, first.ulid]
 
@@ -116,7 +128,9 @@ def test_discover_leaves_what_the_index_accounts_for() -> None:
         blocks=(ONE.ulid, TWO.ulid), left={ONE.ulid: Left.ACCOUNTED, TWO.ulid: Left.ACCOUNTED}
     )
     merged = follow(STATE, compaction(2, merge(20, [ONE, TWO]), [ONE, TWO]))
-    gone = follow(merged, Planned(operation=Operation.EXPIRE, commit=ulid(3), plan=Draft(remove=(ulid(20),))))
+    gone = follow(
+        merged, Planned(operation=Operation.EXPIRE, commit=ulid(3), plan=Draft(remove=(ulid(20),)))
+    )
     assert isinstance(decide(gone, discover(ONE)), Done), "removed is still accounted"
 
 
@@ -152,7 +166,9 @@ def test_a_floor_forgets_all_but_what_it_keeps_and_what_is_live() -> None:
     state = follow(STATE, append(13, 14))
     state = follow(
         state,
-        Planned(operation=Operation.EXPIRE, commit=ulid(2), plan=Draft(remove=(ulid(13), ulid(14)))),
+        Planned(
+            operation=Operation.EXPIRE, commit=ulid(2), plan=Draft(remove=(ulid(13), ulid(14)))
+        ),
     )
     state = raised(raised(state, horizon=60), None, 60, 13)
     known = [number for number in (11, 12, 13, 14) if ulid(number) in state.accounted]
@@ -168,7 +184,10 @@ def test_watermarks_that_make_no_sense_are_invalid() -> None:
 
 def expire(exceptions: frozenset[str] = frozenset(), commit: int = 777) -> Expire:
     return Expire(
-        commit=ulid(commit), read={ONE.ulid: exceptions}, reason="retention", details="older than 30 days"
+        commit=ulid(commit),
+        read={ONE.ulid: exceptions},
+        reason="retention",
+        details="older than 30 days",
     )
 
 
@@ -181,7 +200,9 @@ def test_expire_needs_its_blocks_live_with_the_exceptions_that_were_read() -> No
         decide(gone, expire(commit=778))
     hidden = follow(
         STATE,
-        Planned(operation=Operation.REVERT, commit=ulid(2), plan=Draft(excepts={ONE.ulid: (ONE.ulid,)})),
+        Planned(
+            operation=Operation.REVERT, commit=ulid(2), plan=Draft(excepts={ONE.ulid: (ONE.ulid,)})
+        ),
     )
     with pytest.raises(Conflict, match=f"{ONE.ulid} hides 1 sources"):
         decide(hidden, expire())
@@ -192,7 +213,9 @@ def test_expire_needs_no_role() -> None:
     assert follow(created(), append(11), expire()).blocks.ulids() == []
 
 
-def test_a_conflict_names_the_version_that_changed_the_block(bucket: MemoryBucket, log: Log) -> None:
+def test_a_conflict_names_the_version_that_changed_the_block(
+    bucket: MemoryBucket, log: Log
+) -> None:
     log.commit(append(11, 12))
     read = log.state
     other = Log(bucket, log._world, program="compactor")
@@ -207,7 +230,9 @@ def test_a_conflict_names_the_version_that_changed_the_block(bucket: MemoryBucke
     merged = ulid(20)
     hide = Draft(excepts={merged: (ONE.ulid,)})
     other.commit(Planned(operation=Operation.REVERT, commit=ulid(901), plan=hide))
-    with pytest.raises(Conflict, match=rf"{merged} hides 1 sources .*version 4 \(revert by .*\) hid some"):
+    with pytest.raises(
+        Conflict, match=rf"{merged} hides 1 sources .*version 4 \(revert by .*\) hid some"
+    ):
         log.commit(Expire(commit=ulid(902), read={merged: frozenset()}, reason="manual"))
 
 
@@ -218,7 +243,9 @@ def test_a_tag_is_set_once_and_taken_away_once() -> None:
     assert decide(tagged, Tag(commit=ulid(3), name="q3", version=2)) == Done()
     with pytest.raises(Conflict, match="'q3' stands for version 2"):
         decide(tagged, Tag(commit=ulid(3), name="q3", version=1))
-    assert decide(tagged, Untag(commit=ulid(3), name="q3", version=1)) == Done(), "it stands for another"
+    assert decide(tagged, Untag(commit=ulid(3), name="q3", version=1)) == Done(), (
+        "it stands for another"
+    )
     free = follow(tagged, Untag(commit=ulid(3), name="q3", version=2))
     assert free.tags == {}
     assert decide(free, Untag(commit=ulid(4), name="q3")) == Done()

@@ -19,7 +19,12 @@ from blockstore.clock import ManualClock
 from blockstore.errors import Corrupt
 from blockstore.index import checkpoint as module
 from blockstore.index.change import Append
-from blockstore.index.checkpoint import decode_checkpoint, encode_checkpoint, read_hint, write_checkpoint
+from blockstore.index.checkpoint import (
+    decode_checkpoint,
+    encode_checkpoint,
+    read_hint,
+    write_checkpoint,
+)
 from blockstore.index.content import content_of
 from blockstore.index.fold import fold
 from blockstore.index.named import NamedCheckpoint, name_of, names_of
@@ -51,12 +56,15 @@ def test_blocks_of_several_row_groups_are_taken_one_by_one(monkeypatch: pytest.M
     monkeypatch.setattr(module, "_GROUP_ROWS", 4)
     state = follow(created(), Append(commit=ulid(1), blocks=tuple(block(n) for n in range(10, 33))))
     loaded = decode_checkpoint(encode_checkpoint(state), version=2)
-    assert [one.ulid for one in loaded.blocks.take([22, 0, 9, 8])] == [ulid(n) for n in (32, 10, 19, 18)]
+    assert [one.ulid for one in loaded.blocks.take([22, 0, 9, 8])] == [
+        ulid(n) for n in (32, 10, 19, 18)
+    ]
     assert loaded == state
 
 
 def test_every_damaged_byte_is_corrupt_or_harmless() -> None:
-    """Pages carry checksums, and nothing is believed: damage is found, or it hit a byte that says nothing."""
+    """Pages carry checksums, and nothing is believed: damage is found, or it hit a byte that says
+    nothing."""
     state = follow(created(), Append(commit=ulid(1), blocks=(block(11), block(12))))
     data = encode_checkpoint(state)
     refused = 0
@@ -69,7 +77,9 @@ def test_every_damaged_byte_is_corrupt_or_harmless() -> None:
     assert refused > len(data) / 14
 
 
-@pytest.mark.parametrize("data", [b"", b"PAR1", b"garbage" * 100], ids=["empty", "magic", "garbage"])
+@pytest.mark.parametrize(
+    "data", [b"", b"PAR1", b"garbage" * 100], ids=["empty", "magic", "garbage"]
+)
 def test_garbage_is_corrupt(data: bytes) -> None:
     with pytest.raises(Corrupt, match=r"checkpoint 2 \(index/checkpoints/0+2\.parquet\)"):
         decode_checkpoint(data, version=2)
@@ -105,7 +115,9 @@ def test_a_garbled_hint_is_no_hint(data: bytes) -> None:
 
 
 def of_blocks(count: int) -> State:
-    return follow(created(), Append(commit=ulid(1), blocks=tuple(block(10 + n) for n in range(count))))
+    return follow(
+        created(), Append(commit=ulid(1), blocks=tuple(block(10 + n) for n in range(count)))
+    )
 
 
 def test_rows_that_are_not_those_of_the_digest_are_corrupt() -> None:
@@ -113,7 +125,10 @@ def test_rows_that_are_not_those_of_the_digest_are_corrupt() -> None:
     with pytest.raises(Corrupt, match="rows"):
         decode_checkpoint(lying(encode_checkpoint(state)), version=2)
     fewer = replace(
-        state, blocks=state.blocks.changed([ulid(10)], [LiveBlock(meta=block(13), version=2, first_row_id=0)])
+        state,
+        blocks=state.blocks.changed(
+            [ulid(10)], [LiveBlock(meta=block(13), version=2, first_row_id=0)]
+        ),
     )
     with pytest.raises(Corrupt, match="SHA-256"):
         decode_checkpoint(swapped(encode_checkpoint(fewer), encode_checkpoint(state)), version=2)
@@ -129,7 +144,9 @@ def swapped(rows: bytes, rest: bytes) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def test_the_digest_is_one_of_values_however_the_file_is_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_digest_is_one_of_values_however_the_file_is_packed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     state = of_blocks(23)
     plain = encode_checkpoint(state)
     monkeypatch.setattr(module, "_GROUP_ROWS", 4)
@@ -176,7 +193,9 @@ def by_hand(table: pa.Table) -> str:
     return hashlib.sha256(digests).hexdigest()
 
 
-def test_bytes_that_fit_a_name_are_not_proven_again_and_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_that_fit_a_name_are_not_proven_again_and_others_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     state = of_blocks(3)
     data = encode_checkpoint(state)
     name = name_of(2, data)
@@ -197,7 +216,9 @@ def test_bytes_that_fit_a_name_are_not_proven_again_and_others_are(monkeypatch: 
     assert len(proofs) == 2
 
 
-def test_one_of_an_earlier_release_has_no_digest_and_only_its_names_and_counts(bucket_of_v1: bytes) -> None:
+def test_one_of_an_earlier_release_has_no_digest_and_only_its_names_and_counts(
+    bucket_of_v1: bytes,
+) -> None:
     name = name_of(4, bucket_of_v1)
     assert decode_checkpoint(bucket_of_v1, version=4, names=(name,)).version == 4
     with pytest.raises(Corrupt, match="not those that the index names"):

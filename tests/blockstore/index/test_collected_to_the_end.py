@@ -1,4 +1,5 @@
-"""An index whose newest entry is collected: a replica that has only begun, or one whose boundary was rebuilt. It takes commits."""
+"""An index whose newest entry is collected: a replica that has only begun, or one whose boundary
+was rebuilt. It takes commits."""
 
 from __future__ import annotations
 
@@ -65,5 +66,7 @@ def test_an_entry_that_is_missing_right_above_the_boundary_is_named(
     ensure_checkpoint(bucket, log.at(2))
     log.boundary.advance(2)
     bucket.delete([entry_key(1), entry_key(2), entry_key(3)])
-    with pytest.raises(Corrupt, match=r"index entry 3 .* is missing above the boundary 2.*--stale-entry 4"):
+    with pytest.raises(
+        Corrupt, match=r"index entry 3 .* is missing above the boundary 2.*--stale-entry 4"
+    ):
         Log(bucket, world).poll()

@@ -1,4 +1,5 @@
-"""A commit, fault by fault (protocol 3.3): what it answers, what it costs, and that nothing is applied twice."""
+"""A commit, fault by fault (protocol 3.3): what it answers, what it costs, and that nothing is
+applied twice."""
 
 from __future__ import annotations
 
@@ -90,7 +91,9 @@ def entries(bucket: MemoryBucket, world: World) -> list[str]:
 
 def once(bucket: MemoryBucket, world: World, *numbers: int) -> None:
     """Each block is live exactly once, and nothing else is."""
-    assert Log(bucket, world).state.blocks.ulids() == [ulid(number) for number in sorted((1, *numbers))]
+    assert Log(bucket, world).state.blocks.ulids() == [
+        ulid(number) for number in sorted((1, *numbers))
+    ]
 
 
 def test_a_publish_costs_one_put_and_three_conditional_gets(
@@ -102,7 +105,9 @@ def test_a_publish_costs_one_put_and_three_conditional_gets(
     metered.reset()
     committed = writer.commit(append(2))
     assert committed.version == 3
-    assert metered.counts == {"put_if_absent": 1, "get": 3}, "the entry below, before and after; the boundary"
+    assert metered.counts == {"put_if_absent": 1, "get": 3}, (
+        "the entry below, before and after; the boundary"
+    )
     assert metered.bytes["get"] == 0, "304"
 
 
@@ -134,11 +139,18 @@ def test_a_writer_far_behind_catches_up_without_losing_every_race(
 
 
 @pytest.mark.parametrize(
-    "error", [LOST, Unavailable("500"), Contended("409"), Throttled("503")], ids=lambda one: str(one)
+    "error",
+    [LOST, Unavailable("500"), Contended("409"), Throttled("503")],
+    ids=lambda one: str(one),
 )
 @pytest.mark.parametrize("times", [1, 3])
 def test_the_same_entry_goes_to_the_same_id_until_there_is_an_answer(
-    bucket: MemoryBucket, world: World, faulty: FaultyBucket, writer: Log, error: BlockstoreError, times: int
+    bucket: MemoryBucket,
+    world: World,
+    faulty: FaultyBucket,
+    writer: Log,
+    error: BlockstoreError,
+    times: int,
 ) -> None:
     faulty.before.append(failing(creating(3), error, times))
     assert writer.commit(append(2)).version == 3
@@ -199,7 +211,9 @@ def test_a_put_delivered_minutes_later_is_found(
     with pytest.raises(Indeterminate):
         writer.commit(change)
     commits = {decode_entry(data, entry_id=3).commit for data in sent}
-    assert (len(set(sent)), commits) == (len(sent), {change.commit}), "no bytes twice, and one commit"
+    assert (len(set(sent)), commits) == (len(sent), {change.commit}), (
+        "no bytes twice, and one commit"
+    )
     bucket.put_if_absent(entry_key(3), sent[0])
     faulty.put_if_absent = bytes_of  # type: ignore[method-assign]
     again = writer.commit(change)
@@ -288,8 +302,8 @@ def test_taken_and_then_gone_is_a_cold_start(
 def test_a_stale_writer_creates_a_zombie_and_is_refused_by_the_boundary(
     bucket: MemoryBucket, world: World, log: Log, faulty: FaultyBucket, writer: Log
 ) -> None:
-    """The writer stalls before its PUT. The entry is created under a collected id; step 5 refuses it, and the append finds its
-    place at the end."""
+    """The writer stalls before its PUT. The entry is created under a collected id; step 5 refuses
+    it, and the append finds its place at the end."""
 
     def stall() -> None:
         for number in range(100, 105):
@@ -306,7 +320,8 @@ def test_a_stale_writer_creates_a_zombie_and_is_refused_by_the_boundary(
 def test_a_refused_entry_that_another_has_inherited_is_applied_once(
     bucket: MemoryBucket, world: World, log: Log, faulty: FaultyBucket, writer: Log
 ) -> None:
-    """Created in time, folded by others, collected, and only then checked: refused does not mean not applied."""
+    """Created in time, folded by others, collected, and only then checked: refused does not mean
+    not applied."""
 
     def inherit() -> None:
         for number in range(100, 105):
@@ -396,7 +411,9 @@ def test_a_fate_below_the_window_is_read_from_its_entry(
 
 def test_a_conflict_leaves_nothing_behind(bucket: MemoryBucket, world: World, writer: Log) -> None:
     with pytest.raises(Conflict):
-        writer.commit(Planned(operation=Operation.EXPIRE, commit=ulid(900), plan=Draft(remove=(ulid(77),))))
+        writer.commit(
+            Planned(operation=Operation.EXPIRE, commit=ulid(900), plan=Draft(remove=(ulid(77),)))
+        )
     assert writer.commit(append(2)).version == 3
     once(bucket, world, 2)
 

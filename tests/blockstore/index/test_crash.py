@@ -1,9 +1,11 @@
-"""Crash enumeration of create, commit and checkpoint, with a second writer and a collector in between.
+"""Crash enumeration of create, commit and checkpoint, with a second writer and a collector in
+between.
 
-Every call of a writer's run is a crash point: the process dies before it, or after it took effect, or lives on without
-its answer. At the same point another writer commits, or commits and collects all but the newest entries. Then a fresh
-process does again what was not acknowledged. Whatever happened: every acknowledged block is accounted exactly once,
-nothing is doubled, entries are contiguous, every checkpoint equals the fold.
+Every call of a writer's run is a crash point: the process dies before it, or after it took effect,
+or lives on without its answer. At the same point another writer commits, or commits and collects
+all but the newest entries. Then a fresh process does again what was not acknowledged. Whatever
+happened: every acknowledged block is accounted exactly once, nothing is doubled, entries are
+contiguous, every checkpoint equals the fold.
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ def changes() -> list[Change]:
 
 
 def again(change: Change, state: State) -> Change | None:
-    """What a fresh process does where it knows of no acknowledgement: the same blocks, another commit id."""
+    """What a fresh process does where it knows of no acknowledgement: the same blocks, another
+    commit id."""
     if isinstance(change, Append):
         first = change.blocks[0].ulid
         return Append(commit=f"7{first[1:]}", blocks=change.blocks, job=change.job)
@@ -198,7 +201,10 @@ def points(prepared: dict[str, bytes]) -> Iterator[tuple[str, str, int]]:
 
 
 def attempt(prepared: dict[str, bytes], fault: str, neighbor: str, k: int) -> Run:
-    """One run to its end, checked. A neighbor acts just before the fault, where it is a crash, else after call k."""
+    """One run to its end, checked.
+
+    A neighbor acts just before the fault, where it is a crash, else after call k.
+    """
     run = Run(prepared, neighbor, k - 1 if "dies" in fault else k)
     faulty = run.writer(**FAULTS[fault](k))
     try:
@@ -216,13 +222,16 @@ def test_every_crash_of_a_writer_leaves_each_block_exactly_once(prepared: dict[s
         try:
             attempt(prepared, fault, neighbor, k)
         except (AssertionError, BlockstoreError) as error:
-            raise AssertionError(f"the writer {fault} call {k}, and the neighbor {neighbor}") from error
+            raise AssertionError(
+                f"the writer {fault} call {k}, and the neighbor {neighbor}"
+            ) from error
         tried += 1
     tally("crash points", tried)
 
 
 def caught(prepared: dict[str, bytes]) -> str | None:
-    """The first point at which a planted fault is seen: what it breaks needs a collector in between."""
+    """The first point at which a planted fault is seen: what it breaks needs a collector in
+    between."""
     for fault, neighbor, k in points(prepared):
         if neighbor == "collects":
             try:
@@ -234,7 +243,8 @@ def caught(prepared: dict[str, bytes]) -> str | None:
 
 @pytest.fixture
 def blind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The look at the entry below sees what most of these faults do: each must be caught without it as well."""
+    """The look at the entry below sees what most of these faults do: each must be caught without it
+    as well."""
     monkeypatch.setattr(Looks, "look", lambda self, state: Standing.STANDS)
 
 

@@ -85,7 +85,9 @@ def test_an_unknown_requirement_is_refused_by_name() -> None:
 def test_many_sources_stand_in_a_file() -> None:
     sources = tuple(ulid(number) for number in range(INLINE + 1))
     one = AddedBlock(meta=block(5_000, sources=sources), sources=sources)
-    value = json.loads(encode_entry(Entry(id=2, commit=ulid(1), time=NOW, operation="compact", add=(one,))))
+    value = json.loads(
+        encode_entry(Entry(id=2, commit=ulid(1), time=NOW, operation="compact", add=(one,)))
+    )
     assert value["add"][0]["compaction"]["sources"].keys() == {"path", "count", "sha256"}
     back = decode_entry(orjson.dumps(value), entry_id=2).add[0]
     assert isinstance(back.sources, SourcesFile)
@@ -106,9 +108,16 @@ BAD: dict[str, dict[str, object]] = {
     "a block without a name": {"add": [{**BLOCK, "ulid": None}]},
     "a block without compaction": {"add": [{**BLOCK, "compaction": None}]},
     "sources that are empty": {"add": [{**BLOCK, "compaction": {"level": 2, "sources": []}}]},
-    "sources out of order": {"add": [{**BLOCK, "compaction": {"level": 2, "sources": [ulid(9), ulid(1)]}}]},
+    "sources out of order": {
+        "add": [{**BLOCK, "compaction": {"level": 2, "sources": [ulid(9), ulid(1)]}}]
+    },
     "sources elsewhere": {
-        "add": [{**BLOCK, "compaction": {"level": 2, "sources": {"path": "../x", "count": 1, "sha256": ""}}}]
+        "add": [
+            {
+                **BLOCK,
+                "compaction": {"level": 2, "sources": {"path": "../x", "count": 1, "sha256": ""}},
+            }
+        ]
     },
     "a first row id without version": {"add": [{**BLOCK, "committed": {"first_row_id": 1}}]},
     "exceptions of nothing": {"except": {ulid(1): []}},
@@ -134,7 +143,16 @@ def test_a_wrong_field_is_corrupt_and_the_error_names_the_entry(fields: dict[str
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"id":42,"id":42}', encode_entry(FULL)[:-7], b"[" * 100_000],
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b'{"id":42,"id":42}',
+        encode_entry(FULL)[:-7],
+        b"[" * 100_000,
+    ],
     ids=["empty", "cut", "list", "null", "no UTF-8", "doubled key", "truncated", "deep"],
 )
 def test_bytes_that_are_no_entry_are_corrupt(data: bytes) -> None:

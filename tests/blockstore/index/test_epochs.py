@@ -15,7 +15,9 @@ from tests.support.faulty import Call, FaultyBucket
 from tests.support.index_data import append
 
 
-def test_a_claim_takes_the_role_from_whoever_held_it(bucket: MemoryBucket, world: World, log: Log) -> None:
+def test_a_claim_takes_the_role_from_whoever_held_it(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
     first = claim(log, world, COMPACTOR)
     assert first.epoch[0] == 1
     assert still_held(log.state, first)
@@ -65,7 +67,9 @@ def test_a_claim_whose_answer_is_lost_is_mine_by_its_commit_id(
     assert still_held(log.poll(), held)
 
 
-def test_a_claim_that_loses_its_number_claims_the_next(bucket: MemoryBucket, world: World, log: Log) -> None:
+def test_a_claim_that_loses_its_number_claims_the_next(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
     """Two processes start at once: both mean number 1, and the entry of one says it."""
     faulty = FaultyBucket(bucket)
 

@@ -49,7 +49,11 @@ def entry(state: State, **fields: object) -> Entry:
 
 def test_an_append_adds_its_blocks_with_version_rows_and_sources() -> None:
     assert APPENDED.blocks.ulids() == [ONE.ulid, TWO.ulid, THREE.ulid]
-    assert [(one.version, one.first_row_id) for one in APPENDED.blocks] == [(2, 0), (2, 10), (2, 20)]
+    assert [(one.version, one.first_row_id) for one in APPENDED.blocks] == [
+        (2, 0),
+        (2, 10),
+        (2, 20),
+    ]
     assert APPENDED.next_row_id == 30
     assert all(one.ulid in APPENDED.accounted for one in (ONE, TWO, THREE))
     assert APPENDED.commits.find(ulid(1)) == 2
@@ -74,7 +78,8 @@ def test_sources_that_the_state_cannot_tell_stand_in_the_entry() -> None:
 
 def test_removed_sources_stay_accounted() -> None:
     gone = follow(
-        APPENDED, Planned(operation=Operation.EXPIRE, commit=ulid(3), plan=Draft(remove=(ONE.ulid,)))
+        APPENDED,
+        Planned(operation=Operation.EXPIRE, commit=ulid(3), plan=Draft(remove=(ONE.ulid,))),
     )
     assert ONE.ulid not in gone.blocks
     assert ONE.ulid in gone.accounted
@@ -108,7 +113,8 @@ def test_restore_brings_blocks_back_as_they_were() -> None:
         plan=Draft(
             remove=(made.ulid,),
             add=tuple(
-                AddedBlock(meta=one, version=2, first_row_id=first) for one, first in ((ONE, 0), (TWO, 10))
+                AddedBlock(meta=one, version=2, first_row_id=first)
+                for one, first in ((ONE, 0), (TWO, 10))
             ),
         ),
     )
@@ -167,7 +173,9 @@ def test_what_only_rises_never_falls() -> None:
         Planned(
             operation=Operation.HORIZON,
             commit=ulid(3),
-            plan=Draft(horizon=ulid(9), floor=ulid(9), epochs={"compactor": (2, ulid(3))}, tags={"a": 1}),
+            plan=Draft(
+                horizon=ulid(9), floor=ulid(9), epochs={"compactor": (2, ulid(3))}, tags={"a": 1}
+            ),
         ),
         Append(commit=ulid(4), blocks=(), job=Job(app="nightly", batch=3)),
     )
@@ -181,7 +189,9 @@ def test_what_only_rises_never_falls() -> None:
         {"table": Definition.create(pa.schema([("x", pa.int8())])), "id": 5},
     ):
         if "table" in fields:
-            forgets = replace(DEFINITION, schema_id=2, schemas={1: DEFINITION.schema, 2: DEFINITION.schema})
+            forgets = replace(
+                DEFINITION, schema_id=2, schemas={1: DEFINITION.schema, 2: DEFINITION.schema}
+            )
             state = fold(state, entry(state, table=forgets))
             fields["id"] = state.version + 1
         with pytest.raises(Corrupt):
@@ -191,7 +201,9 @@ def test_what_only_rises_never_falls() -> None:
 def test_the_first_entry_defines_the_table() -> None:
     with pytest.raises(Corrupt, match="defines no table"):
         fold(State.EMPTY, entry(State.EMPTY))
-    assert follow(State.EMPTY, Create(commit=ulid(0), definition=DEFINITION)).definition == DEFINITION
+    assert (
+        follow(State.EMPTY, Create(commit=ulid(0), definition=DEFINITION)).definition == DEFINITION
+    )
 
 
 def test_time_never_falls() -> None:

@@ -1,4 +1,5 @@
-"""Uploads of a gateway are remembered until a floor passes them: the state does not grow with them, and none comes twice."""
+"""Uploads of a gateway are remembered until a floor passes them: the state does not grow with them,
+and none comes twice."""
 
 from __future__ import annotations
 
@@ -58,7 +59,9 @@ def test_a_checkpoint_does_not_grow_with_the_uploads_that_were_ever_made(table: 
         now = NOW + day * DAY
         for number in range(60):
             state = follow(
-                state, taken(upload(now, number), now + 5_000 + number), time_ms=now + number * 60_000
+                state,
+                taken(upload(now, number), now + 5_000 + number),
+                time_ms=now + number * 60_000,
             )
         if day >= WINDOW:
             state = follow(state, floor_at(state, now - WINDOW * DAY), time_ms=now + DAY - 1)
@@ -72,17 +75,26 @@ def test_a_checkpoint_does_not_grow_with_the_uploads_that_were_ever_made(table: 
 
 def test_a_floor_forgets_what_lies_at_or_below_it_and_nothing_else(table: State) -> None:
     old, young = upload(NOW), upload(NOW + 2)
-    others = [Job("nightly", 3), Job(f"gateway/{ulid(0)}/input-0123456789abcdef", 0), Job("gateway/", 0)]
-    state = follow(table, *(taken(job, NOW + 10 + n) for n, job in enumerate([old, young, *others])))
+    others = [
+        Job("nightly", 3),
+        Job(f"gateway/{ulid(0)}/input-0123456789abcdef", 0),
+        Job("gateway/", 0),
+    ]
+    state = follow(
+        table, *(taken(job, NOW + 10 + n) for n, job in enumerate([old, young, *others]))
+    )
     state = follow(state, floor_at(state, NOW))
     assert not state.committed(old)
     assert all(state.committed(job) for job in (young, *others))
     assert UPLOADS in state.requires
-    assert decode_checkpoint(encode_checkpoint(state), version=state.version).batches == state.batches
+    assert (
+        decode_checkpoint(encode_checkpoint(state), version=state.version).batches == state.batches
+    )
 
 
 def test_an_upload_that_a_floor_has_passed_is_taken_by_no_entry(table: State) -> None:
-    """Whether it was committed or not: nobody can tell, and a second block of it would double its rows."""
+    """Whether it was committed or not: nobody can tell, and a second block of it would double its
+    rows."""
     done, never = upload(NOW, 0), upload(NOW, 1)
     state = follow(table, taken(done, NOW + 10))
     state = follow(state, floor_at(state, NOW + 5))
@@ -97,13 +109,18 @@ def test_an_upload_that_a_floor_has_passed_is_taken_by_no_entry(table: State) ->
 
 
 def test_floors_of_earlier_releases_forget_no_upload(table: State) -> None:
-    """Their entries require nothing: every release folds them to the same state, and the same checkpoint."""
+    """Their entries require nothing: every release folds them to the same state, and the same
+    checkpoint."""
     job = upload(NOW)
     state = follow(table, taken(job, NOW + 10))
-    plain = Planned(operation=Operation.HORIZON, commit=ulid(20), plan=Draft(floor=ulid_at(NOW + 5)))
+    plain = Planned(
+        operation=Operation.HORIZON, commit=ulid(20), plan=Draft(floor=ulid_at(NOW + 5))
+    )
     state = follow(state, plain)
     assert state.committed(job)
-    assert isinstance(decide(state, taken(job, NOW + 30)), Done), "it is remembered, so it is answered"
+    assert isinstance(decide(state, taken(job, NOW + 30)), Done), (
+        "it is remembered, so it is answered"
+    )
     state = follow(state, floor_at(state, NOW + 7))
     assert not state.committed(job)
 
@@ -115,7 +132,9 @@ def test_releases_that_would_fold_otherwise_refuse_the_entry(
     assert entry.requires == (UPLOADS,)
     assert fold(table, decode_entry(encode_entry(entry), entry_id=entry.id)) == fold(table, entry)
     monkeypatch.setattr("blockstore.format.features.KNOWN", frozenset())
-    with pytest.raises(NewerFormat, match=r"requires the feature 'uploads'.*upgrade blocklake to 0\.2"):
+    with pytest.raises(
+        NewerFormat, match=r"requires the feature 'uploads'.*upgrade blocklake to 0\.2"
+    ):
         refuse_unknown(entry.requires, "entry 4")
     follows = fold(table, entry)
     assert entry_of(follows, floor_at(follows, NOW + 1)).requires == (), "it is said once"
@@ -147,7 +166,12 @@ def test_a_rebuilt_index_remembers_no_upload_that_a_floor_has_passed(table: Stat
     ]
     nothing: frozenset[str] = frozenset()
     evidence = Evidence(
-        state=floored, later=tuple(torn), blocks={}, accounted=nothing, hidden=nothing, removed=nothing
+        state=floored,
+        later=tuple(torn),
+        blocks={},
+        accounted=nothing,
+        hidden=nothing,
+        removed=nothing,
     )
     rebuilt = compose(
         evidence,

@@ -1,7 +1,8 @@
-"""Garbage at every object of the index: a typed error that names it, and nothing changed. Never a crash, never a guess.
+"""Garbage at every object of the index: a typed error that names it, and nothing changed. Never a
+crash, never a guess.
 
-A hint is no authority, so garbage there costs a request and nothing else. Everything else stops whoever reads it: stepping
-back to what can be read would fork the history.
+A hint is no authority, so garbage there costs a request and nothing else. Everything else stops
+whoever reads it: stepping back to what can be read would fork the history.
 """
 
 from __future__ import annotations
@@ -85,7 +86,10 @@ def contents(bucket: MemoryBucket) -> dict[str, bytes]:
 
 
 def use(bucket: MemoryBucket, world: World) -> str | int:
-    """Open the table, read it, read all its past: the rows, or what the error says. Nothing is changed by that."""
+    """Open the table, read it, read all its past: the rows, or what the error says.
+
+    Nothing is changed by that.
+    """
     tally("pieces of garbage")
     before = contents(bucket)
     try:
@@ -103,7 +107,11 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     if path:
         yield path
     children = (
-        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
     )
     for key, child in children:
         yield from places(child, (*path, key))
@@ -157,9 +165,13 @@ def test_every_field_of_an_entry_with_every_kind_of_garbage() -> None:
 
 
 def named(said: str, entry: int) -> bool:
-    """Whether an error tells where to look: the entry, or what follows from a state that it was folded into."""
+    """Whether an error tells where to look: the entry, or what follows from a state that it was
+    folded into."""
     return (
-        f"entry {entry}" in said or f"version {entry}" in said or "block 0" in said or f"{entry}.json" in said
+        f"entry {entry}" in said
+        or f"version {entry}" in said
+        or "block 0" in said
+        or f"{entry}.json" in said
     )
 
 
@@ -174,7 +186,9 @@ def test_objects_cut_or_overwritten_anywhere(data: st.DataObject) -> None:
     if kind == "cut":
         damaged = whole[:at]
     elif kind == "flip":
-        damaged = whole[:at] + bytes([whole[at] ^ (1 << data.draw(st.integers(0, 7)))]) + whole[at + 1 :]
+        damaged = (
+            whole[:at] + bytes([whole[at] ^ (1 << data.draw(st.integers(0, 7)))]) + whole[at + 1 :]
+        )
     else:
         damaged = whole[:at] + data.draw(st.binary(min_size=1, max_size=8)) + whole[at:]
     bucket.put(key, damaged)
@@ -183,7 +197,9 @@ def test_objects_cut_or_overwritten_anywhere(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("garbage", [g for g in GARBAGE if g not in (b"",)] + [b"", b"PAR1" * 100])
-def test_a_checkpoint_that_is_none_is_named(garbage: bytes, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_checkpoint_that_is_none_is_named(
+    garbage: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     bucket, world = made()
     bucket.put(checkpoint_key(CHECKPOINT), garbage)
     assert use(bucket, world) == 2 * (LAST - 1), "the entries from the first on are there"
@@ -196,7 +212,18 @@ def test_a_checkpoint_that_is_none_is_named(garbage: bytes, caplog: pytest.LogCa
 
 @pytest.mark.parametrize(
     "garbage",
-    [b"", b"-1", b"1.0", b" 0", b"0\n", "٣".encode(), b"18446744073709551616", b"1" * 21, b"null", b"\x00"],
+    [
+        b"",
+        b"-1",
+        b"1.0",
+        b" 0",
+        b"0\n",
+        "٣".encode(),
+        b"18446744073709551616",
+        b"1" * 21,
+        b"null",
+        b"\x00",
+    ],
 )
 def test_a_boundary_that_is_none_stops_everybody(garbage: bytes) -> None:
     bucket, world = made()
@@ -209,7 +236,12 @@ def test_a_boundary_that_is_none_stops_everybody(garbage: bytes) -> None:
 
 @pytest.mark.parametrize(
     "garbage",
-    [*GARBAGE, b'{"checkpoint": -1}', b'{"checkpoint": 99999999999999999999}', b'{"checkpoint": "3"}'],
+    [
+        *GARBAGE,
+        b'{"checkpoint": -1}',
+        b'{"checkpoint": 99999999999999999999}',
+        b'{"checkpoint": "3"}',
+    ],
 )
 def test_a_hint_that_is_none_costs_nothing_but_requests(garbage: bytes) -> None:
     bucket, world = made()

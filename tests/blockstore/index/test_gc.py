@@ -1,4 +1,5 @@
-"""Collection of the index (protocol 3.4): what it wants, what it deletes, and what it refuses to touch."""
+"""Collection of the index (protocol 3.4): what it wants, what it deletes, and what it refuses to
+touch."""
 
 from __future__ import annotations
 
@@ -27,7 +28,13 @@ from blockstore.index.change import Draft, Tag, Untag
 from blockstore.index.checkpoint import encode_checkpoint, ensure_checkpoint, read_hint
 from blockstore.index.entry import Operation
 from blockstore.index.epochs import claim
-from blockstore.index.gc import Collected, collect, doomed_checkpoints, doomed_entries, wanted_boundary
+from blockstore.index.gc import (
+    Collected,
+    collect,
+    doomed_checkpoints,
+    doomed_entries,
+    wanted_boundary,
+)
 from blockstore.index.log import Log, create
 from blockstore.index.named import name_of
 from blockstore.names import (
@@ -46,7 +53,11 @@ from tests.support.index_data import SCHEMA, Planned, append, follow, ulid
 HOUR = 3_600_000
 
 
-@given(st.integers(0, 20), st.dictionaries(st.integers(1, 40), st.integers(0, 100)), st.integers(0, 100))
+@given(
+    st.integers(0, 20),
+    st.dictionaries(st.integers(1, 40), st.integers(0, 100)),
+    st.integers(0, 100),
+)
 def test_the_boundary_that_is_wanted_has_an_old_successor_and_is_the_highest(
     boundary: int, times: dict[int, int], retention: int
 ) -> None:
@@ -107,7 +118,9 @@ def test_versions_whose_successor_is_old_go_and_all_others_stay(
         fresh.at(9)
 
 
-def test_a_second_pass_finds_nothing_and_costs_little(bucket: MemoryBucket, world: World, aged: Log) -> None:
+def test_a_second_pass_finds_nothing_and_costs_little(
+    bucket: MemoryBucket, world: World, aged: Log
+) -> None:
     collect(aged, world)
     metered = Metered(bucket)
     again = Log(metered, world)
@@ -294,7 +307,9 @@ def test_a_missing_checkpoint_of_the_boundary_stops_the_pass(
     collect(aged, world)
     bucket.delete([checkpoint_key(9)])
     clock.advance(49 * 3600)
-    with pytest.raises(Corrupt, match=r"00009\.parquet of memory:// is missing although the boundary is 9"):
+    with pytest.raises(
+        Corrupt, match=r"00009\.parquet of memory:// is missing although the boundary is 9"
+    ):
         collect(aged, world)
     assert entries(bucket) == list(range(10, 16))
 
@@ -311,7 +326,9 @@ def test_a_lost_boundary_stops_the_pass(
     assert len(entries(bucket)) == 15
 
 
-def test_a_boundary_that_fell_stops_whoever_saw_it(bucket: MemoryBucket, world: World, aged: Log) -> None:
+def test_a_boundary_that_fell_stops_whoever_saw_it(
+    bucket: MemoryBucket, world: World, aged: Log
+) -> None:
     collect(aged, world)
     bucket.put(BOUNDARY, b"3")
     with pytest.raises(BoundaryLost, match="fell from 9 to 3"):
@@ -367,7 +384,9 @@ def test_a_store_that_lacks_if_match_is_not_collected_and_says_so_with_the_bytes
     bucket: MemoryBucket, world: World, aged: Log, caplog: pytest.LogCaptureFixture
 ) -> None:
     size = sum(
-        info.size for info in bucket.list(INDEX, recursive=False) if (parse_entry(info.key) or 99) <= 9
+        info.size
+        for info in bucket.list(INDEX, recursive=False)
+        if (parse_entry(info.key) or 99) <= 9
     )
     with caplog.at_level(logging.WARNING):
         done = collect(Log(Overwrites(bucket), world), world)
@@ -375,9 +394,14 @@ def test_a_store_that_lacks_if_match_is_not_collected_and_says_so_with_the_bytes
     assert done.off is not None
     assert "does not refuse stale writes" in done.off
     assert (
-        f"the index of memory:// is not collected: {done.off}; 9 entries of {size} bytes stay" in caplog.text
+        f"the index of memory:// is not collected: {done.off}; 9 entries of {size} bytes stay"
+        in caplog.text
     )
-    assert (len(entries(bucket)), checkpoints(bucket), int(bucket.get(BOUNDARY).data)) == (15, [], 0)
+    assert (len(entries(bucket)), checkpoints(bucket), int(bucket.get(BOUNDARY).data)) == (
+        15,
+        [],
+        0,
+    )
 
 
 def test_a_store_that_lacks_if_match_and_has_nothing_to_collect_is_quiet(
@@ -471,7 +495,11 @@ def test_a_collector_that_another_overtakes_anywhere_does_no_harm(
 
 
 def test_a_machine_that_slept_after_its_second_read_deletes_no_checkpoint(
-    bucket: MemoryBucket, world: World, clock: ManualClock, aged: Log, monkeypatch: pytest.MonkeyPatch
+    bucket: MemoryBucket,
+    world: World,
+    clock: ManualClock,
+    aged: Log,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ensure_checkpoint(bucket, aged.at(5))
     faulty = FaultyBucket(bucket)

@@ -1,9 +1,11 @@
-"""Crash enumeration of index GC, with writers, taggers and a second collector in between; and every order of two.
+"""Crash enumeration of index GC, with writers, taggers and a second collector in between; and every
+order of two.
 
-Every call of a pass is a crash point: the collector dies before it, or after it took effect, or lives on without its
-answer. At the same point a neighbor acts: a stalled writer wakes up, others write, a version is tagged, a second collector
-runs a whole pass of a later hour. Then a fresh collector runs. Whatever happened: the boundary never fell, every version
-above it and every tag reads as it was, every acknowledged block is accounted exactly once, nothing that may go stays.
+Every call of a pass is a crash point: the collector dies before it, or after it took effect, or
+lives on without its answer. At the same point a neighbor acts: a stalled writer wakes up, others
+write, a version is tagged, a second collector runs a whole pass of a later hour. Then a fresh
+collector runs. Whatever happened: the boundary never fell, every version above it and every tag
+reads as it was, every acknowledged block is accounted exactly once, nothing that may go stays.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ Prepared = list[tuple[ObjectInfo, bytes]]
 
 
 def fill() -> tuple[Prepared, dict[int, State]]:
-    """A table whose versions 1 to 6 are old enough to go, 7 to 9 not; a merge, a tag, checkpoints at 3 and 5."""
+    """A table whose versions 1 to 6 are old enough to go, 7 to 9 not; a merge, a tag, checkpoints
+    at 3 and 5."""
     world = World.manual()
     bucket = MemoryBucket(world.clock)
     log = create(bucket, world, DEFINITION)
@@ -92,7 +95,8 @@ WANTED = 7
 
 @dataclass
 class Run:
-    """A copy of the prepared table, what was acknowledged in it, and a collector that may be disturbed at one call."""
+    """A copy of the prepared table, what was acknowledged in it, and a collector that may be
+    disturbed at one call."""
 
     neighbor: str = "nobody"
     at: int = 0
@@ -155,13 +159,17 @@ class Run:
         state, boundary = log.state, log.boundary.seen
         self.check_rows(state)
         for version, found in self.history(log, boundary):
-            assert self.states.get(version, found) == found, f"version {version} reads otherwise than it was"
+            assert self.states.get(version, found) == found, (
+                f"version {version} reads otherwise than it was"
+            )
         assert look(log.at(boundary + 1)) == self.states[boundary + 1]
         for name, version in self.tags.items():
             assert look(log.tagged(name)) == self.states[version], f"tag {name} is lost"
         if collected:
             assert boundary >= WANTED
-            assert [one for one in entries(self.bucket) if one <= boundary] == [], "an old entry stays"
+            assert [one for one in entries(self.bucket) if one <= boundary] == [], (
+                "an old entry stays"
+            )
             pinned = {*state.tags.values(), boundary}
             assert {one for one in checkpoints(self.bucket) if one <= boundary} <= pinned, (
                 "an old checkpoint stays"
@@ -175,9 +183,11 @@ class Run:
         )
 
     def history(self, log: Log, boundary: int) -> Iterator[tuple[int, Look]]:
-        """Every version above the boundary by its entry, each checkpoint on the way compared with the fold."""
+        """Every version above the boundary by its entry, each checkpoint on the way compared with
+        the fold."""
         stored = {
-            version: self.bucket.get(checkpoint_key(version)).data for version in checkpoints(self.bucket)
+            version: self.bucket.get(checkpoint_key(version)).data
+            for version in checkpoints(self.bucket)
         }
         assert not boundary or boundary in stored, "the boundary has no checkpoint"
         state = log.reader.checkpoint(stored[boundary], boundary) if boundary else State.EMPTY
@@ -289,7 +299,10 @@ def points() -> Iterator[tuple[str, str, int]]:
 
 
 def attempt(fault: str, neighbor: str, k: int) -> None:
-    """One pass to its end, another by a fresh process, checked. A neighbor acts before the last call that is made."""
+    """One pass to its end, another by a fresh process, checked.
+
+    A neighbor acts before the last call that is made.
+    """
     run = Run(neighbor, k - 1 if fault == "dies before" else k)
     try:
         run.work(run.collector(**FAULTS[fault](k)))
@@ -309,7 +322,9 @@ def test_every_crash_of_a_collector_leaves_what_may_still_be_read_and_nothing_el
         try:
             attempt(fault, neighbor, k)
         except (AssertionError, BlockstoreError) as error:
-            raise AssertionError(f"the collector {fault} call {k}, and the neighbor: {neighbor}") from error
+            raise AssertionError(
+                f"the collector {fault} call {k}, and the neighbor: {neighbor}"
+            ) from error
         tried += 1
     tally("crash points", tried)
 
@@ -367,13 +382,17 @@ def check_before_create(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def no_compare_and_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """The boundary is overwritten by whoever comes."""
-    monkeypatch.setattr(MemoryBucket, "put_if_match", lambda self, key, data, etag: self.put(key, data))
+    monkeypatch.setattr(
+        MemoryBucket, "put_if_match", lambda self, key, data, etag: self.put(key, data)
+    )
 
 
 def pins_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tags pin nothing."""
     doomed = gc.doomed_checkpoints
-    monkeypatch.setattr(gc, "doomed_checkpoints", lambda found, boundary, pinned: doomed(found, boundary, ()))
+    monkeypatch.setattr(
+        gc, "doomed_checkpoints", lambda found, boundary, pinned: doomed(found, boundary, ())
+    )
 
 
 PLANTS: list[tuple[Callable[[pytest.MonkeyPatch], None], str]] = [
@@ -448,10 +467,14 @@ def test_a_stalled_writer_and_a_collector_in_every_order_of_two_switches_lose_no
     tried = 0
     for schedule in schedules(("writer", lengths[0] + 6), ("collector", lengths[1]), 2):
         run = Run()
-        answers = interleave(run.bucket, {"writer": stalled(run), "collector": pass_of(run)}, schedule)
+        answers = interleave(
+            run.bucket, {"writer": stalled(run), "collector": pass_of(run)}, schedule
+        )
         run.numbers.add(30)
         try:
-            assert not any(isinstance(answer, BaseException) for answer in answers.values()), answers
+            assert not any(isinstance(answer, BaseException) for answer in answers.values()), (
+                answers
+            )
             run.check_rows(Log(run.bucket, run.world).state)
             run.recover()
             run.check()

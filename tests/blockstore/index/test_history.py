@@ -30,7 +30,9 @@ def states(bucket: MemoryBucket, world: World, log: Log) -> list:
     return found
 
 
-def test_every_version_reads_as_it_was(bucket: MemoryBucket, world: World, log: Log, states: list) -> None:
+def test_every_version_reads_as_it_was(
+    bucket: MemoryBucket, world: World, log: Log, states: list
+) -> None:
     for version in (1, 2, 40, 63, 64, 65, 70):
         assert log.at(version) == states[version]
         assert Log(bucket, world).at(version) == states[version]
@@ -46,7 +48,9 @@ def test_a_version_that_others_have_just_written_is_found(
 
 
 @pytest.mark.parametrize("version", [-1, 0, 71])
-def test_a_version_that_was_never_written_is_not_found(log: Log, states: list, version: int) -> None:
+def test_a_version_that_was_never_written_is_not_found(
+    log: Log, states: list, version: int
+) -> None:
     with pytest.raises(NotFound, match=f"no version {version}, expected one from 1 to 70"):
         log.at(version)
 
@@ -55,7 +59,8 @@ def test_as_of_is_the_last_version_at_or_before_the_time(log: Log, states: list)
     for seconds, version in ((0, 1), (0.5, 1), (1, 2), (38.999, 39), (39, 40), (1e6, 70)):
         assert log.as_of(NOW + int(seconds * 1000)).version == version
     with pytest.raises(
-        NotFound, match=r"no version as of 2023-11-14T22:13:19\.999\+00:00: its first entry is younger"
+        NotFound,
+        match=r"no version as of 2023-11-14T22:13:19\.999\+00:00: its first entry is younger",
     ):
         log.as_of(NOW - 1)
     with pytest.raises(NotFound, match="no version as of -1000000000000000000 ms"):
@@ -81,7 +86,9 @@ def test_what_was_collected_is_expired_and_the_oldest_left_is_named(
     assert [entry.id for entry in log.entries()] == [67, 68, 69, 70]
 
 
-def test_a_tagged_version_outlives_its_entries(bucket: MemoryBucket, log: Log, states: list) -> None:
+def test_a_tagged_version_outlives_its_entries(
+    bucket: MemoryBucket, log: Log, states: list
+) -> None:
     write_checkpoint(bucket, states[40])
     log.commit(Planned(operation=Operation.TAG, commit=ulid(1), plan=Draft(tags={"q3": 40})))
     collect(bucket, log, 66)

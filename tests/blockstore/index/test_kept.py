@@ -1,4 +1,5 @@
-"""What is still named: against brute force over every version and tag, incrementally and from nothing."""
+"""What is still named: against brute force over every version and tag, incrementally and from
+nothing."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ class Story:
         return {ulid_ for version in versions for ulid_ in self.states[version].blocks.ulids()}
 
     def ever(self) -> set[str]:
-        return {ulid_ for state in self.states.values() for ulid_ in state.blocks.ulids()} | {ulid(5)}
+        return {ulid_ for state in self.states.values() for ulid_ in state.blocks.ulids()} | {
+            ulid(5)
+        }
 
     def _collect(self) -> None:
         latest = self.log.state
@@ -62,14 +65,18 @@ class Story:
         self.bucket.put(BOUNDARY, str(boundary).encode())
         self.bucket.delete(entry_key(entry) for entry in range(1, boundary + 1))
         pinned = set(latest.tags.values())
-        self.bucket.delete(checkpoint_key(version) for version in range(1, boundary) if version not in pinned)
+        self.bucket.delete(
+            checkpoint_key(version) for version in range(1, boundary) if version not in pinned
+        )
         self.boundary = boundary
         self.log.poll()
 
     def _change(self) -> Change | None:
         state, draw, commit = self.log.state, self.draw, ulid(self.number)
         live = [one.meta for one in state.blocks]
-        kind = draw.choice(["append", "append", "merge", "expire", "tag", "untag", "restore", "revert"])
+        kind = draw.choice(
+            ["append", "append", "merge", "expire", "tag", "untag", "restore", "revert"]
+        )
         if kind == "merge" and len(live) > 1:
             parents = draw.sample(live, 2)
             made = AddedBlock(meta=merge(self.number + 1, parents))
@@ -100,10 +107,15 @@ class Story:
         old = self.states[self.draw.choice(readable)]
         back = {one.ulid: one for one in old.blocks}
         now = {one.ulid: one for one in state.blocks}
-        same = {name for name in back.keys() & now.keys() if back[name].excepted == now[name].excepted}
+        same = {
+            name for name in back.keys() & now.keys() if back[name].excepted == now[name].excepted
+        }
         add = tuple(
             AddedBlock(
-                meta=one.meta, sources=one.meta.sources, version=one.version, first_row_id=one.first_row_id
+                meta=one.meta,
+                sources=one.meta.sources,
+                version=one.version,
+                first_row_id=one.first_row_id,
             )
             for name, one in back.items()
             if name not in same
@@ -151,7 +163,9 @@ def test_a_restored_block_is_named_through_the_time_that_it_was_gone(
 ) -> None:
     log.commit(append(10))
     old = log.state
-    log.commit(Planned(operation=Operation.EXPIRE, commit=ulid(900), plan=Draft(remove=(ulid(10),))))
+    log.commit(
+        Planned(operation=Operation.EXPIRE, commit=ulid(900), plan=Draft(remove=(ulid(10),)))
+    )
     log.commit(append(11))
     kept = Kept(Log(bucket, world))
     assert kept.look().why(ulid(10)) == "version 2"
@@ -211,11 +225,15 @@ def test_a_boundary_that_jumps_past_everything_known_is_followed(
 ) -> None:
     kept = Kept(Log(bucket, world))
     log.commit(append(10))
-    log.commit(Planned(operation=Operation.EXPIRE, commit=ulid(900), plan=Draft(remove=(ulid(10),))))
+    log.commit(
+        Planned(operation=Operation.EXPIRE, commit=ulid(900), plan=Draft(remove=(ulid(10),)))
+    )
     assert kept.look().names(ulid(10))
     for number in range(100, 140):
         log.commit(append(number))
-    log.commit(Planned(operation=Operation.EXPIRE, commit=ulid(901), plan=Draft(remove=(ulid(139),))))
+    log.commit(
+        Planned(operation=Operation.EXPIRE, commit=ulid(901), plan=Draft(remove=(ulid(139),)))
+    )
     collect(bucket, log, 40)
     named = kept.look()
     assert not named.names(ulid(10))
@@ -228,7 +246,9 @@ def test_a_boundary_that_moves_during_a_look_is_looked_at_again(
 ) -> None:
     for number in range(100, 110):
         log.commit(append(number))
-    log.commit(Planned(operation=Operation.EXPIRE, commit=ulid(901), plan=Draft(remove=(ulid(100),))))
+    log.commit(
+        Planned(operation=Operation.EXPIRE, commit=ulid(901), plan=Draft(remove=(ulid(100),)))
+    )
     log.commit(append(110))
     faulty = FaultyBucket(bucket)
     reader = Log(faulty, world)
@@ -273,7 +293,9 @@ def test_a_tag_names_its_version_in_words(bucket: MemoryBucket, world: World, lo
     ensure_checkpoint(bucket, log.state)
     for name in ("b", "a"):
         log.commit(Tag(commit=ulid(900 + ord(name)), name=name, version=2))
-    log.commit(Planned(operation=Operation.EXPIRE, commit=ulid(902), plan=Draft(remove=(ulid(10),))))
+    log.commit(
+        Planned(operation=Operation.EXPIRE, commit=ulid(902), plan=Draft(remove=(ulid(10),)))
+    )
     log.commit(append(11))
     collect(bucket, log, 5)
     assert Kept(Log(bucket, world)).look().why(ulid(10)) == "tag 'a', 'b'"

@@ -48,7 +48,9 @@ def test_a_boundary_says_that_a_table_exists_although_entry_1_is_gone(bucket: Me
     assert exists(bucket)
 
 
-def test_the_loser_of_two_creates_gets_a_conflict(bucket: MemoryBucket, world: World, log: Log) -> None:
+def test_the_loser_of_two_creates_gets_a_conflict(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
     with pytest.raises(Conflict, match="already"):
         create(bucket, world, DEFINITION)
     fresh = MemoryBucket(world.clock)
@@ -82,7 +84,9 @@ def test_entries_without_a_boundary_are_never_created_over(
         bucket.get(BOUNDARY)
 
 
-def test_every_64th_entry_is_followed_by_its_checkpoint(bucket: MemoryBucket, world: World, log: Log) -> None:
+def test_every_64th_entry_is_followed_by_its_checkpoint(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
     metered = Metered(bucket)
     writer = Log(metered, world)
     for number in range(100, 300):
@@ -206,25 +210,39 @@ def committed(answer: object) -> Committed:
     return answer
 
 
-def test_concurrent_appends_share_an_entry(bucket: MemoryBucket, world: World, faulty: FaultyBucket) -> None:
+def test_concurrent_appends_share_an_entry(
+    bucket: MemoryBucket, world: World, faulty: FaultyBucket
+) -> None:
     writer = Log(faulty, world)
-    answers = together(writer, Gate(faulty), append(10), [append(number) for number in range(11, 20)])
+    answers = together(
+        writer, Gate(faulty), append(10), [append(number) for number in range(11, 20)]
+    )
     assert [committed(one).version for one in answers] == [2] + [3] * 9
     for number, answer in enumerate(answers, start=10):
         assert [meta.ulid for meta in committed(answer).added] == [ulid(number)]
     state = Log(bucket, world).state
     assert state.version == 3
     rows = {one.ulid: one.first_row_id for one in state.blocks if one.version == 3}
-    assert sorted(rows.values()) == list(range(10, 100, 10)), "rows start where the blocks before end"
+    assert sorted(rows.values()) == list(range(10, 100, 10)), (
+        "rows start where the blocks before end"
+    )
 
 
-def test_jobs_and_transactions_commit_alone(bucket: MemoryBucket, world: World, faulty: FaultyBucket) -> None:
+def test_jobs_and_transactions_commit_alone(
+    bucket: MemoryBucket, world: World, faulty: FaultyBucket
+) -> None:
     writer = Log(faulty, world)
     tag = Planned(operation=Operation.TAG, commit=ulid(900), plan=Draft(tags={"a": 1}))
     others = [append(11), append(12, job=Job(app="nightly", batch=1)), tag, append(13)]
     answers = together(writer, Gate(faulty), append(10), others)
     assert [committed(one).version for one in answers] == [2, 3, 4, 5, 3]
-    assert [entry.operation for entry in writer.entries()] == ["create", "append", "append", "append", "tag"]
+    assert [entry.operation for entry in writer.entries()] == [
+        "create",
+        "append",
+        "append",
+        "append",
+        "tag",
+    ]
 
 
 def test_an_append_that_is_refused_fails_alone(
@@ -276,7 +294,10 @@ def test_a_group_without_an_answer_is_indeterminate_for_each_and_each_is_found_a
 def test_an_append_below_the_horizon_is_left_to_discovery_however_its_group_was_answered(
     bucket: MemoryBucket, world: World, log: Log, faulty: FaultyBucket, answered: bool
 ) -> None:
-    """The entry holds the others' blocks. Found again by its commit id alone, it says nothing of the one left out."""
+    """The entry holds the others' blocks.
+
+    Found again by its commit id alone, it says nothing of the one left out.
+    """
     log.commit(Planned(operation=Operation.HORIZON, commit=ulid(900), plan=Draft(horizon=ulid(20))))
     writer = Log(faulty, world)
     if not answered:
@@ -294,7 +315,11 @@ def test_an_append_below_the_horizon_is_left_to_discovery_however_its_group_was_
     assert (late.version, late.added, late.already) == (None, (), False)
     for place, number in ((1, 31), (3, 32)):
         mine = committed(answers[place])
-        assert (mine.version, [meta.ulid for meta in mine.added], mine.left) == (4, [ulid(number)], {})
+        assert (mine.version, [meta.ulid for meta in mine.added], mine.left) == (
+            4,
+            [ulid(number)],
+            {},
+        )
 
 
 def test_a_leader_that_dies_leaves_nobody_waiting(

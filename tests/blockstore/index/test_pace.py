@@ -71,7 +71,9 @@ def test_rivals_that_left_are_forgotten_by_the_room_they_leave(
     assert pace.rivals == left
 
 
-def test_a_pause_takes_a_quarter_at_most_of_the_time_that_is_left(world: World, clock: ManualClock) -> None:
+def test_a_pause_takes_a_quarter_at_most_of_the_time_that_is_left(
+    world: World, clock: ManualClock
+) -> None:
     pace = Pace(world)
     attempt(pace, clock, 2.5)
     for _ in range(32):
@@ -91,7 +93,8 @@ def test_who_was_far_behind_looks_again_before_it_creates(
     """Others go on while it reads what they have written: a PUT by what it knew then would lose."""
 
     class Overtaken(Wrapper):
-        """While the boundary is read, which is after the look, another entry comes; six before the first look."""
+        """While the boundary is read, which is after the look, another entry comes; six before the
+        first look."""
 
         behind = 0
         lost = 0

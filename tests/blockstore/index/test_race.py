@@ -1,7 +1,8 @@
 """Many writers of one index at once: every commit once, none refused, and none that starves.
 
-Once in simulated time, where nothing but what requests take decides who wins, and the figures are the same every time;
-once with the threads of this machine. ``BLOCKSTORE_RACE_COMMITS=200`` for the long run.
+Once in simulated time, where nothing but what requests take decides who wins, and the figures are
+the same every time; once with the threads of this machine. ``BLOCKSTORE_RACE_COMMITS=200`` for the
+long run.
 """
 
 from __future__ import annotations
@@ -99,13 +100,18 @@ def commits(writer: int, log: Log, bucket: Slow, world: World) -> Iterator[Turn]
 def check_all_there_once(bucket: Bucket, world: World) -> None:
     state = Log(bucket, world).state
     assert state.version == 1 + WRITERS * COMMITS
-    expected = [ulid(1_000 * (writer + 1) + number) for writer in range(WRITERS) for number in range(COMMITS)]
+    expected = [
+        ulid(1_000 * (writer + 1) + number)
+        for writer in range(WRITERS)
+        for number in range(COMMITS)
+    ]
     assert state.blocks.ulids() == sorted(expected), "all exactly once"
     tally("commits raced", WRITERS * COMMITS)
 
 
 def raced(store: Store, seed: int) -> tuple[list[Turn], float]:
-    """All writers against one another in simulated time; their turns, and the seconds until the last was through."""
+    """All writers against one another in simulated time; their turns, and the seconds until the
+    last was through."""
     clock = RaceClock()
     boot = World(clock=clock, ids=Ids(clock, random.Random(seed)), pool=Serial())
     bucket = MemoryBucket(clock)
@@ -139,13 +145,19 @@ def test_none_of_32_writers_starves(store: Store, seed: int) -> None:
     turns, took = raced(store, seed)
     puts = sorted(turn.puts for turn in turns)
     assert puts[int(0.99 * len(puts))] <= 40, puts[-20:]
-    whole = sorted(sum(turn.seconds for turn in turns if turn.writer == writer) for writer in range(WRITERS))
+    whole = sorted(
+        sum(turn.seconds for turn in turns if turn.writer == writer) for writer in range(WRITERS)
+    )
     assert whole[-1] <= 5 * whole[WRITERS // 2], whole
-    # Where a winner forgets its rivals it goes on winning, and one commit in a hundred waits for half of the race.
+    # Where a winner forgets its rivals it goes on winning, and one commit in a hundred waits for
+    # half of the race.
     longest = sorted(turn.seconds for turn in turns)[int(0.99 * len(turns))]
     assert longest <= ROUNDS * took / COMMITS, (longest, took)
-    # Without threads the looks at the entry below come one after the other, which makes a turn longer by one request.
-    assert took <= (5 * store.put_s + store.get_s) * len(turns), "fairness may cost time, not that much"
+    # Without threads the looks at the entry below come one after the other, which makes a turn
+    # longer by one request.
+    assert took <= (5 * store.put_s + store.get_s) * len(turns), (
+        "fairness may cost time, not that much"
+    )
 
 
 def test_32_threads_commit_everything_once_and_none_is_refused() -> None:

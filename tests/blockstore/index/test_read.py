@@ -27,7 +27,8 @@ def grow(log: Log, count: int, start: int = 100) -> None:
 
 
 def collect(bucket: MemoryBucket, log: Log, boundary: int) -> None:
-    """What the collector does: a checkpoint at the new boundary, then the boundary, then the deletion."""
+    """What the collector does: a checkpoint at the new boundary, then the boundary, then the
+    deletion."""
     write_checkpoint(bucket, log.at(boundary))
     bucket.put(BOUNDARY, str(boundary).encode())
     bucket.delete(entry_key(entry) for entry in range(1, boundary + 1))
@@ -78,7 +79,9 @@ def test_a_poll_that_is_far_behind_goes_cold(
     assert metered.counts["list"] == 2
 
 
-def test_a_poll_below_the_boundary_drops_its_state(bucket: MemoryBucket, world: World, log: Log) -> None:
+def test_a_poll_below_the_boundary_drops_its_state(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
     reader = Log(bucket, world)
     assert reader.state.version == 1
     grow(log, 5)
@@ -86,7 +89,9 @@ def test_a_poll_below_the_boundary_drops_its_state(bucket: MemoryBucket, world: 
     assert reader.poll() == log.state
 
 
-def test_an_entry_below_the_boundary_is_never_applied(bucket: MemoryBucket, world: World, log: Log) -> None:
+def test_an_entry_below_the_boundary_is_never_applied(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
     """A zombie: a file that a stalled writer left under a collected id. It is not even parsed."""
     reader = Log(bucket, world)
     assert reader.state.version == 1
@@ -136,7 +141,9 @@ def test_a_cold_read_starts_again_when_the_boundary_passes_its_checkpoint(
     assert [call.key for call in faulty.calls].count(BOUNDARY) == 3
 
 
-def test_a_cold_read_starts_again_when_an_entry_is_gone(bucket: MemoryBucket, world: World, log: Log) -> None:
+def test_a_cold_read_starts_again_when_an_entry_is_gone(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
     grow(log, 10)
     faulty = FaultyBucket(bucket)
     moved = []
@@ -150,7 +157,9 @@ def test_a_cold_read_starts_again_when_an_entry_is_gone(bucket: MemoryBucket, wo
     assert Log(faulty, world).state == log.state
 
 
-def test_a_hole_is_corrupt_and_not_stepped_over(bucket: MemoryBucket, world: World, log: Log) -> None:
+def test_a_hole_is_corrupt_and_not_stepped_over(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
     grow(log, 5)
     bucket.delete([entry_key(3)])
     with pytest.raises(
@@ -159,7 +168,9 @@ def test_a_hole_is_corrupt_and_not_stepped_over(bucket: MemoryBucket, world: Wor
         Log(bucket, world).poll()
 
 
-@pytest.mark.parametrize("hint", [b"garbage", b'{"checkpoint":50}', b'{"checkpoint":9223372036854775807}'])
+@pytest.mark.parametrize(
+    "hint", [b"garbage", b'{"checkpoint":50}', b'{"checkpoint":9223372036854775807}']
+)
 def test_a_wrong_hint_costs_a_listing_and_changes_nothing(
     bucket: MemoryBucket, world: World, log: Log, hint: bytes
 ) -> None:
@@ -229,7 +240,11 @@ def test_bytes_that_the_hint_or_a_later_entry_names_are_not_decoded_whole(
 
 @pytest.mark.parametrize("damaged", [(128,), (64, 128)])
 def test_a_damaged_checkpoint_is_passed_over_while_the_entries_below_it_are_there(
-    bucket: MemoryBucket, world: World, log: Log, damaged: tuple[int, ...], caplog: pytest.LogCaptureFixture
+    bucket: MemoryBucket,
+    world: World,
+    log: Log,
+    damaged: tuple[int, ...],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     grow(log, 130)
     cut(bucket, *map(checkpoint_key, damaged))
@@ -273,7 +288,9 @@ def test_a_damaged_entry_stops_a_poll_and_a_writer_alike(
     assert log.state.version == 1
 
 
-def test_an_entry_under_another_name_stops_the_reader(bucket: MemoryBucket, world: World, log: Log) -> None:
+def test_an_entry_under_another_name_stops_the_reader(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
     grow(log, 2)
     bucket.put(entry_key(4), bucket.get(entry_key(3)).data)
     with pytest.raises(Corrupt, match=r"index entry 4 .*its id is 3"):
@@ -296,14 +313,18 @@ def test_entries_without_a_boundary_are_lost_for_everyone(
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"-1"])
-def test_a_garbled_boundary_stops_everyone(bucket: MemoryBucket, world: World, log: Log, data: bytes) -> None:
+def test_a_garbled_boundary_stops_everyone(
+    bucket: MemoryBucket, world: World, log: Log, data: bytes
+) -> None:
     bucket.put(BOUNDARY, data)
     for read in (Log(bucket, world).poll, log.poll, lambda: log.commit(append(50))):
         with pytest.raises(BoundaryLost):
             read()
 
 
-def test_a_boundary_that_fell_stops_whoever_saw_it(bucket: MemoryBucket, world: World, log: Log) -> None:
+def test_a_boundary_that_fell_stops_whoever_saw_it(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
     grow(log, 5)
     collect(bucket, log, 4)
     log.poll()
@@ -330,7 +351,11 @@ def test_a_long_list_of_sources_is_loaded_from_its_block_and_checked(
     made = block(5_000, sources=sources)
     path = object_key(made.ulid, sources_path())
     bucket.put(path, encode_sources(sources))
-    log.commit(Planned(operation=Operation.REWRITE, commit=ulid(1), plan=Draft(add=(AddedBlock(meta=made),))))
+    log.commit(
+        Planned(
+            operation=Operation.REWRITE, commit=ulid(1), plan=Draft(add=(AddedBlock(meta=made),))
+        )
+    )
     assert len(bucket.get(entry_key(2)).data) < 2_000
     found = Log(bucket, world).state.blocks.get(made.ulid)
     assert found is not None

@@ -1,4 +1,5 @@
-"""A handle that outlives its table's history: it never acknowledges what nobody will see, and leaves an index that all can read."""
+"""A handle that outlives its table's history: it never acknowledges what nobody will see, and
+leaves an index that all can read."""
 
 from __future__ import annotations
 
@@ -13,7 +14,14 @@ from blockstore.bucket.api import Bucket, ObjectInfo
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.wrapper import Wrapper
 from blockstore.care.survey import survey
-from blockstore.errors import BoundaryLost, Corrupt, HistoryReplaced, Indeterminate, NotFound, Unanswered
+from blockstore.errors import (
+    BoundaryLost,
+    Corrupt,
+    HistoryReplaced,
+    Indeterminate,
+    NotFound,
+    Unanswered,
+)
 from blockstore.format import Definition, Job
 from blockstore.format.document import sealed
 from blockstore.index.added import AddedBlock
@@ -99,10 +107,17 @@ def test_nothing_of_a_dropped_table_enters_the_one_that_was_made_in_its_place(
     assert blocks_of(bucket, world) == []
 
 
-def test_the_handle_is_over_and_follow_opens_another(bucket: MemoryBucket, world: World, log: Log) -> None:
+def test_the_handle_is_over_and_follow_opens_another(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
     writer, copy = grown(bucket, world, log)
     put_back(bucket, copy)
-    for act in (lambda: writer.commit(append(4)), writer.poll, lambda: writer.state, lambda: writer.at(1)):
+    for act in (
+        lambda: writer.commit(append(4)),
+        writer.poll,
+        lambda: writer.state,
+        lambda: writer.at(1),
+    ):
         with pytest.raises(HistoryReplaced):
             act()
     again = writer.follow()
@@ -156,7 +171,9 @@ def test_a_boundary_that_a_copy_brought_back_is_a_replaced_history(
         writer.commit(append(4))
 
 
-def test_a_boundary_that_fell_by_itself_is_still_lost(bucket: MemoryBucket, world: World, log: Log) -> None:
+def test_a_boundary_that_fell_by_itself_is_still_lost(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
     writer, _ = grown(bucket, world, log)
     ensure_checkpoint(bucket, log.at(3))
     writer.boundary.advance(3)
@@ -169,7 +186,8 @@ def test_a_boundary_that_fell_by_itself_is_still_lost(bucket: MemoryBucket, worl
 
 
 def between_look_and_put(faulty: FaultyBucket, entry: int, action: Callable[[], object]) -> None:
-    """Let something happen right before the PUT of an entry, and after the look at the one below."""
+    """Let something happen right before the PUT of an entry, and after the look at the one
+    below."""
 
     def hook(call: Call) -> None:
         if call.method == "put_if_absent" and call.key == entry_key(entry):
@@ -206,7 +224,8 @@ def test_a_stale_entry_is_void_and_the_next_writer_goes_on_above_it(
 def test_a_stale_entry_whose_list_of_sources_went_with_its_history_stops_nobody(
     bucket: MemoryBucket, world: World, log: Log
 ) -> None:
-    """A restore names the sources of a large merge by the block's own file, and the backup does not have that block."""
+    """A restore names the sources of a large merge by the block's own file, and the backup does not
+    have that block."""
     log.commit(append(1))
     held = Log(bucket, world)
     held.poll()
@@ -254,7 +273,8 @@ def test_a_stale_entry_above_a_gap_is_corrupt_until_the_history_has_grown_to_it(
 def test_a_writer_never_goes_on_from_anothers_stale_entry(
     bucket: MemoryBucket, world: World, log: Log
 ) -> None:
-    """Two writers of the old history: the entry of the first is in the way of the second, and fits what the second knows."""
+    """Two writers of the old history: the entry of the first is in the way of the second, and fits
+    what the second knows."""
     faulty = FaultyBucket(bucket)
     second, copy = grown(faulty, world, log)
     elsewhere = MemoryBucket(world.clock)
@@ -277,7 +297,8 @@ def test_a_writer_never_goes_on_from_anothers_stale_entry(
 def test_a_writer_whose_own_last_entry_came_back_as_a_stale_one_does_not_go_on_from_it(
     bucket: MemoryBucket, world: World, log: Log
 ) -> None:
-    """A PUT that was sent again restores the entry that the writer ends with, on top of another history."""
+    """A PUT that was sent again restores the entry that the writer ends with, on top of another
+    history."""
     writer, copy = grown(bucket, world, log)
     mine = bucket.get(entry_key(4)).data
     put_back(bucket, copy)
@@ -379,7 +400,9 @@ def test_every_thread_of_a_group_is_told(bucket: MemoryBucket, world: World, log
     assert all(isinstance(one, HistoryReplaced) for one in answers)
 
 
-def test_a_collected_last_entry_is_no_replaced_history(bucket: MemoryBucket, world: World, log: Log) -> None:
+def test_a_collected_last_entry_is_no_replaced_history(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
     """The other reason for which an entry is gone."""
     sleeper, _ = grown(bucket, world, log)
     for number in range(10, 20):
@@ -413,7 +436,8 @@ def test_a_checkpoint_that_a_stalled_writer_leaves_in_another_history_is_passed_
 def test_a_checkpoint_above_the_newest_entry_is_passed_over_hint_or_not(
     bucket: MemoryBucket, world: World, log: Log, *, hinted: bool
 ) -> None:
-    """The history that is there now has not come so far yet: there is no entry that would tell otherwise."""
+    """The history that is there now has not come so far yet: there is no entry that would tell
+    otherwise."""
     writer, copy = grown(bucket, world, log)
     put_back(bucket, copy)
     if hinted:
@@ -438,7 +462,8 @@ def test_a_tag_of_a_handle_that_outlived_its_history_leaves_no_checkpoint(
 def test_what_a_poll_has_read_long_ago_is_no_look_before_a_commit(
     bucket: MemoryBucket, world: World, log: Log
 ) -> None:
-    """The poll's request was answered before the disaster; the commit that begins after it looks by itself."""
+    """The poll's request was answered before the disaster; the commit that begins after it looks by
+    itself."""
     writer, copy = grown(bucket, world, log)
     reader = Log(bucket, world)
     reader.poll()
@@ -510,7 +535,8 @@ def test_history_that_is_read_by_a_handle_of_another_one_is_replaced_and_not_dam
 def test_a_look_that_finds_another_history_takes_away_what_an_earlier_look_was_good_for(
     bucket: MemoryBucket, world: World, log: Log
 ) -> None:
-    """Threads share a handle: one has looked before the disaster, another after it, and a third commits."""
+    """Threads share a handle: one has looked before the disaster, another after it, and a third
+    commits."""
     writer, copy = grown(bucket, world, log)
     looks = writer.reader.looks
     looks.ahead(writer.state, threading.get_ident())
@@ -524,7 +550,8 @@ def test_a_look_that_finds_another_history_takes_away_what_an_earlier_look_was_g
 def test_a_poll_does_not_take_what_a_stalled_writer_left_for_the_end_of_what_it_has_read(
     bucket: MemoryBucket, world: World, log: Log
 ) -> None:
-    """The reader's own entry is in both histories, and the entries that it reads fit each other; they were never there together."""
+    """The reader's own entry is in both histories, and the entries that it reads fit each other;
+    they were never there together."""
     log.commit(append(1))
     copy = copy_of(bucket)
     writer, stalled = Log(bucket, world), FaultyBucket(bucket)
@@ -559,7 +586,8 @@ def test_a_poll_does_not_take_what_a_stalled_writer_left_for_the_end_of_what_it_
 def test_a_cold_read_does_not_take_one_entry_for_another_that_its_listing_showed(
     bucket: MemoryBucket, world: World, log: Log, *, tells_etags: bool
 ) -> None:
-    """Between its GETs the table is put back, and a loser's PUT of before arrives where the winner's entry was."""
+    """Between its GETs the table is put back, and a loser's PUT of before arrives where the
+    winner's entry was."""
     log.commit(append(1))
     copy = copy_of(bucket)
     log.commit(append(2))

@@ -11,7 +11,10 @@ from blockstore.index import rows as module
 from blockstore.index.rows import LiveBlock, MemoryBulk, Rows
 from tests.support.index_data import block
 
-BLOCKS = [LiveBlock(meta=block(number), version=number + 1, first_row_id=10 * number) for number in range(12)]
+BLOCKS = [
+    LiveBlock(meta=block(number), version=number + 1, first_row_id=10 * number)
+    for number in range(12)
+]
 STORED = Rows.of(BLOCKS).stored()
 
 

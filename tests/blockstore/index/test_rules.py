@@ -70,7 +70,9 @@ def test_a_merged_block_is_still_done() -> None:
 def test_blocks_of_one_entry_count_for_each_other() -> None:
     first, again = block(40), block(41, sources=(ulid(40),), revision=1)
     partly = block(42, sources=(ulid(40), ulid(43)))
-    change = planned(Operation.DISCOVER, add=tuple(AddedBlock(meta=one) for one in (first, again, partly)))
+    change = planned(
+        Operation.DISCOVER, add=tuple(AddedBlock(meta=one) for one in (first, again, partly))
+    )
     assert admitted(STATE, change) == (
         [first.ulid],
         {again.ulid: Left.ACCOUNTED, partly.ulid: Left.QUARANTINED},
@@ -87,14 +89,18 @@ def test_a_batch_happens_once() -> None:
 
 def test_a_lower_batch_is_invalid_unless_the_app_is_a_stream_or_a_backfill() -> None:
     state = follow(
-        STATE, append(50, job=Job(app="nightly", batch=7)), append(51, job=Job(app="stream/q", batch=7))
+        STATE,
+        append(50, job=Job(app="nightly", batch=7)),
+        append(51, job=Job(app="stream/q", batch=7)),
     )
     with pytest.raises(Invalid, match="'nightly' has committed batch 7 and never batch 5"):
         decide(state, append(60, job=Job(app="nightly", batch=5)))
     assert done(state, append(60, job=Job(app="stream/q", batch=5))) == Done()
     backfill = append(60, job=Job(app="nightly", batch=5), ordered=False)
     assert admitted(state, backfill)[0] == [ulid(60)]
-    assert done(follow(state, backfill), append(61, job=Job(app="nightly", batch=5))).blocks == (ulid(60),)
+    assert done(follow(state, backfill), append(61, job=Job(app="nightly", batch=5))).blocks == (
+        ulid(60),
+    )
 
 
 def test_a_role_is_fenced_by_the_next_claim() -> None:
@@ -112,9 +118,13 @@ def test_a_role_is_fenced_by_the_next_claim() -> None:
 
 
 def test_a_claim_of_the_same_number_by_another_is_not_mine() -> None:
-    assert done(follow(STATE, ClaimEpoch(commit=ulid(5), claims="r")), ClaimEpoch(commit=ulid(5), claims="r"))
+    assert done(
+        follow(STATE, ClaimEpoch(commit=ulid(5), claims="r")),
+        ClaimEpoch(commit=ulid(5), claims="r"),
+    )
     decided = decide(
-        follow(STATE, ClaimEpoch(commit=ulid(5), claims="r")), ClaimEpoch(commit=ulid(6), claims="r")
+        follow(STATE, ClaimEpoch(commit=ulid(5), claims="r")),
+        ClaimEpoch(commit=ulid(6), claims="r"),
     )
     assert not isinstance(decided, Done)
     assert decided[0].epochs == {"r": (2, ulid(6))}
@@ -136,7 +146,9 @@ def test_an_index_block_at_or_below_the_horizon_is_condemned() -> None:
 def test_an_age_block_at_or_below_the_horizon_is_left_to_discovery() -> None:
     state = raised(STATE, 40)
     assert done(state, append(40)).left == {ulid(40): Left.DEFERRED}
-    assert admitted(state, planned(Operation.DISCOVER, add=(AddedBlock(meta=block(40)),)))[0] == [ulid(40)]
+    assert admitted(state, planned(Operation.DISCOVER, add=(AddedBlock(meta=block(40)),)))[0] == [
+        ulid(40)
+    ]
 
 
 def test_what_the_floor_has_passed_is_refused_by_block_and_by_source() -> None:
@@ -182,7 +194,9 @@ def test_a_tag_stands_for_one_version_until_it_is_taken_away() -> None:
     move = Planned(operation=Operation.TAG, commit=ulid(2), plan=Draft(tags={"a": 2}))
     with pytest.raises(Conflict, match="'a' stands for version 1"):
         decide(tagged, move)
-    free = follow(tagged, Planned(operation=Operation.UNTAG, commit=ulid(3), plan=Draft(tags={"a": None})))
+    free = follow(
+        tagged, Planned(operation=Operation.UNTAG, commit=ulid(3), plan=Draft(tags={"a": None}))
+    )
     decide(free, move)
 
 

@@ -1,7 +1,8 @@
-"""The scenarios that an index must survive, each on the real code, from the real collector to the fresh process.
+"""The scenarios that an index must survive, each on the real code, from the real collector to the
+fresh process.
 
-Deeper enumerations stand beside their subjects: commits in ``test_crash.py``, collection in ``test_gc_crash.py``, tags in
-``test_tags.py``. Here each scenario has one name and one story.
+Deeper enumerations stand beside their subjects: commits in ``test_crash.py``, collection in
+``test_gc_crash.py``, tags in ``test_tags.py``. Here each scenario has one name and one story.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ def grown(log: Log) -> Log:
 
 
 def collected(log: Log, world: World, number: int = 800) -> int:
-    """Everything so far grows old, one more block comes, the collector runs; answers the boundary."""
+    """Everything so far grows old, one more block comes, the collector runs; answers the
+    boundary."""
     world.clock.sleep(OLD_S)
     log.commit(append(number))
     return collect(log, world).boundary
@@ -77,7 +79,9 @@ def creating(entry: int) -> Callable[[Call], bool]:
     return lambda call: call.method == "put_if_absent" and call.key == entry_key(entry)
 
 
-def first_time(where: Callable[[Call], bool], action: Callable[[], object]) -> Callable[[Call], None]:
+def first_time(
+    where: Callable[[Call], bool], action: Callable[[], object]
+) -> Callable[[Call], None]:
     """A hook that acts at the first call that matches."""
     done: list[Call] = []
 
@@ -107,7 +111,8 @@ GROWN = (100, 101, 102, 103, 104)
 def test_a_stalled_writer_that_wakes_after_gc_is_refused_warned_of_and_applied_at_the_end(
     bucket: MemoryBucket, world: World, grown: Log, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It stalls between its look at the entry below and its PUT: before that look it would see that the entry was collected."""
+    """It stalls between its look at the entry below and its PUT: before that look it would see that
+    the entry was collected."""
     faulty = FaultyBucket(bucket)
     stalled = Log(faulty, world)
     stalled.commit(append(105))
@@ -123,7 +128,10 @@ def test_a_stalled_writer_that_wakes_after_gc_is_refused_warned_of_and_applied_a
     with caplog.at_level(logging.WARNING):
         committed = stalled.commit(append(200))
     assert committed.version == 11
-    refusal = f"index entry 8 of memory://, created by commit {ulid(500_200)} (append), is at or below the boundary 8"
+    refusal = (
+        f"index entry 8 of memory://, created by commit {ulid(500_200)} (append), is at or below "
+        "the boundary 8"
+    )
     assert refusal in caplog.text
     assert stalled.boundary.counts.refusals == 1
     once(bucket, world, *GROWN, 105, 106, 107, 800, 200)
@@ -152,7 +160,9 @@ def test_an_entry_that_was_inherited_and_then_refused_is_applied_once(
     assert Log(bucket, world).state.version == 9
 
 
-@pytest.mark.parametrize("resends", [False, True], ids=["without library resend", "with library resend"])
+@pytest.mark.parametrize(
+    "resends", [False, True], ids=["without library resend", "with library resend"]
+)
 @pytest.mark.parametrize("applied", [False, True], ids=["lost on the way", "applied"])
 def test_a_lost_answer_is_applied_exactly_once(
     bucket: MemoryBucket, world: World, grown: Log, resends: bool, applied: bool
@@ -168,7 +178,9 @@ def test_a_lost_answer_is_applied_exactly_once(
     else:
         faulty.before.append(first_time(creating(7), failing(lost)))
         if resends:
-            faulty.after.append(first_time(creating(7), failing(AlreadyExists("412 to the second copy"))))
+            faulty.after.append(
+                first_time(creating(7), failing(AlreadyExists("412 to the second copy")))
+            )
     assert writer.commit(append(200)).version == 7
     once(bucket, world, *GROWN, 200)
 
@@ -176,7 +188,8 @@ def test_a_lost_answer_is_applied_exactly_once(
 def test_a_put_that_is_delivered_after_gc_is_no_part_of_the_history(
     bucket: MemoryBucket, world: World, grown: Log
 ) -> None:
-    """Sent, never answered; others take the id, the collector passes it and deletes it; then the first copy arrives."""
+    """Sent, never answered; others take the id, the collector passes it and deletes it; then the
+    first copy arrives."""
     faulty = FaultyBucket(bucket)
     writer = Log(faulty, world, patience_s=1)
     writer.poll()
@@ -197,7 +210,9 @@ def test_a_put_that_is_delivered_after_gc_is_no_part_of_the_history(
         grown.commit(append(number))
     assert collected(grown, world) == 7
     commits = {decode_entry(data, entry_id=7).commit for data in sent}
-    assert (len(set(sent)), commits) == (len(sent), {change.commit}), "no bytes twice, and one commit"
+    assert (len(set(sent)), commits) == (len(sent), {change.commit}), (
+        "no bytes twice, and one commit"
+    )
     bucket.put_if_absent(entry_key(7), sent[0])
     once(bucket, world, *GROWN, 105, 106, 800)
     faulty.put_if_absent = put  # type: ignore[method-assign]
@@ -215,7 +230,9 @@ def test_a_409_and_then_a_200_is_one_entry(
     for _ in range(times):
         faulty.before.append(first_time(creating(7), failing(Contended("409"))))
     assert Log(faulty, world).commit(append(200)).version == 7
-    assert [call.key for call in faulty.writes if call.key == entry_key(7)] == [entry_key(7)] * (times + 1)
+    assert [call.key for call in faulty.writes if call.key == entry_key(7)] == [entry_key(7)] * (
+        times + 1
+    )
     once(bucket, world, *GROWN, 200)
 
 
@@ -231,7 +248,8 @@ def test_a_412_and_then_a_404_starts_cold(bucket: MemoryBucket, world: World, gr
 
     faulty.before.append(first_time(creating(7), overtake))
     gone = first_time(
-        lambda call: call.method == "get" and call.key == entry_key(7), lambda: collected(grown, world)
+        lambda call: call.method == "get" and call.key == entry_key(7),
+        lambda: collected(grown, world),
     )
     faulty.before.append(gone)
     assert writer.commit(append(200)).version == 10
@@ -339,7 +357,8 @@ def test_a_boundary_that_falls_stops_whoever_has_seen_it(
 def test_two_gcs_in_every_order_leave_the_same(
     bucket: MemoryBucket, world: World, grown: Log, order: tuple[int, int], k: int
 ) -> None:
-    """One knows the table of today, the other that of two days later; each is overtaken by the other at every call."""
+    """One knows the table of today, the other that of two days later; each is overtaken by the
+    other at every call."""
     world.clock.sleep(OLD_S)
     grown.commit(append(105))
     faulty = FaultyBucket(bucket)
@@ -390,7 +409,9 @@ def test_a_cold_read_whose_list_and_gets_meet_gc_starts_again(
     meets: dict[str, Callable[[Call], bool]] = {
         "before the listing": lambda call: call.method == "list",
         "after the listing": lambda call: call.method == "list" and call.key == CHECKPOINTS,
-        "before the checkpoint": lambda call: call.key.startswith(CHECKPOINTS) and call.method == "get",
+        "before the checkpoint": lambda call: (
+            call.key.startswith(CHECKPOINTS) and call.method == "get"
+        ),
         "before an entry": lambda call: call.key == entry_key(7),
     }
     hooks = faulty.after if where.startswith("after") else faulty.before
@@ -468,7 +489,8 @@ def test_a_tag_that_races_gc_keeps_its_version_or_says_that_it_expired(
 def test_a_stalled_commit_of_an_index_block_is_condemned_by_the_horizon(
     bucket: MemoryBucket, world: World, grown: Log
 ) -> None:
-    """Planned, uploaded, stalled; the horizon passes the block; whoever removes debris need not fear the commit."""
+    """Planned, uploaded, stalled; the horizon passes the block; whoever removes debris need not
+    fear the commit."""
     held = claim(grown, world, "compactor")
     parents = [block(100), block(101)]
     made = merge(200, parents)
@@ -499,7 +521,8 @@ def held_work(held: Held) -> list[Change]:
             operation=Operation.COMPACT,
             commit=ulid(910),
             plan=Draft(
-                add=(AddedBlock(meta=merge(300, [block(100), block(101)])),), remove=(ulid(100), ulid(101))
+                add=(AddedBlock(meta=merge(300, [block(100), block(101)])),),
+                remove=(ulid(100), ulid(101)),
             ),
             role=held.role,
             epoch=held.epoch,
@@ -534,7 +557,9 @@ def test_fencing_at_every_step_lets_a_change_in_before_the_claim_or_not_at_all(
             faulty.before.append(
                 first_time(
                     lambda call, k=k: call.number == k,  # type: ignore[misc]
-                    lambda bucket=bucket, fresh=fresh: claim(Log(bucket, fresh), fresh, "compactor"),  # type: ignore[misc]
+                    lambda bucket=bucket, fresh=fresh: claim(
+                        Log(bucket, fresh), fresh, "compactor"
+                    ),  # type: ignore[misc]
                 )
             )
             outcome = settle(compactor, change)
@@ -546,7 +571,9 @@ def test_fencing_at_every_step_lets_a_change_in_before_the_claim_or_not_at_all(
                 assert mine[0] < claims[1], "committed after another had claimed the role"
             if len(claims) > 1:
                 with pytest.raises(Fenced):
-                    compactor.commit(RaiseWatermarks(commit=ulid(990), epoch=held.epoch, horizon=ulid(60)))
+                    compactor.commit(
+                        RaiseWatermarks(commit=ulid(990), epoch=held.epoch, horizon=ulid(60))
+                    )
             tried += 1
     tally("crash points", tried)
 

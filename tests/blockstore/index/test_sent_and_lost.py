@@ -1,4 +1,5 @@
-"""An entry that was sent, and whose boundary could not be read: what becomes of it once the boundary is there again."""
+"""An entry that was sent, and whose boundary could not be read: what becomes of it once the
+boundary is there again."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ def log(bucket: MemoryBucket, world: World) -> Log:
 
 
 def left_unchecked(bucket: MemoryBucket, world: World, number: int, *, others: int = 0) -> Log:
-    """A writer whose entry was created, or found taken, and whose boundary went before it was checked."""
+    """A writer whose entry was created, or found taken, and whose boundary went before it was
+    checked."""
     faulty = FaultyBucket(bucket)
     writer = Log(faulty, world)
     writer.poll()
@@ -30,7 +32,9 @@ def left_unchecked(bucket: MemoryBucket, world: World, number: int, *, others: i
     created = entry_key(writer.state.version + 1)
     faulty.before.append(
         lambda call: (
-            bucket.delete([BOUNDARY]) if (call.method, call.key) == ("put_if_absent", created) else None
+            bucket.delete([BOUNDARY])
+            if (call.method, call.key) == ("put_if_absent", created)
+            else None
         )
     )
     with pytest.raises(BoundaryLost):
@@ -43,7 +47,8 @@ def left_unchecked(bucket: MemoryBucket, world: World, number: int, *, others: i
 def test_what_was_sent_before_the_boundary_went_is_not_sent_again(
     bucket: MemoryBucket, world: World, log: Log, others: int
 ) -> None:
-    """A copy that is as new as the writer's state is put back: the entry below stands, and the block that was sent is gone."""
+    """A copy that is as new as the writer's state is put back: the entry below stands, and the
+    block that was sent is gone."""
     log.commit(append(1))
     copy = copy_of(bucket)
     writer = left_unchecked(bucket, world, 2, others=others)

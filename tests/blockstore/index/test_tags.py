@@ -80,7 +80,9 @@ def test_a_tagged_version_reads_the_same_after_its_entries_are_gone(
     assert fresh.tagged("first") == fresh.at(1) == states[1]
     assert fresh.tagged("Q3 close, §5 – ü") == fresh.at(5) == states[5]
     assert fresh.tagged("newest").version == 13
-    with pytest.raises(VersionExpired, match=r"version 11 .* oldest version left is 14, the latest 15"):
+    with pytest.raises(
+        VersionExpired, match=r"version 11 .* oldest version left is 14, the latest 15"
+    ):
         fresh.at(11)
 
 
@@ -103,7 +105,8 @@ def test_a_tag_costs_a_checkpoint_and_leaves_the_hint_alone(
 
 
 @pytest.mark.parametrize(
-    "name", ["", "x" * (MAX_TAG + 1), "a/b", "12", "٣", "a\nb", "\x7f", " a", "a ", "\ud800", None, 7]
+    "name",
+    ["", "x" * (MAX_TAG + 1), "a/b", "12", "٣", "a\nb", "\x7f", " a", "a ", "\ud800", None, 7],
 )
 def test_a_name_that_cannot_be_one_is_invalid_and_changes_nothing(
     bucket: MemoryBucket, world: World, grown: Log, name: str
@@ -169,7 +172,9 @@ def test_what_is_not_there_is_not_found_and_named(world: World, grown: Log) -> N
             tag(grown, world, "q3", version)
 
 
-def test_a_tag_that_others_have_set_is_found(bucket: MemoryBucket, world: World, grown: Log) -> None:
+def test_a_tag_that_others_have_set_is_found(
+    bucket: MemoryBucket, world: World, grown: Log
+) -> None:
     reader = Log(bucket, world)
     assert reader.state.version == 11
     tag(grown, world, "q3", 5)
@@ -181,7 +186,9 @@ def test_a_tag_that_others_have_set_is_found(bucket: MemoryBucket, world: World,
     assert stale.at(6).version == 6, "its state knows nothing of the tag that keeps it"
 
 
-def test_an_expired_version_cannot_be_tagged(bucket: MemoryBucket, world: World, grown: Log) -> None:
+def test_an_expired_version_cannot_be_tagged(
+    bucket: MemoryBucket, world: World, grown: Log
+) -> None:
     age(world, grown)
     with pytest.raises(
         VersionExpired, match="version 5 of memory:// was collected; the oldest version left is 11"
@@ -215,7 +222,11 @@ def test_a_version_that_another_tag_pins_can_be_tagged_if_its_blocks_are_whole(
     [(lambda blocks: "block X: it is marked for deletion", "marked"), (None, "nobody looked")],
 )
 def test_a_version_that_another_tag_pins_is_not_tagged_if_a_block_may_go(
-    bucket: MemoryBucket, world: World, grown: Log, looked: Callable[[object], str | None] | None, why: str
+    bucket: MemoryBucket,
+    world: World,
+    grown: Log,
+    looked: Callable[[object], str | None] | None,
+    why: str,
 ) -> None:
     tag(grown, world, "a", 5)
     age(world, grown)
@@ -241,7 +252,8 @@ def test_a_tag_that_comes_too_late_is_taken_away_again(
     late.poll()
     with pytest.raises(
         VersionExpired,
-        match="the boundary had reached 10, and no tag has pinned the version for half a delete_delay",
+        match="the boundary had reached 10, and no tag has pinned the version for half a "
+        "delete_delay",
     ):
         tag(late, world, "q3", 5, look=WHOLE)
     fresh = Log(bucket, world)
@@ -290,7 +302,9 @@ def test_a_tag_whose_boundary_cannot_be_read_is_indeterminate_and_found_out_by_t
     assert tag(late, world, "q3", 5) == 5
 
 
-def test_a_tag_that_cannot_be_taken_away_says_so(bucket: MemoryBucket, world: World, grown: Log) -> None:
+def test_a_tag_that_cannot_be_taken_away_says_so(
+    bucket: MemoryBucket, world: World, grown: Log
+) -> None:
     grow_old(world, grown)
     faulty = FaultyBucket(bucket)
 
@@ -306,7 +320,9 @@ def test_a_tag_that_cannot_be_taken_away_says_so(bucket: MemoryBucket, world: Wo
 
     faulty.before.append(overtake)
     late = Log(faulty, world, patience_s=1)
-    with pytest.raises(Indeterminate, match=r"'q3' stands for version 5, which was collected, .* untag it"):
+    with pytest.raises(
+        Indeterminate, match=r"'q3' stands for version 5, which was collected, .* untag it"
+    ):
         tag(late, world, "q3", 5)
     assert Log(bucket, world).state.tags == {"q3": 5}
 
@@ -370,7 +386,8 @@ def collecting(run: Run) -> Callable[[Bucket], object]:
 
 
 def judge(run: Run, answer: object) -> None:
-    """A tag that was acknowledged reads as it was, now and after the next pass; one that was not is gone."""
+    """A tag that was acknowledged reads as it was, now and after the next pass; one that was not is
+    gone."""
     if isinstance(answer, int):
         run.tags["late"] = 5
     else:
@@ -389,7 +406,9 @@ def every_order(switches: int) -> dict[str, int]:
     counts = {"kept": 0, "expired": 0}
     for schedule in schedules(("tag", lengths[0]), ("collect", lengths[1]), switches):
         run = Run()
-        answers = interleave(run.bucket, {"tag": tagging(run), "collect": collecting(run)}, schedule)
+        answers = interleave(
+            run.bucket, {"tag": tagging(run), "collect": collecting(run)}, schedule
+        )
         try:
             assert not isinstance(answers["collect"], BaseException), answers["collect"]
             judge(run, answers["tag"])
@@ -436,7 +455,9 @@ def test_every_crash_of_a_tag_keeps_the_version_or_leaves_a_tag_that_says_so() -
                 run = Run()
                 faulty = FaultyBucket(run.bucket, **{fault: {k} if fault == "lose_answer" else k})  # type: ignore[arg-type]
 
-                def overtake(call: Call, run: Run = run, k: int = k, overtaken: bool = overtaken) -> None:
+                def overtake(
+                    call: Call, run: Run = run, k: int = k, overtaken: bool = overtaken
+                ) -> None:
                     if overtaken and call.number == k:
                         run.recover()
 
@@ -477,8 +498,8 @@ def test_untag_takes_away_only_what_it_was_told_to(world: World, grown: Log) -> 
 def test_a_young_pin_proves_nothing_and_an_old_one_does(
     bucket: MemoryBucket, world: World, grown: Log
 ) -> None:
-    """A collector that read the state before the first tag may still delete the checkpoint: it stalls no longer than half a
-    delete_delay."""
+    """A collector that read the state before the first tag may still delete the checkpoint: it
+    stalls no longer than half a delete_delay."""
     grow_old(world, grown)
     faulty = FaultyBucket(bucket)
     stalled = FaultyBucket(bucket)
@@ -501,7 +522,9 @@ def test_a_young_pin_proves_nothing_and_an_old_one_does(
     faulty.before += [overtake, die]
     with pytest.raises(Killed):
         tag(Log(faulty, world), world, "q3", 5)
-    with pytest.raises(VersionExpired, match="no tag has pinned the version for half a delete_delay"):
+    with pytest.raises(
+        VersionExpired, match="no tag has pinned the version for half a delete_delay"
+    ):
         tag(Log(bucket, world), world, "second", 5, look=WHOLE)
     assert list(Log(bucket, world).state.tags) == ["q3"]
     world.clock.sleep(grown.state.definition.properties.delete_delay_s / 2 + 1)

@@ -1,4 +1,5 @@
-"""Blocks for the tests of this folder: short names instead of ULIDs, defaults for all that does not matter."""
+"""Blocks for the tests of this folder: short names instead of ULIDs, defaults for all that does not
+matter."""
 
 from __future__ import annotations
 

@@ -72,7 +72,9 @@ class Dir:
         if self.has_chunk:
             objects[CHUNK.path] = self.born_ms
         if self.has_meta:
-            objects[META] = self.born_ms if self.meta_age is None else NOW_MS - int(self.meta_age * DAY_MS)
+            objects[META] = (
+                self.born_ms if self.meta_age is None else NOW_MS - int(self.meta_age * DAY_MS)
+            )
         if self.mark is not None:
             objects[DELETION_MARK] = NOW_MS - int(self.mark_age * DAY_MS)
         listed = {
@@ -92,13 +94,20 @@ class Dir:
         )
 
 
-def sight(dirs: Iterable[Dir], named: Named | None = None, properties: Properties | None = None) -> Sight:
-    """The sight of these directories; with an index those that are live and unmarked are not looked at."""
+def sight(
+    dirs: Iterable[Dir], named: Named | None = None, properties: Properties | None = None
+) -> Sight:
+    """The sight of these directories; with an index those that are live and unmarked are not looked
+    at."""
     found = {one.ulid: one.found() for one in dirs}
-    listing = Listing(directories={name: one.directory for name, one in sorted(found.items())}, now_ms=NOW_MS)
+    listing = Listing(
+        directories={name: one.directory for name, one in sorted(found.items())}, now_ms=NOW_MS
+    )
     if named is not None:
         found = {
-            name: one for name, one in found.items() if one.mark is not None or name not in named.state.blocks
+            name: one
+            for name, one in found.items()
+            if one.mark is not None or name not in named.state.blocks
         }
     return Sight(listing=listing, found=found, properties=properties or Properties(), named=named)
 
@@ -115,7 +124,9 @@ def index(
 ) -> Named:
     """An index of these live blocks; ``removed`` are blocks and the entries that removed them."""
     metas = [one.meta() for one in live]
-    held = {source for meta in metas for source in meta.sources} | {ulid(number) for number in accounted}
+    held = {source for meta in metas for source in meta.sources} | {
+        ulid(number) for number in accounted
+    }
     state = State(
         version=version,
         blocks=Blocks.of(LiveBlock(meta=meta, version=1, first_row_id=0) for meta in metas),

@@ -33,7 +33,9 @@ def test_a_block_goes_after_all_whose_sources_are_among_its_own() -> None:
 def test_a_block_waits_for_a_smaller_one_that_is_not_due() -> None:
     dirs = [of(30, 1, 2, 3, mark=None), of(20, 1, 2), of(2, 2), of(1, 1, mark_age=1)]
     assert order(*dirs) == [2]
-    assert decide_removals(sight(dirs)).waiting[ulid(20)] == f"block {ulid(1)} must go before it (R7)"
+    assert (
+        decide_removals(sight(dirs)).waiting[ulid(20)] == f"block {ulid(1)} must go before it (R7)"
+    )
 
 
 def test_a_block_waits_for_a_smaller_one_that_is_not_marked_also_if_it_is_damaged() -> None:
@@ -55,7 +57,9 @@ def test_a_hidden_block_goes_after_every_block_that_shares_a_source() -> None:
 
 def test_a_hidden_block_goes_after_a_larger_one_whose_rows_it_keeps_hidden() -> None:
     """By the first rule the larger one would wait for it, and both for ever."""
-    assert order(of(20, 1, mark=MANUAL, revision=1), of(9, 1, 2), of(8, 2, 3, mark=None, revision=1)) == [
+    assert order(
+        of(20, 1, mark=MANUAL, revision=1), of(9, 1, 2), of(8, 2, 3, mark=None, revision=1)
+    ) == [
         9,
         20,
     ]
@@ -66,7 +70,8 @@ def test_two_that_are_hidden_likewise_go_smaller_first() -> None:
 
 
 def test_hidden_likewise_is_not_enough_where_other_rows_would_vanish() -> None:
-    """Without the first hidden block the cover would take the second whole, and hide what a third one shows."""
+    """Without the first hidden block the cover would take the second whole, and hide what a third
+    one shows."""
     first, second = of(20, 1, 2, mark=MANUAL, revision=1), of(21, 2, 3, 4, mark=MANUAL)
     third = of(22, 4, 5, mark=None)
     assert order(first, second, third) == []
@@ -86,4 +91,7 @@ def test_with_an_index_what_is_named_or_damaged_is_not_waited_for() -> None:
 
 
 def test_directories_without_a_meta_wait_for_nobody() -> None:
-    assert order(of(1, 1, has_meta=False), of(2, 2, has_meta=False, mark=MarkReason.PARTIAL)) == [1, 2]
+    assert order(of(1, 1, has_meta=False), of(2, 2, has_meta=False, mark=MarkReason.PARTIAL)) == [
+        1,
+        2,
+    ]

@@ -1,4 +1,5 @@
-"""The catalog: one LIST a sync, one GET a new block, and nothing believed that the listing does not show."""
+"""The catalog: one LIST a sync, one GET a new block, and nothing believed that the listing does not
+show."""
 
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ def store(bucket: MemoryBucket | Metered, meta: BlockMeta) -> BlockMeta:
 
 def mark(bucket: MemoryBucket, name: str, reason: MarkReason) -> None:
     bucket.put(
-        deletion_mark_key(name), encode_mark(DeletionMark(ulid=name, deletion_time_s=0, reason=reason))
+        deletion_mark_key(name),
+        encode_mark(DeletionMark(ulid=name, deletion_time_s=0, reason=reason)),
     )
 
 
@@ -74,7 +76,9 @@ def costs(bucket: Paged, catalog: Catalog) -> tuple[Synced, dict[str, int]]:
     """One sync, and the requests that it made beside the look at the store's clock."""
     bucket.reset()
     synced = catalog.sync()
-    return synced, {name: count for name, count in bucket.counts.items() if count and name != "now_ms"}
+    return synced, {
+        name: count for name, count in bucket.counts.items() if count and name != "now_ms"
+    }
 
 
 class TestRequests:
@@ -200,7 +204,9 @@ class TestTrust:
         memory.put(object_key(meta.ulid, sources_path()), data)
         assert catalog.sync().found[meta.ulid].meta == whole
 
-    def test_a_listing_that_fails_midway_raises_and_the_catalog_stays_as_it_was(self, world: World) -> None:
+    def test_a_listing_that_fails_midway_raises_and_the_catalog_stays_as_it_was(
+        self, world: World
+    ) -> None:
         class Failing(MemoryBucket):
             fails = False
 
@@ -282,7 +288,9 @@ class TestTrust:
     ) -> None:
         five = 5 * 60 * 1000
         on_time = store(memory, block(1, time_ms=START_MS + five))
-        by_name = store(memory, replace(block(2, time_ms=START_MS + five + 1), uploaded_time=START_MS))
+        by_name = store(
+            memory, replace(block(2, time_ms=START_MS + five + 1), uploaded_time=START_MS)
+        )
         by_upload = store(memory, replace(block(3), uploaded_time=START_MS + five + 1))
         assert set(Catalog(memory, world).sync().skewed) == {by_name.ulid, by_upload.ulid}
         assert on_time.ulid not in Catalog(memory, world).sync().skewed
@@ -317,7 +325,9 @@ class TestCacheFile:
     ) -> None:
         Catalog(memory, world, path).sync()
         world.clock.sleep(1)
-        memory.delete([deletion_mark_key(ulid(3)), meta_key(ulid(1)), object_key(ulid(1), CHUNK.path)])
+        memory.delete(
+            [deletion_mark_key(ulid(3)), meta_key(ulid(1)), object_key(ulid(1), CHUNK.path)]
+        )
         store(memory, block(2, revision=1))
         store(memory, block(7))
         synced, requests = costs(bucket, Catalog(bucket, world, path))
@@ -397,6 +407,8 @@ class TestCacheFile:
         whole = path.read_bytes()
         at = data.draw(st.integers(0, len(whole) - 1))
         path.write_bytes(
-            whole[:at] + data.draw(st.binary(max_size=4)) + whole[at + data.draw(st.integers(0, 4)) :]
+            whole[:at]
+            + data.draw(st.binary(max_size=4))
+            + whole[at + data.draw(st.integers(0, 4)) :]
         )
         assert Catalog(memory, world, path).sync().found == expected

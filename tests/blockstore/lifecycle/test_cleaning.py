@@ -66,7 +66,9 @@ def test_a_marked_merge_is_not_relied_on(mark: MarkReason) -> None:
     assert not {1, 2} & found.keys()
 
 
-INTS, TEXTS = (Definition.create(pa.schema([("n", kind)])).schema_bytes for kind in (pa.int64(), pa.string()))
+INTS, TEXTS = (
+    Definition.create(pa.schema([("n", kind)])).schema_bytes for kind in (pa.int64(), pa.string())
+)
 
 
 def test_a_block_that_contradicts_the_schema_supersedes_nothing_and_is_quarantined() -> None:
@@ -78,7 +80,8 @@ def test_a_block_that_contradicts_the_schema_supersedes_nothing_and_is_quarantin
 
 
 def test_what_says_that_another_block_contradicts_stays_while_that_one_is_there() -> None:
-    """Were it gone, the other one would be older than the merge, and push it and all that fits it out."""
+    """Were it gone, the other one would be older than the merge, and push it and all that fits it
+    out."""
     claims = Dir(number=5, sources=frozenset({1, 7}), schema=TEXTS)
     marked = Dir(number=1, schema=INTS, mark=MarkReason.SUPERSEDED)
     merge = merged(schema=INTS)
@@ -98,7 +101,10 @@ def test_a_block_that_contradicts_the_schema_goes_by_a_persons_mark() -> None:
 def test_what_a_hidden_merge_covers_goes_with_it_and_before_it(mark: MarkReason) -> None:
     assert marks(Dir(number=1), Dir(number=2), merged(mark=mark)).keys() == {1, 2}
     superseded = Dir(number=1, mark=MarkReason.SUPERSEDED)
-    assert due(superseded, merged(mark=mark, sources=frozenset({1, 4}))) == {1: "remove", 9: "remove"}
+    assert due(superseded, merged(mark=mark, sources=frozenset({1, 4}))) == {
+        1: "remove",
+        9: "remove",
+    }
     assert due(replace(superseded, mark_age=1), merged(mark=mark)) == {}
 
 
@@ -121,7 +127,9 @@ def test_two_that_rely_on_each_other_are_withdrawn_and_one_whom_a_third_covers_g
 
 def test_a_superseded_mark_is_withdrawn_when_what_held_the_rows_is_gone() -> None:
     assert due(Dir(number=1, mark=MarkReason.SUPERSEDED)) == {1: "withdraw"}
-    assert due(Dir(number=1, mark=MarkReason.SUPERSEDED), merged(has_chunk=False)) == {1: "withdraw"}
+    assert due(Dir(number=1, mark=MarkReason.SUPERSEDED), merged(has_chunk=False)) == {
+        1: "withdraw"
+    }
 
 
 def test_what_the_cover_chooses_is_never_removed_as_superseded() -> None:
@@ -158,7 +166,10 @@ def test_what_the_caller_leaves_alone_is_neither_marked_nor_removed_and_is_waite
     large = Dir(number=7, sources=MERGE, mark=MarkReason.MANUAL)
     found = decide_removals(sight([small, large]), {ulid(1): "a repair"})
     assert found.decisions == ()
-    assert found.waiting == {ulid(1): "a repair", ulid(7): f"block {ulid(1)} must go before it (R7)"}
+    assert found.waiting == {
+        ulid(1): "a repair",
+        ulid(7): f"block {ulid(1)} must go before it (R7)",
+    }
 
 
 def test_a_mark_that_does_not_hold_is_withdrawn_from_a_block_left_alone_too() -> None:
@@ -195,7 +206,9 @@ def test_an_aborted_upload_is_marked_first_and_removed_later(named: Named | None
 
 
 @pytest.mark.parametrize("named", [None, index(horizon=50)])
-def test_an_upload_of_which_anything_is_younger_than_partial_delay_is_alive(named: Named | None) -> None:
+def test_an_upload_of_which_anything_is_younger_than_partial_delay_is_alive(
+    named: Named | None,
+) -> None:
     alive = Dir(number=1, has_meta=False, age=1.9)
     assert marks(alive, named=named) == {}
     assert due(replace(alive, mark=MarkReason.PARTIAL), named=named) == {}
@@ -238,7 +251,9 @@ def test_what_a_version_above_the_boundary_or_a_tag_names_stays() -> None:
     assert due(one, named=index(accounted=[1], removed={1: 11})) == {1: "remove"}
     assert due(one, named=index(live=[one])) == {}
     assert marks(replace(one, mark=None), named=index(accounted=[1], removed={1: 15})) == {}
-    assert marks(replace(one, mark=None), named=index(accounted=[1])) == {1: (Action.MARK, "superseded")}
+    assert marks(replace(one, mark=None), named=index(accounted=[1])) == {
+        1: (Action.MARK, "superseded")
+    }
 
 
 def test_a_superseded_mark_on_what_is_named_after_all_is_withdrawn() -> None:
@@ -256,7 +271,8 @@ def test_an_age_block_goes_once_its_sources_are_accounted_and_it_has_aged() -> N
 def test_what_became_complete_under_a_partial_mark_waits_from_a_mark_of_its_own_once_it_is_accounted() -> (
     None
 ):
-    """Readers that list may have shown it until then, and what they were shown can be read for ``delete_delay``."""
+    """Readers that list may have shown it until then, and what they were shown can be read for
+    ``delete_delay``."""
     complete = Dir(number=1, mark=MarkReason.PARTIAL, mark_age=9, meta_age=4)
     assert due(complete, named=index(accounted=[1])) == {}
     assert marks(complete, named=index(accounted=[1])) == {1: (Action.WITHDRAW, "partial")}
@@ -266,8 +282,11 @@ def test_what_became_complete_under_a_partial_mark_waits_from_a_mark_of_its_own_
 
 @pytest.mark.parametrize("accounted", [[], [1, 2]])
 @pytest.mark.parametrize("horizon", [None, 8, 9])
-def test_an_index_block_goes_only_at_or_below_the_horizon(accounted: list[int], horizon: int | None) -> None:
-    """Also where its sources are accounted: so are those of a merge that is on its way to its entry."""
+def test_an_index_block_goes_only_at_or_below_the_horizon(
+    accounted: list[int], horizon: int | None
+) -> None:
+    """Also where its sources are accounted: so are those of a merge that is on its way to its
+    entry."""
     debris = merged(visible_by=VisibleBy.INDEX)
     named = index(accounted=accounted, horizon=horizon)
     reason = "superseded" if accounted else "partial"
@@ -293,7 +312,9 @@ def test_an_aborted_upload_above_the_horizon_waits_for_it() -> None:
 
 
 @pytest.mark.parametrize("reason", PERSONS)
-def test_a_person_marks_away_what_nobody_knows_once_the_horizon_has_passed_it(reason: MarkReason) -> None:
+def test_a_person_marks_away_what_nobody_knows_once_the_horizon_has_passed_it(
+    reason: MarkReason,
+) -> None:
     unknown = Dir(number=5, mark=reason)
     assert due(unknown, named=index(horizon=4)) == {}
     assert due(unknown, named=index(horizon=5)) == {5: "remove"}
@@ -334,7 +355,9 @@ def test_every_decision_says_why_in_one_clause() -> None:
     ]
     look = sight(dirs)
     removals = decide_removals(look)
-    reasons = [one.why for one in (*decide_marks(look), *removals.decisions)] + [*removals.waiting.values()]
+    reasons = [one.why for one in (*decide_marks(look), *removals.decisions)] + [
+        *removals.waiting.values()
+    ]
     assert len(reasons) == 5
     assert all(reason and "\n" not in reason and not reason.endswith(".") for reason in reasons)
     assert removals.waiting.keys() == {ulid(5)}

@@ -1,8 +1,10 @@
-"""Whatever blocks a table has, cleaning takes no row away and shows none: against a brute-force reading of the rules.
+"""Whatever blocks a table has, cleaning takes no row away and shows none: against a brute-force
+reading of the rules.
 
-The oracle knows no plan and no order. It holds the blocks that are left, and says which sources a reader of that moment
-sees, by a cover of its own. After every single removal of a plan, in the order of the plan, readers must see what they
-saw before; and what a plan marks must be safe to take away all at once.
+The oracle knows no plan and no order. It holds the blocks that are left, and says which sources a
+reader of that moment sees, by a cover of its own. After every single removal of a plan, in the
+order of the plan, readers must see what they saw before; and what a plan marks must be safe to take
+away all at once.
 """
 
 from __future__ import annotations
@@ -61,7 +63,8 @@ def is_ready(one: Dir) -> bool:
 
 @st.composite
 def families(draw: st.DrawFn) -> list[Dir]:
-    """Up to nine blocks over five sources: merges, merges of merges, overlaps, revisions, wrecks and every mark."""
+    """Up to nine blocks over five sources: merges, merges of merges, overlaps, revisions, wrecks
+    and every mark."""
     dirs = []
     for number in range(1, draw(st.integers(1, 9)) + 1):
         sources = draw(st.frozensets(st.integers(1, 5), min_size=1, max_size=5))
@@ -77,7 +80,8 @@ def families(draw: st.DrawFn) -> list[Dir]:
                 else draw(st.sampled_from([0, 0, 1])),
                 age=draw(st.sampled_from([10, 10, 10, 0.015, 0.001])),
                 has_meta=has_meta,
-                has_chunk=draw(st.sampled_from([True] * 9 + [False])) or (mark is None and not has_meta),
+                has_chunk=draw(st.sampled_from([True] * 9 + [False]))
+                or (mark is None and not has_meta),
                 mark=mark,
                 mark_age=draw(st.sampled_from([5, 5, 1])),
             )
@@ -90,7 +94,9 @@ def apply(dirs: list[Dir], decision: Decision) -> list[Dir]:
     if decision.action is Action.REMOVE:
         return [one for one in dirs if one.ulid != decision.ulid]
     mark = None if decision.action is Action.WITHDRAW else decision.reason
-    return [replace(one, mark=mark, mark_age=0) if one.ulid == decision.ulid else one for one in dirs]
+    return [
+        replace(one, mark=mark, mark_age=0) if one.ulid == decision.ulid else one for one in dirs
+    ]
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
@@ -122,10 +128,17 @@ def test_no_removal_takes_a_row_away_or_shows_one(dirs: list[Dir]) -> None:
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(families())
-def test_all_that_is_newly_marked_superseded_could_go_at_once_with_all_that_was(dirs: list[Dir]) -> None:
-    """Each source of what is marked is held by a ready block that is neither marked superseded now nor was before."""
+def test_all_that_is_newly_marked_superseded_could_go_at_once_with_all_that_was(
+    dirs: list[Dir],
+) -> None:
+    """Each source of what is marked is held by a ready block that is neither marked superseded now
+    nor was before."""
     newly = {one.ulid for one in decide_marks(sight(dirs)) if one.action is Action.MARK}
-    kept = [one for one in dirs if one.ulid not in newly and one.mark not in OWN | {MarkReason.MALFORMED}]
+    kept = [
+        one
+        for one in dirs
+        if one.ulid not in newly and one.mark not in OWN | {MarkReason.MALFORMED}
+    ]
     safe = set().union(*(held(one) for one in kept if is_ready(one)), set())
     for one in dirs:
         if one.ulid in newly and one.has_meta:
@@ -137,11 +150,15 @@ def test_all_that_is_newly_marked_superseded_could_go_at_once_with_all_that_was(
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(families(), st.data())
-def test_whoever_removes_by_an_older_look_no_two_lose_a_source(dirs: list[Dir], data: st.DataObject) -> None:
-    """R8 with two compactors: each decides by a look of its own, in which blocks of the other's may be missing.
+def test_whoever_removes_by_an_older_look_no_two_lose_a_source(
+    dirs: list[Dir], data: st.DataObject
+) -> None:
+    """R8 with two compactors: each decides by a look of its own, in which blocks of the other's may
+    be missing.
 
-    Marks that are due were placed long before the older look, so both see the same ones; what an older look lacks are
-    blocks that were uploaded since. Whatever they do after each other, each source that was seen is held by someone.
+    Marks that are due were placed long before the older look, so both see the same ones; what an
+    older look lacks are blocks that were uploaded since. Whatever they do after each other, each
+    source that was seen is held by someone.
     """
     newer = {one.ulid for one in dirs if one.mark is None and data.draw(st.booleans())}
     older = decide_removals(sight([one for one in dirs if one.ulid not in newer])).decisions
@@ -165,7 +182,9 @@ def indexed(draw: st.DrawFn) -> tuple[list[Dir], list[Dir], dict[str, object]]:
             live.append(one)
     said = {
         "accounted": draw(st.frozensets(st.integers(1, 5))),
-        "removed": draw(st.dictionaries(st.integers(1, 9), st.sampled_from([11, 12, 20]), max_size=3)),
+        "removed": draw(
+            st.dictionaries(st.integers(1, 9), st.sampled_from([11, 12, 20]), max_size=3)
+        ),
         "horizon": draw(st.sampled_from([None, 3, 6, 50])),
         "floor": draw(st.sampled_from([None, None, 2])),
     }
@@ -190,7 +209,9 @@ def test_with_an_index_nothing_goes_that_somebody_may_still_ask_for_or_publish(
         assert one not in live
         removed = said["removed"].get(one.number, 0)  # type: ignore[attr-defined]
         assert removed <= 11, "a version above the boundary names it"
-        accounted = {int(source[-4:]) for source in named.state.accounted.held(ulid(n) for n in held(one))}
+        accounted = {
+            int(source[-4:]) for source in named.state.accounted.held(ulid(n) for n in held(one))
+        }
         told = one.has_meta and one.visible_by is VisibleBy.AGE and accounted == held(one)
         old = one.age >= 2 or not (one.has_meta or one.has_chunk)
         below = named.state.horizon is not None and one.ulid <= named.state.horizon and old

@@ -27,7 +27,8 @@ def blocks(draw: st.DrawFn) -> list[BlockMeta]:
 
 
 def rows_read(found: Cover) -> Counter[tuple[str, str]]:
-    """(stream, source) of every row that a reader of the cover sees; a block holds one row a source."""
+    """(stream, source) of every row that a reader of the cover sees; a block holds one row a
+    source."""
     rows: Counter[tuple[str, str]] = Counter()
     for chosen in found.chosen:
         for source in chosen.meta.sources:
@@ -37,8 +38,9 @@ def rows_read(found: Cover) -> Counter[tuple[str, str]]:
 
 
 def oracle_whole(metas: list[BlockMeta]) -> set[str]:
-    """Of all sets of disjoint blocks of one stream, the one that comes first when blocks are preferred in the
-    order of 3.2: the best block is in if it can be, then the second best, and so on."""
+    """Of all sets of disjoint blocks of one stream, the one that comes first when blocks are
+    preferred in the order of 3.2: the best block is in if it can be, then the second best, and so
+    on."""
     order = sorted(metas, key=lambda meta: (-meta.revision, -len(meta.sources), meta.ulid))
     best: tuple[bool, ...] = ()
     for size in range(len(order) + 1):
@@ -68,11 +70,15 @@ def test_whole_blocks_are_those_an_exhaustive_search_prefers(metas: list[BlockMe
     expected: set[str] = set()
     for stream in {meta.stream for meta in metas}:
         expected |= oracle_whole([meta for meta in metas if meta.stream == stream])
-    assert {chosen.meta.ulid for chosen in cover(metas).chosen if chosen.only_sources is None} == expected
+    assert {
+        chosen.meta.ulid for chosen in cover(metas).chosen if chosen.only_sources is None
+    } == expected
 
 
 @given(blocks())
-def test_every_block_is_chosen_or_superseded_and_partial_ones_are_counted(metas: list[BlockMeta]) -> None:
+def test_every_block_is_chosen_or_superseded_and_partial_ones_are_counted(
+    metas: list[BlockMeta],
+) -> None:
     found = cover(metas)
     names = [chosen.meta.ulid for chosen in found.chosen] + [meta.ulid for meta in found.superseded]
     assert sorted(names) == sorted(meta.ulid for meta in metas)
@@ -82,11 +88,16 @@ def test_every_block_is_chosen_or_superseded_and_partial_ones_are_counted(metas:
 
 
 @given(blocks(), st.sets(st.integers(0, 5)))
-def test_a_restricted_cover_reads_exactly_the_wanted_sources(metas: list[BlockMeta], known: set[int]) -> None:
+def test_a_restricted_cover_reads_exactly_the_wanted_sources(
+    metas: list[BlockMeta], known: set[int]
+) -> None:
     accounted = {ulid(number) for number in known}
     found = restrict(cover(metas), lambda source: source not in accounted)
     expected = {
-        (str(meta.stream), source) for meta in metas for source in meta.sources if source not in accounted
+        (str(meta.stream), source)
+        for meta in metas
+        for source in meta.sources
+        if source not in accounted
     }
     assert rows_read(found) == Counter(expected)
     assert len(found.chosen) + len(found.superseded) == len(metas)
@@ -113,7 +124,8 @@ def test_a_hidden_block_keeps_its_rows_hidden_in_all_others(
 def test_a_merge_supersedes_its_parents() -> None:
     merge = block(9, {1, 2})
     assert cover([block(1), block(2), merge, block(3)]) == Cover(
-        chosen=(ChosenBlock(meta=block(3)), ChosenBlock(meta=merge)), superseded=(block(1), block(2))
+        chosen=(ChosenBlock(meta=block(3)), ChosenBlock(meta=merge)),
+        superseded=(block(1), block(2)),
     )
 
 
@@ -145,4 +157,6 @@ def test_an_upload_repeated_under_a_new_name_replaces_the_refused_one() -> None:
 def test_superseded_and_partial_marks_hide_nothing() -> None:
     assert {MarkReason.RETENTION, MarkReason.REVERT, MarkReason.MANUAL} == HIDING
     found = cover([block(1), block(2)])
-    assert hide_marked(found, {ulid(1): MarkReason.SUPERSEDED, ulid(2): MarkReason.PARTIAL}) == found
+    assert (
+        hide_marked(found, {ulid(1): MarkReason.SUPERSEDED, ulid(2): MarkReason.PARTIAL}) == found
+    )

@@ -1,9 +1,10 @@
 """The exact cover over whole families of blocks, against an oracle that tries every subset.
 
-A family is what years of work leave behind: merges of merges, merges made twice, merges that overlap in part because two
-compactors ran, rewrites and repeated uploads (revisions), members that are gone, and an index that accounts for some of
-the writes and hides others (exceptions). The oracle knows nothing of the algorithm: it takes the best of all sets of
-disjoint blocks, and then, source by source, the best block that holds what is missing.
+A family is what years of work leave behind: merges of merges, merges made twice, merges that
+overlap in part because two compactors ran, rewrites and repeated uploads (revisions), members that
+are gone, and an index that accounts for some of the writes and hides others (exceptions). The
+oracle knows nothing of the algorithm: it takes the best of all sets of disjoint blocks, and then,
+source by source, the best block that holds what is missing.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class Family:
     @property
     def state(self) -> State:
         held = {source for one in self.live for source in one.meta.sources}
-        return State(version=1, blocks=Blocks.of(self.live), accounted=Sources.of(held), table=DEFINITION)
+        return State(
+            version=1, blocks=Blocks.of(self.live), accounted=Sources.of(held), table=DEFINITION
+        )
 
 
 class Making:
@@ -59,13 +62,16 @@ class Making:
         meta = block(number, revision=revision, labels=labels)
         own = sources or {meta.ulid}
         rows = max(1, len(own))
-        self.blocks.append(replace(meta, sources=tuple(sorted(own)), level=level, own=not sources, rows=rows))
+        self.blocks.append(
+            replace(meta, sources=tuple(sorted(own)), level=level, own=not sources, rows=rows)
+        )
 
     def single(self, labels: dict[str, str]) -> None:
         self.put(set(), level=1, revision=0, labels=labels)
 
     def merge(self, inputs: list[BlockMeta], dropped: set[str]) -> None:
-        """``dropped`` are sources of a part that another block holds, so that they were not read."""
+        """``dropped`` are sources of a part that another block holds, so that they were not
+        read."""
         sources = {source for meta in inputs for source in meta.sources} - dropped
         if len(sources) >= 2:
             self.put(
@@ -105,10 +111,14 @@ def families(draw: st.DrawFn) -> Family:
         else:
             pool = merged if work == "of merges" and len(merged) > 1 else known
             inputs = draw(
-                st.lists(st.sampled_from(pool), min_size=2, max_size=3, unique_by=lambda one: one.ulid)
+                st.lists(
+                    st.sampled_from(pool), min_size=2, max_size=3, unique_by=lambda one: one.ulid
+                )
             )
             parts = draw(st.sampled_from([0, 0, 0, 1]))
-            made.merge(inputs, set(inputs[0].sources[:parts]) if len(inputs[0].sources) > 1 else set())
+            made.merge(
+                inputs, set(inputs[0].sources[:parts]) if len(inputs[0].sources) > 1 else set()
+            )
     gone = draw(st.sets(st.integers(0, len(made.blocks) - 1), max_size=len(made.blocks) // 2))
     merged_from = {source for meta in made.blocks if meta.level > 1 for source in meta.sources}
     if draw(st.booleans()):
@@ -120,9 +130,12 @@ def families(draw: st.DrawFn) -> Family:
 
 @st.composite
 def indexes(draw: st.DrawFn, blocks: list[BlockMeta]) -> tuple[LiveBlock, ...]:
-    """What an index holds of the same writes: one merge of some of them, some of those hidden by a revert."""
+    """What an index holds of the same writes: one merge of some of them, some of those hidden by a
+    revert."""
     every = sorted({source for meta in blocks for source in meta.sources})
-    known = draw(st.lists(st.sampled_from(every), unique=True)) if every and draw(st.booleans()) else []
+    known = (
+        draw(st.lists(st.sampled_from(every), unique=True)) if every and draw(st.booleans()) else []
+    )
     if not known:
         return ()
     hidden = draw(st.sets(st.sampled_from(known)))
@@ -152,8 +165,8 @@ Read = dict[tuple[StreamKey, str], str]
 
 
 def oracle(blocks: tuple[BlockMeta, ...]) -> Read:
-    """Of all sets of disjoint blocks the best, block by block in the order of preference; what it lacks source by
-    source from the best block that has it."""
+    """Of all sets of disjoint blocks the best, block by block in the order of preference; what it
+    lacks source by source from the best block that has it."""
     read: Read = {}
     for stream in {meta.stream for meta in blocks}:
         mine = (meta for meta in blocks if meta.stream == stream)
@@ -192,7 +205,8 @@ def check(family: Family) -> None:
 
 
 def check_superseded(family: Family, found: Cover) -> None:
-    """Whatever of the superseded blocks is removed, in whatever order: nothing that is read changes."""
+    """Whatever of the superseded blocks is removed, in whatever order: nothing that is read
+    changes."""
     needed = {meta.ulid for chosen in found.chosen for meta in (chosen.meta,)}
     assert needed.isdisjoint(meta.ulid for meta in found.superseded)
     left = [meta for meta in family.blocks if meta.ulid in needed]
@@ -203,7 +217,8 @@ def check_superseded(family: Family, found: Cover) -> None:
 
 
 def check_with_index(family: Family, found: Cover) -> None:
-    """Joined with an index: the live rows without the hidden ones, and of the listing only what it does not know."""
+    """Joined with an index: the live rows without the hidden ones, and of the listing only what it
+    does not know."""
     state = family.state
     accounted = {source for one in family.live for source in one.meta.sources}
     expected = {key: held for key, held in reads(found) if key[1] not in accounted}
@@ -211,7 +226,8 @@ def check_with_index(family: Family, found: Cover) -> None:
     assert dict(reads(joined)) == expected
     by_listing = list_snapshot(_found(family.blocks), state, Properties(), START_MS + DAY_MS)
     assert not by_listing.malformed
-    # A block that the index knows by name is not looked at, so what it alone would have covered is read elsewhere.
+    # A block that the index knows by name is not looked at, so what it alone would have covered is
+    # read elsewhere.
     assert dict(reads(by_listing.cover)).keys() == expected.keys()
     hidden = {source for one in family.live for source in one.excepted}
     assert hidden.isdisjoint(source for _, source in dict(reads(by_listing.cover)))
@@ -228,7 +244,10 @@ def _found(blocks: tuple[BlockMeta, ...]) -> dict[str, Found]:
 
 
 def test_the_cover_of_any_family_is_exact_and_lets_nothing_go_that_is_needed() -> None:
-    """Also: the families are not tame. Each kind of trouble is in a tenth of them, or this says so."""
+    """Also: the families are not tame.
+
+    Each kind of trouble is in a tenth of them, or this says so.
+    """
     seen: Counter[str] = Counter()
 
     @settings(max_examples=400, derandomize=True, deadline=None, database=None)

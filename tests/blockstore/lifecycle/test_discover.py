@@ -20,7 +20,13 @@ from blockstore.index.blocks import Blocks
 from blockstore.index.rows import LiveBlock
 from blockstore.index.sources import Sources
 from blockstore.index.state import State
-from blockstore.lifecycle.discover import Listed, discover_snapshot, list_directories, list_snapshot, look
+from blockstore.lifecycle.discover import (
+    Listed,
+    discover_snapshot,
+    list_directories,
+    list_snapshot,
+    look,
+)
 from blockstore.lifecycle.standing import is_known, standing_of
 from blockstore.lifecycle.states import BlockState, Standing, classify
 from blockstore.names import deletion_mark_key, meta_key, object_key
@@ -47,7 +53,8 @@ def store(bucket: MemoryBucket, meta: BlockMeta) -> BlockMeta:
 
 def mark(bucket: MemoryBucket, name: str, reason: MarkReason) -> None:
     bucket.put(
-        deletion_mark_key(name), encode_mark(DeletionMark(ulid=name, deletion_time_s=0, reason=reason))
+        deletion_mark_key(name),
+        encode_mark(DeletionMark(ulid=name, deletion_time_s=0, reason=reason)),
     )
 
 
@@ -62,10 +69,15 @@ def read(found: Listed) -> dict[str, frozenset[str] | None]:
 
 
 def state_of(
-    *live: BlockMeta, accounted: tuple[int, ...] = (), floor: int | None = None, horizon: int | None = None
+    *live: BlockMeta,
+    accounted: tuple[int, ...] = (),
+    floor: int | None = None,
+    horizon: int | None = None,
 ) -> State:
     blocks = Blocks.of(LiveBlock(meta=meta, version=1, first_row_id=0) for meta in live)
-    held = {source for meta in live for source in meta.sources} | {ulid(number) for number in accounted}
+    held = {source for meta in live for source in meta.sources} | {
+        ulid(number) for number in accounted
+    }
     return State(
         version=1,
         blocks=blocks,
@@ -87,7 +99,12 @@ def test_a_block_is_read_once_it_has_aged(bucket: MemoryBucket, world: World) ->
 
 def test_what_is_no_blocks_is_left_alone(bucket: MemoryBucket, world: World) -> None:
     store(bucket, block(1))
-    for key in ("index/00000000000000000001.json", "gc/index.boundary", "notes.txt", "junk/meta.json"):
+    for key in (
+        "index/00000000000000000001.json",
+        "gc/index.boundary",
+        "notes.txt",
+        "junk/meta.json",
+    ):
         bucket.put(key, b"{}")
     assert set(list_directories(bucket).directories) == {ulid(1)}
 
@@ -106,7 +123,9 @@ def test_a_listing_that_fails_midway_decides_nothing(world: World) -> None:
         list_directories(bucket)
 
 
-def test_marks_of_a_person_hide_and_those_of_the_compactor_do_not(bucket: MemoryBucket, world: World) -> None:
+def test_marks_of_a_person_hide_and_those_of_the_compactor_do_not(
+    bucket: MemoryBucket, world: World
+) -> None:
     for number, reason in enumerate(MarkReason):
         store(bucket, block(number))
         mark(bucket, ulid(number), reason)
@@ -156,7 +175,10 @@ def test_the_floor_refuses_a_block_by_its_name_and_by_each_of_its_sources(
     store(bucket, block(8, {2, 5}))
     store(bucket, block(9))
     world.clock.sleep(OLD_S)
-    assert read(listed(bucket, world, state_of(floor=3))) == {ulid(8): frozenset({ulid(5)}), ulid(9): None}
+    assert read(listed(bucket, world, state_of(floor=3))) == {
+        ulid(8): frozenset({ulid(5)}),
+        ulid(9): None,
+    }
     assert read(listed(bucket, world, state_of(floor=8))) == {ulid(9): None}
 
 
@@ -187,7 +209,9 @@ def test_a_young_damaged_block_is_not_judged(bucket: MemoryBucket, world: World)
     assert listed(bucket, world).malformed == {}
 
 
-def test_one_garbage_mark_is_that_blocks_damage_and_nobody_elses(bucket: MemoryBucket, world: World) -> None:
+def test_one_garbage_mark_is_that_blocks_damage_and_nobody_elses(
+    bucket: MemoryBucket, world: World
+) -> None:
     store(bucket, block(1))
     store(bucket, block(2))
     bucket.put(deletion_mark_key(ulid(1)), b"garbage")
@@ -197,13 +221,17 @@ def test_one_garbage_mark_is_that_blocks_damage_and_nobody_elses(bucket: MemoryB
     assert set(found.malformed) == {ulid(1)}
 
 
-def test_a_listing_that_passed_a_chunk_too_early_is_asked_again(bucket: MemoryBucket, world: World) -> None:
+def test_a_listing_that_passed_a_chunk_too_early_is_asked_again(
+    bucket: MemoryBucket, world: World
+) -> None:
     store(bucket, block(1))
     world.clock.sleep(OLD_S)
     listing = list_directories(bucket)
     objects = dict(listing.directories[ulid(1)].objects)
     del objects[CHUNK.path]
-    torn = replace(listing, directories={ulid(1): replace(listing.directories[ulid(1)], objects=objects)})
+    torn = replace(
+        listing, directories={ulid(1): replace(listing.directories[ulid(1)], objects=objects)}
+    )
     assert look(bucket, world, torn)[ulid(1)].damage is None
     bucket.delete([object_key(ulid(1), CHUNK.path)])
     assert look(bucket, world, torn)[ulid(1)].damage == "chunks/000001.parquet is missing"
@@ -211,7 +239,9 @@ def test_a_listing_that_passed_a_chunk_too_early_is_asked_again(bucket: MemoryBu
     assert look(bucket, world, torn)[ulid(1)].meta is None
 
 
-def test_a_block_that_goes_while_it_is_looked_at_is_no_error(bucket: MemoryBucket, world: World) -> None:
+def test_a_block_that_goes_while_it_is_looked_at_is_no_error(
+    bucket: MemoryBucket, world: World
+) -> None:
     store(bucket, block(1))
     mark(bucket, ulid(1), MarkReason.MANUAL)
     listing = list_directories(bucket)
@@ -233,7 +263,9 @@ def test_the_evidence_carries_the_ages_of_the_listing(bucket: MemoryBucket, worl
     store(bucket, block(1))
     world.clock.sleep(OLD_S)
     mark(bucket, ulid(1), MarkReason.SUPERSEDED)
-    evidence = look(bucket, world, list_directories(bucket))[ulid(1)].evidence(state_of(accounted=(1,)))
+    evidence = look(bucket, world, list_directories(bucket))[ulid(1)].evidence(
+        state_of(accounted=(1,))
+    )
     assert evidence.meta_modified_ms == START_MS
     assert evidence.mark_modified_ms == evidence.newest_ms == START_MS + 3_600_000
     assert evidence.standing is Standing.ACCOUNTED

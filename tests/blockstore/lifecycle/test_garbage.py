@@ -1,7 +1,8 @@
-"""Garbage at every object of a block: an error that names it, or quarantine. Never a crash, never a path outside.
+"""Garbage at every object of a block: an error that names it, or quarantine. Never a crash, never a
+path outside.
 
-Whatever lies in one directory, the look at the table ends, the other blocks are read as before, nothing is deleted, and
-no key is asked for that is not an object of the table.
+Whatever lies in one directory, the look at the table ends, the other blocks are read as before,
+nothing is deleted, and no key is asked for that is not an object of the table.
 """
 
 from __future__ import annotations
@@ -153,7 +154,8 @@ def victim(bucket: Bucket, world: World) -> str:
 
 
 def look(bucket: Bucket, world: World, ulid: str) -> None:
-    """Everything that a look at the table may do: the good block is read, the bad one is read, named or an error."""
+    """Everything that a look at the table may do: the good block is read, the bad one is read,
+    named or an error."""
     tally("pieces of garbage")
     world.clock.sleep(WAIT_S)
     before = {info.key: info.size for info in bucket.list()}
@@ -164,7 +166,8 @@ def look(bucket: Bucket, world: World, ulid: str) -> None:
     assert len(states) == len(synced.found)
     snapshot = table.snapshot()
     if others := set(snapshot.left_out) - {ulid}:
-        # The damage made another schema, as valid: nobody can tell which of two is right, and the younger is left out.
+        # The damage made another schema, as valid: nobody can tell which of two is right, and the
+        # younger is left out.
         metas = [decode(bucket.get(meta_key(one)).data, ulid=one) for one in (ulid, *others)]
         assert metas[0].schema != metas[1].schema
         assert "older blocks" in "".join(snapshot.left_out.values())
@@ -195,7 +198,11 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     if path:
         yield path
     children = (
-        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
     )
     for key, child in children:
         yield from places(child, (*path, key))
@@ -212,7 +219,9 @@ def replaced(value: Any, path: tuple[Any, ...], new: Any) -> bytes:
 
 @pytest.mark.parametrize("garbage", GARBAGE, ids=range(len(GARBAGE)))
 @pytest.mark.parametrize("key", [meta_key, deletion_mark_key, no_compact_mark_key])
-def test_bytes_that_are_no_document(key: Any, garbage: bytes, bucket: MemoryBucket, world: World) -> None:
+def test_bytes_that_are_no_document(
+    key: Any, garbage: bytes, bucket: MemoryBucket, world: World
+) -> None:
     ulid = victim(bucket, world)
     bucket.put(key(ulid), garbage)
     look(bucket, world, ulid)
@@ -226,7 +235,9 @@ def test_bytes_that_are_no_document(key: Any, garbage: bytes, bucket: MemoryBuck
         assert ulid in found.damage
 
 
-def test_every_field_of_a_meta_with_every_kind_of_garbage(bucket: MemoryBucket, world: World) -> None:
+def test_every_field_of_a_meta_with_every_kind_of_garbage(
+    bucket: MemoryBucket, world: World
+) -> None:
     ulid = victim(bucket, world)
     value = orjson.loads(bucket.get(meta_key(ulid)).data)
     for path in places(value):
@@ -235,14 +246,19 @@ def test_every_field_of_a_meta_with_every_kind_of_garbage(bucket: MemoryBucket, 
             found = Catalog(Fenced(bucket), world).sync().found[ulid]
             tally("pieces of garbage")
             if found.damage is not None:
-                assert ulid in found.damage or found.kind in (Damage.MISSING, Damage.SIZE), (path, new)
+                assert ulid in found.damage or found.kind in (Damage.MISSING, Damage.SIZE), (
+                    path,
+                    new,
+                )
     for path in list(places(value))[::3]:
         for new in VALUES[::4]:
             bucket.put(meta_key(ulid), replaced(value, path, new))
             look(bucket, world, ulid)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.data())
 def test_a_meta_that_was_cut_overwritten_or_doubled_in_places(data: st.DataObject) -> None:
     world = World.manual(seed=1)
@@ -254,7 +270,9 @@ def test_a_meta_that_was_cut_overwritten_or_doubled_in_places(data: st.DataObjec
     if kind == "cut":
         damaged = whole[:at]
     elif kind == "flip":
-        damaged = whole[:at] + bytes([whole[at] ^ (1 << data.draw(st.integers(0, 7)))]) + whole[at + 1 :]
+        damaged = (
+            whole[:at] + bytes([whole[at] ^ (1 << data.draw(st.integers(0, 7)))]) + whole[at + 1 :]
+        )
     elif kind == "insert":
         damaged = whole[:at] + data.draw(st.binary(min_size=1, max_size=8)) + whole[at:]
     elif kind == "double":
@@ -269,7 +287,8 @@ def test_a_meta_that_was_cut_overwritten_or_doubled_in_places(data: st.DataObjec
             | st.floats(allow_nan=False, allow_infinity=False)
             | st.text(),
             lambda inner: (
-                st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+                st.lists(inner, max_size=3)
+                | st.dictionaries(st.text(max_size=5), inner, max_size=3)
             ),
             max_leaves=5,
         )
@@ -283,7 +302,9 @@ def test_a_meta_that_was_cut_overwritten_or_doubled_in_places(data: st.DataObjec
 @pytest.mark.parametrize(
     "path", ["../outside", "/etc/passwd", "chunks/../../x", "C:\\x", "chunks/", "meta.json", "."]
 )
-def test_a_path_outside_the_block_is_never_followed(path: str, bucket: MemoryBucket, world: World) -> None:
+def test_a_path_outside_the_block_is_never_followed(
+    path: str, bucket: MemoryBucket, world: World
+) -> None:
     ulid = victim(bucket, world)
     value = orjson.loads(bucket.get(meta_key(ulid)).data)
     bucket.put(meta_key(ulid), replaced(value, ("blockstore", "files", 0, "path"), path))
@@ -305,10 +326,16 @@ def test_a_path_outside_the_block_is_never_followed(path: str, bucket: MemoryBuc
         None,
     ],
 )
-def test_a_list_of_sources_that_lies(sources: bytes | None, bucket: MemoryBucket, world: World) -> None:
+def test_a_list_of_sources_that_lies(
+    sources: bytes | None, bucket: MemoryBucket, world: World
+) -> None:
     ulid = victim(bucket, world)
     value = orjson.loads(bucket.get(meta_key(ulid)).data)
-    outside = {"path": sources_path(), "count": 1, "hash": hash_sources(["01ARZ3NDEKTSV4RRFFQ69G5FAV"])}
+    outside = {
+        "path": sources_path(),
+        "count": 1,
+        "hash": hash_sources(["01ARZ3NDEKTSV4RRFFQ69G5FAV"]),
+    }
     bucket.put(meta_key(ulid), replaced(value, ("compaction", "sources"), outside))
     if sources is not None:
         bucket.put(object_key(ulid, sources_path()), sources)
@@ -351,7 +378,9 @@ def test_a_schema_that_is_none_or_nobodys(bucket: MemoryBucket, world: World) ->
         bytes(pa.schema([("_source", pa.string())]).serialize()),
         bytes(pa.schema([("n", pa.dictionary(pa.int8(), pa.string()))]).serialize()),
         bytes(
-            pa.schema([pa.field("n", pa.int64(), metadata={"PARQUET:field_id": "999999999999"})]).serialize()
+            pa.schema(
+                [pa.field("n", pa.int64(), metadata={"PARQUET:field_id": "999999999999"})]
+            ).serialize()
         ),
     ]
     for schema in strange:
@@ -363,7 +392,8 @@ def test_a_schema_that_is_none_or_nobodys(bucket: MemoryBucket, world: World) ->
 @settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_a_chunk_of_the_right_size_and_wrong_bytes(data: st.DataObject) -> None:
-    """The look cannot tell; whoever reads it is told which block is bad, or reads as many rows as were written."""
+    """The look cannot tell; whoever reads it is told which block is bad, or reads as many rows as
+    were written."""
     world = World.manual(seed=1)
     bucket = MemoryBucket(world.clock)
     ulid = victim(bucket, world)
@@ -379,7 +409,8 @@ def test_a_chunk_of_the_right_size_and_wrong_bytes(data: st.DataObject) -> None:
     if isinstance(rows, str):
         assert ulid in rows
     else:
-        # A value may be another: only verify --deep compares hashes. None is missing, and other blocks are well.
+        # A value may be another: only verify --deep compares hashes. None is missing, and other
+        # blocks are well.
         assert len(rows) == len(GOOD) + 2
         assert set(rows) >= set(GOOD)
 
@@ -440,8 +471,12 @@ class TestLinks:
     def local(self, folder: Path, world: World) -> LocalBucket:
         return LocalBucket(folder, world.clock, durable=False)
 
-    @pytest.mark.parametrize("what", ["meta.json", "chunks/000001.parquet", "deletion-mark.json", "chunks"])
-    def test_a_link_in_a_block(self, what: str, folder: Path, local: LocalBucket, world: World) -> None:
+    @pytest.mark.parametrize(
+        "what", ["meta.json", "chunks/000001.parquet", "deletion-mark.json", "chunks"]
+    )
+    def test_a_link_in_a_block(
+        self, what: str, folder: Path, local: LocalBucket, world: World
+    ) -> None:
         ulid = victim(local, world)
         place = folder / ulid / what
         if place.is_dir():
@@ -461,7 +496,9 @@ class TestLinks:
         (folder / ulid).symlink_to(folder.parent / "outside" / ulid)
         assert ulid not in Catalog(local, world).sync().found
 
-    def test_a_pipe_and_an_empty_folder(self, folder: Path, local: LocalBucket, world: World) -> None:
+    def test_a_pipe_and_an_empty_folder(
+        self, folder: Path, local: LocalBucket, world: World
+    ) -> None:
         ulid = victim(local, world)
         os.mkfifo(folder / ulid / "deletion-mark.json")
         (folder / "01ARZ3NDEKTSV4RRFFQ69G5FAV").mkdir()

@@ -46,7 +46,10 @@ def keep(bucket: Bucket, world: World) -> bool:
     return place_no_compact(bucket, world, ONE, NoCompactReason.SIZE, "too large")
 
 
-PLACES: dict[str, tuple[Place, str]] = {"deletion": (delete, DELETION), "no-compact": (keep, NO_COMPACT)}
+PLACES: dict[str, tuple[Place, str]] = {
+    "deletion": (delete, DELETION),
+    "no-compact": (keep, NO_COMPACT),
+}
 
 
 class Unconditional(Wrapper):
@@ -79,7 +82,10 @@ def test_a_mark_says_what_was_asked_in_whole_seconds(bucket: MemoryBucket, world
         superseded_by=ulid(2),
     )
     assert decode_no_compact_mark(bucket.get(NO_COMPACT).data, ulid=ONE) == NoCompactMark(
-        ulid=ONE, no_compact_time_s=START_MS // 1000 + 1, reason=NoCompactReason.SIZE, details="too large"
+        ulid=ONE,
+        no_compact_time_s=START_MS // 1000 + 1,
+        reason=NoCompactReason.SIZE,
+        details="too large",
     )
 
 
@@ -142,7 +148,9 @@ def test_what_is_no_ulid_is_refused(bucket: MemoryBucket, world: World, name: st
             act()
 
 
-def test_withdrawing_takes_the_one_mark_and_twice_is_no_error(bucket: MemoryBucket, world: World) -> None:
+def test_withdrawing_takes_the_one_mark_and_twice_is_no_error(
+    bucket: MemoryBucket, world: World
+) -> None:
     delete(bucket, world)
     keep(bucket, world)
     for _ in range(2):
@@ -167,10 +175,14 @@ def test_a_lost_answer_is_asked_for_and_the_mark_is_known_as_ours(
     bucket.delete([PLACES[kind][1]])
     assert place(FaultyBucket(bucket, lose_answer={put}), world)
     bucket.delete([PLACES[kind][1]])
-    assert place(FaultyBucket(bucket, refuse={put: Unanswered("x"), put + 1: Unanswered("x")}), world)
+    assert place(
+        FaultyBucket(bucket, refuse={put: Unanswered("x"), put + 1: Unanswered("x")}), world
+    )
     bucket.delete([PLACES[kind][1]])
     with pytest.raises(Unavailable):
-        place(FaultyBucket(bucket, refuse=dict.fromkeys(range(put, put + 9), Unanswered("x"))), world)
+        place(
+            FaultyBucket(bucket, refuse=dict.fromkeys(range(put, put + 9), Unanswered("x"))), world
+        )
 
 
 @pytest.mark.parametrize("kind", PLACES)
@@ -213,14 +225,18 @@ def test_a_withdrawal_is_sent_until_it_is_answered_while_the_mark_is_the_same(
 ) -> None:
     withdraw, key = WITHDRAWALS[kind]
     bucket.put(key, b"mine")
-    faulty = FaultyBucket(bucket, refuse={2: Unanswered("x"), 4: Throttled("x"), 6: Unanswered("x")})
+    faulty = FaultyBucket(
+        bucket, refuse={2: Unanswered("x"), 4: Throttled("x"), 6: Unanswered("x")}
+    )
     withdraw(faulty, world, ONE)
     assert [call.method for call in faulty.calls] == ["get", "delete"] * 4
     assert key not in [info.key for info in bucket.list()]
 
 
 @pytest.mark.parametrize("kind", WITHDRAWALS)
-def test_a_withdrawal_that_is_never_answered_says_so(bucket: MemoryBucket, world: World, kind: str) -> None:
+def test_a_withdrawal_that_is_never_answered_says_so(
+    bucket: MemoryBucket, world: World, kind: str
+) -> None:
     withdraw, key = WITHDRAWALS[kind]
     bucket.put(key, b"mine")
     deletes = {number: Unanswered("x") for number in range(2, 100, 2)}

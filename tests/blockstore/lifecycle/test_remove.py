@@ -1,4 +1,5 @@
-"""Removal: meta.json first, the mark last, one block after the other where R7 says so, and never on an old look."""
+"""Removal: meta.json first, the mark last, one block after the other where R7 says so, and never on
+an old look."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ from tests.support.faulty import Call, FaultyBucket, Killed
 from tests.support.tally import tally
 
 PATHS = st.sets(
-    st.sampled_from([META, DELETION_MARK, NO_COMPACT_MARK, SOURCES, "debris", *map(chunk_path, range(4))])
+    st.sampled_from(
+        [META, DELETION_MARK, NO_COMPACT_MARK, SOURCES, "debris", *map(chunk_path, range(4))]
+    )
 )
 BLOCK = (META, chunk_path(1), chunk_path(2), NO_COMPACT_MARK, DELETION_MARK)
 HALF_S = 24 * 3600.0
@@ -49,7 +52,9 @@ def bucket(world: World) -> MemoryBucket:
     return filled(MemoryBucket(world.clock), [1, 2, 3])
 
 
-def filled(bucket: MemoryBucket, numbers: Iterable[int], paths: Iterable[str] = BLOCK) -> MemoryBucket:
+def filled(
+    bucket: MemoryBucket, numbers: Iterable[int], paths: Iterable[str] = BLOCK
+) -> MemoryBucket:
     for number in numbers:
         for path in paths:
             bucket.put(object_key(ulid(number), path), b"12345")
@@ -89,7 +94,8 @@ def deleted(faulty: FaultyBucket) -> list[tuple[int, str]]:
 
 @given(PATHS)
 def test_meta_goes_first_and_the_deletion_mark_last(paths: set[str]) -> None:
-    """R7: a removal cut short leaves no block that looks complete, and a mark by which it is found again."""
+    """R7: a removal cut short leaves no block that looks complete, and a mark by which it is found
+    again."""
     first, others, last = removal_steps(ulid(1), paths)
     assert sorted(first + others + last) == sorted(object_key(ulid(1), path) for path in paths)
     assert first == [object_key(ulid(1), path) for path in (META,) if path in paths]
@@ -131,7 +137,9 @@ def test_where_listings_lag_the_mark_is_renewed_and_outlives_what_a_listing_may_
     assert ulid(1) not in list_directories(bucket).directories
 
 
-def test_a_block_is_begun_after_all_that_must_go_before_it(bucket: MemoryBucket, world: World) -> None:
+def test_a_block_is_begun_after_all_that_must_go_before_it(
+    bucket: MemoryBucket, world: World
+) -> None:
     faulty = FaultyBucket(bucket)
     remove(faulty, world, decision(1), decision(2), decision(3, 1, 2))
     turns = [number for number, _ in deleted(faulty)]
@@ -140,7 +148,8 @@ def test_a_block_is_begun_after_all_that_must_go_before_it(bucket: MemoryBucket,
 
 
 def test_a_process_that_dies_leaves_its_mark_and_the_next_finishes(world: World) -> None:
-    """Every crash point: a directory without a meta.json and with its mark, whichever objects are left."""
+    """Every crash point: a directory without a meta.json and with its mark, whichever objects are
+    left."""
     made = filled(MemoryBucket(world.clock), [1, 2, 3])
     counting = FaultyBucket(made)
     remove(counting, world, decision(1), decision(2), decision(3, 1, 2))
@@ -215,7 +224,9 @@ def test_a_head_in_whole_seconds_is_the_same_mark(bucket: MemoryBucket, world: W
     world.clock.sleep(0.4)
     bucket.put(deletion_mark_key(ulid(1)), b"mark")
     rate, fresh = Rate(world.clock, 1e6), Freshness(world.clock, HALF_S)
-    assert Remover(bucket, world, listed, rate=rate, fresh=fresh).remove([decision(1)]).blocks == [ulid(1)]
+    assert Remover(bucket, world, listed, rate=rate, fresh=fresh).remove([decision(1)]).blocks == [
+        ulid(1)
+    ]
 
 
 class Refusing(Wrapper):
@@ -239,7 +250,12 @@ def test_one_block_that_cannot_go_is_named_and_stops_only_those_after_it(
 ) -> None:
     filled(bucket, [4])
     found = remove(
-        Refusing(bucket, error, 1), world, decision(1), decision(2), decision(3, 1, 2), decision(4, 2)
+        Refusing(bucket, error, 1),
+        world,
+        decision(1),
+        decision(2),
+        decision(3, 1, 2),
+        decision(4, 2),
     )
     assert found.blocks == [ulid(2), ulid(4)]
     assert found.failed == {ulid(1): str(error)}
@@ -247,7 +263,9 @@ def test_one_block_that_cannot_go_is_named_and_stops_only_those_after_it(
     assert list_directories(bucket).directories.keys() == {ulid(1), ulid(3)}
 
 
-def test_a_store_that_does_not_answer_at_all_stops_the_pass(bucket: MemoryBucket, world: World) -> None:
+def test_a_store_that_does_not_answer_at_all_stops_the_pass(
+    bucket: MemoryBucket, world: World
+) -> None:
     filled(bucket, [4])
     with pytest.raises(Unavailable):
         remove(Refusing(bucket, Unavailable("no"), 1, 2, 3, 4), world, *map(decision, (1, 2, 3, 4)))
@@ -276,7 +294,9 @@ def test_the_rate_is_kept_and_large_plans_go_in_batches(world: World) -> None:
 
 def test_a_block_of_very_many_objects_goes_in_several_batches(world: World) -> None:
     bucket = filled(
-        MemoryBucket(world.clock), [1], [META, DELETION_MARK, *(chunk_path(n) for n in range(2_500))]
+        MemoryBucket(world.clock),
+        [1],
+        [META, DELETION_MARK, *(chunk_path(n) for n in range(2_500))],
     )
     assert remove(bucket, world, decision(1)).objects == 2_502
     assert list(bucket.list()) == []

@@ -1,4 +1,5 @@
-"""What a table without an index is, by its blocks; and which listed blocks can be read under a definition."""
+"""What a table without an index is, by its blocks; and which listed blocks can be read under a
+definition."""
 
 from __future__ import annotations
 
@@ -88,7 +89,9 @@ class TestDerived:
         assert len(set(ids.values())) == 3
         assert agreement([first, second]).misfits == {}
         for one in renumbered(chosen(first, second), merged):
-            assert {f.name: field_id(f) for f in deserialize(one.meta.schema)}.items() <= ids.items()
+            assert {
+                f.name: field_id(f) for f in deserialize(one.meta.schema)
+            }.items() <= ids.items()
         assert [is_mergeable(meta, merged) for meta in (first, second)] == [True, False]
 
     def test_the_time_column_and_the_sort_key_are_the_newest_blocks(self) -> None:
@@ -140,7 +143,8 @@ class TestContradictions:
         assert not is_mergeable(strange, merged)
 
     def test_a_merge_is_as_old_as_its_oldest_source(self) -> None:
-        """Or a contradicting block written in between would push the merge, and with it all older rows, out."""
+        """Or a contradicting block written in between would push the merge, and with it all older
+        rows, out."""
         between = written(5, define(("a", TEXT)))
         merge = written(9, self.OLD, {1, 2})
         assert columns(told(between, merge)) == columns(self.OLD)
@@ -167,7 +171,8 @@ class TestContradictions:
         assert (found.chosen, set(agreed.misfits)) == (tuple(chosen(first)), {strange.ulid})
 
     def test_of_blocks_with_the_same_oldest_source_the_one_of_the_least_ulid_decides(self) -> None:
-        """Whatever the bytes of their schemas are: another language may write the same schema in others."""
+        """Whatever the bytes of their schemas are: another language may write the same schema in
+        others."""
         texts, numbers = define(("a", TEXT)), define(("a", INT))
         for first, second in ((texts, numbers), (numbers, texts)):
             found = agreement([written(9, second, {1, 2}), written(8, first, {1, 3})])
@@ -188,7 +193,10 @@ class TestContradictions:
         assert columns(told(good)) == columns(agreed.definition([good], Properties()) or self.OLD)
 
     def test_a_snapshot_has_no_column_of_blocks_that_are_not_read(self) -> None:
-        wide, narrow = written(1, define(("a", INT), ("gone", TEXT))), written(2, define(("a", LONG)), {1, 2})
+        wide, narrow = (
+            written(1, define(("a", INT), ("gone", TEXT))),
+            written(2, define(("a", LONG)), {1, 2}),
+        )
         found, agreed = fitting_cover([wide, narrow], {})
         read = [one.meta for one in found.chosen]
         assert read == [narrow]
@@ -205,20 +213,27 @@ FIELDS = st.lists(
 
 
 @given(
-    st.lists(st.tuples(FIELDS, st.sets(st.integers(1, 6), min_size=1, max_size=3)), min_size=1, max_size=6)
+    st.lists(
+        st.tuples(FIELDS, st.sets(st.integers(1, 6), min_size=1, max_size=3)),
+        min_size=1,
+        max_size=6,
+    )
 )
 def test_everyone_derives_the_same_and_every_block_fits_or_is_named(
     shapes: list[tuple[list[tuple[str, pa.DataType]], set[int]]],
 ) -> None:
     metas = [
-        written(100 + number, define(*fields), sources) for number, (fields, sources) in enumerate(shapes)
+        written(100 + number, define(*fields), sources)
+        for number, (fields, sources) in enumerate(shapes)
     ]
     merged = told(*metas)
     assert told(*reversed(metas)) == merged
     found, agreed = fitting_cover(metas, {})
     assert fitting_cover(list(reversed(metas)), {}) == (found, agreed)
     accounted = [*found.chosen, *chosen(*found.superseded)]
-    assert {one.meta.ulid for one in accounted} | set(agreed.misfits) == {meta.ulid for meta in metas}
+    assert {one.meta.ulid for one in accounted} | set(agreed.misfits) == {
+        meta.ulid for meta in metas
+    }
     eldest = min(metas, key=lambda meta: (meta.sources[0], meta.ulid))
     assert eldest.ulid not in agreed.misfits
     fit = [meta for meta in metas if meta.ulid not in agreed.misfits]

@@ -1,4 +1,5 @@
-"""Block states: single verdicts by rule, and the table of transitions against every step that the world can take."""
+"""Block states: single verdicts by rule, and the table of transitions against every step that the
+world can take."""
 
 from __future__ import annotations
 
@@ -90,14 +91,19 @@ def test_r4_a_partial_mark_on_a_block_that_became_complete_waits_to_be_withdrawn
 
 def test_a_partial_mark_on_a_condemned_block_stays_although_it_is_complete() -> None:
     """Below the horizon nobody can publish it any more."""
-    found = complete(mark=MarkReason.PARTIAL, mark_modified_ms=START_MS, standing=Standing.CONDEMNED)
+    found = complete(
+        mark=MarkReason.PARTIAL, mark_modified_ms=START_MS, standing=Standing.CONDEMNED
+    )
     assert state(found, DAYS_2 - 1) is BlockState.MARKED
     assert state(found, DAYS_2) is BlockState.DELETING
 
 
 def test_r7_a_removal_that_took_meta_json_is_still_deleting() -> None:
     begun = Evidence(
-        ulid=block(1).ulid, newest_ms=START_MS, mark=MarkReason.SUPERSEDED, mark_modified_ms=START_MS
+        ulid=block(1).ulid,
+        newest_ms=START_MS,
+        mark=MarkReason.SUPERSEDED,
+        mark_modified_ms=START_MS,
     )
     assert state(begun, DAYS_2) is BlockState.DELETING
 
@@ -134,7 +140,8 @@ def test_what_others_account_for_is_superseded() -> None:
 
 
 class Place(NamedTuple):
-    """A block's whole world in coarse steps; ages are 0 (now), 1 (past sync_delay), 2 (past every delay)."""
+    """A block's whole world in coarse steps; ages are 0 (now), 1 (past sync_delay), 2 (past every
+    delay)."""
 
     born: int
     newest: int
@@ -170,7 +177,10 @@ def evidence_of(place: Place) -> Evidence:
 
 def steps(place: Place) -> Iterator[Place]:
     """Every single thing that can happen next to a directory that exists."""
-    older = {name: min(getattr(place, name) + 1, 2) for name in ("born", "newest", "meta_age", "mark_age")}
+    older = {
+        name: min(getattr(place, name) + 1, 2)
+        for name in ("born", "newest", "meta_age", "mark_age")
+    }
     yield place._replace(**older)
     if not place.meta:
         yield place._replace(newest=0)
@@ -213,7 +223,9 @@ def walk() -> set[tuple[BlockState | None, BlockState | None]]:
             memo[place] = classify(evidence_of(place), NOW_MS, PROPERTIES).state
         return memo[place]
 
-    pairs: set[tuple[BlockState | None, BlockState | None]] = {(None, told(start)) for start in starts}
+    pairs: set[tuple[BlockState | None, BlockState | None]] = {
+        (None, told(start)) for start in starts
+    }
     seen, todo = set(starts), list(starts)
     while todo:
         place = todo.pop()

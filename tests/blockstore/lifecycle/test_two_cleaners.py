@@ -1,9 +1,11 @@
-"""Two compactors that clean one table without an index, each by looks of its own: no source loses its last copy.
+"""Two compactors that clean one table without an index, each by looks of its own: no source loses
+its last copy.
 
-A run is drawn from a seed: merges, uploads that came again, time that passes; and two cleaners, each of which looks, then
-carries out one decision at a time whenever it is its turn, however late, until R8's ``delete_delay``/2 is over. After
-every step each source must be held by a complete block. Half of the runs begin where two looks of the same hour disagree
-about who holds whose rows; there the planted faults are caught within a few runs.
+A run is drawn from a seed: merges, uploads that came again, time that passes; and two cleaners,
+each of which looks, then carries out one decision at a time whenever it is its turn, however late,
+until R8's ``delete_delay``/2 is over. After every step each source must be held by a complete
+block. Half of the runs begin where two looks of the same hour disagree about who holds whose rows;
+there the planted faults are caught within a few runs.
 """
 
 from __future__ import annotations
@@ -85,8 +87,9 @@ class World:
             yield self.draw.choices([self.upload, self.wait, self.look, self.act], [2, 4, 4, 12])[0]
 
     def dispute(self) -> Iterator[Callable[[], str]]:
-        """1 and 2 are merged; who looks now lets the merge stand for 2. Then 1 comes again in a block that the cover
-        prefers: who looks now lets 2 stand for its part of the merge. Both mark, and the marks become due."""
+        """1 and 2 are merged; who looks now lets the merge stand for 2. Then 1 comes again in a
+        block that the cover prefers: who looks now lets 2 stand for its part of the merge. Both
+        mark, and the marks become due."""
         first, second = self.draw.sample(self.cleaners, 2)
         self.blocks[21] = Block(frozenset({1, 2}), 0, self.now)
         self.now += 0.03
@@ -215,7 +218,12 @@ def test_counting_marked_blocks_as_cover_is_caught(monkeypatch: pytest.MonkeyPat
     def by_any(self: ByCover, one: Found) -> Fate:
         sources = set(one.meta.sources if one.meta else ())
         others = [other for other in self._sight.found.values() if other is not one and other.meta]
-        held = {source for other in others for source in other.meta.sources if self._sight.is_ready(other)}  # type: ignore[union-attr]
+        held = {
+            source
+            for other in others
+            for source in other.meta.sources
+            if self._sight.is_ready(other)
+        }  # type: ignore[union-attr]
         return goes("held by others") if sources <= held else stays("nobody holds it")
 
     monkeypatch.setattr(ByCover, "to_remove", by_any)
@@ -226,8 +234,8 @@ def test_counting_marked_blocks_as_cover_is_caught(monkeypatch: pytest.MonkeyPat
 def test_an_old_decision_is_dropped_by_its_age_and_by_its_mark_and_without_both_a_source_is_lost(
     expires: bool, obeys: bool
 ) -> None:
-    """One plans to remove a merge, whose rows others hold, and stalls; the other sees it needed after all, withdraws its
-    mark, and removes one of those others."""
+    """One plans to remove a merge, whose rows others hold, and stalls; the other sees it needed
+    after all, withdraws its mark, and removes one of those others."""
     world = World(0, expires=expires, obeys=obeys)
     stalls, works = world.cleaners
     world.blocks = {number: Block(frozenset({number}), 0, 0.0) for number in (1, 2, 3, 4, 5)}

@@ -1,4 +1,5 @@
-"""R3: meta.json last, then the mark, then the listing; whatever happens in between, no row is lost or doubled."""
+"""R3: meta.json last, then the mark, then the listing; whatever happens in between, no row is lost
+or doubled."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ def world() -> World:
 
 
 def uploaded(bucket: MemoryBucket, number: int = 1, chunks: int = 2) -> BlockMeta:
-    """A block whose chunks lie in the bucket; they are opaque bytes, for nothing here reads them."""
+    """A block whose chunks lie in the bucket; they are opaque bytes, for nothing here reads
+    them."""
     files = []
     for chunk in range(chunks):
         data = f"rows {chunk} of block {number}".encode()
@@ -67,7 +69,8 @@ def uploaded(bucket: MemoryBucket, number: int = 1, chunks: int = 2) -> BlockMet
 
 def mark(bucket: MemoryBucket, ulid: str, reason: MarkReason = MarkReason.PARTIAL) -> None:
     bucket.put(
-        deletion_mark_key(ulid), encode_mark(DeletionMark(ulid=ulid, deletion_time_s=0, reason=reason))
+        deletion_mark_key(ulid),
+        encode_mark(DeletionMark(ulid=ulid, deletion_time_s=0, reason=reason)),
     )
 
 
@@ -86,14 +89,18 @@ def visible_sources(bucket: MemoryBucket, world: World) -> Counter[str]:
     return Counter(source for chosen in listed.cover.chosen for source in chosen.sources)
 
 
-def test_the_hot_path_costs_one_put_one_head_and_one_list(bucket: MemoryBucket, world: World) -> None:
+def test_the_hot_path_costs_one_put_one_head_and_one_list(
+    bucket: MemoryBucket, world: World
+) -> None:
     meta = uploaded(bucket)
     metered = Metered(bucket)
     assert finish_upload(metered, world, meta) == meta
     assert metered.counts == {"put": 1, "head": 1, "list": 1}
 
 
-def test_the_mark_is_looked_for_before_the_listing_and_after_meta(bucket: MemoryBucket, world: World) -> None:
+def test_the_mark_is_looked_for_before_the_listing_and_after_meta(
+    bucket: MemoryBucket, world: World
+) -> None:
     meta = uploaded(bucket)
     faulty = FaultyBucket(bucket)
     finish_upload(faulty, world, meta)
@@ -115,7 +122,9 @@ def test_a_marked_upload_is_copied_under_a_new_name_that_keeps_the_source(
     assert (again.sources, again.revision, again.files) == (meta.sources, 1, meta.files)
     assert not again.own
     for file in meta.files:
-        assert bucket.get(object_key(again.ulid, file.path)) == bucket.get(object_key(meta.ulid, file.path))
+        assert bucket.get(object_key(again.ulid, file.path)) == bucket.get(
+            object_key(meta.ulid, file.path)
+        )
     remove(bucket, meta.ulid)
     assert visible_sources(bucket, world) == Counter(meta.sources)
 
@@ -169,8 +178,9 @@ def test_a_listing_that_lags_refuses_no_block(bucket: MemoryBucket, world: World
 def test_rows_whose_first_upload_may_yet_be_seen_are_never_refused(
     bucket: MemoryBucket, world: World
 ) -> None:
-    """Marked partial, uploaded again, and the copy removed by a cleaner: told "refused" the caller would write the rows a
-    second time, and the first upload comes back once its mark is withdrawn."""
+    """Marked partial, uploaded again, and the copy removed by a cleaner: told "refused" the caller
+    would write the rows a second time, and the first upload comes back once its mark is withdrawn.
+    """
     meta = uploaded(bucket)
     mark(bucket, meta.ulid)
     faulty = FaultyBucket(bucket)
@@ -189,7 +199,9 @@ def test_rows_whose_first_upload_may_yet_be_seen_are_never_refused(
     assert visible_sources(bucket, world) == Counter(meta.sources)
 
 
-def test_a_resumed_upload_is_looked_for_under_every_name(bucket: MemoryBucket, world: World) -> None:
+def test_a_resumed_upload_is_looked_for_under_every_name(
+    bucket: MemoryBucket, world: World
+) -> None:
     meta = uploaded(bucket)
     mark(bucket, meta.ulid)
     held = finish_upload(bucket, world, meta)
@@ -204,12 +216,17 @@ def test_a_resumed_upload_is_looked_for_under_every_name(bucket: MemoryBucket, w
 def test_rows_that_a_merge_holds_are_not_uploaded_again(
     bucket: MemoryBucket, world: World, gone: bool
 ) -> None:
-    """The writer stalled after its meta.json; its block was seen, merged, and marked superseded: one revision up it would
-    knock the merge out of the cover, and the merge's other inputs are on their way out."""
+    """The writer stalled after its meta.json; its block was seen, merged, and marked superseded:
+    one revision up it would knock the merge out of the cover, and the merge's other inputs are on
+    their way out."""
     meta, other = uploaded(bucket), uploaded(bucket, 2)
     bucket.put(meta_key(meta.ulid), encode(meta))
     merged = replace(
-        uploaded(bucket, 3), level=2, sources=tuple(sorted((meta.ulid, other.ulid))), parents=(), own=False
+        uploaded(bucket, 3),
+        level=2,
+        sources=tuple(sorted((meta.ulid, other.ulid))),
+        parents=(),
+        own=False,
     )
     bucket.put(meta_key(merged.ulid), encode(merged))
     mark(bucket, meta.ulid, MarkReason.SUPERSEDED)
@@ -250,7 +267,9 @@ def test_what_was_certainly_not_applied_is_no_open_question(
     with pytest.raises(type(error)):
         finish_upload(faulty, world, meta, ask_s=5)
     assert resume(bucket, world, meta.ulid) is None
-    assert finish_upload(FaultyBucket(bucket, refuse={1: Throttled("slow down")}), world, meta) == meta
+    assert (
+        finish_upload(FaultyBucket(bucket, refuse={1: Throttled("slow down")}), world, meta) == meta
+    )
 
 
 def test_marks_without_end_leave_the_answer_open(bucket: MemoryBucket, world: World) -> None:
@@ -269,14 +288,20 @@ def test_marks_without_end_leave_the_answer_open(bucket: MemoryBucket, world: Wo
 def test_a_successor_keeps_all_that_counts_the_rows(world: World) -> None:
     meta = replace(block(5, {1, 2}), revision=3)
     again = successor(meta, world.ids.ulid(), 77)
-    assert (again.sources, again.level, again.revision, again.uploaded_time) == (meta.sources, 2, 4, 77)
+    assert (again.sources, again.level, again.revision, again.uploaded_time) == (
+        meta.sources,
+        2,
+        4,
+        77,
+    )
 
 
 # Crash enumeration: two writers, a merge and a mark; the process of one writer dies at every call.
 
 
 def scenario(bucket: MemoryBucket) -> BlockMeta:
-    """Another writer's blocks, a merge of two of them with a marked parent, and the block to be finished."""
+    """Another writer's blocks, a merge of two of them with a marked parent, and the block to be
+    finished."""
     clock_world = World.manual(seed=9)
     for number in (2, 3, 4):
         finish_upload(bucket, clock_world, uploaded(bucket, number))
@@ -336,7 +361,8 @@ def test_killed_at_any_call_the_rows_are_there_once_or_not_at_all_and_resume_fin
 
 
 def acknowledged_and_kept(steps: int, at: int) -> bool:
-    """Mark before, and remove ``steps`` objects at call ``at`` of the upload: is an acknowledged row ever lost?"""
+    """Mark before, and remove ``steps`` objects at call ``at`` of the upload: is an acknowledged
+    row ever lost?"""
     world = World.manual(seed=3)
     bucket = MemoryBucket(world.clock)
     meta = scenario(bucket)
@@ -362,7 +388,8 @@ def bucket_has_mark(bucket: MemoryBucket, ulid: str) -> bool:
 
 
 STALLED = [(steps, 1) for steps in range(6)]
-"""The writer stalled before its PUT of meta.json while the compactor marked, and removed 0 to all objects."""
+"""The writer stalled before its PUT of meta.json while the compactor marked, and removed 0 to all
+objects."""
 
 
 def test_a_stalled_writer_never_acknowledges_what_is_being_removed() -> None:
@@ -371,7 +398,10 @@ def test_a_stalled_writer_never_acknowledges_what_is_being_removed() -> None:
 
 
 def test_without_the_look_after_meta_the_fault_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The planted fault: R3's after-check off. The enumeration must find the points at which rows are lost."""
+    """The planted fault:
+
+    R3's after-check off. The enumeration must find the points at which rows are lost.
+    """
     monkeypatch.setattr(upload, "_look", lambda bucket, meta: None)
     lost = [point for point in STALLED if not acknowledged_and_kept(*point)]
     print("rows are lost at", lost)
@@ -379,7 +409,8 @@ def test_without_the_look_after_meta_the_fault_is_seen(monkeypatch: pytest.Monke
 
 
 def test_without_the_look_for_the_mark_the_fault_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The planted fault: only the listing is looked at, so a marked but whole block is acknowledged and goes."""
+    """The planted fault: only the listing is looked at, so a marked but whole block is acknowledged
+    and goes."""
     monkeypatch.setattr(upload, "is_there", lambda bucket, key: False)
     lost = [point for point in STALLED if not acknowledged_and_kept(*point)]
     print("rows are lost at", lost)
@@ -392,7 +423,8 @@ def test_without_the_look_for_the_mark_the_fault_is_seen(monkeypatch: pytest.Mon
 def test_giving_up_after_a_refusal_names_the_ulid_under_which_the_write_began(
     bucket: MemoryBucket, world: World, error: BlockstoreError
 ) -> None:
-    """The refused block is complete: if its mark is withdrawn its rows are seen, whatever their writer was told."""
+    """The refused block is complete: if its mark is withdrawn its rows are seen, whatever their
+    writer was told."""
     meta = uploaded(bucket)
     mark(bucket, meta.ulid)
     faulty = FaultyBucket(bucket)

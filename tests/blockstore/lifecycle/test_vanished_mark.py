@@ -1,4 +1,5 @@
-"""A mark that a listing shows, and that is gone when it is read: withdrawn, or the last trace of a block just removed."""
+"""A mark that a listing shows, and that is gone when it is read: withdrawn, or the last trace of a
+block just removed."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ def test_a_block_removed_between_the_listing_and_its_mark_is_not_shown_by_what_w
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_block_whose_mark_was_withdrawn_is_shown(world: World, bucket: MemoryBucket, known: bool) -> None:
+def test_a_block_whose_mark_was_withdrawn_is_shown(
+    world: World, bucket: MemoryBucket, known: bool
+) -> None:
     meta = store(bucket, block(1))
     catalog = Catalog(bucket, world)
     if known:

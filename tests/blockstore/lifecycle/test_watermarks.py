@@ -1,4 +1,5 @@
-"""How far the horizon and the floor may rise, when they do, and what a floor keeps (protocol 3.6)."""
+"""How far the horizon and the floor may rise, when they do, and what a floor keeps (protocol
+3.6)."""
 
 from __future__ import annotations
 
@@ -88,7 +89,8 @@ def test_without_an_index_there_are_no_watermarks() -> None:
 
 
 def test_a_directory_that_is_too_young_to_be_condemned_raises_nothing_by_its_name() -> None:
-    """The objects are old by the store, and the name is of yesterday: a device whose clock runs ahead."""
+    """The objects are old by the store, and the name is of yesterday: a device whose clock runs
+    ahead."""
     ahead = ulid(5, time_ms=NOW_MS - DAY_MS)
     look = sight([DEBRIS], index())
     [found] = look.found.values()
@@ -96,11 +98,15 @@ def test_a_directory_that_is_too_young_to_be_condemned_raises_nothing_by_its_nam
     assert horizon_to_raise(replace(look, found={ahead: moved})) is None
 
 
-# The floor. The blocks of these tests were written 20 days before NOW_MS: 15 days later their window is over.
+# The floor. The blocks of these tests were written 20 days before NOW_MS: 15 days later their
+# window is over.
 
 
 def test_the_floor_lies_thirty_days_behind_and_keeps_what_the_listing_shows() -> None:
-    live, merged = Dir(number=9, sources=frozenset({3, 4})), Dir(number=8, sources=frozenset({5, 6}))
+    live, merged = (
+        Dir(number=9, sources=frozenset({3, 4})),
+        Dir(number=8, sources=frozenset({5, 6})),
+    )
     named = index(live=[live], accounted=[1, 2, 5, 6, 7])
     look = later(sight([Dir(number=1), merged, live], named), 15)
     found = floor_to_raise(look, highest_horizon(look))

@@ -26,7 +26,9 @@ def bucket(world: World) -> MemoryBucket:
     return bucket
 
 
-def test_whole_blocks_are_not_missing_and_cost_a_listing_each(bucket: MemoryBucket, world: World) -> None:
+def test_whole_blocks_are_not_missing_and_cost_a_listing_each(
+    bucket: MemoryBucket, world: World
+) -> None:
     bucket.put(no_compact_mark_key(BLOCKS[0].ulid), b"{}")
     bucket.put(object_key(BLOCKS[0].ulid, "debris"), b"")
     metered = Metered(bucket)

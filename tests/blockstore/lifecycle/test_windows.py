@@ -34,7 +34,9 @@ def listing(ulids: list[str], objects: int = 3) -> Listing:
 def spread(count: int, over_ms: int, seed: int = 1) -> list[str]:
     """ULIDs of random moments of a span."""
     rng = random.Random(seed)
-    return [ulid_at(START_MS + rng.randrange(over_ms))[:20] + f"{number:06d}" for number in range(count)]
+    return [
+        ulid_at(START_MS + rng.randrange(over_ms))[:20] + f"{number:06d}" for number in range(count)
+    ]
 
 
 def holds(window: Window, key: str) -> bool:
@@ -49,7 +51,8 @@ ULIDS = st.builds(
 
 
 WINDOWS = {
-    span: windows_for(listing(spread(30_000, span))) for span in (YEAR_MS, 30 * 86_400_000, 40 * YEAR_MS)
+    span: windows_for(listing(spread(30_000, span)))
+    for span in (YEAR_MS, 30 * 86_400_000, 40 * YEAR_MS)
 }
 
 
@@ -67,7 +70,9 @@ def test_a_block_of_a_wrong_clock_does_not_spoil_the_windows(strange: list[str])
     known = spread(30_000, YEAR_MS) + strange
     windows = windows_for(listing(known))
     assert windows
-    assert all(sum(holds(window, f"{name}/meta.json") for window in windows) == 1 for name in known[-200:])
+    assert all(
+        sum(holds(window, f"{name}/meta.json") for window in windows) == 1 for name in known[-200:]
+    )
 
 
 def test_small_tables_and_those_of_one_moment_are_listed_in_one_go() -> None:

@@ -1,4 +1,5 @@
-"""A small table for tests of transactions: rows as plain tuples, blocks of several chunks, merges on demand."""
+"""A small table for tests of transactions: rows as plain tuples, blocks of several chunks, merges
+on demand."""
 
 from __future__ import annotations
 
@@ -77,7 +78,11 @@ class Lake:
         bucket = MemoryBucket(self.world.clock)
         for found in self.bucket.list():
             bucket.put(found.key, self.bucket.get(found.key).data)
-        world = self.world if seed is None else World.manual(seed=seed, now_ms=self.world.clock.now_ms())
+        world = (
+            self.world
+            if seed is None
+            else World.manual(seed=seed, now_ms=self.world.clock.now_ms())
+        )
         return Lake(world, self.sort_by, self.properties, bucket)
 
     def copy_handle(self, seed: int) -> Lake:
@@ -103,7 +108,8 @@ class Lake:
         return ulid
 
     def merge(self, work_dir: Path, ulids: Iterable[str] | None = None) -> str | None:
-        """Merge live blocks (default: all) of one stream, as the compactor does; answers the merged block."""
+        """Merge live blocks (default: all) of one stream, as the compactor does; answers the merged
+        block."""
         self.world.clock.sleep(1)
         log = self.open().log
         state = log.state
@@ -134,11 +140,15 @@ class Lake:
     def rows(self, discovery: str = "index", **at: int) -> Rows:
         """What a fresh reader sees, with the source of every row."""
         table = (
-            self.open(discovery=discovery).snapshot(**at).scan(columns=[*SCHEMA.names, "_source"]).to_table()
+            self.open(discovery=discovery)
+            .snapshot(**at)
+            .scan(columns=[*SCHEMA.names, "_source"])
+            .to_table()
         )  # type: ignore[arg-type]
         columns = [table[name].to_pylist() for name in table.column_names]
         return Counter(
-            ((key, number, value), source) for key, number, value, source in zip(*columns, strict=True)
+            ((key, number, value), source)
+            for key, number, value, source in zip(*columns, strict=True)
         )
 
     def plain(self, **at: int) -> Counter[Row]:
@@ -153,8 +163,8 @@ class Lake:
         return self.open().log.state.blocks.ulids()
 
     def check(self) -> None:
-        """Live blocks share no source, and all their sources are accounted; a block of level 2 or more says of each row
-        where it came from, and nothing else than its own sources."""
+        """Live blocks share no source, and all their sources are accounted; a block of level 2 or
+        more says of each row where it came from, and nothing else than its own sources."""
         state = self.open().log.state
         seen: set[str] = set()
         for block in state.blocks:
@@ -162,7 +172,9 @@ class Lake:
             seen.update(block.meta.sources)
             assert len(state.accounted.held(block.meta.sources)) == len(block.meta.sources)
             assert block.excepted <= set(block.meta.sources)
-            assert block.excepted != set(block.meta.sources), "a block of which nothing is seen stays live"
+            assert block.excepted != set(block.meta.sources), (
+                "a block of which nothing is seen stays live"
+            )
             for file in block.meta.chunks:
                 rows = chunks.read_chunk(self.bucket, f"{block.ulid}/{file.path}", file)
                 if block.meta.level > 1:

@@ -1,4 +1,5 @@
-"""Conditions on a table that is altered meanwhile: what a literal meant when it was read is what it means to the end."""
+"""Conditions on a table that is altered meanwhile: what a literal meant when it was read is what it
+means to the end."""
 
 from __future__ import annotations
 
@@ -42,12 +43,15 @@ class Altered:
 
     def append(self, kind: pa.DataType, values: list[object], **labels: str) -> None:
         self.world.clock.sleep(1)
-        table = pa.table({"x": pa.array(values, kind), "y": pa.array([0] * len(values), pa.int32())})
+        table = pa.table(
+            {"x": pa.array(values, kind), "y": pa.array([0] * len(values), pa.int32())}
+        )
         self.open().append(table, labels=labels or None)
 
     def values(self) -> list[object]:
         return sorted(
-            self.open().snapshot().scan().to_table()["x"].to_pylist(), key=lambda one: (one is None, one)
+            self.open().snapshot().scan().to_table()["x"].to_pylist(),
+            key=lambda one: (one is None, one),
         )
 
     def racing(self, meanwhile: Callable[[], object]) -> Table:
@@ -81,10 +85,17 @@ INTS = [
 def test_a_widened_column_of_the_condition_conflicts(where: str, what: str, moved: bool) -> None:
     made = Altered(INT, [1, 2, None])
     values = [BIG, -BIG]
-    table = made.racing(lambda: widen(made, pa.int64(), *values, stale="x = 1" if moved else "false"))
+    table = made.racing(
+        lambda: widen(made, pa.int64(), *values, stale="x = 1" if moved else "false")
+    )
     rows = pa.table({"x": pa.array([7], INT), "y": pa.array([0], pa.int32())})
-    run = {"delete": partial(table.delete, where), "overwrite": partial(table.overwrite, rows, where=where)}
-    with pytest.raises(bs.Conflict, match=r"column 'x' was a column of int32 .* and is a column of int64"):
+    run = {
+        "delete": partial(table.delete, where),
+        "overwrite": partial(table.overwrite, rows, where=where),
+    }
+    with pytest.raises(
+        bs.Conflict, match=r"column 'x' was a column of int32 .* and is a column of int64"
+    ):
         run[what]()
     assert made.values() == [-BIG, *([] if moved else [1]), 2, BIG, None]
 
@@ -92,7 +103,9 @@ def test_a_widened_column_of_the_condition_conflicts(where: str, what: str, move
 def test_a_float_that_became_a_double_conflicts() -> None:
     made = Altered(pa.float32(), [0.1, 0.5, 2.0])
     table = made.racing(lambda: widen(made, pa.float64(), 0.1, stale="x = 0.5"))
-    with pytest.raises(bs.Conflict, match=r"column 'x' was a column of float .* and is a column of double"):
+    with pytest.raises(
+        bs.Conflict, match=r"column 'x' was a column of float .* and is a column of double"
+    ):
         table.delete("x = 0.1")
     assert made.values() == [0.1, AS_DOUBLE, 2.0]
 
@@ -106,7 +119,9 @@ def test_a_condition_that_is_asked_again_has_the_new_meaning() -> None:
     assert made.values() == [BIG, None]
 
 
-@pytest.mark.parametrize("change", [{"widen": {"y": pa.int64()}}, {"add": [pa.field("z", pa.string())]}])
+@pytest.mark.parametrize(
+    "change", [{"widen": {"y": pa.int64()}}, {"add": [pa.field("z", pa.string())]}]
+)
 def test_an_alter_of_another_column_is_planned_on(change: dict[str, object]) -> None:
     made = Altered(INT, [1, 2, 3])
 
@@ -145,6 +160,8 @@ def test_an_overwrite_that_was_begun_before_the_alter_conflicts() -> None:
     made = Altered(INT, [1, 2, None])
     begun = begin(made.access(), where="x < 3000000000")
     widen(made, pa.int64(), BIG, stale="x = 1")
-    with pytest.raises(bs.Conflict, match=r"column 'x' was a column of int32 .* and is a column of int64"):
+    with pytest.raises(
+        bs.Conflict, match=r"column 'x' was a column of int32 .* and is a column of int64"
+    ):
         end(made.access(), begun, None)
     assert made.values() == [2, BIG, None]

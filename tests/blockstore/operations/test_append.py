@@ -31,7 +31,9 @@ def bucket(world: World) -> MemoryBucket:
     return bucket
 
 
-def test_a_durable_block_that_may_not_be_published_is_no_refusal(bucket: MemoryBucket, world: World) -> None:
+def test_a_durable_block_that_may_not_be_published_is_no_refusal(
+    bucket: MemoryBucket, world: World
+) -> None:
     """Its rows will be discovered: told "refused", the caller would write them twice."""
     faulty = FaultyBucket(bucket)
 
@@ -50,7 +52,9 @@ def test_a_durable_block_that_may_not_be_published_is_no_refusal(bucket: MemoryB
     assert table.snapshot().scan().to_table().num_rows == 1
 
 
-def test_a_condemned_block_is_not_uploaded_again_without_end(bucket: MemoryBucket, world: World) -> None:
+def test_a_condemned_block_is_not_uploaded_again_without_end(
+    bucket: MemoryBucket, world: World
+) -> None:
     table = Table.open_bucket(bucket, world)
     horizon = ulid_at(world.clock.now_ms() + 5 * 86_400_000)
     table.log.commit(
@@ -88,10 +92,14 @@ def test_a_damaged_index_is_told_with_the_durable_block_and_how_to_go_on(
         bucket.put(BOUNDARY, b"many")
     else:
         bucket.put(entry_key(2), b"{")
-    with pytest.raises(Corrupt, match="was uploaded: do not write its rows under another name") as told:
+    with pytest.raises(
+        Corrupt, match="was uploaded: do not write its rows under another name"
+    ) as told:
         table.append(ROWS)
     assert isinstance(told.value, BoundaryLost) == harm.startswith("boundary")
-    (ulid,) = {found.key.partition("/")[0] for found in bucket.list() if found.key.endswith("meta.json")}
+    (ulid,) = {
+        found.key.partition("/")[0] for found in bucket.list() if found.key.endswith("meta.json")
+    }
     assert f"append(data, resume='{ulid}')" in str(told.value)
     bucket.put(BOUNDARY, boundary)
     if harm == "entry garbage":
@@ -114,7 +122,8 @@ def test_a_damaged_index_tells_a_job_to_run_again(bucket: MemoryBucket, world: W
 def test_a_write_that_was_seen_and_replaced_while_its_writer_stalled_is_done(
     bucket: MemoryBucket, world: World, publish: bool
 ) -> None:
-    """Discovered by its age, overwritten, removed: told "refused", its caller would bring the rows back."""
+    """Discovered by its age, overwritten, removed: told "refused", its caller would bring the rows
+    back."""
     faulty = FaultyBucket(bucket)
 
     def overwritten_meanwhile(call: Call) -> None:
@@ -122,7 +131,11 @@ def test_a_write_that_was_seen_and_replaced_while_its_writer_stalled_is_done(
             ulid = call.key.partition("/")[0]
             other = Table.open_bucket(bucket, world)
             other.log.commit(
-                Planned(operation=Operation.OVERWRITE, commit=world.ids.ulid(), plan=Draft(account=(ulid,)))
+                Planned(
+                    operation=Operation.OVERWRITE,
+                    commit=world.ids.ulid(),
+                    plan=Draft(account=(ulid,)),
+                )
             )
             bucket.delete([found.key for found in bucket.list(f"{ulid}/")])
 

@@ -1,4 +1,5 @@
-"""An overwrite that is begun here, written there and ended later: what came in between is judged, all of it."""
+"""An overwrite that is begun here, written there and ended later: what came in between is judged,
+all of it."""
 
 from __future__ import annotations
 
@@ -144,7 +145,9 @@ class TestWhatCameInBetween:
         begun = begin(access(lake))
         lake.append(C)
         lake.merge(tmp_path)
-        with pytest.raises(bs.Conflict, match="together with rows that were written after version 2"):
+        with pytest.raises(
+            bs.Conflict, match="together with rows that were written after version 2"
+        ):
             finish(lake, begun, write(lake, begun, [NEW]))
         assert lake.plain() == seen(A, B, C)
 
@@ -165,7 +168,9 @@ class TestWhatCameInBetween:
         ],
         ids=["overwrite", "restore"],
     )
-    def test_rows_that_others_put_there_conflict(self, lake: Lake, other: Callable[[Lake], object]) -> None:
+    def test_rows_that_others_put_there_conflict(
+        self, lake: Lake, other: Callable[[Lake], object]
+    ) -> None:
         lake.open().delete("key = 'a'")
         begun = begin(access(lake))
         other(lake)
@@ -200,11 +205,15 @@ class TestWhatCameInBetween:
         assert lake.plain() == seen(NEW, B)
 
     @pytest.mark.parametrize("versions", [1, 2, 5])
-    def test_a_table_made_anew_under_the_name_is_never_touched(self, lake: Lake, versions: int) -> None:
+    def test_a_table_made_anew_under_the_name_is_never_touched(
+        self, lake: Lake, versions: int
+    ) -> None:
         begun = begin(access(lake))
         written = write(lake, begun, [NEW])
         definition = lake.open().definition
-        lake.bucket.delete([found.key for found in lake.bucket.list() if begun.source not in found.key])
+        lake.bucket.delete(
+            [found.key for found in lake.bucket.list() if begun.source not in found.key]
+        )
         index_log.create(lake.bucket, lake.world, definition)
         for number in range(versions - 1):
             lake.append(("n", number, None))
@@ -216,7 +225,9 @@ class TestWhatCameInBetween:
     def test_a_table_that_is_gone_is_not_found(self, lake: Lake) -> None:
         begun = begin(access(lake))
         written = write(lake, begun, [NEW])
-        lake.bucket.delete([found.key for found in lake.bucket.list() if begun.source not in found.key])
+        lake.bucket.delete(
+            [found.key for found in lake.bucket.list() if begun.source not in found.key]
+        )
         with pytest.raises(bs.NotFound):
             finish(lake, begun, written)
 
@@ -232,7 +243,9 @@ def test_a_job_happens_once() -> None:
     assert lake.plain() == seen(NEW)
 
 
-def test_an_end_that_is_killed_at_any_call_leaves_all_or_nothing_and_its_repetition_makes_it_whole() -> None:
+def test_an_end_that_is_killed_at_any_call_leaves_all_or_nothing_and_its_repetition_makes_it_whole() -> (
+    None
+):
     job = bs.Job("nightly", 1)
 
     def prepared() -> tuple[Lake, Begun, WrittenChunks]:
@@ -275,7 +288,10 @@ def test_an_overwrite_is_begun_before_its_table_is_created() -> None:
     lake = Lake()
     definition = lake.open().definition
     asked = Begun(
-        source=lake.world.ids.ulid(), definition=definition, where="key = 'a'", job=bs.Job("nightly", 1)
+        source=lake.world.ids.ulid(),
+        definition=definition,
+        where="key = 'a'",
+        job=bs.Job("nightly", 1),
     )
     begun = begin_anew(asked)
     with pytest.raises(bs.Invalid, match="key = 'b'"):
@@ -288,7 +304,9 @@ def test_an_overwrite_is_begun_before_its_table_is_created() -> None:
 def test_batches_of_a_backfill_come_in_any_order() -> None:
     lake = Lake()
     for batch in (3, 1, 2, 1):
-        begun = begin(access(lake), where=f"number = {batch}", job=bs.Job("backfill", batch), ordered=False)
+        begun = begin(
+            access(lake), where=f"number = {batch}", job=bs.Job("backfill", batch), ordered=False
+        )
         finish(lake, begun, write(lake, begun, [("k", batch, None)]))
     assert lake.plain() == seen(("k", 1, None), ("k", 2, None), ("k", 3, None))
     begun = begin(access(lake), where="number = 0", job=bs.Job("backfill", 0))

@@ -1,7 +1,8 @@
 """Every crash point of an append and of an alter, and every lost answer.
 
-The scenario: two writers, three earlier blocks, blocks of two chunks. The process under test dies before call k, or
-after call k was applied; or only the answer to call k is lost and the process goes on. Then:
+The scenario: two writers, three earlier blocks, blocks of two chunks. The process under test dies
+before call k, or after call k was applied; or only the answer to call k is lost and the process
+goes on. Then:
 - every row that was acknowledged is read exactly once, and nothing is read that was not written;
 - a retry by a fresh process (the same job, or ``resume``) leaves each row exactly once;
 - another writer goes on as if nothing had happened.
@@ -127,11 +128,14 @@ def test_a_job_that_is_tried_again_counts_once_wherever_the_first_try_ended() ->
 
 
 def test_a_resumed_append_counts_once_wherever_the_first_try_ended() -> None:
-    """The ULID is what an Indeterminate append names; here it is read off the calls of the process that died."""
+    """The ULID is what an Indeterminate append names; here it is read off the calls of the process
+    that died."""
     for made, faulty, point in points(lambda table: table.append(rows("new"))):
         run(made, faulty, lambda table: table.append(rows("new")))
         started = [
-            call.key.partition("/")[0] for call in faulty.calls if "/chunks/" in call.key and call.writes
+            call.key.partition("/")[0]
+            for call in faulty.calls
+            if "/chunks/" in call.key and call.writes
         ]
         if not started:
             continue

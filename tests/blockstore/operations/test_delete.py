@@ -40,7 +40,11 @@ def contents(lake: Lake) -> dict[str, bytes]:
 
 def read_chunks(faulty: FaultyBucket) -> set[str]:
     """The blocks of which a chunk was read."""
-    return {call.key.partition("/")[0] for call in faulty.calls if "/chunks/" in call.key and not call.writes}
+    return {
+        call.key.partition("/")[0]
+        for call in faulty.calls
+        if "/chunks/" in call.key and not call.writes
+    }
 
 
 @contextmanager
@@ -122,7 +126,9 @@ class TestWhichRows:
         with pytest.raises(bs.Invalid, match="no column 'place'"):
             table.delete("place = 'x'")
 
-    def test_rows_of_reverted_writes_stay_hidden_when_their_block_is_rewritten(self, tmp_path: Path) -> None:
+    def test_rows_of_reverted_writes_stay_hidden_when_their_block_is_rewritten(
+        self, tmp_path: Path
+    ) -> None:
         lake = Lake()
         first = lake.source(("a", 1, None), ("b", 1, None))
         lake.append(("a", 2, None), ("b", 2, None))
@@ -232,13 +238,17 @@ class TestWhatIsWritten:
         assert meta.visible_by == "index"
         assert [parent.ulid for parent in meta.parents] == [source]
         assert meta.rows == 6
-        assert lake.rows() == Counter(((key, number, None), source) for number in (0, 2) for key in "abc")
+        assert lake.rows() == Counter(
+            ((key, number, None), source) for number in (0, 2) for key in "abc"
+        )
         lake.check()
         lake.open().delete("number = 2")
         (block,) = lake.open().log.state.blocks
         assert (block.meta.sources, block.meta.revision, block.meta.level) == ((source,), 2, 2)
 
-    def test_a_chunk_of_a_merged_block_of_which_nothing_goes_is_copied_as_it_is(self, tmp_path: Path) -> None:
+    def test_a_chunk_of_a_merged_block_of_which_nothing_goes_is_copied_as_it_is(
+        self, tmp_path: Path
+    ) -> None:
         lake = Lake()
         with small_chunks():
             for start in (0, 3, 6):
@@ -259,9 +269,13 @@ class TestWhatIsWritten:
         world = World.manual()
         bucket = MemoryBucket(world.clock)
         schema = pa.schema([("time", pa.timestamp("ms", "UTC")), ("n", pa.int64())])
-        index_log.create(bucket, world, Definition.create(schema, time_column="time", sort_by=["time"]))
+        index_log.create(
+            bucket, world, Definition.create(schema, time_column="time", sort_by=["time"])
+        )
         table = Table.open_bucket(bucket, world)
-        table.append(pa.table({"time": [NOW + n for n in range(10)], "n": list(range(10))}, schema=schema))
+        table.append(
+            pa.table({"time": [NOW + n for n in range(10)], "n": list(range(10))}, schema=schema)
+        )
         table.delete("n < 3 OR n > 6")
         (block,) = table.snapshot().blocks
         assert (block.meta.min_time, block.meta.max_time) == (NOW + 3, NOW + 7)
@@ -285,7 +299,9 @@ class TestWhatIsWritten:
         (block,) = lake.open().log.state.blocks
         assert dict(block.meta.labels) == {"site": "x"}
 
-    def test_sources_too_many_for_meta_json_stand_in_a_file_of_the_rewrite(self, tmp_path: Path) -> None:
+    def test_sources_too_many_for_meta_json_stand_in_a_file_of_the_rewrite(
+        self, tmp_path: Path
+    ) -> None:
         lake = Lake()
         with few_sources_inline():
             for number in range(5):
@@ -340,7 +356,11 @@ class TestUnpublishedWrites:
         assert source is not None
         done = lake.open().delete("key = 'a'")
         assert list(done.rewritten) == [source]
-        assert [entry.operation for entry in lake.open().history()] == ["create", "append", "delete"]
+        assert [entry.operation for entry in lake.open().history()] == [
+            "create",
+            "append",
+            "delete",
+        ]
         assert lake.rows() == Counter({(("b", 1, None), source): 1})
 
     def test_not_at_all_they_are_left_alone(self) -> None:
@@ -359,7 +379,8 @@ class TestUnpublishedWrites:
         assert contents(lake) == before
 
     def test_under_a_mark_a_part_waits_until_the_mark_is_withdrawn(self) -> None:
-        """The compactor took the upload for an aborted one: whether it is complete is for it to see."""
+        """The compactor took the upload for an aborted one: whether it is complete is for it to
+        see."""
         lake = Lake()
         source = lake.append(("a", 1, None), ("b", 1, None), publish=False).ulid
         assert source is not None
@@ -382,9 +403,15 @@ class TestUnpublishedWrites:
         lake.world.clock.sleep(3 * 86_400)
         horizon = ulid_at(lake.world.clock.now_ms() - 2 * 86_400_000)
         lake.open().log.commit(
-            Planned(operation=Operation.HORIZON, commit=lake.world.ids.ulid(), plan=Draft(horizon=horizon))
+            Planned(
+                operation=Operation.HORIZON,
+                commit=lake.world.ids.ulid(),
+                plan=Draft(horizon=horizon),
+            )
         )
-        with pytest.raises(bs.Conflict, match=f"block {source} .* once the compactor has discovered it"):
+        with pytest.raises(
+            bs.Conflict, match=f"block {source} .* once the compactor has discovered it"
+        ):
             lake.open().delete("key = 'a'")
         assert lake.open().delete("number = 1").accounted == (source,), "whole it goes at once"
 
@@ -398,13 +425,23 @@ class TestAnswers:
         planned = lake.open().delete("key = 'a'", dry_run=True)
         assert contents(lake) == before
         done = lake.open().delete("key = 'a'")
-        assert (planned.rows_removed, planned.removed, list(planned.rewritten), planned.bytes_removed) == (
+        assert (
+            planned.rows_removed,
+            planned.removed,
+            list(planned.rewritten),
+            planned.bytes_removed,
+        ) == (
             done.rows_removed,
             done.removed,
             list(done.rewritten),
             done.bytes_removed,
         )
-        assert (planned.version, planned.dry_run, done.version, done.dry_run) == (None, True, 4, False)
+        assert (planned.version, planned.dry_run, done.version, done.dry_run) == (
+            None,
+            True,
+            4,
+            False,
+        )
 
     def test_nothing_to_do_is_no_version(self) -> None:
         lake = Lake()
@@ -421,7 +458,10 @@ class TestAnswers:
             (lambda table: table.delete("number = 'x'"), "number"),
             (lambda table: table.delete("number ="), "cannot read the condition"),
             (lambda table: table.delete("random() < 1"), "cannot use the condition"),
-            (lambda table: table.delete("key = 'a'", isolation="read-committed"), "'write-serializable'"),
+            (
+                lambda table: table.delete("key = 'a'", isolation="read-committed"),
+                "'write-serializable'",
+            ),
             (lambda table: table.delete("key = 'a'", message="x" * 20_000), "message"),
             (lambda table: table.delete(3), "int"),
         ],

@@ -36,7 +36,8 @@ def known() -> tuple[InTurn, Table]:
 
 
 def test_an_append_to_a_known_table_is_six_requests_in_turn() -> None:
-    """The looks at the entry below cost none: one is made while the block is completed, the other beside the boundary."""
+    """The looks at the entry below cost none: one is made while the block is completed, the other
+    beside the boundary."""
     slow, table = known()
     assert table.append(ROWS).version == 3
     assert len(slow.chain) == 6, "\n".join(", ".join(wave) for wave in slow.chain)
@@ -59,7 +60,8 @@ def look_ahead(table: Table) -> None:
 def test_what_this_handle_has_created_needs_no_look_by_a_commit_that_had_begun_by_then(
     began_s: float | None, looks: int
 ) -> None:
-    """As the threads of one process do that share a handle: while one's entry is created the next ones upload."""
+    """As the threads of one process do that share a handle: while one's entry is created the next
+    ones upload."""
     slow, table = known()
     clock = table.world.clock
     with ThreadPoolExecutor(1) as another:
@@ -71,4 +73,8 @@ def test_what_this_handle_has_created_needs_no_look_by_a_commit_that_had_begun_b
         hide = Hide(commit=table.world.ids.ulid(), source=next(iter(table.log.state.blocks)).ulid)
         assert another.submit(lambda: table.log.commit(hide)).result().version == 4
     look, put = [f"GET {entry_key(3)}"], [f"PUT {entry_key(4)}"]
-    assert [sorted(wave) for wave in slow.chain] == [*[look] * looks, put, sorted([f"GET {BOUNDARY}", *look])]
+    assert [sorted(wave) for wave in slow.chain] == [
+        *[look] * looks,
+        put,
+        sorted([f"GET {BOUNDARY}", *look]),
+    ]

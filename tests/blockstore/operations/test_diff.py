@@ -1,4 +1,5 @@
-"""``diff``: what lies between two versions, whatever happened to the table in between; and never a wrong number of rows."""
+"""``diff``: what lies between two versions, whatever happened to the table in between; and never a
+wrong number of rows."""
 
 from __future__ import annotations
 
@@ -51,7 +52,10 @@ def test_the_rows_are_those_that_readers_see_more_or_the_number_is_not_told(
     for before, rows in seen.items():
         for after, others in seen.items():
             found = table.diff(before, after)
-            assert found.rows is None or found.rows == others.total() - rows.total(), (before, after)
+            assert found.rows is None or found.rows == others.total() - rows.total(), (
+                before,
+                after,
+            )
             known += found.rows is not None
             back = table.diff(after, before)
             assert (back.added, back.removed) == (found.removed, found.added)

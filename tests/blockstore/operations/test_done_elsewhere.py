@@ -1,4 +1,5 @@
-"""A job that was done before the table was put back from a copy is not called done again: its rows are not there any more."""
+"""A job that was done before the table was put back from a copy is not called done again: its rows
+are not there any more."""
 
 from __future__ import annotations
 

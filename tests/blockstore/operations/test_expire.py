@@ -65,5 +65,7 @@ def test_a_dry_run_changes_nothing() -> None:
     lake = Lake()
     source = lake.source(A)
     before = contents(lake)
-    assert expire(lake.open().log, lake.world, [source], "manual", dry_run=True).removed == (source,)
+    assert expire(lake.open().log, lake.world, [source], "manual", dry_run=True).removed == (
+        source,
+    )
     assert contents(lake) == before

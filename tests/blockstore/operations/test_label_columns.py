@@ -1,4 +1,5 @@
-"""Labels are columns: from the start, and never under the name of another one; tables that have such names already are read."""
+"""Labels are columns: from the start, and never under the name of another one; tables that have
+such names already are read."""
 
 from __future__ import annotations
 
@@ -22,7 +23,13 @@ from blockstore.world import World
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int32())])
 ROWS = pa.table({"k": ["a", "b"], "n": [1, 2]}, schema=SCHEMA)
-TAKEN = [{"n": "x"}, {"N": "x"}, {"site": "x", "Site": "y"}, {"_SOURCE": "x"}, {"_Blockstore_x": "y"}]
+TAKEN = [
+    {"n": "x"},
+    {"N": "x"},
+    {"site": "x", "Site": "y"},
+    {"_SOURCE": "x"},
+    {"_Blockstore_x": "y"},
+]
 
 
 @pytest.fixture
@@ -42,7 +49,12 @@ def answer(table: bs.Table, sql: str) -> pa.Table:
 def test_an_empty_table_that_was_made_with_labels_has_their_columns(tmp_path: Path) -> None:
     table = bs.create(str(tmp_path / "t"), schema=SCHEMA, labels={"site": "eu", "Zone": "2"})
     assert names(table) == ["k", "n", "Zone", "site"]
-    assert answer(table, "SELECT * FROM t WHERE site = 'eu'").schema.names == ["k", "n", "Zone", "site"]
+    assert answer(table, "SELECT * FROM t WHERE site = 'eu'").schema.names == [
+        "k",
+        "n",
+        "Zone",
+        "site",
+    ]
     table.append(ROWS, labels={"other": "x"})
     assert names(table) == ["k", "n", "Zone", "other", "site"]
     assert answer(table, "SELECT count(*) AS c FROM t WHERE site IS NULL").to_pylist() == [{"c": 2}]
@@ -50,11 +62,15 @@ def test_an_empty_table_that_was_made_with_labels_has_their_columns(tmp_path: Pa
 
 WRITES: dict[str, Callable[[bs.Table, dict[str, str]], object]] = {
     "append": lambda table, labels: table.append(ROWS, labels=labels),
-    "append with a job": lambda table, labels: table.append(ROWS, labels=labels, job=bs.Job("a", 1)),
+    "append with a job": lambda table, labels: table.append(
+        ROWS, labels=labels, job=bs.Job("a", 1)
+    ),
     "writer": lambda table, labels: table.writer(labels=labels),
     "overwrite": lambda table, labels: table.overwrite(ROWS, labels=labels),
     "overwrite in parts": lambda table, labels: begin(table._access, labels=labels),
-    "build": lambda table, labels: bs.build(f"{table.url}-folder", ROWS, schema=SCHEMA, labels=labels),
+    "build": lambda table, labels: bs.build(
+        f"{table.url}-folder", ROWS, schema=SCHEMA, labels=labels
+    ),
 }
 
 
@@ -71,7 +87,9 @@ def test_a_label_that_sql_could_not_tell_from_a_column_is_refused_before_anythin
 
 @pytest.mark.parametrize("index", [True, False])
 @pytest.mark.parametrize("labels", TAKEN, ids=str)
-def test_a_table_is_not_made_with_such_a_label(tmp_path: Path, labels: dict[str, str], index: bool) -> None:
+def test_a_table_is_not_made_with_such_a_label(
+    tmp_path: Path, labels: dict[str, str], index: bool
+) -> None:
     with pytest.raises(bs.Invalid, match="label"):
         bs.create(str(tmp_path / "t"), schema=SCHEMA, labels=labels, index=index)
 
@@ -86,7 +104,9 @@ def test_a_new_column_has_no_reserved_name_in_other_letters(table: bs.Table, nam
 
 @pytest.mark.parametrize("name", ["site", "SITE"])
 @pytest.mark.parametrize("made_with", [True, False])
-def test_a_column_that_would_hide_a_label_is_not_added(tmp_path: Path, name: str, made_with: bool) -> None:
+def test_a_column_that_would_hide_a_label_is_not_added(
+    tmp_path: Path, name: str, made_with: bool
+) -> None:
     labels = {"site": "eu"}
     table = bs.create(str(tmp_path / "t"), schema=SCHEMA, labels=labels if made_with else None)
     if not made_with:
@@ -123,9 +143,12 @@ def test_without_an_index_it_is_not_added_either() -> None:
 
 
 def older_table(path: Path) -> bs.Table:
-    """A table of an earlier release: with a column that is reserved but for its case, and with a label named like a column."""
+    """A table of an earlier release: with a column that is reserved but for its case, and with a
+    label named like a column."""
     made = Definition.create(pa.schema([("k", pa.string()), ("n", pa.int32()), ("x", pa.string())]))
-    schema = pa.schema([field.with_name("_SOURCE") if field.name == "x" else field for field in made.schema])
+    schema = pa.schema(
+        [field.with_name("_SOURCE") if field.name == "x" else field for field in made.schema]
+    )
     older = replace(made, schema=schema, schemas={1: schema}, labels={"N": "label", "site": "eu"})
     world = World.real()
     place = open_bucket(str(path / "older"), world)
@@ -135,7 +158,9 @@ def older_table(path: Path) -> bs.Table:
 
 def test_a_table_that_has_such_names_opens_reads_and_takes_commits(tmp_path: Path) -> None:
     table = older_table(tmp_path)
-    rows = pa.table({"k": ["a", "b"], "n": [1, 2], "_SOURCE": ["own", "too"]}, schema=table.definition.schema)
+    rows = pa.table(
+        {"k": ["a", "b"], "n": [1, 2], "_SOURCE": ["own", "too"]}, schema=table.definition.schema
+    )
     block = table.append(rows)
     assert names(table) == ["k", "n", "_SOURCE", "site"]
     assert table.snapshot().scan(columns=["_SOURCE", "_source"]).to_table().to_pylist() == [

@@ -24,10 +24,14 @@ def lake(request: pytest.FixtureRequest) -> Bucket:
 def test_a_table_has_an_index_even_a_damaged_one_or_a_complete_block(lake: Bucket) -> None:
     bs.create(f"{lake.url}/indexed", schema=SCHEMA)
     open_bucket(f"{lake.url}/damaged", World.real()).put(entry_key(1), b"no entry")
-    bs.create(f"{lake.url}/blocks", schema=SCHEMA, index=False).append(pa.table({"row": [1]}, schema=SCHEMA))
+    bs.create(f"{lake.url}/blocks", schema=SCHEMA, index=False).append(
+        pa.table({"row": [1]}, schema=SCHEMA)
+    )
     lake.put("notes/file.txt", b"mine")
     assert folders(lake) == ["blocks", "damaged", "indexed", "notes"]
-    found = {name: is_table(open_bucket(f"{lake.url}/{name}", World.real())) for name in folders(lake)}
+    found = {
+        name: is_table(open_bucket(f"{lake.url}/{name}", World.real())) for name in folders(lake)
+    }
     assert found == {"blocks": True, "damaged": True, "indexed": True, "notes": False}
 
 

@@ -1,5 +1,6 @@
-"""Transactions against a model of plain Python rows: whatever happened before, a reader sees the model's rows, each with
-the write that it came from, by the index and, once time has passed, by a listing."""
+"""Transactions against a model of plain Python rows: whatever happened before, a reader sees the
+model's rows, each with the write that it came from, by the index and, once time has passed, by a
+listing."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def conditions(draw: st.DrawFn) -> Condition:
             [
                 Condition(f"number < {limit}", lambda row, source, label: _less(row[1], limit)),
                 Condition(
-                    f"NOT (number < {limit})", lambda row, source, label: _negated(_less(row[1], limit))
+                    f"NOT (number < {limit})",
+                    lambda row, source, label: _negated(_less(row[1], limit)),
                 ),
                 Condition("number IS NULL", lambda row, source, label: row[1] is None),
                 Condition(f"key = '{key}'", lambda row, source, label: row[0] == key),
@@ -63,10 +65,14 @@ def conditions(draw: st.DrawFn) -> Condition:
                     f"key <> '{key}' AND number < {limit}",
                     lambda row, source, label: row[0] != key and _less(row[1], limit),
                 ),
-                Condition("site = 'x'", lambda row, source, label: None if label is None else label == "x"),
+                Condition(
+                    "site = 'x'", lambda row, source, label: None if label is None else label == "x"
+                ),
                 Condition(
                     f"site = 'x' AND key = '{key}'",
-                    lambda row, source, label: None if label is None else label == "x" and row[0] == key,
+                    lambda row, source, label: (
+                        None if label is None else label == "x" and row[0] == key
+                    ),
                 ),
                 Condition(
                     f"site = 'x' OR number < {limit}",
@@ -100,7 +106,10 @@ class Model:
         self.seen = Counter(
             {(row, source): n for (row, source), n in self.seen.items() if stays(row, source)}
         )
-        kept = {source: [row for row in own if stays(row, source)] for source, own in self.waiting.items()}
+        kept = {
+            source: [row for row in own if stays(row, source)]
+            for source, own in self.waiting.items()
+        }
         for source, own in list(self.waiting.items()):
             if len(kept[source]) < len(own):
                 # Touched: what stays of it was published first.
@@ -176,7 +185,8 @@ class Machine:
             one = self.draw.draw(st.sampled_from(live))
             alike = [block.ulid for block in live if block.meta.stream == one.meta.stream]
             event(
-                f"merged {min(len(alike), 3)} blocks of level up to {min(3, max(b.meta.level for b in live))}"
+                f"merged {min(len(alike), 3)} blocks of level up to "
+                f"{min(3, max(b.meta.level for b in live))}"
             )
             self.lake.merge(self.work_dir, alike)
 
@@ -217,7 +227,9 @@ class Machine:
     def revert(self) -> None:
         known = sorted({source for _, source in self.model.seen} | set(self.model.waiting))
         if known:
-            sources = self.draw.draw(st.lists(st.sampled_from(known), min_size=1, max_size=2, unique=True))
+            sources = self.draw.draw(
+                st.lists(st.sampled_from(known), min_size=1, max_size=2, unique=True)
+            )
             table = self.lake.open()
             planned = table.revert(*sources, dry_run=True)
             counts = {source: self._count(source) for source in sources if self._count(source)}
@@ -239,7 +251,9 @@ class Machine:
         if done.rows is not None:
             assert done.rows == self.model.seen.total() - before
         event(f"restore: {'something' if done.version else 'nothing'}")
-        assert not [name for name in self.lake.open().log.state.tags if name.startswith("_restore_")]
+        assert not [
+            name for name in self.lake.open().log.state.tags if name.startswith("_restore_")
+        ]
 
     def rewrite(self) -> None:
         live = self.lake.live()
@@ -252,9 +266,12 @@ class Machine:
             )
 
     def by_listing(self) -> None:
-        """Once time has passed a listing shows the same, and what nobody published: nothing comes back."""
+        """Once time has passed a listing shows the same, and what nobody published: nothing comes
+        back."""
         self.lake.world.clock.sleep(7 * 24 * 3600)
-        waiting = Counter((row, source) for source, own in self.model.waiting.items() for row in own)
+        waiting = Counter(
+            (row, source) for source, own in self.model.waiting.items() for row in own
+        )
         assert self.lake.rows(discovery="list") == self.model.seen + waiting
 
     def _condition(self) -> Condition:

@@ -1,4 +1,5 @@
-"""``overwrite``: what is replaced, what new rows must be, exactly once, and the block that they become."""
+"""``overwrite``: what is replaced, what new rows must be, exactly once, and the block that they
+become."""
 
 from __future__ import annotations
 
@@ -84,7 +85,10 @@ class TestWhatIsReplaced:
         lake.append(B, site="y")
         lake.open().overwrite(table_of([C]), where="site = 'x'", labels={"site": "x"})
         assert lake.plain() == seen(B, C)
-        streams = {dict(block.meta.labels)["site"]: block.meta.rows for block in lake.open().log.state.blocks}
+        streams = {
+            dict(block.meta.labels)["site"]: block.meta.rows
+            for block in lake.open().log.state.blocks
+        }
         assert streams == {"x": 1, "y": 1}
 
     def test_of_a_label_that_no_block_had_before(self) -> None:
@@ -102,7 +106,9 @@ class TestWhatIsReplaced:
         table.revert(first)
         done = table.overwrite(table_of([C]))
         assert lake.plain() == seen(C)
-        assert done.rows_removed is None, "how many of the block's rows were in view only reading tells"
+        assert done.rows_removed is None, (
+            "how many of the block's rows were in view only reading tells"
+        )
 
     def test_writes_that_nobody_published_are_replaced_too(self) -> None:
         lake = Lake()
@@ -117,7 +123,11 @@ class TestNewRows:
     @pytest.mark.parametrize(
         ("rows", "where", "says"),
         [
-            ([A, B], "key = 'a'", r"row 1 \(from 0\) .* has key = 'b', and .* for which key = 'a' is true"),
+            (
+                [A, B],
+                "key = 'a'",
+                r"row 1 \(from 0\) .* has key = 'b', and .* for which key = 'a' is true",
+            ),
             ([("a", None, None)], "number > 0", "number = None"),
             ([("a", 3, None)], "key = 'a' AND number < 3", "key = 'a', number = 3"),
             ([A], "site = 'x'", "site = None"),
@@ -143,7 +153,12 @@ class TestNewRows:
         ("act", "says"),
         [
             (lambda table: table.overwrite(pa.table({"key": ["a"]})), "lacks column"),
-            (lambda table: table.overwrite(pa.table({"key": [1], "number": [1], "value": [1.0]})), "'key'"),
+            (
+                lambda table: table.overwrite(
+                    pa.table({"key": [1], "number": [1], "value": [1.0]})
+                ),
+                "'key'",
+            ),
             (lambda table: table.overwrite("rows"), "str"),
             (lambda table: table.overwrite(table_of([A]), where="_source = 'x'"), "names _source"),
             (lambda table: table.overwrite(table_of([A]), where="nowhere = 1"), "nowhere"),
@@ -164,7 +179,9 @@ class TestNewRows:
         lake = Lake()
         lake.append(B)
         with small_chunks():
-            done = lake.open().overwrite(batch for _ in range(20) for batch in table_of([A, C]).to_batches())
+            done = lake.open().overwrite(
+                batch for _ in range(20) for batch in table_of([A, C]).to_batches()
+            )
         assert done.rows_added == 40
         assert lake.plain() == Counter({A: 20, C: 20})
         lake.check()
@@ -176,7 +193,12 @@ class TestNewRows:
         before = contents(lake)
         planned = lake.open().overwrite(table_of([A, A]), where="key = 'a'", dry_run=True)
         assert contents(lake) == before
-        assert (planned.rows_added, planned.rows_removed, len(planned.removed), len(planned.rewritten)) == (
+        assert (
+            planned.rows_added,
+            planned.rows_removed,
+            len(planned.removed),
+            len(planned.rewritten),
+        ) == (
             2,
             2,
             1,

@@ -1,4 +1,5 @@
-"""Transactions while others change the table: between the look and the commit, everything that may come in between."""
+"""Transactions while others change the table: between the look and the commit, everything that may
+come in between."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ A, B, C, D = ("a", 1, 0.1), ("b", 2, 0.2), ("c", 3, 0.3), ("d", 4, 0.4)
 
 
 def racing(lake: Lake, *meanwhile: Callable[[], object], at: str = "index/0") -> Table:
-    """A handle; each of ``meanwhile`` happens just before one of its first tries to write an index entry (or another
-    object with ``at`` in its name)."""
+    """A handle; each of ``meanwhile`` happens just before one of its first tries to write an index
+    entry (or another object with ``at`` in its name)."""
     faulty = FaultyBucket(lake.bucket)
     left = list(meanwhile)
 
@@ -98,7 +99,9 @@ class TestAppendsInBetween:
         racing(lake, lambda: lake.append(C)).delete("key = 'b'", isolation="serializable")
         assert lake.plain() == seen(A, C)
 
-    def test_conflict_when_serializable_though_a_merge_has_carried_them_on(self, tmp_path: Path) -> None:
+    def test_conflict_when_serializable_though_a_merge_has_carried_them_on(
+        self, tmp_path: Path
+    ) -> None:
         lake = Lake()
         lake.append(A, B)
         lake.append(C)
@@ -140,7 +143,9 @@ class TestMergesInBetween:
         racing(lake, *[meanwhile] * 5).delete("key = 'b'")
         assert lake.plain() == seen(A, *[C] * 5)
 
-    def test_of_everything_that_an_overwrite_replaces_need_no_second_upload(self, tmp_path: Path) -> None:
+    def test_of_everything_that_an_overwrite_replaces_need_no_second_upload(
+        self, tmp_path: Path
+    ) -> None:
         lake = Lake()
         lake.append(A)
         lake.append(B)
@@ -150,14 +155,17 @@ class TestMergesInBetween:
         (added,) = table.overwrite(table_of([C])).added
         assert lake.plain() == seen(C)
         chunks = {
-            call.key.partition("/")[0] for call in faulty.calls if call.writes and "/chunks/" in call.key
+            call.key.partition("/")[0]
+            for call in faulty.calls
+            if call.writes and "/chunks/" in call.key
         }
         assert chunks == {added}
 
     def test_with_an_append_in_one_block_make_an_overwrite_upload_its_rows_again(
         self, tmp_path: Path
     ) -> None:
-        """The merged block holds a write that the overwrite did not know: it must account for that as well."""
+        """The merged block holds a write that the overwrite did not know: it must account for that
+        as well."""
         lake = Lake()
         lake.append(A)
 
@@ -169,7 +177,9 @@ class TestMergesInBetween:
         assert lake.plain() == seen(C)
         lake.check()
         (source,) = {source for _, source in lake.rows()}
-        assert done.added != (source,), "its rows still say under which name they were written first"
+        assert done.added != (source,), (
+            "its rows still say under which name they were written first"
+        )
         lake.open().revert(source)
         assert lake.plain() == seen()
 
@@ -243,15 +253,17 @@ class TestTransactionsInBetween:
         lake = Lake()
         lake.append(A, B, C)
         mine, others = ("a", 9, 0.9), ("b", 9, 0.9)
-        racing(lake, lambda: lake.open().overwrite(table_of([others]), where="key = 'b'")).overwrite(
-            table_of([mine]), where="key = 'a'"
-        )
+        racing(
+            lake, lambda: lake.open().overwrite(table_of([others]), where="key = 'b'")
+        ).overwrite(table_of([mine]), where="key = 'a'")
         assert lake.plain() == seen(mine, others, C)
 
     def test_overwrites_of_the_same_rows_conflict(self) -> None:
         lake = Lake()
         lake.append(A, B)
-        table = racing(lake, lambda: lake.open().overwrite(table_of([("a", 7, None)]), where="key = 'a'"))
+        table = racing(
+            lake, lambda: lake.open().overwrite(table_of([("a", 7, None)]), where="key = 'a'")
+        )
         with pytest.raises(bs.Conflict, match="look at the table and decide again"):
             table.overwrite(table_of([("a", 8, None)]), where="key = 'a'")
         assert lake.plain() == seen(("a", 7, None), B)
@@ -365,7 +377,9 @@ class TestTransactionsInBetween:
     def test_a_column_added_in_between_is_null_in_what_was_written_before(self) -> None:
         lake = Lake()
         lake.append(A, B)
-        racing(lake, lambda: lake.open().alter(add=[pa.field("note", pa.string())])).delete("key = 'a'")
+        racing(lake, lambda: lake.open().alter(add=[pa.field("note", pa.string())])).delete(
+            "key = 'a'"
+        )
         table = lake.open().snapshot().scan(columns=["key", "note"]).to_table()
         assert table.to_pydict() == {"key": ["b"], "note": [None]}
 
@@ -412,7 +426,9 @@ class TestCondemned:
         def act() -> None:
             horizon = ulid_at(lake.world.clock.now_ms() + 30 * 86_400_000)
             change = Planned(
-                operation=Operation.HORIZON, commit=lake.world.ids.ulid(), plan=Draft(horizon=horizon)
+                operation=Operation.HORIZON,
+                commit=lake.world.ids.ulid(),
+                plan=Draft(horizon=horizon),
             )
             lake.open().log.commit(change)
 
@@ -422,8 +438,8 @@ class TestCondemned:
 
 
 def test_writers_of_different_rows_and_a_compactor_side_by_side(tmp_path: Path) -> None:
-    """Threads on one bucket, each with a handle and a key of its own: whatever meets what, nobody is refused, and every
-    key ends as if its writer had been alone."""
+    """Threads on one bucket, each with a handle and a key of its own: whatever meets what, nobody
+    is refused, and every key ends as if its writer had been alone."""
     lake = Lake()
     wrote: dict[str, Counter[Row]] = {}
 

@@ -1,4 +1,5 @@
-"""An overwrite or a delete that names the version it was computed from: what came since is judged from there on."""
+"""An overwrite or a delete that names the version it was computed from: what came since is judged
+from there on."""
 
 from __future__ import annotations
 
@@ -65,13 +66,19 @@ class TestAppendedSince:
 
     def test_rows_that_the_condition_excludes_are_no_conflict(self, lake: Lake) -> None:
         lake.append(C)
-        lake.open().overwrite(table_of([NEW]), where="key = 'a'", isolation="serializable", read_version=READ)
+        lake.open().overwrite(
+            table_of([NEW]), where="key = 'a'", isolation="serializable", read_version=READ
+        )
         assert lake.plain() == seen(NEW, B, C, D)
 
-    def test_rows_conflict_when_a_merge_has_carried_them_on(self, lake: Lake, tmp_path: Path) -> None:
+    def test_rows_conflict_when_a_merge_has_carried_them_on(
+        self, lake: Lake, tmp_path: Path
+    ) -> None:
         lake.append(C)
         lake.merge(tmp_path)
-        with pytest.raises(bs.Conflict, match="after version 3, which it has read: read the table again"):
+        with pytest.raises(
+            bs.Conflict, match="after version 3, which it has read: read the table again"
+        ):
             lake.open().overwrite(table_of([NEW]), read_version=READ)
         assert lake.plain() == seen(A, B, C, D)
 
@@ -175,7 +182,8 @@ def test_what_changes_no_row_is_no_conflict(lake: Lake, way: str, tmp_path: Path
     ways: dict[str, Callable[[], object]] = {
         "merge": lambda: lake.merge(tmp_path),
         "rewrite": lambda: rewrite(
-            Access.of(lake.bucket, lake.world, lake.open().log), lake.open().log.state.blocks.ulids()
+            Access.of(lake.bucket, lake.world, lake.open().log),
+            lake.open().log.state.blocks.ulids(),
         ),
         "alter": lambda: lake.open().alter(properties={"sync_delay": "20m"}),
         "tag": lambda: lake.open().tag("then"),
@@ -189,7 +197,9 @@ def test_what_changes_no_row_is_no_conflict(lake: Lake, way: str, tmp_path: Path
 def test_a_dry_run_conflicts_as_the_run_would(lake: Lake) -> None:
     lake.append(C)
     with pytest.raises(bs.Conflict, match="version 4 appended"):
-        lake.open().overwrite(table_of([NEW]), isolation="serializable", read_version=READ, dry_run=True)
+        lake.open().overwrite(
+            table_of([NEW]), isolation="serializable", read_version=READ, dry_run=True
+        )
     assert lake.open().overwrite(table_of([NEW]), read_version=READ, dry_run=True).rows_removed == 3
 
 
@@ -216,7 +226,9 @@ def test_a_version_that_was_collected_conflicts(lake: Lake) -> None:
     lake.world.clock.sleep(86_400 * 3)
     lake.append(C)
     collect(lake.open().log, lake.world)
-    with pytest.raises(bs.Conflict, match="has read version 3, and what came since cannot be told any more"):
+    with pytest.raises(
+        bs.Conflict, match="has read version 3, and what came since cannot be told any more"
+    ):
         lake.open().overwrite(table_of([NEW]), read_version=READ)
 
 

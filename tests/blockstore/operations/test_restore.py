@@ -74,7 +74,9 @@ class TestWhatComesBack:
         hidden = table.poll()
         done = lake.open().restore(version=shown)
         assert lake.plain() == Counter([A, B])
-        assert done.rows is None, "how many rows the hidden write has in the merged block only reading tells"
+        assert done.rows is None, (
+            "how many rows the hidden write has in the merged block only reading tells"
+        )
         lake.open().restore(version=hidden)
         assert lake.plain() == Counter([B])
         lake.check()
@@ -83,11 +85,15 @@ class TestWhatComesBack:
         lake = Lake()
         lake.append(A)
         lake.append(B)
-        before = {block.ulid: (block.version, block.first_row_id) for block in lake.open().log.state.blocks}
+        before = {
+            block.ulid: (block.version, block.first_row_id)
+            for block in lake.open().log.state.blocks
+        }
         lake.open().delete("true")
         lake.open().restore(version=3)
         assert {
-            block.ulid: (block.version, block.first_row_id) for block in lake.open().log.state.blocks
+            block.ulid: (block.version, block.first_row_id)
+            for block in lake.open().log.state.blocks
         } == before
 
     def test_nothing_is_copied(self) -> None:
@@ -244,7 +250,9 @@ class TestSafety:
         lake.open().delete("true")
         if finished:
             lake.open().restore(version=2)
-        left = Tag(commit=lake.world.ids.ulid(), name=f"{TEMPORARY}{lake.world.ids.ulid()}", version=2)
+        left = Tag(
+            commit=lake.world.ids.ulid(), name=f"{TEMPORARY}{lake.world.ids.ulid()}", version=2
+        )
         lake.open().log.commit(left)
         lake.open().tag("mine", version=2)
         lake.open().restore(version=2)
@@ -270,13 +278,16 @@ class TestSafety:
                 lake.open().tag(name)
         assert contents(lake) == before
         lake.open().tag("restore_point")
-        left = Tag(commit=lake.world.ids.ulid(), name=f"{TEMPORARY}{lake.world.ids.ulid()}", version=2)
+        left = Tag(
+            commit=lake.world.ids.ulid(), name=f"{TEMPORARY}{lake.world.ids.ulid()}", version=2
+        )
         lake.open().log.commit(left)
         lake.open().untag(left.name)
         assert tags(lake) == {"restore_point": 2}
 
     def test_a_version_that_only_a_young_tag_keeps_is_read_and_not_restored_yet(self) -> None:
-        """Who decided to delete before the tag was there may still be deleting, for half a ``delete_delay``."""
+        """Who decided to delete before the tag was there may still be deleting, for half a
+        ``delete_delay``."""
         lake = Lake()
         lake.append(A)
         lake.open().delete("true")
@@ -305,7 +316,9 @@ class TestSafety:
             oldest_s = lake.world.clock.now_ms() // 1000 - 2 * 3600 - 1
             collect(lake.open().log, lake.world)
         self.refused_until(
-            lake, oldest_s + 24 * 3600, "on, unless more of the history is collected .*history_retention"
+            lake,
+            oldest_s + 24 * 3600,
+            "on, unless more of the history is collected .*history_retention",
         )
 
     def refused_until(self, lake: Lake, moment_s: int, end: str) -> None:
@@ -339,7 +352,10 @@ class TestTags:
         assert table.tag("one") == 2
         table.append(table_of([B]))
         assert table.tag("two", version=4, message="the second") == 4
-        assert (table.snapshot(tag="one").count(), lake.open().snapshot(tag="two").count()) == (1, 2)
+        assert (table.snapshot(tag="one").count(), lake.open().snapshot(tag="two").count()) == (
+            1,
+            2,
+        )
         table.untag("one")
         with pytest.raises(bs.NotFound, match="no tag 'one'"):
             table.snapshot(tag="one")

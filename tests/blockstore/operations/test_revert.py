@@ -33,7 +33,9 @@ def test_after_two_levels_of_merges_exactly_the_rows_of_that_job_are_gone(tmp_pa
             assert done.ulid is not None
             sources[done.ulid] = len(rows)
             if batch % 4 == 3:
-                fresh = [block.ulid for block in lake.open().log.state.blocks if block.meta.level == 1]
+                fresh = [
+                    block.ulid for block in lake.open().log.state.blocks if block.meta.level == 1
+                ]
                 lake.merge(tmp_path, fresh)
         (top,) = [lake.merge(tmp_path)]
         assert by_source(lake) == sources
@@ -83,7 +85,10 @@ def test_several_writes_at_once_are_one_entry(tmp_path: Path) -> None:
     done = lake.open().revert(first, second, third)
     assert set(done.removed) == {merged, third}
     (entry,) = lake.open().log.entries(done.version, done.version)
-    assert (entry.operation, entry.parameters["sources"]) == ("revert", sorted([first, second, third]))
+    assert (entry.operation, entry.parameters["sources"]) == (
+        "revert",
+        sorted([first, second, third]),
+    )
     assert lake.plain() == Counter()
 
 
@@ -203,4 +208,8 @@ class TestWrongCalls:
         before = contents(lake)
         planned = lake.open().revert(first, waiting, dry_run=True)
         assert contents(lake) == before
-        assert (dict(planned.rows), planned.accounted, planned.version) == ({first: 2}, (waiting,), None)
+        assert (dict(planned.rows), planned.accounted, planned.version) == (
+            {first: 2},
+            (waiting,),
+            None,
+        )

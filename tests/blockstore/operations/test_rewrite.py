@@ -42,7 +42,11 @@ def test_rows_and_sources_stay_and_the_revision_rises(tmp_path: Path) -> None:
     assert merged in done.rewritten
     assert {block.meta.revision for block in lake.open().log.state.blocks} == {1}
     (entry,) = lake.open().log.entries(done.version, done.version)
-    assert (entry.operation, dict(entry.parameters), len(entry.add)) == ("rewrite", {"reason": "test"}, 2)
+    assert (entry.operation, dict(entry.parameters), len(entry.add)) == (
+        "rewrite",
+        {"reason": "test"},
+        2,
+    )
 
 
 def test_hidden_rows_do_not_come_along(tmp_path: Path) -> None:
@@ -70,7 +74,11 @@ def test_a_damaged_block_is_replaced_by_rows_from_elsewhere() -> None:
 
     done = rewritten(lake, [source], good)
     assert lake.rows() == Counter(
-        {(A, source): 1, (B, source): 1, (C, next(iter(set(lake.live()) - {done.rewritten[source]}))): 1}
+        {
+            (A, source): 1,
+            (B, source): 1,
+            (C, next(iter(set(lake.live()) - {done.rewritten[source]}))): 1,
+        }
     )
     lake.check()
 

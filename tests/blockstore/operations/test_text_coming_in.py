@@ -1,4 +1,5 @@
-"""Text that is no UTF-8 is refused by every way into a table, with its column and row, and nothing of it is there."""
+"""Text that is no UTF-8 is refused by every way into a table, with its column and row, and nothing
+of it is there."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ from tests.blockstore.operations.lake import SCHEMA, Lake
 from tests.support.raw_text import raw_text
 
 A, B = ("a", 1, 0.1), ("b", 2, 0.2)
-WRONG = pa.table([raw_text([b"a", b"caf\xe9"]), pa.array([1, 2]), pa.array([0.1, 0.2])], schema=SCHEMA)
+WRONG = pa.table(
+    [raw_text([b"a", b"caf\xe9"]), pa.array([1, 2]), pa.array([0.1, 0.2])], schema=SCHEMA
+)
 SAYS = r"column 'key' holds b'caf\\xe9' in row 1 .*UTF-8"
 
 

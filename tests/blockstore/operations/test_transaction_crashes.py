@@ -1,11 +1,13 @@
 """Every crash point of every transaction, and every lost answer.
 
-A process that dies at a read leaves what its last write left, so deaths are enumerated at the writes, and lost answers at
-every call. The scene: a merge of two levels with a write reverted in it, blocks of several chunks, two streams, and a durable write
-that nobody published. The process under test dies before call k, or after call k was applied; or only the answer to call k
-is lost and the process goes on. Then:
+A process that dies at a read leaves what its last write left, so deaths are enumerated at the
+writes, and lost answers at every call. The scene: a merge of two levels with a write reverted in
+it, blocks of several chunks, two streams, and a durable write that nobody published. The process
+under test dies before call k, or after call k was applied; or only the answer to call k is lost and
+the process goes on. Then:
 - the table shows the rows from before or those from after, never a part, and an answer means after;
-- the same call by a fresh process ends in what one undisturbed call would have done, also where everything was merged before;
+- the same call by a fresh process ends in what one undisturbed call would have done, also where
+  everything was merged before;
 - others go on as if nothing had happened, and when time passes a listing brings nothing back.
 """
 
@@ -73,7 +75,9 @@ Act = Callable[[Scene, Table], object]
 
 
 def _rewrite(at: Scene, table: Table) -> object:
-    return rewrite(Access.of(table.bucket, table.world, table.log), [at.merged, at.alone], reason="test")
+    return rewrite(
+        Access.of(table.bucket, table.world, table.log), [at.merged, at.alone], reason="test"
+    )
 
 
 def _expire(at: Scene, table: Table) -> object:
@@ -84,11 +88,15 @@ ACTS: dict[str, Act] = {
     "delete across the unpublished": lambda at, table: table.delete("key = 'a'"),
     "delete whole": lambda at, table: table.delete("number >= 4"),
     "overwrite all": lambda at, table: table.overwrite(table_of(NEW)),
-    "overwrite by condition": lambda at, table: table.overwrite(table_of(NEW), where="key IN ('a', 'b')"),
+    "overwrite by condition": lambda at, table: table.overwrite(
+        table_of(NEW), where="key IN ('a', 'b')"
+    ),
     "overwrite what was read": lambda at, table: table.overwrite(
         table_of(NEW), where="key IN ('a', 'b')", read_version=table.log.state.version
     ),
-    "overwrite with a job": lambda at, table: table.overwrite(table_of(NEW), where="key < 'c'", job=JOB),
+    "overwrite with a job": lambda at, table: table.overwrite(
+        table_of(NEW), where="key < 'c'", job=JOB
+    ),
     "overwrite by nothing with a job": lambda at, table: table.overwrite(
         table_of([]), where="key = 'q'", job=JOB
     ),
@@ -125,7 +133,9 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Scene:
 
 
 def copied(base: Scene, seed: int) -> Scene:
-    return Scene(base.lake.copy(seed), base.merged, base.reverted, base.inside, base.alone, base.version)
+    return Scene(
+        base.lake.copy(seed), base.merged, base.reverted, base.inside, base.alone, base.version
+    )
 
 
 def again(at: Scene, act: Act) -> None:
@@ -137,7 +147,9 @@ def again(at: Scene, act: Act) -> None:
 
 
 @pytest.mark.parametrize("name", ACTS)
-def test_all_or_nothing_at_every_point_and_once_after_a_retry(base: Scene, name: str, tmp_path: Path) -> None:
+def test_all_or_nothing_at_every_point_and_once_after_a_retry(
+    base: Scene, name: str, tmp_path: Path
+) -> None:
     act = ACTS[name]
     whole = copied(base, 1)
     counting = FaultyBucket(whole.lake.bucket)
@@ -152,7 +164,8 @@ def test_all_or_nothing_at_every_point_and_once_after_a_retry(base: Scene, name:
             at = copied(base, 1)
             argument = {call.number} if fault == "lose_answer" else call.number
             answer = run(at, FaultyBucket(at.lake.bucket, **{fault: argument}), act)  # type: ignore[arg-type]
-            # A write that was published on the way is no part of the transaction: it may be seen, or not yet.
+            # A write that was published on the way is no part of the transaction: it may be seen,
+            # or not yet.
             found = at.lake.plain()
             assert found in (before, after) or found == before + unpublished(base), point
             if answer is not None:
@@ -168,7 +181,9 @@ def test_all_or_nothing_at_every_point_and_once_after_a_retry(base: Scene, name:
             assert at.lake.plain() == after + Counter([OTHER]), point
             at.lake.check()
             assert by_listing(at) == everything + Counter([OTHER]), point
-            assert not [tag for tag in at.lake.open().log.state.tags if tag.startswith("_restore_")], point
+            assert not [
+                tag for tag in at.lake.open().log.state.tags if tag.startswith("_restore_")
+            ], point
 
 
 def unpublished(base: Scene) -> Counter[Row]:

@@ -1,4 +1,5 @@
-"""Tables without an index: created by their first block, read by listing, clear about what they cannot do."""
+"""Tables without an index: created by their first block, read by listing, clear about what they
+cannot do."""
 
 from __future__ import annotations
 
@@ -47,7 +48,9 @@ def world() -> World:
 
 @pytest.fixture(params=["memory", "folder"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return f"memory://{tmp_path.name}-plain" if request.param == "memory" else str(tmp_path / "table")
+    return (
+        f"memory://{tmp_path.name}-plain" if request.param == "memory" else str(tmp_path / "table")
+    )
 
 
 @pytest.fixture
@@ -80,14 +83,21 @@ class TestLife:
         assert {one.version for one in snapshot.blocks} == {0}
 
     def test_the_delays_are_the_callers(self, url: str, world: World) -> None:
-        table = bs.create(url, schema=SCHEMA, index=False, properties={"sync_delay": "0s"}, world=world)
+        table = bs.create(
+            url, schema=SCHEMA, index=False, properties={"sync_delay": "0s"}, world=world
+        )
         table.append(rows(1))
         assert numbers(table) == [1]
         assert numbers(bs.open(url, discovery="list", world=world)) == []
-        assert numbers(bs.open(url, discovery="list", properties={"sync_delay": 0}, world=world)) == [1]
+        assert numbers(
+            bs.open(url, discovery="list", properties={"sync_delay": 0}, world=world)
+        ) == [1]
         with pytest.raises(bs.Invalid, match="sync_delay"):
             bs.open(
-                url, discovery="list", properties={"consistency": "eventual", "sync_delay": "1m"}, world=world
+                url,
+                discovery="list",
+                properties={"consistency": "eventual", "sync_delay": "1m"},
+                world=world,
             )
 
     def test_a_handle_writes_on_what_was_opened_and_alters_for_its_next_block(
@@ -106,9 +116,13 @@ class TestLife:
             assert found.schema.names == ["k", "n", "x"]
             assert sorted(found["n"].to_pylist()) == [1, 2, 3, 2**40]
             assert sorted(filter(None, found["x"].to_pylist())) == ["y"]
-        assert table.definition.schema.names == ["k", "n"], "a handle writes under what it was created with"
+        assert table.definition.schema.names == ["k", "n"], (
+            "a handle writes under what it was created with"
+        )
 
-    def test_labels_keep_streams_apart_and_read_as_columns(self, table: bs.Table, world: World) -> None:
+    def test_labels_keep_streams_apart_and_read_as_columns(
+        self, table: bs.Table, world: World
+    ) -> None:
         for cluster in ("eu", "us"):
             table.append(rows(1), labels={"cluster": cluster})
         world.clock.sleep(WAIT_S)
@@ -140,11 +154,15 @@ class TestLife:
         table.append(rows(1))
         world.clock.sleep(WAIT_S)
         for _ in range(2):
-            assert numbers(bs.open(url, discovery="list", cache=tmp_path / "cache", world=world)) == [1]
+            assert numbers(
+                bs.open(url, discovery="list", cache=tmp_path / "cache", world=world)
+            ) == [1]
         assert (tmp_path / "cache").is_file()
 
     @pytest.mark.parametrize("index", [True, False])
-    def test_a_handle_that_lists_reads_each_block_once(self, index: bool, url: str, world: World) -> None:
+    def test_a_handle_that_lists_reads_each_block_once(
+        self, index: bool, url: str, world: World
+    ) -> None:
         table = bs.create(url, schema=SCHEMA, index=index, world=world)
         for number in range(3):
             table.append(rows(number), publish=False)
@@ -196,7 +214,9 @@ class TestNotWithoutAnIndex:
 
 
 class TestOpening:
-    def test_a_place_with_nothing_is_not_found_and_says_what_to_do(self, url: str, world: World) -> None:
+    def test_a_place_with_nothing_is_not_found_and_says_what_to_do(
+        self, url: str, world: World
+    ) -> None:
         for opened in (
             lambda: bs.open(url, discovery="list", world=world),
             lambda: bs.open(url, world=world),
@@ -226,7 +246,9 @@ class TestOpening:
             bs.open(url, world=world)
         assert not open_any(url, world=world).indexed
 
-    def test_a_table_with_an_index_keeps_it_however_it_is_opened(self, url: str, world: World) -> None:
+    def test_a_table_with_an_index_keeps_it_however_it_is_opened(
+        self, url: str, world: World
+    ) -> None:
         bs.create(url, schema=SCHEMA, world=world).append(rows(1))
         for handle in (bs.open(url, discovery="list", world=world), open_any(url, world=world)):
             assert handle.indexed
@@ -244,7 +266,9 @@ class TestOpening:
         with pytest.raises(bs.BoundaryLost):
             open_any(url, world=world)
 
-    def test_a_creation_that_never_ended_is_no_table_without_an_index(self, url: str, world: World) -> None:
+    def test_a_creation_that_never_ended_is_no_table_without_an_index(
+        self, url: str, world: World
+    ) -> None:
         table = bs.create(url, schema=SCHEMA, world=world)
         table.append(rows(1))
         table.bucket.delete([found.key for found in table.bucket.list(INDEX)])
@@ -283,7 +307,9 @@ class TestOpening:
             strict.snapshot()
         assert numbers(strict, strict=False) == [1]
 
-    def test_a_block_of_another_schema_is_left_out_by_name(self, table: bs.Table, world: World) -> None:
+    def test_a_block_of_another_schema_is_left_out_by_name(
+        self, table: bs.Table, world: World
+    ) -> None:
         table.append(rows(1))
         world.clock.sleep(1)
         strange = Table(
@@ -345,9 +371,9 @@ class TestColumnsOfASnapshot:
         table.append(rows(20))
         world.clock.sleep(1)
         texts = bs.create("memory://another", schema=pa.schema([("n", pa.string())]), index=False)
-        strange = Table(table.bucket, world, None, unindexed=Unindexed(texts.definition, given=True)).append(
-            pa.table({"n": ["text"] * 23})
-        )
+        strange = Table(
+            table.bucket, world, None, unindexed=Unindexed(texts.definition, given=True)
+        ).append(pa.table({"n": ["text"] * 23}))
         assert first.ulid is not None
         assert strange.ulid is not None
         claims(table.bucket, strange.ulid, first.ulid)
@@ -357,9 +383,13 @@ class TestColumnsOfASnapshot:
             assert set(handle.snapshot().left_out) == {strange.ulid}
 
     @pytest.mark.parametrize("aged", [False, True])
-    def test_a_table_that_was_made_with_labels_has_them_as_columns(self, world: World, aged: bool) -> None:
+    def test_a_table_that_was_made_with_labels_has_them_as_columns(
+        self, world: World, aged: bool
+    ) -> None:
         bucket = MemoryBucket(world.clock, "memory://labeled")
-        made = bs.create("memory://x", schema=SCHEMA, index=False, labels={"site": "eu"}, world=world)
+        made = bs.create(
+            "memory://x", schema=SCHEMA, index=False, labels={"site": "eu"}, world=world
+        )
         declare(bucket, world, made.definition)
         if aged:
             world.clock.sleep(WAIT_S)
@@ -386,12 +416,16 @@ class TestCreating:
             with pytest.raises(bs.Conflict, match="holds blocks"):
                 bs.create(url, schema=SCHEMA, index=index, world=world)
 
-    def test_where_a_table_with_an_index_is_there_is_a_conflict(self, url: str, world: World) -> None:
+    def test_where_a_table_with_an_index_is_there_is_a_conflict(
+        self, url: str, world: World
+    ) -> None:
         bs.create(url, schema=SCHEMA, world=world)
         with pytest.raises(bs.Conflict, match="already"):
             bs.create(url, schema=SCHEMA, index=False, world=world)
 
-    def test_a_store_without_create_if_absent_has_tables_without_an_index_only(self, world: World) -> None:
+    def test_a_store_without_create_if_absent_has_tables_without_an_index_only(
+        self, world: World
+    ) -> None:
         class Overwriting(Wrapper):
             """A store that ignores If-None-Match."""
 
@@ -433,7 +467,10 @@ def _bytes(memory: MemoryBucket, world: World) -> Iterator[MemoryBucket]:
 
 
 def test_an_append_that_dies_at_any_request_is_whole_or_nothing(world: World) -> None:
-    """Two writers; one dies. What it was told is visible once, what it was not told is whole or absent."""
+    """Two writers; one dies.
+
+    What it was told is visible once, what it was not told is whole or absent.
+    """
     origin = MemoryBucket(world.clock)
 
     def handle(bucket: object) -> Table:

@@ -21,7 +21,9 @@ A, B = ("a", 1, 0.1), ("b", 2, 0.2)
 JOB = bs.Job("load", 1)
 
 
-def failing(lake: Lake, fails: Callable[[Call], BlockstoreError | None], *, applied: bool) -> FaultyBucket:
+def failing(
+    lake: Lake, fails: Callable[[Call], BlockstoreError | None], *, applied: bool
+) -> FaultyBucket:
     """A bucket on which some calls raise, before or after they were applied."""
     faulty = FaultyBucket(lake.bucket)
 
@@ -82,7 +84,11 @@ class TestFinishAgain:
     def test_after_rows_were_lost_it_refuses(self) -> None:
         lake = Lake()
         table = lake.open(
-            failing(lake, lambda call: Unavailable("down") if "chunks/" in call.key else None, applied=False)
+            failing(
+                lake,
+                lambda call: Unavailable("down") if "chunks/" in call.key else None,
+                applied=False,
+            )
         )
         writer = table.writer()
         writer.write(table_of([A]))
@@ -92,11 +98,14 @@ class TestFinishAgain:
             writer.finish()
 
     def test_a_block_that_was_refused_in_between_is_not_called_lost(self) -> None:
-        """A copy of its rows may lie in the bucket by then: who writes them again would have them twice."""
+        """A copy of its rows may lie in the bucket by then: who writes them again would have them
+        twice."""
         lake = Lake()
         down = True
         faulty = failing(
-            lake, lambda call: Unavailable("down") if down and call.method == "head" else None, applied=False
+            lake,
+            lambda call: Unavailable("down") if down and call.method == "head" else None,
+            applied=False,
         )
         writer = lake.open(faulty).writer()
         writer.write(table_of([A]))
@@ -122,7 +131,9 @@ class TestFinishAgain:
 
 
 class TestUploadTimeout:
-    def test_a_write_of_more_than_a_day_goes_on_under_a_new_name_that_keeps_its_source(self) -> None:
+    def test_a_write_of_more_than_a_day_goes_on_under_a_new_name_that_keeps_its_source(
+        self,
+    ) -> None:
         lake = Lake()
         with lake.open().writer() as writer:
             writer.write(table_of([A]))

@@ -31,7 +31,12 @@ _EPOCH = datetime.datetime(2013, 1, 1)
 _FLOATS = st.sampled_from([0.0, -0.0, 1.5, -1.5, 3.0, float("nan"), float("inf"), float("-inf")])
 _WIDE = [
     *("9999999999999999999999999999.9999999999", "1234567890123456789012345678.0123456789"),
-    *("1234567890123456789012345678.0123456788", "12345678901234567890.0000000001", "0", "0.0000000001"),
+    *(
+        "1234567890123456789012345678.0123456788",
+        "12345678901234567890.0000000001",
+        "0",
+        "0.0000000001",
+    ),
 ]
 _SIGNED = [sign + number for number in _WIDE for sign in ("", "-")]
 _VALUES = {
@@ -41,8 +46,12 @@ _VALUES = {
     "g": _FLOATS,
     "d": st.sampled_from([Decimal("-1.50"), Decimal("0.00"), Decimal("2.25"), Decimal("99999.99")]),
     "w": st.sampled_from([Decimal(number) for number in _SIGNED]),
-    "s": st.sampled_from(["", "a", "ab", "abc", "b", "Z", "ü", "a%", "a_b", "it's", "ab\0", "ab\0\0", "\0"]),
-    "t": st.integers(-3, 3).map(lambda hours: _EPOCH + datetime.timedelta(hours=hours, microseconds=hours)),
+    "s": st.sampled_from(
+        ["", "a", "ab", "abc", "b", "Z", "ü", "a%", "a_b", "it's", "ab\0", "ab\0\0", "\0"]
+    ),
+    "t": st.integers(-3, 3).map(
+        lambda hours: _EPOCH + datetime.timedelta(hours=hours, microseconds=hours)
+    ),
     "z": st.integers(-3, 3).map(
         lambda hours: (_EPOCH + datetime.timedelta(hours=hours)).replace(tzinfo=datetime.UTC)
     ),
@@ -95,13 +104,17 @@ def leaves(draw: st.DrawFn) -> str:
     if shape == 1:
         return f"{column} {negation}BETWEEN {draw(literal)} AND {draw(literal)}"
     if shape == 2:
-        values = draw(st.lists(st.one_of(literal, literal, st.just("NULL")), min_size=1, max_size=3))
+        values = draw(
+            st.lists(st.one_of(literal, literal, st.just("NULL")), min_size=1, max_size=3)
+        )
         return f"{column} {negation}IN ({', '.join(values)})"
     if shape == 3 and name == "s":
         pattern = draw(st.sampled_from(["'a%'", "'%'", "'ab'", "'ü%'", "'a\\%%' ESCAPE '\\'"]))
         return f"{column} {negation}LIKE {pattern}"
     if shape == 4 and name == "b":
-        return draw(st.sampled_from([column, f"{column} IS {negation}TRUE", f"{column} IS {negation}FALSE"]))
+        return draw(
+            st.sampled_from([column, f"{column} IS {negation}TRUE", f"{column} IS {negation}FALSE"])
+        )
     if shape == 5:
         return f"{column} IS {negation}DISTINCT FROM {draw(literal)}"
     op = draw(st.sampled_from(["=", "<>", "<", "<=", ">", ">="]))

@@ -57,7 +57,9 @@ def test_a_weakened_condition_keeps_all_rows_that_the_whole_one_keeps(
     assert parse_weakened(condition, SCHEMA) == whole
 
 
-@given(st.text("0123456789", min_size=29, max_size=38), st.sampled_from([1, -1]), st.integers(0, 38))
+@given(
+    st.text("0123456789", min_size=29, max_size=38), st.sampled_from([1, -1]), st.integers(0, 38)
+)
 def test_a_number_of_38_digits_is_compared_in_all_of_them(text: str, sign: int, scale: int) -> None:
     digits = sign * int(text)
     number = Decimal(digits).scaleb(-scale, Context(prec=38))
@@ -65,8 +67,13 @@ def test_a_number_of_38_digits_is_compared_in_all_of_them(text: str, sign: int, 
     near = [one for one in (digits - 1, digits, digits + 1) if abs(one) < 10**38]
     values = [Decimal(one).scaleb(-scale, Context(prec=38)) for one in near]
     table = pa.table({"w": pa.array(values, schema.field("w").type)})
-    for written in (f"{number:f}", f"-({-digits}e-{scale})" if digits < 0 else f"({digits}e-{scale})"):
-        assert table.filter(parse(f"w = {written}", schema).expression).to_pylist() == [{"w": number}]
+    for written in (
+        f"{number:f}",
+        f"-({-digits}e-{scale})" if digits < 0 else f"({digits}e-{scale})",
+    ):
+        assert table.filter(parse(f"w = {written}", schema).expression).to_pylist() == [
+            {"w": number}
+        ]
     assert parse_filters([("w", "=", number)], schema) == parse(f"w = {number:f}", schema)
 
 
@@ -79,9 +86,9 @@ def test_pruning_trusts_no_literal_that_engines_round() -> None:
 
 
 def test_a_syntax_tree_with_a_qualifier_is_understood() -> None:
-    tree = sqlglot.parse_one("SELECT * FROM flights f WHERE f.i > 1 AND g.x = 3", dialect="duckdb").find(
-        sqlglot.exp.Where
-    )
+    tree = sqlglot.parse_one(
+        "SELECT * FROM flights f WHERE f.i > 1 AND g.x = 3", dialect="duckdb"
+    ).find(sqlglot.exp.Where)
     found = parse_weakened(tree.this, SCHEMA, qualifiers=["f", "flights"])
     assert found.columns == ("i",)
     assert found.node == parse("i > 1", SCHEMA).node
@@ -111,7 +118,9 @@ def test_literals_mean_the_same_on_the_grid_of_the_column(condition: str, same: 
     assert parse(condition, SCHEMA) == parse(same, SCHEMA)
 
 
-@pytest.mark.parametrize("condition", ["i = 0.5", "u = 256", "i = NULL", "i NOT IN (1, NULL)", "i IN (0.5)"])
+@pytest.mark.parametrize(
+    "condition", ["i = 0.5", "u = 256", "i = NULL", "i NOT IN (1, NULL)", "i IN (0.5)"]
+)
 def test_what_no_value_can_meet_keeps_nothing(condition: str) -> None:
     predicate = parse(condition, SCHEMA)
     assert kept(predicate, pa.Table.from_pylist([{"i": 1, "u": 0}, {}], schema=SCHEMA)) == []
@@ -159,7 +168,9 @@ def test_what_no_value_can_meet_keeps_nothing(condition: str) -> None:
         ("key BETWEEN 'abc' AND 'abcd'", ["column 'key' is fixed_size_binary[3]", "3 bytes"]),
     ],
 )
-def test_what_lies_outside_the_subset_is_refused_in_one_sentence(condition: str, parts: list[str]) -> None:
+def test_what_lies_outside_the_subset_is_refused_in_one_sentence(
+    condition: str, parts: list[str]
+) -> None:
     with pytest.raises(Invalid) as caught:
         parse(condition, SCHEMA)
     for part in parts:
@@ -226,7 +237,8 @@ def test_filters_with_python_values_mean_the_same_as_sql() -> None:
         SCHEMA,
     )
     assert found == parse(
-        "i > 1.5 AND d = 2.25 AND z <= '2013-01-01 10:00:00' AND day IN ('2013-01-01') AND s LIKE 'a%' "
+        "i > 1.5 AND d = 2.25 AND z <= '2013-01-01 10:00:00' AND day IN ('2013-01-01') AND s LIKE "
+        "'a%' "
         "AND b IS NOT NULL AND t NOT IN ('2013-01-01')",
         SCHEMA,
     )
@@ -256,7 +268,12 @@ def test_between_takes_the_start_and_leaves_the_end() -> None:
 
 def test_two_conditions_are_joined() -> None:
     both = (
-        parse("i = 1", SCHEMA).also(parse(pc.field("u") > 1, SCHEMA)).also(parse(pc.field("u") > 2, SCHEMA))
+        parse("i = 1", SCHEMA)
+        .also(parse(pc.field("u") > 1, SCHEMA))
+        .also(parse(pc.field("u") > 2, SCHEMA))
     )
     assert both.columns == ("i", "u")
-    assert len(kept(both, pa.Table.from_pylist([{"i": 1, "u": 3}, {"i": 1, "u": 2}], schema=SCHEMA))) == 1
+    assert (
+        len(kept(both, pa.Table.from_pylist([{"i": 1, "u": 3}, {"i": 1, "u": 2}], schema=SCHEMA)))
+        == 1
+    )

@@ -17,7 +17,9 @@ from tests.blockstore.predicate.conditions import ODD, SCHEMA, conditions, table
 
 @settings(max_examples=300, deadline=None)
 @given(tables(), conditions())
-def test_statistics_never_drop_a_match_and_never_promise_a_miss(table: pa.Table, condition: str) -> None:
+def test_statistics_never_drop_a_match_and_never_promise_a_miss(
+    table: pa.Table, condition: str
+) -> None:
     predicate = parse(condition, SCHEMA)
     stats = collect(table, SCHEMA.names)
     matches = table.filter(predicate.expression).num_rows
@@ -71,13 +73,17 @@ def stats_of(low: object, high: object, nulls: int = 0, nans: int = 0) -> Column
         ("d > 2.25", "d", stats_of("-1.50", "2.25"), False, False),
     ],
 )
-def test_bounds_decide(condition: str, column: str, stats: ColumnStats, may: bool, must: bool) -> None:
+def test_bounds_decide(
+    condition: str, column: str, stats: ColumnStats, may: bool, must: bool
+) -> None:
     predicate = parse(condition, SCHEMA)
     assert predicate.may_match({column: stats}, SCHEMA, 10) is may
     assert predicate.must_match({column: stats}, SCHEMA, 10) is must
 
 
-def test_a_column_that_the_chunk_lacks_reads_as_null_and_one_without_statistics_is_unknown() -> None:
+def test_a_column_that_the_chunk_lacks_reads_as_null_and_one_without_statistics_is_unknown() -> (
+    None
+):
     older = pa.schema([("u", pa.uint8())])
     assert not parse("i = 1", SCHEMA).may_match({}, older, 10)
     assert parse("i IS NULL", SCHEMA).must_match({}, older, 10)

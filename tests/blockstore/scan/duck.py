@@ -1,4 +1,5 @@
-"""A plan as DuckDB SQL, made from the neutral description alone: a second reader of the same rows."""
+"""A plan as DuckDB SQL, made from the neutral description alone: a second reader of the same
+rows."""
 
 from __future__ import annotations
 
@@ -18,7 +19,10 @@ def text_of(value: str | None) -> str:
 
 
 def read_with_duckdb(
-    connection: duckdb.DuckDBPyConnection, bucket: LocalBucket, plan: ScanPlan, condition: str | None
+    connection: duckdb.DuckDBPyConnection,
+    bucket: LocalBucket,
+    plan: ScanPlan,
+    condition: str | None,
 ) -> pa.Table:
     """The plan's rows; every column of the table and every label is offered to ``condition``."""
     selects = [_select(connection, bucket, plan, group) for group in plan.groups()]
@@ -44,4 +48,6 @@ def _select(
         conditions.append(f"_source IN ({', '.join(map(text_of, sorted(group.sources)))})")
     if group.excepted is not None:
         conditions.append(f"_source NOT IN ({', '.join(map(text_of, sorted(group.excepted)))})")
-    return f"SELECT {', '.join(columns)} FROM read_parquet([{files}]) WHERE {' AND '.join(conditions)}"
+    return (
+        f"SELECT {', '.join(columns)} FROM read_parquet([{files}]) WHERE {' AND '.join(conditions)}"
+    )

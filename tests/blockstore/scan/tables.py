@@ -1,4 +1,5 @@
-"""Small tables on a bucket, made block by block, with the rows that a reader must see kept beside."""
+"""Small tables on a bucket, made block by block, with the rows that a reader must see kept
+beside."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ from blockstore.world import World
 
 NOON = datetime.datetime(2013, 1, 1, 12)
 ODD = 'a.b "ü"'
-SCHEMA = pa.schema([("time", pa.timestamp("us")), ("n", pa.int32()), ("s", pa.string()), (ODD, pa.float64())])
+SCHEMA = pa.schema(
+    [("time", pa.timestamp("us")), ("n", pa.int32()), ("s", pa.string()), (ODD, pa.float64())]
+)
 
 
 def row(hour: float, n: int | None, s: str | None = "x", odd: float | None = 0.5) -> dict[str, Any]:
@@ -50,7 +53,8 @@ class Lake:
         chunks: int = 1,
         extra: tuple[str, ...] = (),
     ) -> BlockMeta:
-        """Upload a block of ``chunks`` chunks; with ``sources`` the rows carry ``_source`` and make a merge."""
+        """Upload a block of ``chunks`` chunks; with ``sources`` the rows carry ``_source`` and make
+        a merge."""
         ulid = self.world.ids.ulid()
         self.world.clock.sleep(0.002)
         if sources is not None and "_source" not in extra:

@@ -1,4 +1,5 @@
-"""The rows of a scan: against plain Python, and against DuckDB reading the plan's neutral description."""
+"""The rows of a scan: against plain Python, and against DuckDB reading the plan's neutral
+description."""
 
 from __future__ import annotations
 
@@ -45,9 +46,14 @@ def lake() -> Lake:
 
 def test_older_chunks_read_as_null_and_widened(lake: Lake) -> None:
     lake.append([row(0, 1)])
-    lake.definition = evolve(lake.definition, add=[pa.field("late", pa.int8())], widen={"n": pa.int64()})
+    lake.definition = evolve(
+        lake.definition, add=[pa.field("late", pa.int8())], widen={"n": pa.int64()}
+    )
     lake.append([{**row(0, 5_000_000_000), "late": 1}])
-    assert rows_of(lake, columns=["late", "n"]) == [{"late": None, "n": 1}, {"late": 1, "n": 5_000_000_000}]
+    assert rows_of(lake, columns=["late", "n"]) == [
+        {"late": None, "n": 1},
+        {"late": 1, "n": 5_000_000_000},
+    ]
     assert rows_of(lake, columns=["n"], where="late IS NULL") == [{"n": 1}]
     assert rows_of(lake, columns=["late"]) == [{"late": None}, {"late": 1}]
 
@@ -55,7 +61,10 @@ def test_older_chunks_read_as_null_and_widened(lake: Lake) -> None:
 def test_labels_read_as_constants_and_null_where_the_stream_lacks_them(lake: Lake) -> None:
     lake.append([row(0, 1)], labels={"cluster": "eu1"})
     lake.append([row(0, 2)])
-    assert rows_of(lake, columns=["n", "cluster"]) == [{"n": 1, "cluster": "eu1"}, {"n": 2, "cluster": None}]
+    assert rows_of(lake, columns=["n", "cluster"]) == [
+        {"n": 1, "cluster": "eu1"},
+        {"n": 2, "cluster": None},
+    ]
     assert rows_of(lake, columns=["cluster"], where="cluster IS NULL") == [{"cluster": None}]
     assert rows_of(lake, where="cluster = 'eu1'")[0]["cluster"] == "eu1"
 
@@ -75,21 +84,36 @@ def test_hidden_columns_are_read_when_asked_for(lake: Lake) -> None:
     sources = [one["_source"] for one in rows_of(lake, columns=["_source"])]
     assert sources == [ulid] * 4 + [a, b, lake.listed[0].meta.ulid]
     assert "_source" not in rows_of(lake)[0]
-    assert rows_of(lake, columns=["_row_id"], where="n IN (1, 3)") == [{"_row_id": 1001}, {"_row_id": 1003}]
+    assert rows_of(lake, columns=["_row_id"], where="n IN (1, 3)") == [
+        {"_row_id": 1001},
+        {"_row_id": 1003},
+    ]
     assert rows_of(lake, columns=["n"], where=f"_source = '{b}'") == [{"n": 9}]
 
 
 @pytest.mark.parametrize("name", ["_row_id", "_version"])
-def test_a_hidden_column_that_a_block_cannot_give_is_an_error_and_never_null(lake: Lake, name: str) -> None:
+def test_a_hidden_column_that_a_block_cannot_give_is_an_error_and_never_null(
+    lake: Lake, name: str
+) -> None:
     lake.append([row(0, n) for n in range(4)])
     source = lake.world.ids.ulid()
-    merged = lake.append([{**row(0, 8), "_source": source}], sources=[source, lake.world.ids.ulid()])
+    merged = lake.append(
+        [{**row(0, 8), "_source": source}], sources=[source, lake.world.ids.ulid()]
+    )
     listed = lake.write([row(0, 10)])
     lake.list_only(listed)
-    for asked in ({"columns": ["n", name]}, {"where": f"{name} IS NULL"}, {"where": f"{name} >= 0 OR n > 9"}):
-        with pytest.raises(Invalid, match=f"block {merged} cannot give {name}, since it is a merge"):
+    for asked in (
+        {"columns": ["n", name]},
+        {"where": f"{name} IS NULL"},
+        {"where": f"{name} >= 0 OR n > 9"},
+    ):
+        with pytest.raises(
+            Invalid, match=f"block {merged} cannot give {name}, since it is a merge"
+        ):
             rows_of(lake, **asked)
-    with pytest.raises(Invalid, match=f"block {listed.ulid} cannot give {name}, since only a listing"):
+    with pytest.raises(
+        Invalid, match=f"block {listed.ulid} cannot give {name}, since only a listing"
+    ):
         rows_of(lake, columns=[name], where="n > 9")
 
 
@@ -98,9 +122,14 @@ def test_only_blocks_that_a_scan_needs_must_give_hidden_columns(lake: Lake) -> N
     source = lake.world.ids.ulid()
     lake.append([{**row(0, 8), "_source": source}], sources=[source, lake.world.ids.ulid()])
     assert len(rows_of(lake, columns=["_row_id"], where="n < 8")) == 4
-    assert rows_of(lake, columns=["_version"], where="n = 2 AND _row_id = 1002") == [{"_version": 1}]
+    assert rows_of(lake, columns=["_version"], where="n = 2 AND _row_id = 1002") == [
+        {"_version": 1}
+    ]
     # Of the merge the first condition is certain, so the other one is not looked at.
-    assert [one["n"] for one in rows_of(lake, columns=["n"], where="n >= 8 OR _row_id = 1001")] == [1, 8]
+    assert [one["n"] for one in rows_of(lake, columns=["n"], where="n >= 8 OR _row_id = 1001")] == [
+        1,
+        8,
+    ]
 
 
 def test_rows_are_filtered_by_their_source(lake: Lake) -> None:
@@ -192,7 +221,9 @@ ROWS = st.lists(
     min_size=1,
     max_size=4,
 )
-BLOCK = st.tuples(ROWS, st.sampled_from(["level 1", "merge", "excepted", "listed in part"]), st.booleans())
+BLOCK = st.tuples(
+    ROWS, st.sampled_from(["level 1", "merge", "excepted", "listed in part"]), st.booleans()
+)
 
 
 def build(
@@ -227,7 +258,9 @@ def build(
     return expected
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     shapes=st.lists(BLOCK, min_size=1, max_size=5),
     alter_at=st.integers(0, 2),
@@ -248,7 +281,9 @@ def test_our_rows_are_duckdbs_rows_and_those_that_were_written(
     shapes = [([row(0, 0)], "level 1", True), *shapes]
     expected = build(lake, shapes, alter_at)
     if alter_at >= len(shapes):
-        lake.definition = evolve(lake.definition, add=[pa.field("late", pa.int16())], widen={"n": pa.int64()})
+        lake.definition = evolve(
+            lake.definition, add=[pa.field("late", pa.int16())], widen={"n": pa.int64()}
+        )
     whole = plan_scan(lake.snapshot())
     names = whole.output_schema.names
     assert multiset(read(lake, whole)) == Counter(

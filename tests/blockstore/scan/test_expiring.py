@@ -1,4 +1,5 @@
-"""A snapshot whose files are gone: expired where its version can be asked for no more, damage where it can."""
+"""A snapshot whose files are gone: expired where its version can be asked for no more, damage where
+it can."""
 
 from __future__ import annotations
 

@@ -15,13 +15,17 @@ def table(tmp_path: object) -> Table:
     """Three blocks with labels, one of them taken out again."""
     made = bs.create(f"{tmp_path}/t?durable=false", schema=pa.schema([("id", pa.int64())]))
     for place, day in enumerate(("mon", "tue", "wed")):
-        made.append(pa.table({"id": list(range(place + 1))}), labels={"day": day, f"of_{day}": "yes"})
+        made.append(
+            pa.table({"id": list(range(place + 1))}), labels={"day": day, f"of_{day}": "yes"}
+        )
     made.revert(made.snapshot().snapshot.blocks.ulids()[0])
     return made
 
 
 @pytest.mark.parametrize("few", [64, 0])
-def test_few_and_many_answer_the_same(table: Table, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_and_many_answer_the_same(
+    table: Table, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "_FEW", few)
     found = table.snapshot().snapshot
     assert found.count() == 5

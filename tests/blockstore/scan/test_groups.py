@@ -17,7 +17,10 @@ def lake() -> Lake:
     """One chunk of three row groups of two rows: n is 0 to 5, s null in the last two."""
     lake = Lake()
     lake.group_rows = 2
-    rows = [row(n, n, None if n > 3 else "abcd"[n], odd=float("nan") if n == 0 else 1.0) for n in range(6)]
+    rows = [
+        row(n, n, None if n > 3 else "abcd"[n], odd=float("nan") if n == 0 else 1.0)
+        for n in range(6)
+    ]
     lake.append(rows, labels={"cluster": "eu1"})
     return lake
 
@@ -65,7 +68,9 @@ def test_positions_count_over_groups_that_are_left_out(lake: Lake) -> None:
 
 
 def test_groups_of_an_older_schema_are_judged_by_their_own(lake: Lake) -> None:
-    lake.definition = evolve(lake.definition, add=[pa.field("late", pa.int8())], widen={"n": pa.int64()})
+    lake.definition = evolve(
+        lake.definition, add=[pa.field("late", pa.int8())], widen={"n": pa.int64()}
+    )
     assert judged(lake, "n = 5") == [False, False, True]
     assert judged(lake, "n = 5 OR late IS NULL") == [True, True, True]
     assert judged(lake, "n = 5 OR n = 5000000000") == [False, False, True]

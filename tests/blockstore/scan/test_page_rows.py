@@ -1,4 +1,5 @@
-"""No row of a scan lies outside the rows that its pages leave; of sorted columns little more is left."""
+"""No row of a scan lies outside the rows that its pages leave; of sorted columns little more is
+left."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ from tests.blockstore.scan.tables import Lake, row
 
 def in_pages_of(rows: pa.Table, page_rows: int) -> pa.BufferReader:
     sink = pa.BufferOutputStream()
-    pq.write_table(rows, sink, max_rows_per_page=page_rows, write_batch_size=page_rows, write_page_index=True)
+    pq.write_table(
+        rows, sink, max_rows_per_page=page_rows, write_batch_size=page_rows, write_page_index=True
+    )
     return pa.BufferReader(sink.getvalue())
 
 
@@ -80,19 +83,28 @@ ROWS = [row(n, n, None if n > 3 else "abcd"[n]) for n in range(6)]
         ("n = 5 OR n IS NULL", range(6)),
     ],
 )
-def test_what_the_bounds_exclude_at_either_end_is_left_out(lake: Lake, where: str, expected: range) -> None:
+def test_what_the_bounds_exclude_at_either_end_is_left_out(
+    lake: Lake, where: str, expected: range
+) -> None:
     plan = plan_scan(lake.snapshot(), where=where)
-    assert left(plan, plan.chunks[0], pa.Table.from_pylist(ROWS, lake.definition.schema), 2) == expected
+    assert (
+        left(plan, plan.chunks[0], pa.Table.from_pylist(ROWS, lake.definition.schema), 2)
+        == expected
+    )
 
 
 def test_where_every_row_matches_no_page_is_asked(lake: Lake) -> None:
     plan = plan_scan(lake.snapshot(), where="n >= 0")
-    assert matching_rows(plan, plan.chunks[0], lambda *_: pytest.fail("the chunk is certain")) == range(6)
+    assert matching_rows(
+        plan, plan.chunks[0], lambda *_: pytest.fail("the chunk is certain")
+    ) == range(6)
 
 
 def test_a_column_is_found_under_the_chunk_s_own_name_and_type(lake: Lake) -> None:
     stored = lake.definition.schema
-    lake.definition = evolve(lake.definition, add=[pa.field("late", pa.int8())], widen={"n": pa.int64()})
+    lake.definition = evolve(
+        lake.definition, add=[pa.field("late", pa.int8())], widen={"n": pa.int64()}
+    )
     plan = plan_scan(lake.snapshot(), where="n = 5 AND late IS NULL")
     assert left(plan, plan.chunks[0], pa.Table.from_pylist(ROWS, stored), 2) == range(4, 6)
 
@@ -107,7 +119,9 @@ def test_pages_are_arrays_over_the_whole_file() -> None:
     assert pages.ranges.high.tolist() == [2, 5, 6]
 
 
-def test_a_column_of_too_many_pages_or_of_long_texts_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_column_of_too_many_pages_or_of_long_texts_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rows = pa.table({"n": range(7), "s": ["x" * 100] * 7})
     file = in_pages_of(rows, 3)
     parquet = pq.ParquetFile(file)

@@ -116,7 +116,9 @@ def test_groups_hold_chunks_that_are_treated_alike(lake: Lake) -> None:
     for n in range(4):
         lake.append([row(0, n)])
     lake.append([row(0, 9)], labels={"cluster": "eu1"})
-    lake.definition = evolve(lake.definition, add=[pa.field("late", pa.int8())], widen={"n": pa.int64()})
+    lake.definition = evolve(
+        lake.definition, add=[pa.field("late", pa.int8())], widen={"n": pa.int64()}
+    )
     lake.append([{**row(0, 5), "late": 1}])
     a, b = lake.world.ids.ulid(), lake.world.ids.ulid()
     merge = lake.write([{**row(0, 6), "late": 2, "_source": a}], sources=[a, b])
@@ -138,7 +140,9 @@ def test_groups_hold_chunks_that_are_treated_alike(lake: Lake) -> None:
 
 def test_old_chunks_are_pruned_under_the_new_schema(lake: Lake) -> None:
     lake.append([row(0, 5)])
-    lake.definition = evolve(lake.definition, add=[pa.field("late", pa.int8())], widen={"n": pa.int64()})
+    lake.definition = evolve(
+        lake.definition, add=[pa.field("late", pa.int8())], widen={"n": pa.int64()}
+    )
     assert plan_scan(lake.snapshot(), where="late = 1").chunks == ()
     assert plan_scan(lake.snapshot(), where="n > 5000000000").chunks == ()
     assert plan_scan(lake.snapshot(), where="late IS NULL AND n = 5").chunks[0].certain
@@ -176,7 +180,9 @@ def test_listed_blocks_are_pruned_too(lake: Lake) -> None:
         ({"where": "a.b = 1"}, "quote the name"),
     ],
 )
-def test_what_the_table_cannot_answer_is_refused(lake: Lake, options: dict[str, object], part: str) -> None:
+def test_what_the_table_cannot_answer_is_refused(
+    lake: Lake, options: dict[str, object], part: str
+) -> None:
     with pytest.raises(Invalid, match=part):
         plan_scan(lake.snapshot(), **options)  # type: ignore[arg-type]
 

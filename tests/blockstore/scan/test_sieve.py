@@ -1,4 +1,5 @@
-"""What the statistics of all blocks at once leave out is what their chunks one by one would leave out, at once or later."""
+"""What the statistics of all blocks at once leave out is what their chunks one by one would leave
+out, at once or later."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ def live(
     """A block that is nothing but its statistics, the columns and rows of each chunk."""
     ulid = ulid_at(1_000 * (number + 1))
     files = tuple(
-        ChunkFile(path=f"chunks/{place:06}.parquet", bytes=1, rows=rows, sha256="0" * 64, columns=columns)
+        ChunkFile(
+            path=f"chunks/{place:06}.parquet", bytes=1, rows=rows, sha256="0" * 64, columns=columns
+        )
         for place, (columns, rows) in enumerate(chunks)
     )
     meta = BlockMeta(
@@ -64,7 +67,9 @@ def planned(snapshot: Snapshot, where: str) -> list[str]:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(tables(), min_size=1, max_size=2), max_size=3), conditions())
-def test_plans_are_the_same_as_without_a_sieve(blocks: list[list[pa.Table]], condition: str) -> None:
+def test_plans_are_the_same_as_without_a_sieve(
+    blocks: list[list[pa.Table]], condition: str
+) -> None:
     held = [
         live(number, [(collect(chunk, SCHEMA.names), chunk.num_rows) for chunk in chunks])
         for number, chunks in enumerate(blocks)
@@ -104,7 +109,9 @@ def test_statistics_are_read_once_a_block_and_column_and_only_where_asked(
     assert read == []
     # A commit adds its own block, and takes away others: nothing else is read again.
     for number in range(100, 103):
-        blocks = blocks.changed([stored[number - 100].ulid], [of_number(number, number, number + 1)])
+        blocks = blocks.changed(
+            [stored[number - 100].ulid], [of_number(number, number, number + 1)]
+        )
         newest = Snapshot(definition=NUMBERS, blocks=blocks)
         assert len(planned(newest, f"n = {number}")) == 2 if number > 100 else 1
         assert planned(newest, "n = 0") == []
@@ -119,13 +126,21 @@ def test_only_the_blocks_that_are_left_by_then_are_read() -> None:
     )
     held = []
     for number in range(10):
-        columns = {"n": ColumnStats(min=0, max=number, nulls=0), "s": ColumnStats(min="a", max="b", nulls=0)}
+        columns = {
+            "n": ColumnStats(min=0, max=number, nulls=0),
+            "s": ColumnStats(min="a", max="b", nulls=0),
+        }
         block = live(number, [(columns, 5)])
         held.append(replace(block, meta=replace(block.meta, min_time=number, max_time=number + 1)))
     blocks = Blocks.of(held)
-    plan_scan(Snapshot(definition=timed, blocks=blocks), where="at = '1970-01-01 00:00:00.004' AND n >= 0")
+    plan_scan(
+        Snapshot(definition=timed, blocks=blocks), where="at = '1970-01-01 00:00:00.004' AND n >= 0"
+    )
     assert (
-        planned(Snapshot(definition=timed, blocks=blocks), "at = '1970-01-01 00:00:00.004' AND s > 'y'") == []
+        planned(
+            Snapshot(definition=timed, blocks=blocks), "at = '1970-01-01 00:00:00.004' AND s > 'y'"
+        )
+        == []
     )
     rows = np.zeros(10, dtype=bool)
     kept = blocks.derived("n", timed, _never, rows)[-1]
@@ -140,7 +155,8 @@ def test_what_cannot_be_held_stays_and_is_judged_by_its_chunks() -> None:
     old = evolve(NUMBERS, add=[pa.field("later", pa.int64())])
     unsigned = Definition.create(pa.schema([("n", pa.uint64())]), sort_by=["n"])
     huge = Snapshot(
-        definition=unsigned, blocks=Blocks.of([of_number(0, 2**63 + 5, 2**64 - 1), of_number(1, 0, 9)])
+        definition=unsigned,
+        blocks=Blocks.of([of_number(0, 2**63 + 5, 2**64 - 1), of_number(1, 0, 9)]),
     )
     assert len(planned(huge, f"n > {2**63}")) == 1
     assert len(planned(huge, f"n < {2**63}")) == 1

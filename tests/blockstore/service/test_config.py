@@ -39,7 +39,9 @@ OVEN = Section(
     build=Oven,
     keys=(
         HEAT,
-        Key(name="room", sets="room_bytes", default="512MiB", read=kinds.size, sentence="How large."),
+        Key(
+            name="room", sets="room_bytes", default="512MiB", read=kinds.size, sentence="How large."
+        ),
         Key(name="cakes", default=("kind=plum",), read=kinds.labels, sentence="What | is in it."),
         Key(name="key", secret=True, read=kinds.text, sentence="What opens it."),
         Key(name="fan", default=False, read=kinds.switch, sentence="Whether it blows."),
@@ -49,7 +51,9 @@ DOOR = Section(
     name="oven_door",
     sentence="Its door.",
     build=Door,
-    keys=(Key(name="colour", default="red", read=kinds.one_of("red", "blue"), sentence="Its colour."),),
+    keys=(
+        Key(name="colour", default="red", read=kinds.one_of("red", "blue"), sentence="Its colour."),
+    ),
 )
 SHELVES = Named(name="shelves", sentence="Shelves that differ.", keys=(HEAT,), example="upper")
 FILE = ConfigFile(
@@ -87,14 +91,17 @@ def test_a_file_overrides_defaults_and_the_environment_overrides_the_file(tmp_pa
     config = FILE.load(
         path, variables | {"BLOCKSTORE_OVEN_DOOR_COLOUR": "blue", "BLOCKSTORE_OVEN_FAN": "yes"}
     )
-    assert config.of(OVEN) == Oven(heat_s=30, room_bytes=1 << 30, cakes=(("a", "1"), ("b", "2")), fan=True)
+    assert config.of(OVEN) == Oven(
+        heat_s=30, room_bytes=1 << 30, cakes=(("a", "1"), ("b", "2")), fan=True
+    )
     assert config.of(DOOR) == Door(colour="blue")
 
 
 def test_all_problems_of_file_and_environment_are_told_at_once(tmp_path: Path) -> None:
     path = written(
         tmp_path,
-        'oops = 1\n[oven]\nhaet = "1m"\nroom = "1 mile"\n[shelf]\n[shelves.upper]\nheta = 1\nheat = "soon"\n[shelves]\nlow = 3\n',
+        'oops = 1\n[oven]\nhaet = "1m"\nroom = "1 mile"\n[shelf]\n[shelves.upper]\nheta = 1\nheat '
+        '= "soon"\n[shelves]\nlow = 3\n',
     )
     with pytest.raises(Invalid) as found:
         FILE.load(path, {"BLOCKSTORE_OVEN_FAN": "maybe", "BLOCKSTORE_OVEN_DOOR_COLOR": "red"})
@@ -143,7 +150,9 @@ def test_a_secret_comes_from_the_environment_or_a_file_and_is_never_shown(tmp_pa
         FILE.load(None, {"BLOCKSTORE_OVEN_KEY_FILE": str(tmp_path / "nothing")})
 
 
-@pytest.mark.parametrize(("text", "part"), [("[oven", "is not TOML"), ("oven = 3", "expected a table")])
+@pytest.mark.parametrize(
+    ("text", "part"), [("[oven", "is not TOML"), ("oven = 3", "expected a table")]
+)
 def test_a_file_that_is_no_configuration_is_refused(tmp_path: Path, text: str, part: str) -> None:
     with pytest.raises(Invalid, match=part):
         FILE.load(written(tmp_path, text), {})
@@ -156,14 +165,18 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         FILE.load(tmp_path, {})
 
 
-def test_the_file_that_is_written_from_the_declaration_loads_as_the_defaults(tmp_path: Path) -> None:
+def test_the_file_that_is_written_from_the_declaration_loads_as_the_defaults(
+    tmp_path: Path,
+) -> None:
     text = toml_file(FILE)
     assert FILE.load(written(tmp_path, text), {}) == FILE.load(None, {})
     assert tomllib.loads(text)["oven"].keys() == {"heat", "room", "cakes", "key_file", "fan"}
     uncommented = text.replace('# [shelves."upper"]', '[shelves."upper"]').replace(
         '# heat = "15m"', 'heat = "15m"'
     )
-    assert FILE.load(written(tmp_path, uncommented), {}).overrides(SHELVES) == {"upper": {"heat_s": 900}}
+    assert FILE.load(written(tmp_path, uncommented), {}).overrides(SHELVES) == {
+        "upper": {"heat_s": 900}
+    }
 
 
 def test_the_page_has_every_key_with_its_variable() -> None:

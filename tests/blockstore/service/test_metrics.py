@@ -89,7 +89,10 @@ def test_requests_and_bytes_are_those_of_all_buckets() -> None:
 
 def test_nobody_bills_the_requests_to_a_folder(tmp_path: Path) -> None:
     registry, clock = CollectorRegistry(), ManualClock()
-    folder, store = Billed(open_bucket(f"{tmp_path}/lake", World.manual())), Billed(MemoryBucket(clock))
+    folder, store = (
+        Billed(open_bucket(f"{tmp_path}/lake", World.manual())),
+        Billed(MemoryBucket(clock)),
+    )
     requests = BucketRequests(registry, lambda: [folder], prices=PRICES, clock=clock)
     folder.put("a", b"12345")
     assert requests.estimate() == {}, "there is nothing to show"

@@ -56,7 +56,9 @@ def test_an_answer_under_way_is_ended_before_the_server_stops() -> None:
     answers: list[str] = []
     server = Server(app(Route("/slow", slow)), HERE, grace_s=60)
     server.start()
-    asking = threading.Thread(target=lambda: answers.append(httpx.get(f"{server.url}/slow", timeout=60).text))
+    asking = threading.Thread(
+        target=lambda: answers.append(httpx.get(f"{server.url}/slow", timeout=60).text)
+    )
     asking.start()
     assert entered.wait(60)
     stopping = threading.Thread(target=server.stop)
@@ -71,7 +73,9 @@ def test_every_answer_has_the_headers_and_a_route_may_say_otherwise() -> None:
     def own(_: Request) -> Response:
         return PlainTextResponse("x", headers={"Cache-Control": "max-age=60"})
 
-    with asking(SecurityHeaders(app(Route("/own", own)), {"X-Frame-Options": "SAMEORIGIN"})) as client:
+    with asking(
+        SecurityHeaders(app(Route("/own", own)), {"X-Frame-Options": "SAMEORIGIN"})
+    ) as client:
         for path in ("/", "/nowhere"):
             headers = client.get(path).headers
             assert headers["content-security-policy"].startswith("default-src 'none'")
@@ -126,9 +130,13 @@ def test_with_a_certificate_it_speaks_tls(tmp_path: Path) -> None:
         assert answer.headers["strict-transport-security"] == "max-age=31536000"
 
 
-def test_a_certificate_that_cannot_be_used_is_refused_before_anything_is_served(tmp_path: Path) -> None:
+def test_a_certificate_that_cannot_be_used_is_refused_before_anything_is_served(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "cert.pem").write_text("no certificate")
-    bad = Listening(host="127.0.0.1", port=0, tls_cert=tmp_path / "cert.pem", tls_key=tmp_path / "cert.pem")
+    bad = Listening(
+        host="127.0.0.1", port=0, tls_cert=tmp_path / "cert.pem", tls_key=tmp_path / "cert.pem"
+    )
     with pytest.raises(Invalid, match="cannot be used"):
         Server(app(), bad)
     with pytest.raises(Invalid, match="both or none"):

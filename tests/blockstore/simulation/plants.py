@@ -1,4 +1,7 @@
-"""Faults planted into the product: each leaves out one rule of the protocol. The simulation must find each of them."""
+"""Faults planted into the product: each leaves out one rule of the protocol.
+
+The simulation must find each of them.
+"""
 
 from __future__ import annotations
 
@@ -40,10 +43,13 @@ def boundary_read_before_the_create(patch: Patch) -> None:
 
 
 def moved_payload(patch: Patch) -> None:
-    """An operation whose payload is not answered forgets where it sent it, and begins anew at the next free id."""
+    """An operation whose payload is not answered forgets where it sent it, and begins anew at the
+    next free id."""
     send = Committer._send
 
-    def forgetful(self: Committer, attempt: Attempt, entry: int, deadline: float, **how: Any) -> bool:
+    def forgetful(
+        self: Committer, attempt: Attempt, entry: int, deadline: float, **how: Any
+    ) -> bool:
         try:
             self._bucket.put_if_absent(entry_key(entry), attempt.sent[entry])
         except Unanswered:
@@ -111,8 +117,14 @@ def discovery_of_accounted_sources(patch: Patch) -> None:
             check(state, entry, *rest)
 
     def everything(sight: Sight, state: State) -> Discoverable:
-        ready = (one.meta for one in sight.found.values() if one.meta is not None and sight.is_ready(one))
-        found = [meta for meta in ready if meta.visible_by is VisibleBy.AGE and meta.ulid not in state.blocks]
+        ready = (
+            one.meta for one in sight.found.values() if one.meta is not None and sight.is_ready(one)
+        )
+        found = [
+            meta
+            for meta in ready
+            if meta.visible_by is VisibleBy.AGE and meta.ulid not in state.blocks
+        ]
         return Discoverable(blocks=tuple(found))
 
     patch.setattr(rules, "_reason_to_leave", careless)
@@ -153,7 +165,8 @@ def no_look_after_the_create(patch: Patch) -> None:
 
 
 def no_look_before_an_entry_is_sent_again(patch: Patch) -> None:
-    """An unanswered payload is sent again, in the same bytes, into whatever history is there by then."""
+    """An unanswered payload is sent again, in the same bytes, into whatever history is there by
+    then."""
     patch.setattr(commit, "resent", lambda payload, entry: payload)
     patch.setattr(Looks, "check_now", lambda self, state: True)
 

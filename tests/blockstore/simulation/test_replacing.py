@@ -1,4 +1,5 @@
-"""What the disasters of a run rest on: a copy of the store, the books beside it, and the chain of raw entries."""
+"""What the disasters of a run rest on: a copy of the store, the books beside it, and the chain of
+raw entries."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def entry(number: int, prev: Chain | None = None, *, requires: tuple[str, ...] =
 
 def named_by(chain: Chain) -> dict[str, object]:
     assert chain.digest is not None
-    return {"prev": {"commit": chain.commit, "sha256": chain.hash.hex(), "chain": chain.digest.hex()}}
+    return {
+        "prev": {"commit": chain.commit, "sha256": chain.hash.hex(), "chain": chain.digest.hex()}
+    }
 
 
 def after(*entries: bytes) -> Chain:
@@ -72,7 +75,10 @@ def test_the_digest_covers_every_raw_entry() -> None:
     digest = hashlib.sha256(bytes(32) + hashlib.sha256(FIRST).digest()).digest()
     assert after(FIRST).digest == digest
     stray = entry(2, after(OTHER))
-    assert after(FIRST, stray).digest == hashlib.sha256(digest + hashlib.sha256(stray).digest()).digest()
+    assert (
+        after(FIRST, stray).digest
+        == hashlib.sha256(digest + hashlib.sha256(stray).digest()).digest()
+    )
 
 
 def test_a_store_that_is_put_back_is_what_was_copied_with_its_times_or_with_those_of_now(

@@ -1,4 +1,5 @@
-"""The end of a simulated run: every thread ends with it, and what it does meanwhile is no finding."""
+"""The end of a simulated run: every thread ends with it, and what it does meanwhile is no
+finding."""
 
 from __future__ import annotations
 

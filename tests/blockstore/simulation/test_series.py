@@ -1,4 +1,5 @@
-"""The simulation: no seed breaks a promise, everything that must happen happens, and a planted fault is seen."""
+"""The simulation: no seed breaks a promise, everything that must happen happens, and a planted
+fault is seen."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from tests.support.tally import tally
 STEPS = 2_000
 SEEDS = 128
 LEAST = 100
-"""How often each fault, answer and error happens in all runs together, or the series proves too little."""
+"""How often each fault, answer and error happens in all runs together, or the series proves too
+little."""
 RARELY = 25
 """The same for each refusal of the index, which needs two to meet."""
 REFUSALS = ("BlockCondemned", "Conflict", "Fenced", "Invalid", "Moved", "block left out: accounted")
@@ -36,7 +38,8 @@ REPLACED = (
 )
 """Faults that only a replaced history shows."""
 LONG_AND_LISTED = ("removal_without_a_fresh_look",)
-"""Faults that need two compactors which did not see each other's merge, on a table without an index."""
+"""Faults that need two compactors which did not see each other's merge, on a table without an
+index."""
 
 DIGEST = """
 from blockstore.simulation.actors.cast import cast
@@ -66,14 +69,17 @@ def test_no_seed_breaks_a_promise_and_everything_happens_often_enough() -> None:
     series = run_series(range(SEEDS), STEPS, processes=2)
     broken = series.broken
     assert broken is None, (
-        f"seed {broken.seed}, step {broken.steps}: {broken.problem}; replay: blockstore simulate --seed {broken.seed} "
+        f"seed {broken.seed}, step {broken.steps}: {broken.problem}; replay: blockstore simulate "
+        f"--seed {broken.seed} "
         f"--steps {STEPS}"
     )
     assert series.report.missing(LEAST) == []
     refused = series.report.of(Section.REFUSALS)
     assert {name: refused.get(name, 0) for name in REFUSALS if refused.get(name, 0) < RARELY} == {}
     events = series.report.of(Section.EVENTS)
-    assert {strike: events.get(strike, 0) for strike in Strike if events.get(strike, 0) < LEAST} == {}
+    assert {
+        strike: events.get(strike, 0) for strike in Strike if events.get(strike, 0) < LEAST
+    } == {}
     tally("simulated steps", series.steps)
     for strike in Strike:
         tally(f"simulated disasters: {strike}", events[strike])
@@ -83,7 +89,9 @@ def test_no_seed_breaks_a_promise_and_everything_happens_often_enough() -> None:
 @pytest.mark.parametrize("plant", PLANTS)
 def test_a_planted_fault_is_seen(plant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     PLANTS[plant](monkeypatch)
-    seeds: Iterable[int] = (seed for seed in itertools.count() if is_replaced(seed) is (plant in REPLACED))
+    seeds: Iterable[int] = (
+        seed for seed in itertools.count() if is_replaced(seed) is (plant in REPLACED)
+    )
     steps = STEPS
     if plant in REPLACED:
         seeds = (seed for seed in seeds if kind_of(seed) is Kind.INDEXED)

@@ -62,7 +62,9 @@ class Bench:
         )
 
     def task(self, inputs: Iterable[BlockMeta | MergeInput]) -> MergeTask:
-        listed = tuple(one if isinstance(one, MergeInput) else MergeInput(meta=one) for one in inputs)
+        listed = tuple(
+            one if isinstance(one, MergeInput) else MergeInput(meta=one) for one in inputs
+        )
         return MergeTask(ulid=self.world.ids.ulid(), inputs=listed, definition=self.definition)
 
     def merge(
@@ -74,11 +76,15 @@ class Bench:
     ) -> tuple[BlockMeta, Merged]:
         """The merged block; its meta.json is not written."""
         task = self.task(inputs)
-        options = MergeOptions(memory_bytes=memory_bytes, chunk_bytes=chunk_bytes, work_dir=self.work_dir)
+        options = MergeOptions(
+            memory_bytes=memory_bytes, chunk_bytes=chunk_bytes, work_dir=self.work_dir
+        )
         merged = LocalEngine().merge(self.bucket, self.world, task, options)
         return merged_block(task, merged, visible_by=VisibleBy.INDEX), merged
 
     def rows(self, meta: BlockMeta) -> pa.Table:
         """The rows of a block, in the order of its chunks."""
-        chunks = [read_chunk(self.bucket, object_key(meta.ulid, file.path), file) for file in meta.chunks]
+        chunks = [
+            read_chunk(self.bucket, object_key(meta.ulid, file.path), file) for file in meta.chunks
+        ]
         return pa.concat_tables(chunks)

@@ -22,7 +22,10 @@ KEY_TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "text": (pa.string(), [*_TEXTS, "z" * 70, "z" * 70 + "a"]),
     "bytes": (pa.binary(), [b"", b"\x00", b"\x00a", b"a", b"a\x00", b"\xff"]),
     "bool": (pa.bool_(), [False, True]),
-    "decimal": (pa.decimal128(20, 2), [Decimal("-1.50"), Decimal("0.00"), Decimal("99999999999999999.99")]),
+    "decimal": (
+        pa.decimal128(20, 2),
+        [Decimal("-1.50"), Decimal("0.00"), Decimal("99999999999999999.99")],
+    ),
     "day": (pa.date32(), [datetime.date(1969, 12, 31), datetime.date(2013, 1, 1)]),
     "time": (pa.timestamp("ns", tz="UTC"), [-1, 0, 1_700_000_000_123_456_789]),
 }
@@ -31,12 +34,19 @@ KEY_TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {
 def column(name: str, values: list[Any]) -> pa.Array:
     """A key column; timestamps are given as integers."""
     kind = KEY_TYPES[name][0]
-    return pa.array(values, pa.int64()).cast(kind) if pa.types.is_timestamp(kind) else pa.array(values, kind)
+    return (
+        pa.array(values, pa.int64()).cast(kind)
+        if pa.types.is_timestamp(kind)
+        else pa.array(values, kind)
+    )
 
 
 @st.composite
-def keyed_runs(draw: st.DrawFn, *, max_runs: int = 5, max_rows: int = 30) -> tuple[list[str], list[pa.Table]]:
-    """A sort key of one to three columns, and tables, not yet sorted, with those and a ``row`` of their own."""
+def keyed_runs(
+    draw: st.DrawFn, *, max_runs: int = 5, max_rows: int = 30
+) -> tuple[list[str], list[pa.Table]]:
+    """A sort key of one to three columns, and tables, not yet sorted, with those and a ``row`` of
+    their own."""
     keys = draw(st.lists(st.sampled_from(sorted(KEY_TYPES)), min_size=1, max_size=3, unique=True))
     runs = []
     for number in range(draw(st.integers(1, max_runs))):

@@ -38,7 +38,8 @@ def test_no_batch_is_much_larger_than_wanted_where_wide_rows_follow_narrow_ones(
 ) -> None:
     table = narrow_then_wide(narrow, wide)
     found = read(table, parquet(table, encoding, group_rows=group_rows))
-    # A page of 20,000 rows may hold both: its wide rows weigh more than they were planned with, once.
+    # A page of 20,000 rows may hold both: its wide rows weigh more than they were planned with,
+    # once.
     assert max(batch.nbytes for batch in found) < 5 * GOAL
     late = sorted(batch.nbytes for batch in found if batch["k"][0].as_py() > narrow)
     assert late[-2] < 3 * GOAL

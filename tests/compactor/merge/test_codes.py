@@ -1,4 +1,5 @@
-"""Texts that are numbers of a dictionary go through a merge as such, and what comes out is what texts would have made."""
+"""Texts that are numbers of a dictionary go through a merge as such, and what comes out is what
+texts would have made."""
 
 from __future__ import annotations
 
@@ -102,7 +103,9 @@ def test_a_row_group_is_no_larger_than_its_texts_may_be(
     assert max(file.read_row_group(n).nbytes for n in range(file.num_row_groups)) < 1.1 * (8 << 20)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     blocks=st.lists(
         st.tuples(st.integers(0, 99), st.booleans(), st.lists(st.sampled_from(KINDS), min_size=1)),
@@ -114,7 +117,8 @@ def test_a_row_group_is_no_larger_than_its_texts_may_be(
 def test_whatever_the_chunks_hold_the_rows_are_those_of_texts(
     tmp_path: Path, blocks: list[tuple[int, bool, list[str]]], memory_bytes: int
 ) -> None:
-    """Also where chunks that were not looked at hold no dictionary, or rows come over the work disk."""
+    """Also where chunks that were not looked at hold no dictionary, or rows come over the work
+    disk."""
     at = bench(tmp_path)
     metas = [at.block(rows(seed, 12_000 if large else 300, kinds)) for seed, large, kinds in blocks]
     with pytest.MonkeyPatch.context() as patch:
@@ -130,11 +134,16 @@ def test_whatever_the_chunks_hold_the_rows_are_those_of_texts(
     assert found.select(key).sort_by(order).equals(expected.select(key).sort_by(order))
 
 
-def test_a_row_group_has_one_dictionary_of_sources_however_many_windows_it_is_made_of(tmp_path: Path) -> None:
-    """With one of each window's own, all but the first window's sources would stand there as texts of 26 characters."""
+def test_a_row_group_has_one_dictionary_of_sources_however_many_windows_it_is_made_of(
+    tmp_path: Path,
+) -> None:
+    """With one of each window's own, all but the first window's sources would stand there as texts
+    of 26 characters."""
     at = bench(tmp_path)
     metas = [
-        at.block(rows(seed, 5_000, ["alpha"]).set_column(3, "tenant", pa.array([f"t{seed:02}"] * 5_000)))
+        at.block(
+            rows(seed, 5_000, ["alpha"]).set_column(3, "tenant", pa.array([f"t{seed:02}"] * 5_000))
+        )
         for seed in range(20)
     ]
     block, _ = at.merge(metas, memory_bytes=16 << 20)
@@ -147,13 +156,17 @@ def test_a_row_group_has_one_dictionary_of_sources_however_many_windows_it_is_ma
     assert set(at.rows(block)["_source"].to_pylist()) == {meta.ulid for meta in metas}
 
 
-def test_a_chunk_older_than_the_column_has_nulls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chunk_older_than_the_column_has_nulls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     at = bench(tmp_path)
     old = at.definition
     at.definition = evolve(old, add=[pa.field("colour", pa.string())])
     before = at.block(rows(0, 300), definition=old)
     after = at.block(rows(1).append_column("colour", pa.array(["red", "green"] * 10_000)))
-    monkeypatch.setattr(engine, "carried", lambda files, schema, sort_by: frozenset({"colour", "kind"}))
+    monkeypatch.setattr(
+        engine, "carried", lambda files, schema, sort_by: frozenset({"colour", "kind"})
+    )
     block, _ = at.merge([before, after])
     found = at.rows(block)
     assert found["colour"].null_count == 300
@@ -184,7 +197,9 @@ def test_a_chunk_that_finds_no_room_comes_back_from_the_work_disk_as_numbers(
     as_texts(monkeypatch)
     other, _ = at.merge(metas, memory_bytes=4 << 20)
     found, expected = at.rows(block), at.rows(other)
-    assert all(found[name].to_pylist() == expected[name].to_pylist() for name in expected.schema.names)
+    assert all(
+        found[name].to_pylist() == expected[name].to_pylist() for name in expected.schema.names
+    )
 
 
 def rewritten(at: Bench, meta: BlockMeta, data: bytes) -> BlockMeta:
@@ -197,7 +212,10 @@ def rewritten(at: Bench, meta: BlockMeta, data: bytes) -> BlockMeta:
 def test_a_number_that_no_text_of_the_dictionary_has_is_damage_of_its_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever wrote the chunk hashed what was wrong already. Arrow itself would write whatever text lies in memory there."""
+    """Whoever wrote the chunk hashed what was wrong already.
+
+    Arrow itself would write whatever text lies in memory there.
+    """
     at = bench(tmp_path)
     good, bad = at.block(rows(0)), at.block(rows(1, kinds=["one", "two", "three"]))
     sink = pa.BufferOutputStream()
@@ -224,7 +242,9 @@ def test_a_number_that_no_text_of_the_dictionary_has_is_damage_of_its_block(
 def test_only_columns_that_all_files_hold_as_numbers_of_small_dictionaries_are_carried() -> None:
     def told(table: pa.Table, dictionaries: list[str]) -> list[str]:
         sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, use_dictionary=dictionaries, compression="zstd", row_group_size=10_000)
+        pq.write_table(
+            table, sink, use_dictionary=dictionaries, compression="zstd", row_group_size=10_000
+        )
         file = pa.BufferReader(sink.getvalue())
         return with_small_dictionaries(file, pq.ParquetFile(file), None, [0, 1])
 
@@ -243,7 +263,9 @@ def test_only_columns_that_all_files_hold_as_numbers_of_small_dictionaries_are_c
 
 def test_dictionaries_of_many_columns_have_one_limit() -> None:
     names = [f"c{n:02}" for n in range(40)]
-    table = pa.table({name: [f"{name}-{'x' * 90}-{n % 10}" for n in range(2_000)] for name in names})
+    table = pa.table(
+        {name: [f"{name}-{'x' * 90}-{n % 10}" for n in range(2_000)] for name in names}
+    )
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink)
     file = pa.BufferReader(sink.getvalue())

@@ -16,8 +16,12 @@ def test_the_local_engine_is_always_there() -> None:
     assert isinstance(engines.engine_named("local"), LocalEngine)
 
 
-def test_an_engine_of_another_package_is_made_with_the_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    offered(monkeypatch, EntryPoint("mine", "tests.compactor.merge.test_engines:made", engines.GROUP))
+def test_an_engine_of_another_package_is_made_with_the_pieces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    offered(
+        monkeypatch, EntryPoint("mine", "tests.compactor.merge.test_engines:made", engines.GROUP)
+    )
     made_of = engines.engine_named("mine")
     assert isinstance(made_of, tuple)
     assert isinstance(made_of[0], Pieces)
@@ -32,7 +36,9 @@ def test_a_name_that_nobody_offers_is_refused_with_those_that_there_are(
         engines.engine_named("sprak")
 
 
-def test_an_engine_whose_package_is_missing_says_how_to_bring_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_whose_package_is_missing_says_how_to_bring_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     offered(monkeypatch, EntryPoint("spark", "nowhere:engine", engines.GROUP))
     with pytest.raises(MissingExtra, match=r"needs nowhere.*pip install 'blocklake\[spark\]'"):
         engines.engine_named("spark")

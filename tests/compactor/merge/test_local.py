@@ -1,4 +1,5 @@
-"""The local engine over real chunks: the same rows, in order, each with its source; or an error that names the block."""
+"""The local engine over real chunks: the same rows, in order, each with its source; or an error
+that names the block."""
 
 from __future__ import annotations
 
@@ -20,8 +21,12 @@ from tests.compactor.merge.blocks import Bench
 from tests.compactor.merge.tables import KEY_TYPES, keyed_runs, sort_stable
 from tests.support.raw_text import raw_text, unchecked
 
-SCHEMA = pa.schema([("k", pa.string()), ("time", pa.timestamp("ms", tz="UTC")), ("row", pa.int32())])
-quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SCHEMA = pa.schema(
+    [("k", pa.string()), ("time", pa.timestamp("ms", tz="UTC")), ("row", pa.int32())]
+)
+quick = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 def bench(tmp_path: Path, *, sort_by: tuple[str, ...] = ("k", "time")) -> Bench:
@@ -73,7 +78,9 @@ def test_a_merge_is_the_stable_sort_of_all_rows_that_are_shown(
 @given(
     blocks=st.lists(
         st.lists(
-            st.none() | st.binary(max_size=2) | st.sampled_from([b"a", b"\xc3\xa9", b"\xf0\x90\x80\x80"])
+            st.none()
+            | st.binary(max_size=2)
+            | st.sampled_from([b"a", b"\xc3\xa9", b"\xf0\x90\x80\x80"])
         ),
         min_size=1,
         max_size=4,
@@ -85,25 +92,33 @@ def test_text_that_is_no_utf8_is_merged_in_the_order_of_its_bytes(
 ) -> None:
     """Other programs write it; a block that holds it keeps no other from being merged."""
     at = Bench(
-        tmp_path, Definition.create(pa.schema([("k", pa.string()), ("row", pa.int64())]), sort_by=["k"])
+        tmp_path,
+        Definition.create(pa.schema([("k", pa.string()), ("row", pa.int64())]), sort_by=["k"]),
     )
     with unchecked():
         metas = [
-            at.block(pa.table({"k": raw_text(values), "row": pa.array(range(len(values)), pa.int64())}))
+            at.block(
+                pa.table({"k": raw_text(values), "row": pa.array(range(len(values)), pa.int64())})
+            )
             for values in blocks
             if values
         ]
     if not metas:
         return
     block, _ = at.merge(metas, memory_bytes=memory_bytes)
-    expected = sorted((value for values in blocks for value in values), key=lambda one: (one is None, one))
+    expected = sorted(
+        (value for values in blocks for value in values), key=lambda one: (one is None, one)
+    )
     assert at.rows(block)["k"].cast(pa.binary()).to_pylist() == expected
     assert list(tmp_path.iterdir()) == []
 
 
-def test_many_chunks_with_text_that_is_no_utf8_are_merged_over_the_work_disk(tmp_path: Path) -> None:
+def test_many_chunks_with_text_that_is_no_utf8_are_merged_over_the_work_disk(
+    tmp_path: Path,
+) -> None:
     at = Bench(
-        tmp_path, Definition.create(pa.schema([("k", pa.string()), ("row", pa.int64())]), sort_by=["k"])
+        tmp_path,
+        Definition.create(pa.schema([("k", pa.string()), ("row", pa.int64())]), sort_by=["k"]),
     )
     rng = np.random.default_rng(0)
     with unchecked():
@@ -111,7 +126,9 @@ def test_many_chunks_with_text_that_is_no_utf8_are_merged_over_the_work_disk(tmp
             at.block(
                 pa.table(
                     {
-                        "k": raw_text([bytes(one) for one in rng.integers(0, 256, (4_000, 3), np.uint8)]),
+                        "k": raw_text(
+                            [bytes(one) for one in rng.integers(0, 256, (4_000, 3), np.uint8)]
+                        ),
                         "row": np.arange(4_000),
                     }
                 )
@@ -154,9 +171,13 @@ def test_rows_of_excepted_sources_go_but_the_result_still_accounts_for_them(tmp_
 def test_older_schemas_are_filled_and_widened(tmp_path: Path) -> None:
     at = bench(tmp_path)
     old = at.block(rows(20))
-    at.definition = evolve(at.definition, add=[pa.field("note", pa.string())], widen={"row": pa.int64()})
+    at.definition = evolve(
+        at.definition, add=[pa.field("note", pa.string())], widen={"row": pa.int64()}
+    )
     new = at.block(
-        rows(20, first=20).cast(at.definition.schema.remove(3)).append_column("note", pa.array(["x"] * 20))
+        rows(20, first=20)
+        .cast(at.definition.schema.remove(3))
+        .append_column("note", pa.array(["x"] * 20))
     )
     block, _ = at.merge([old, new])
     table = at.rows(block)
@@ -194,7 +215,9 @@ def test_without_a_sort_key_blocks_follow_one_another_by_ulid(tmp_path: Path) ->
     assert at.rows(block)["row"].to_pylist() == list(range(90))
 
 
-def test_many_inputs_in_little_memory_are_merged_in_passes_that_leave_no_file(tmp_path: Path) -> None:
+def test_many_inputs_in_little_memory_are_merged_in_passes_that_leave_no_file(
+    tmp_path: Path,
+) -> None:
     at = bench(tmp_path)
     inputs = [at.block(rows(20, seed=n, first=20 * n)) for n in range(30)]
     block, _ = at.merge(inputs, memory_bytes=1)
@@ -238,7 +261,9 @@ def damaged(at: Bench, meta: BlockMeta, change: str) -> BlockMeta:
 
 @pytest.mark.parametrize("change", ["missing", "short", "long", "flipped", "rows"])
 @pytest.mark.parametrize("memory_bytes", [1, 1 << 30])
-def test_a_damaged_input_ends_the_merge_and_is_named(tmp_path: Path, change: str, memory_bytes: int) -> None:
+def test_a_damaged_input_ends_the_merge_and_is_named(
+    tmp_path: Path, change: str, memory_bytes: int
+) -> None:
     at = bench(tmp_path)
     good = at.block(rows(2000, seed=1))
     bad = damaged(at, at.block(rows(2000)), change)

@@ -1,4 +1,5 @@
-"""What a merge makes of a chunk that cannot be read: the machine's fault is raised as it is, the block's names the block."""
+"""What a merge makes of a chunk that cannot be read: the machine's fault is raised as it is, the
+block's names the block."""
 
 from __future__ import annotations
 
@@ -120,7 +121,8 @@ def test_garbage_of_the_promised_size_and_hash_is_a_damaged_block(
 
 
 class Starting(Wrapper):
-    """A bucket during whose requests another process starts, and clears the work disk of what dead ones left."""
+    """A bucket during whose requests another process starts, and clears the work disk of what dead
+    ones left."""
 
     def __init__(self, inner: Bucket, work_dir: Path) -> None:
         super().__init__(inner)

@@ -20,7 +20,8 @@ def test_words_sort_as_pyarrow_sorts(case: tuple[list[str], list[pa.Table]]) -> 
     table = table.combine_chunks()
     words = RowOrder(keys).words(table)
     assert (
-        table["row"].take(pa.array(arrange(words))).to_pylist() == sort_stable(table, keys)["row"].to_pylist()
+        table["row"].take(pa.array(arrange(words))).to_pylist()
+        == sort_stable(table, keys)["row"].to_pylist()
     )
 
 
@@ -31,11 +32,15 @@ def test_keys_and_words_agree_on_every_pair_of_rows(case: tuple[list[str], list[
     words = list(zip(*(word.tolist() for word in order.words(table)), strict=True))
     for left in range(table.num_rows):
         for right in range(table.num_rows):
-            assert (words[left] < words[right]) == (order.key(table, left) < order.key(table, right))
+            assert (words[left] < words[right]) == (
+                order.key(table, left) < order.key(table, right)
+            )
 
 
 @given(keyed_runs(max_runs=1))
-def test_descents_are_the_rows_below_their_forerunner(case: tuple[list[str], list[pa.Table]]) -> None:
+def test_descents_are_the_rows_below_their_forerunner(
+    case: tuple[list[str], list[pa.Table]],
+) -> None:
     keys, [table] = case
     order = RowOrder(keys)
     listed = [order.key(table, row) for row in range(table.num_rows)]
@@ -44,7 +49,9 @@ def test_descents_are_the_rows_below_their_forerunner(case: tuple[list[str], lis
 
 
 @given(keyed_runs(max_runs=1))
-def test_position_counts_the_rows_below_and_at_a_key(case: tuple[list[str], list[pa.Table]]) -> None:
+def test_position_counts_the_rows_below_and_at_a_key(
+    case: tuple[list[str], list[pa.Table]],
+) -> None:
     keys, [table] = case
     order = RowOrder(keys)
     table = sort_stable(table, keys)
@@ -59,7 +66,9 @@ def test_a_dictionary_column_orders_as_its_values() -> None:
     encoded = pa.table({"k": plain["k"].dictionary_encode()})
     order = RowOrder(["k"])
     assert np.array_equal(arrange(order.words(plain)), arrange(order.words(encoded)))
-    assert [order.key(plain, row) for row in range(5)] == [order.key(encoded, row) for row in range(5)]
+    assert [order.key(plain, row) for row in range(5)] == [
+        order.key(encoded, row) for row in range(5)
+    ]
 
 
 def test_sixty_four_bits_after_a_constant_column_stay_whole() -> None:
@@ -68,10 +77,14 @@ def test_sixty_four_bits_after_a_constant_column_stay_whole() -> None:
 
 
 @given(
-    st.lists(st.tuples(*[st.integers(0, 2**bits - 1) for bits in (64, 33, 32, 17, 16)]), max_size=50),
+    st.lists(
+        st.tuples(*[st.integers(0, 2**bits - 1) for bits in (64, 33, 32, 17, 16)]), max_size=50
+    ),
     st.data(),
 )
-def test_words_of_any_width_are_arranged_stably(rows: list[tuple[int, ...]], data: st.DataObject) -> None:
+def test_words_of_any_width_are_arranged_stably(
+    rows: list[tuple[int, ...]], data: st.DataObject
+) -> None:
     chosen = data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=3))
     # Each value twice, so that the places of equal keys show.
     keys = [tuple(row[column] for column in chosen) for row in rows] * 2
@@ -83,7 +96,9 @@ BYTES = st.none() | st.binary(max_size=3) | st.text(max_size=2).map(str.encode)
 
 
 @given(st.lists(BYTES, min_size=1, max_size=6))
-def test_text_that_is_no_utf8_is_ordered_by_its_bytes_as_all_text_is(values: list[bytes | None]) -> None:
+def test_text_that_is_no_utf8_is_ordered_by_its_bytes_as_all_text_is(
+    values: list[bytes | None],
+) -> None:
     table = pa.table({"k": raw_text(values)})
     order = RowOrder(["k"])
     keys = [order.key(table, row) for row in range(len(values))]

@@ -21,26 +21,35 @@ from blockstore.format.definition import Definition
 from tests.compactor.merge.blocks import Bench
 from tests.compactor.merge.tables import KEY_TYPES, keyed_runs
 
-quick = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 def options(tmp_path: Path) -> MergeOptions:
     return MergeOptions(memory_bytes=1 << 22, chunk_bytes=1 << 20, work_dir=tmp_path)
 
 
-def in_pieces(at: Bench, task: MergeTask, count: int, how: MergeOptions) -> tuple[int, Merged | None]:
+def in_pieces(
+    at: Bench, task: MergeTask, count: int, how: MergeOptions
+) -> tuple[int, Merged | None]:
     """The pieces, each carried as a worker gets it, and what they make."""
     pieces = Pieces()
     parts = pieces.cut(at.bucket, task, count)
     carried = [pickle.loads(pickle.dumps(part)) for part in parts]
-    return len(parts), pieces.together(task, [pieces.merge(at.bucket, at.world, one, how) for one in carried])
+    return len(parts), pieces.together(
+        task, [pieces.merge(at.bucket, at.world, one, how) for one in carried]
+    )
 
 
 def rows_of(at: Bench, task: MergeTask, merged: Merged) -> list[str]:
     """The rows in their order, as text, in which NaN equals NaN."""
     if not merged.written.rows:
         return []
-    return [repr(row) for row in at.rows(merged_block(task, merged, visible_by=VisibleBy.INDEX)).to_pylist()]
+    return [
+        repr(row)
+        for row in at.rows(merged_block(task, merged, visible_by=VisibleBy.INDEX)).to_pylist()
+    ]
 
 
 def numbers(count: int, *, seed: int) -> pa.Table:
@@ -65,7 +74,9 @@ def test_pieces_together_are_row_for_row_the_merge_in_one(
     if not metas:
         return
     hidden = data.draw(st.sets(st.sampled_from([meta.ulid for meta in metas])))
-    task = at.task([MergeInput(meta=meta, excepted=frozenset(hidden & {meta.ulid})) for meta in metas])
+    task = at.task(
+        [MergeInput(meta=meta, excepted=frozenset(hidden & {meta.ulid})) for meta in metas]
+    )
     how = options(tmp_path)
     whole = LocalEngine().merge(at.bucket, at.world, task, how)
     _, merged = in_pieces(at, task, count, how)
@@ -133,5 +144,7 @@ def test_two_attempts_at_one_block_never_write_the_same_object(tmp_path: Path) -
     at = numbered(tmp_path)
     task = at.task([at.block(numbers(100, seed=1))])
     first, second = (Pieces().merge(at.bucket, at.world, task, options(tmp_path)) for _ in range(2))
-    assert {file.path for file in first.written.files}.isdisjoint(file.path for file in second.written.files)
+    assert {file.path for file in first.written.files}.isdisjoint(
+        file.path for file in second.written.files
+    )
     assert replace(first, written=second.written) == second

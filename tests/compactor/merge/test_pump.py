@@ -1,4 +1,5 @@
-"""The k-way merge over runs in memory: equal to sorting everything, whatever the memory, and never out of order."""
+"""The k-way merge over runs in memory: equal to sorting everything, whatever the memory, and never
+out of order."""
 
 from __future__ import annotations
 
@@ -55,12 +56,20 @@ def test_without_a_sort_key_runs_follow_one_another(
 
 
 @given(keyed_runs(max_runs=3), st.integers(1, 7))
-def test_rows_out_of_order_are_never_handed_on(case: tuple[list[str], list[pa.Table]], rows: int) -> None:
+def test_rows_out_of_order_are_never_handed_on(
+    case: tuple[list[str], list[pa.Table]], rows: int
+) -> None:
     keys, tables = case
     order = RowOrder(keys)
     windows: list[pa.Table] = []
     try:
-        pump([TableRun(t, rows=rows) for t in tables], order, windows.append, run_bytes=1, pool=Serial())
+        pump(
+            [TableRun(t, rows=rows) for t in tables],
+            order,
+            windows.append,
+            run_bytes=1,
+            pool=Serial(),
+        )
     except Unsorted as found:
         table = tables[found.run]
         assert table["row"].to_pylist() != sort_stable(table, keys)["row"].to_pylist()
@@ -71,7 +80,9 @@ def test_rows_out_of_order_are_never_handed_on(case: tuple[list[str], list[pa.Ta
 
 
 def test_one_key_that_fills_files_is_merged_in_bounded_windows() -> None:
-    tables = [pa.table({"k": [5] * 1000, "row": range(n * 1000, n * 1000 + 1000)}) for n in range(3)]
+    tables = [
+        pa.table({"k": [5] * 1000, "row": range(n * 1000, n * 1000 + 1000)}) for n in range(3)
+    ]
     windows = merged([TableRun(table, rows=10) for table in tables], ["k"])
     assert [row for window in windows for row in window["row"].to_pylist()] == list(range(3000))
     assert max(window.num_rows for window in windows) <= 30
@@ -103,7 +114,10 @@ def test_runs_that_do_not_overlap_are_not_open_together() -> None:
         pa.table({"k": range(n * 100, n * 100 + 100), "row": range(n * 100, n * 100 + 100)})
         for n in range(20)
     ]
-    runs = [Watched(t, floor=(0, n * 100), ceiling=(0, n * 100 + 99), rows=10) for n, t in enumerate(tables)]
+    runs = [
+        Watched(t, floor=(0, n * 100), ceiling=(0, n * 100 + 99), rows=10)
+        for n, t in enumerate(tables)
+    ]
     windows = merged(list(reversed(runs)), ["k"])
     assert [row for window in windows for row in window["row"].to_pylist()] == list(range(2000))
     assert Watched.most_open <= 2
@@ -163,7 +177,9 @@ def test_a_run_that_was_taken_for_nothing_is_read_before_what_comes_after_it() -
 
 
 @pytest.mark.parametrize("keys", [["k"], []])
-def test_many_runs_that_weigh_more_than_they_were_taken_for_fill_no_larger_windows(keys: list[str]) -> None:
+def test_many_runs_that_weigh_more_than_they_were_taken_for_fill_no_larger_windows(
+    keys: list[str],
+) -> None:
     rows, said, goal = 1000, 100, 16_000
     tables = [
         pa.table({"k": range(n * rows, (n + 1) * rows), "row": range(n * rows, (n + 1) * rows)})
@@ -174,12 +190,16 @@ def test_many_runs_that_weigh_more_than_they_were_taken_for_fill_no_larger_windo
         for n, table in enumerate(tables)
     ]
     windows = merged(runs, keys, goal)
-    assert [row for window in windows for row in window["row"].to_pylist()] == list(range(100 * rows))
+    assert [row for window in windows for row in window["row"].to_pylist()] == list(
+        range(100 * rows)
+    )
     assert max(window.nbytes for window in windows) < 4 * goal
 
 
 @given(keyed_runs(max_runs=4), st.integers(1, 7))
-def test_every_run_is_closed_whatever_happens(case: tuple[list[str], list[pa.Table]], rows: int) -> None:
+def test_every_run_is_closed_whatever_happens(
+    case: tuple[list[str], list[pa.Table]], rows: int
+) -> None:
     keys, tables = case
     Watched.open_now = 0
     try:
@@ -274,7 +294,14 @@ def test_after_an_error_no_further_run_is_read() -> None:
             return super().read(goal_bytes)
 
     with pytest.raises(OSError, match="broken"):
-        pump([Some(n) for n in range(12)], RowOrder(["k"]), no_sink, run_bytes=1, pool=Threads(8), lanes=2)
+        pump(
+            [Some(n) for n in range(12)],
+            RowOrder(["k"]),
+            no_sink,
+            run_bytes=1,
+            pool=Threads(8),
+            lanes=2,
+        )
     assert sorted(begun) == [0, 1]
 
 

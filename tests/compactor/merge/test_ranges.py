@@ -21,11 +21,14 @@ TEXTS = pa.array(["a", "b", "ba", None])
     ("column", "ends"),
     [(TIMES, [(0, 5), (0, 6)]), (NUMBERS, [(0, 0.0), (0, 2.5)]), (TEXTS, [(0, "b"), (0, "bb")])],
 )
-def test_every_row_is_in_one_range_and_equal_keys_in_the_same(column: pa.Array, ends: list[KeyPart]) -> None:
+def test_every_row_is_in_one_range_and_equal_keys_in_the_same(
+    column: pa.Array, ends: list[KeyPart]
+) -> None:
     table = pa.table({"k": column, "row": pa.array(range(len(column)))})
     bounds = [None, *ends, None]
     parts = [
-        KeyRange(column="k", low=low, high=high).within(table) for low, high in itertools.pairwise(bounds)
+        KeyRange(column="k", low=low, high=high).within(table)
+        for low, high in itertools.pairwise(bounds)
     ]
     assert pa.concat_tables(parts)["row"].to_pylist() == list(range(len(column)))
     seen = [{key_part(value) for value in part["k"]} for part in parts]

@@ -18,7 +18,9 @@ from blockstore.compactor.merge.stage import Stage
 from blockstore.world import Serial
 from tests.compactor.merge.tables import keyed_runs, sort_stable
 
-quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 def stage(path: Path) -> Stage:
@@ -41,7 +43,9 @@ def test_runs_spilled_into_one_read_back_in_order_between_their_bounds(
     order, tables = RowOrder(keys), [sort_stable(table, keys) for table in tables]
     runs = [TableRun(table) for table in tables]
     whole = sort_stable(pa.concat_tables(tables), keys)
-    found = spill(runs, order, whole.schema, stage(tmp_path), "run", run_bytes=100, pool=Serial(), lanes=1)
+    found = spill(
+        runs, order, whole.schema, stage(tmp_path), "run", run_bytes=100, pool=Serial(), lanes=1
+    )
     if whole.num_rows:
         assert found.floor == order.key(whole, 0)[0]
         assert found.ceiling == order.key(whole, whole.num_rows - 1)[0]
@@ -58,7 +62,9 @@ def test_an_unsorted_run_becomes_sorted_ones_with_the_same_rows(
 ) -> None:
     keys, [table] = case
     run = TableRun(table, rows=3)
-    parts = spill_sorted(run, RowOrder(keys), table.schema, stage(tmp_path), "run", part_bytes=part_bytes)
+    parts = spill_sorted(
+        run, RowOrder(keys), table.schema, stage(tmp_path), "run", part_bytes=part_bytes
+    )
     rows = [read_all(part, 1000) for part in parts]
     position = {row: place for place, row in enumerate(sort_stable(table, keys)["row"].to_pylist())}
     for part in rows:
@@ -70,5 +76,14 @@ def test_a_spill_that_fails_leaves_no_file(tmp_path: Path) -> None:
     wild = TableRun(pa.table({"k": [2, 1], "row": [0, 1]}))
     schema = pa.schema([("k", pa.int64()), ("row", pa.int64())])
     with pytest.raises(Unsorted):
-        spill([wild], RowOrder(["k"]), schema, stage(tmp_path), "run", run_bytes=100, pool=Serial(), lanes=1)
+        spill(
+            [wild],
+            RowOrder(["k"]),
+            schema,
+            stage(tmp_path),
+            "run",
+            run_bytes=100,
+            pool=Serial(),
+            lanes=1,
+        )
     assert list((tmp_path / "work").iterdir()) == []

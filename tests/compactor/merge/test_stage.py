@@ -27,13 +27,21 @@ FILE = ChunkFile(
 def way(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Bucket, Stage, Path]:
     """A bucket with one chunk, a stage over it, and its work directory."""
     clock = ManualClock()
-    bucket = LocalBucket(tmp_path / "lake", clock) if request.param == "local" else MemoryBucket(clock)
+    bucket = (
+        LocalBucket(tmp_path / "lake", clock) if request.param == "local" else MemoryBucket(clock)
+    )
     bucket.put(object_key(ULID, FILE.path), DATA)
     work = tmp_path / "work"
-    return bucket, Stage(bucket, work, whole_bytes=len(DATA) if request.param == "held" else 0), work
+    return (
+        bucket,
+        Stage(bucket, work, whole_bytes=len(DATA) if request.param == "held" else 0),
+        work,
+    )
 
 
-def test_a_chunk_reads_as_it_was_written_and_leaves_no_copy(way: tuple[Bucket, Stage, Path]) -> None:
+def test_a_chunk_reads_as_it_was_written_and_leaves_no_copy(
+    way: tuple[Bucket, Stage, Path],
+) -> None:
     _, stage, work = way
     staged = stage.open(ULID, FILE)
     assert staged.file.read() == DATA

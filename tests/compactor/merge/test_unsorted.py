@@ -50,13 +50,18 @@ class Reads(Wrapper):
 
 
 def merged(at: Bench, metas: Sequence[BlockMeta]) -> tuple[pa.Table, Merged, int]:
-    """The rows of the merge of small blocks, what it answered, and how often it read the chunk that it read most."""
+    """The rows of the merge of small blocks, what it answered, and how often it read the chunk that
+    it read most."""
     reads = Reads(at.bucket)
     task = at.task(metas)
     options = MergeOptions(memory_bytes=1 << 26, chunk_bytes=1 << 20, work_dir=at.work_dir)
     done = LocalEngine().merge(reads, at.world, task, options)
     assert list(at.work_dir.iterdir()) == []
-    return at.rows(merged_block(task, done, visible_by=VisibleBy.INDEX)), done, max(reads.counts.values())
+    return (
+        at.rows(merged_block(task, done, visible_by=VisibleBy.INDEX)),
+        done,
+        max(reads.counts.values()),
+    )
 
 
 def check_rows(at: Bench, found: pa.Table, metas: Sequence[BlockMeta]) -> None:
@@ -76,7 +81,9 @@ def test_blocks_of_another_sort_key_are_sorted_first_without_an_attempt_for_each
     found, done, reads = merged(new, metas)
     check_rows(new, found, metas)
     assert reads == 1
-    assert done.notes == ("20 blocks were not sorted by b, row, as the table is now: they were sorted first",)
+    assert done.notes == (
+        "20 blocks were not sorted by b, row, as the table is now: they were sorted first",
+    )
 
 
 def test_a_key_that_begins_with_the_tables_is_as_good_as_its_own(tmp_path: Path) -> None:
@@ -96,7 +103,10 @@ def test_one_surprise_stands_for_all_chunks_of_its_block(tmp_path: Path) -> None
     check_rows(at, found, metas)
     assert reads == 2
     [note] = done.notes
-    assert f"of block {wild.ulid} is not sorted by a: all chunks of the block were sorted first" in note
+    assert (
+        f"of block {wild.ulid} is not sorted by a: all chunks of the block were sorted first"
+        in note
+    )
 
 
 def test_many_surprises_are_not_waited_for_one_by_one(tmp_path: Path) -> None:
@@ -118,11 +128,15 @@ def test_blocks_of_another_sort_key_can_be_merged_in_pieces(tmp_path: Path) -> N
     options = MergeOptions(memory_bytes=1 << 22, chunk_bytes=1 << 20, work_dir=tmp_path)
     parts = Pieces().cut(at.bucket, task, 3)
     assert len(parts) == 3
-    whole = Pieces().together(task, [Pieces().merge(at.bucket, at.world, part, options) for part in parts])
+    whole = Pieces().together(
+        task, [Pieces().merge(at.bucket, at.world, part, options) for part in parts]
+    )
     assert whole is not None
     found = at.rows(merged_block(task, whole, visible_by=VisibleBy.INDEX))
     check_rows(at, found, [one.meta for one in task.inputs])
-    assert whole.notes == ("6 blocks were not sorted by b, as the table is now: they were sorted first",)
+    assert whole.notes == (
+        "6 blocks were not sorted by b, as the table is now: they were sorted first",
+    )
 
 
 def test_room_is_looked_for_where_rows_are_to_be_sorted_first(tmp_path: Path) -> None:
@@ -139,5 +153,7 @@ def test_room_is_looked_for_where_rows_are_to_be_sorted_first(tmp_path: Path) ->
     for definition, looks in ((at.definition, 0), (old, 1)):
         asked.clear()
         task = at.task([at.block(rows(seed), definition=definition) for seed in range(2)])
-        LocalEngine(free).merge(at.bucket, at.world, replace(task, ulid=at.world.ids.ulid()), options)
+        LocalEngine(free).merge(
+            at.bucket, at.world, replace(task, ulid=at.world.ids.ulid()), options
+        )
         assert len(asked) == looks

@@ -42,7 +42,9 @@ def test_any_stretch_of_rows_weighs_what_it_takes_in_arrow_give_or_take_a_page(
     assert weight.bytes == pytest.approx(SHOWN.nbytes, rel=0.05)
     for first in range(0, ROWS, 10_000):
         found = weight.before(first + 10_000) - weight.before(first)
-        assert found == pytest.approx(SHOWN.slice(first, 10_000).nbytes, rel=0.1, abs=weight.page_bytes)
+        assert found == pytest.approx(
+            SHOWN.slice(first, 10_000).nbytes, rel=0.1, abs=weight.page_bytes
+        )
 
 
 def test_the_row_before_which_so_many_bytes_lie_is_found_however_wide_rows_are() -> None:
@@ -89,7 +91,8 @@ def test_numbers_weigh_by_their_width_alone() -> None:
 
 
 def test_a_reader_takes_the_largest_page_of_wide_texts() -> None:
-    """Writers look at a page's size once in a thousand rows: so many texts of 20 kB are one page."""
+    """Writers look at a page's size once in a thousand rows: so many texts of 20 kB are one
+    page."""
     table = pa.table({"text": ["x" * 20_000 + str(row % 5) for row in range(1000)]})
     assert weight_of(parquet(table), [0], table.schema).reader_bytes > 20_000_000
     assert weight_of(parquet(table, "dictionary"), [0], table.schema).reader_bytes < 1_000_000

@@ -1,4 +1,5 @@
-"""A merge stays within its memory where rows weigh much more than the bytes that they are read from, or than the rows before."""
+"""A merge stays within its memory where rows weigh much more than the bytes that they are read
+from, or than the rows before."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ def rows(bodies: Iterable[str | None], *, narrow: int = 0, first: int = 0) -> pa
     """``narrow`` rows without a body, then one for each body."""
     texts = [None] * narrow + list(bodies)
     kinds = ["a"] * narrow + ["b"] * (len(texts) - narrow)
-    return pa.table({"kind": kinds, "k": range(first, first + len(texts)), "body": texts}, schema=SCHEMA)
+    return pa.table(
+        {"kind": kinds, "k": range(first, first + len(texts)), "body": texts}, schema=SCHEMA
+    )
 
 
 def repeated(count: int, width: int) -> list[str]:
@@ -48,7 +51,9 @@ def older(at: Bench, meta: BlockMeta) -> BlockMeta:
     key = object_key(meta.ulid, file.path)
     data = parquet(at.rows(meta), "dictionary", index=False).read()
     at.bucket.put(key, data)
-    return replace(meta, files=(replace(file, bytes=len(data), sha256=hashlib.sha256(data).hexdigest()),))
+    return replace(
+        meta, files=(replace(file, bytes=len(data), sha256=hashlib.sha256(data).hexdigest()),)
+    )
 
 
 def check(
@@ -57,7 +62,8 @@ def check(
     *sort_by: str,
     written: Callable[[Bench, BlockMeta], BlockMeta] = lambda _, meta: meta,
 ) -> None:
-    """The merge of a block a table, in little memory: within it, and row for row what it is in much."""
+    """The merge of a block a table, in little memory: within it, and row for row what it is in
+    much."""
     at = Bench(tmp_path, Definition.create(SCHEMA, sort_by=sort_by))
     metas = [written(at, at.block(table)) for table in tables]
     with watched() as peak:
@@ -73,7 +79,9 @@ def check(
 
 @pytest.mark.parametrize(("narrow", "wide"), [(2_000, 3_000), (60_000, 3_000)])
 @pytest.mark.parametrize("repeat", [True, False])
-def test_wide_rows_that_follow_narrow_ones(tmp_path: Path, narrow: int, wide: int, repeat: bool) -> None:
+def test_wide_rows_that_follow_narrow_ones(
+    tmp_path: Path, narrow: int, wide: int, repeat: bool
+) -> None:
     bodies = [repeated(wide, 4_000) if repeat else random(wide, 4_000, seed) for seed in range(6)]
     check(tmp_path, (rows(body, narrow=narrow) for body in bodies), "kind", "k")
 
@@ -119,7 +127,10 @@ def test_a_few_heavy_blocks_among_many_light_ones(tmp_path: Path) -> None:
     heavy = range(20, 30)
     check(
         tmp_path,
-        (rows(repeated(300, 20_000 if number in heavy else 5), first=300 * number) for number in range(200)),
+        (
+            rows(repeated(300, 20_000 if number in heavy else 5), first=300 * number)
+            for number in range(200)
+        ),
         "k",
     )
 

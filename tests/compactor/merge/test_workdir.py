@@ -1,4 +1,5 @@
-"""Work folders: gone after each merge, cleared after a dead process, never taken from a living one."""
+"""Work folders: gone after each merge, cleared after a dead process, never taken from a living
+one."""
 
 from __future__ import annotations
 
@@ -61,7 +62,10 @@ def test_what_a_dead_process_left_is_cleared_and_what_a_living_one_uses_is_not(
     lone = merge_folder(tmp_path, "01JD0000000000000000000002")
     lone.with_name(lone.name + ".lock").touch()
     assert clear_abandoned(tmp_path) == 1
-    assert {path.name for path in tmp_path.iterdir()} == {kept.parent.name, kept.parent.name + ".lock"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        kept.parent.name,
+        kept.parent.name + ".lock",
+    }
     living.clear()
     assert clear_abandoned(tmp_path) == 0
 
@@ -84,7 +88,8 @@ def test_what_a_dead_process_left_is_cleared_and_what_a_living_one_uses_is_not(
     ],
 )
 def test_what_has_another_name_is_left_alone(tmp_path: Path, name: str, locked: bool) -> None:
-    """A lake, what is read from a pipe, what a query spills: whoever made it, it is not a merge's."""
+    """A lake, what is read from a pipe, what a query spills: whoever made it, it is not a
+    merge's."""
     (tmp_path / name).mkdir()
     (tmp_path / name / "precious").touch()
     if locked:
@@ -128,12 +133,16 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("index", [True, False])
-def test_a_work_directory_inside_a_table_is_refused_with_both_names(tmp_path: Path, index: bool) -> None:
+def test_a_work_directory_inside_a_table_is_refused_with_both_names(
+    tmp_path: Path, index: bool
+) -> None:
     schema = pa.schema([("k", pa.int64())])
     table = bs.create(str(tmp_path / "lake" / "t"), schema=schema, sort_by=["k"], index=index)
     table.append(pa.table({"k": [1]}))
     for inside in (tmp_path / "lake" / "t", tmp_path / "lake" / "t" / "deep" / "work"):
-        with pytest.raises(Invalid, match=rf"{inside} .*the table {tmp_path}/lake/t[:,] .*set work_dir"):
+        with pytest.raises(
+            Invalid, match=rf"{inside} .*the table {tmp_path}/lake/t[:,] .*set work_dir"
+        ):
             check_outside_tables(inside)
     check_outside_tables(tmp_path / "lake")
     check_outside_tables(tmp_path / "not there yet")
@@ -159,7 +168,9 @@ def test_a_folder_that_cannot_be_used_is_told_with_what_to_do(tmp_path: Path, co
         raise OSError(code, "fails")
 
 
-@pytest.mark.parametrize("error", [OSError(errno.EMFILE, "many"), OSError("no number"), MemoryError("large")])
+@pytest.mark.parametrize(
+    "error", [OSError(errno.EMFILE, "many"), OSError("no number"), MemoryError("large")]
+)
 def test_what_no_other_folder_would_mend_stays_what_it_is(tmp_path: Path, error: Exception) -> None:
     with pytest.raises(type(error)) as raised, work_disk(tmp_path):
         raise error

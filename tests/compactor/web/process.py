@@ -51,7 +51,9 @@ class ShownProcess:
 
     def change(self, name: str, **changes: object) -> None:
         """Replace fields of one table's status."""
-        changed = tuple(replace(one, **changes) if one.name == name else one for one in self.shown.tables)
+        changed = tuple(
+            replace(one, **changes) if one.name == name else one for one in self.shown.tables
+        )
         self.shown = replace(self.shown, tables=changed)
 
 
@@ -71,7 +73,11 @@ class Drawn:
         if block is None or not block.level:
             raise NotFound(f"{table} has no block {ulid} with a meta.json")
         chunk = ChunkFile(path=chunk_path(1), bytes=block.bytes, rows=block.rows, sha256="5" * 64)
-        sources = (ulid,) if block.level == 1 else tuple(ulid_at(block.min_time + one) for one in range(4))
+        sources = (
+            (ulid,)
+            if block.level == 1
+            else tuple(ulid_at(block.min_time + one) for one in range(4))
+        )
         meta = BlockMeta(
             ulid=ulid,
             min_time=block.min_time,
@@ -90,7 +96,9 @@ class Drawn:
             sort_by=("sensor", "time"),
             files=(chunk,),
         )
-        return BlockDetail(ulid=ulid, url=f"s3://lake/of/sensors/{table}", meta=meta, version=block.version)
+        return BlockDetail(
+            ulid=ulid, url=f"s3://lake/of/sensors/{table}", meta=meta, version=block.version
+        )
 
 
 def status(*tables: TableStatus, **fields: object) -> Status:
@@ -124,7 +132,9 @@ def table_status(name: str, **fields: object) -> TableStatus:
         kept_bytes=912_000_000,
         waiting=2,
         loops=(loop("sync", 60), loop("compact", 300), loop("clean", 900), loop("retention", 3600)),
-        totals=Totals(jobs={"committed": 212, "conflict": 1}, merged_rows=912_331_004, merged_bytes=88 << 30),
+        totals=Totals(
+            jobs={"committed": 212, "conflict": 1}, merged_rows=912_331_004, merged_bytes=88 << 30
+        ),
     )
     return replace(base, **fields)
 
@@ -180,7 +190,8 @@ def busy(names: tuple[str, ...] = ("readings", "events", "trips")) -> Status:
     )  # fmt: skip
     damaged = job(
         206, first, JobState.DAMAGED, ended_ms=NOW_MS - 700_000, seconds=0.8,
-        problem="block 01KAB0000000000000000000AA: chunks/000001.parquet has another hash than meta.json says",
+        problem="block 01KAB0000000000000000000AA: chunks/000001.parquet has another hash than "
+                "meta.json says",
     )  # fmt: skip
     quarantined = (
         Quarantined(
@@ -193,7 +204,8 @@ def busy(names: tuple[str, ...] = ("readings", "events", "trips")) -> Status:
             ulid=ulid_at(NOW_MS - 10 * HOUR_MS),
             reason="meta.json does not parse: unexpected end of data at byte 812",
             since_ms=NOW_MS - 2 * HOUR_MS,
-            command=f"blockstore show s3://lake/of/sensors/{first} {ulid_at(NOW_MS - 10 * HOUR_MS)}",
+            command=f"blockstore show s3://lake/of/sensors/{first} "
+            f"{ulid_at(NOW_MS - 10 * HOUR_MS)}",
         ),
     )
     planned = tuple(
@@ -208,15 +220,20 @@ def busy(names: tuple[str, ...] = ("readings", "events", "trips")) -> Status:
         table_status(
             second, health=TableHealth.DEGRADED, version=88, boundary=0, since_ms=NOW_MS - 3 * HOUR_MS,
             problem="gc/index.boundary is missing although the table has an index",
-            fix="stop all writers, and restore the boundary from a copy; docs/operations.md says how",
-            loops=(loop("sync", 60), loop("clean", 900, failures=12, last_failure_ms=NOW_MS - 9_000, last_success_ms=NOW_MS - 3 * HOUR_MS, problem="BoundaryLost: gc/index.boundary is missing")),
+            fix="stop all writers, and restore the boundary from a copy; docs/operations.md says "
+                "how",
+            loops=(loop("sync", 60), loop("clean", 900, failures=12, last_failure_ms=NOW_MS - 9_000, last_success_ms=NOW_MS - 3 * HOUR_MS, problem="BoundaryLost: "
+                                                                                                                                                   "gc/index.boundary "
+                                                                                                                                                   "is missing")),
         ),
         table_status(third, indexed=False, version=None, boundary=None, blocks=31, rows=901_000, bytes=44 << 20),
         month_cost={"write": 3.1, "read": 0.42, "delete": 0.0},
     )  # fmt: skip
 
 
-def small_table(world: World, name: str, labels: Mapping[str, str] | None = None, blocks: int = 40) -> Table:
+def small_table(
+    world: World, name: str, labels: Mapping[str, str] | None = None, blocks: int = 40
+) -> Table:
     """A table in memory: blocks of an hour each, in one stream or two."""
     table = bs.create(
         f"memory://{world.ids.ulid()}/{name}",
@@ -229,6 +246,8 @@ def small_table(world: World, name: str, labels: Mapping[str, str] | None = None
     for place in range(blocks):
         start = NOW_MS - (blocks - place) * HOUR_MS
         times = [start + minute * 60_000 for minute in range(0, 60, 10)]
-        rows = pa.table({"time": pa.array(times, pa.timestamp("ms", tz="UTC")), "value": [float(place)] * 6})
+        rows = pa.table(
+            {"time": pa.array(times, pa.timestamp("ms", tz="UTC")), "value": [float(place)] * 6}
+        )
         table.append(rows)
     return table

@@ -1,4 +1,7 @@
-"""Pictures of the page for the documentation: ``python -m tests.compactor.web.screenshots [FOLDER]``."""
+"""Pictures of the page for the documentation:
+
+``python -m tests.compactor.web.screenshots [FOLDER]``.
+"""
 
 from __future__ import annotations
 

@@ -40,7 +40,8 @@ def test_a_status_stays_small_whatever_waits() -> None:
     inputs = tuple(ulid_at(one) for one in range(4096))
     planned = tuple(job(0, "t", JobState.PLANNED, inputs=inputs, blocks=4096) for _ in range(300))
     bad = tuple(
-        Quarantined(ulid=one, reason="damaged", since_ms=1, command="blockstore show") for one in inputs
+        Quarantined(ulid=one, reason="damaged", since_ms=1, command="blockstore show")
+        for one in inputs
     )
     data = encode_status(status(table_status("t", planned=planned, quarantined=bad)))
     table = orjson.loads(data)["tables"][0]
@@ -51,7 +52,9 @@ def test_a_status_stays_small_whatever_waits() -> None:
 
 
 def test_the_process_says_what_is_wrong_with_it() -> None:
-    shown = replace(status(), stopping=True, not_ready=("no table was looked at yet",), unhealthy=("fenced",))
+    shown = replace(
+        status(), stopping=True, not_ready=("no table was looked at yet",), unhealthy=("fenced",)
+    )
     value = orjson.loads(encode_status(shown))
     assert (value["stopping"], value["not_ready"], value["unhealthy"]) == (
         True,

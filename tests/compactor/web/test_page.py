@@ -1,4 +1,7 @@
-"""The page in a browser. ``visit`` fails a test whose page wrote an error, asked another host, or broke its policy."""
+"""The page in a browser.
+
+``visit`` fails a test whose page wrote an error, asked another host, or broke its policy.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,9 @@ def chosen(page: Page) -> Locator:
     return page.locator("#inspector")
 
 
-def test_the_tables_are_shown_and_a_degraded_one_cannot_be_missed(shown: Shown, visit: Visiting) -> None:
+def test_the_tables_are_shown_and_a_degraded_one_cannot_be_missed(
+    shown: Shown, visit: Visiting
+) -> None:
     page = opened(visit, shown).page
     expect(page.locator("#alerts .alert.bad")).to_contain_text("events is degraded")
     expect(page.locator("#alerts")).to_contain_text("restore the boundary from a copy")
@@ -93,7 +98,9 @@ def test_one_version_of_a_table_is_shown_everywhere(shown: Shown, visit: Visitin
     row = page.locator("#tables-body tbody tr").first
     expect(row.locator("td[data-label=Version]")).to_have_text("1,207")
     expect(row.locator("td[data-label=Blocks]")).to_have_text(str(len(read)))
-    expect(row.locator("td[data-label=Rows]")).to_have_text(f"{sum(block.rows for block in read):,}")
+    expect(row.locator("td[data-label=Rows]")).to_have_text(
+        f"{sum(block.rows for block in read):,}"
+    )
     expect(page.locator("#facts")).to_contain_text("312 to 1,207")
     shown.process.change("readings", version=1_206, blocks=1, rows=2)
     page.wait_for_timeout(2_500)
@@ -104,14 +111,16 @@ def test_one_version_of_a_table_is_shown_everywhere(shown: Shown, visit: Visitin
     expect(page.locator("#facts")).to_contain_text("at the last cleaning")
 
 
-def test_blocks_that_can_be_read_no_more_do_not_hold_the_figures_back(shown: Shown, visit: Visiting) -> None:
+def test_blocks_that_can_be_read_no_more_do_not_hold_the_figures_back(
+    shown: Shown, visit: Visiting
+) -> None:
     page = opened(visit, shown, errors=True).page
     page.route("**/api/timeline?*", lambda route: route.abort())
     shown.process.change("readings", version=1_300)
     expect(page.locator("#table-note")).to_contain_text("those drawn are as of")
-    expect(page.locator("#tables-body tbody tr").first.locator("td[data-label=Version]")).to_have_text(
-        "1,300"
-    )
+    expect(
+        page.locator("#tables-body tbody tr").first.locator("td[data-label=Version]")
+    ).to_have_text("1,300")
     expect(page.locator("#facts")).to_contain_text("1,300")
 
 
@@ -289,7 +298,9 @@ def test_everything_is_reached_by_keys_and_the_focus_is_seen(shown: Shown, visit
     expect(table).to_be_focused()
 
 
-def test_arrows_move_between_blocks_and_rows_and_say_where_they_are(shown: Shown, visit: Visiting) -> None:
+def test_arrows_move_between_blocks_and_rows_and_say_where_they_are(
+    shown: Shown, visit: Visiting
+) -> None:
     page = opened(visit, shown).page
     chart, said = page.locator(".timeline-chart"), page.locator(".timeline [aria-live]")
     chart.focus()
@@ -341,7 +352,9 @@ def test_a_planned_job_is_shown_on_the_timeline(shown: Shown, visit: Visiting) -
 def test_quarantined_blocks_stand_with_their_reason_and_the_command_that_mends_them(
     shown: Shown, visit: Visiting
 ) -> None:
-    block = next(one for one in shown.drawn.timelines["readings"].blocks if one.shade is Shade.QUARANTINED)
+    block = next(
+        one for one in shown.drawn.timelines["readings"].blocks if one.shade is Shade.QUARANTINED
+    )
     command = f"blockstore show s3://lake/of/sensors/readings {block.ulid}"
     found = Quarantined(
         ulid=block.ulid, reason="chunks/000001.parquet is missing", since_ms=NOW_MS, command=command
@@ -357,7 +370,9 @@ def test_quarantined_blocks_stand_with_their_reason_and_the_command_that_mends_t
     expect(chosen(page)).to_contain_text("quarantined: chunks/000001.parquet is missing")
 
 
-def test_the_command_that_mends_stands_under_the_one_that_only_looks(shown: Shown, visit: Visiting) -> None:
+def test_the_command_that_mends_stands_under_the_one_that_only_looks(
+    shown: Shown, visit: Visiting
+) -> None:
     block = shown.drawn.timelines["readings"].blocks[0]
     command = f"blockstore repair s3://lake/of/sensors/readings --block {block.ulid}"
     found = Quarantined(ulid=block.ulid, reason="torn", since_ms=NOW_MS, command=command)
@@ -378,7 +393,9 @@ def test_loops_say_when_they_ended_well_and_ill(shown: Shown, visit: Visiting) -
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_colours_follow_the_system_until_someone_chooses(shown: Shown, visit: Visiting, dark: bool) -> None:
+def test_colours_follow_the_system_until_someone_chooses(
+    shown: Shown, visit: Visiting, dark: bool
+) -> None:
     page = opened(visit, shown, dark=dark).page
     assert (_brightness(page) < 60) is dark
     live = coloured(page, "--state-live")
@@ -406,11 +423,17 @@ def test_nothing_is_wider_than_the_window(shown: Shown, visit: Visiting, width: 
 
 
 @pytest.mark.parametrize("width", [390, 320])
-def test_a_long_name_of_a_table_makes_nothing_wider(shown: Shown, visit: Visiting, width: int) -> None:
+def test_a_long_name_of_a_table_makes_nothing_wider(
+    shown: Shown, visit: Visiting, width: int
+) -> None:
     name = "a_table_with_a_name_that_is_longer_than_any_phone_is_wide_whatever_way_you_hold_it"
     running, finished = job(1, name, JobState.RUNNING), job(2, name, JobState.COMMITTED)
     ill = table_status(
-        name, health=TableHealth.DEGRADED, problem=f"{name} failed", running=(running,), finished=(finished,)
+        name,
+        health=TableHealth.DEGRADED,
+        problem=f"{name} failed",
+        running=(running,),
+        finished=(finished,),
     )
     shown.process.shown = replace(shown.process.shown, tables=(ill,))
     shown.draw(lived_in(20, table=name))
@@ -432,20 +455,27 @@ def test_contrast_of_texts_is_at_least_four_and_a_half(shown: Shown, visit: Visi
         assert page.evaluate(_FAINT) == []
 
 
-def test_the_page_does_not_jump_while_it_is_filled_and_asked_again(shown: Shown, visit: Visiting) -> None:
+def test_the_page_does_not_jump_while_it_is_filled_and_asked_again(
+    shown: Shown, visit: Visiting
+) -> None:
     made = opened(visit, shown)
     asked = len([url for url in made.requests if url.endswith("/api/status")])
     made.page.evaluate(
-        "new PerformanceObserver(list => window.moved = (window.moved ?? 0) + list.getEntries().reduce((sum, one) => sum + one.value, 0)).observe({ type: 'layout-shift', buffered: true })"
+        "new PerformanceObserver(list => window.moved = (window.moved ?? 0) + "
+        "list.getEntries().reduce((sum, one) => sum + one.value, 0)).observe({ type: "
+        "'layout-shift', buffered: true })"
     )
     made.page.wait_for_function(
-        "before => performance.getEntriesByType('resource').filter(one => one.name.endsWith('/api/status')).length > before + 1",
+        "before => performance.getEntriesByType('resource').filter(one => "
+        "one.name.endsWith('/api/status')).length > before + 1",
         arg=asked,
     )
     assert made.page.evaluate("window.moved ?? 0") < 0.1
 
 
-def test_the_focus_and_an_open_choice_outlive_the_next_answer(shown: Shown, visit: Visiting) -> None:
+def test_the_focus_and_an_open_choice_outlive_the_next_answer(
+    shown: Shown, visit: Visiting
+) -> None:
     page = opened(visit, shown).page
     page.locator("#tab-planned").click()
     button = page.get_by_role("button", name="events", exact=True)
@@ -460,7 +490,8 @@ def test_markup_from_the_bucket_is_text_and_never_markup(shown: Shown, visit: Vi
     timeline = lived_in(60, table=MARKUP)
     stream = replace(timeline.blocks[0].stream, labels=(("name", MARKUP),))
     blocks = tuple(
-        replace(block, stream=stream, reason=MARKUP, shade=Shade.QUARANTINED) for block in timeline.blocks
+        replace(block, stream=stream, reason=MARKUP, shade=Shade.QUARANTINED)
+        for block in timeline.blocks
     )
     shown.draw(replace(timeline, blocks=blocks, tags={MARKUP: 7}))
     bad = Quarantined(
@@ -471,7 +502,9 @@ def test_markup_from_the_bucket_is_text_and_never_markup(shown: Shown, visit: Vi
         planned=(job(0, MARKUP, JobState.PLANNED, details=MARKUP, labels={"name": MARKUP}),),
         finished=(job(2, MARKUP, JobState.FAILED, ended_ms=NOW_MS, problem=MARKUP),),
     )  # fmt: skip
-    shown.process.shown = replace(shown.process.shown, tables=(table,), url=MARKUP, not_ready=(MARKUP,))
+    shown.process.shown = replace(
+        shown.process.shown, tables=(table,), url=MARKUP, not_ready=(MARKUP,)
+    )
     page = opened(visit, shown).page
     chart = page.locator(".timeline-chart")
     chart.focus()
@@ -534,7 +567,9 @@ def test_a_table_that_is_not_tended_shows_no_figures_and_does_not_count_as_well(
     expect(page.locator("#table-note")).to_contain_text(
         "not tended: the configuration leaves this table alone"
     )
-    expect(page.locator("#facts")).to_have_text(re.compile(r"^\s*Where\s*s3://lake/of/sensors/archive\s*$"))
+    expect(page.locator("#facts")).to_have_text(
+        re.compile(r"^\s*Where\s*s3://lake/of/sensors/archive\s*$")
+    )
     for part in (".filters", ".split", "#states"):
         expect(page.locator(f"#table {part}")).not_to_be_visible()
     page.get_by_role("button", name="trips", exact=True).click()
@@ -542,7 +577,9 @@ def test_a_table_that_is_not_tended_shows_no_figures_and_does_not_count_as_well(
     expect(page.locator("#timeline")).to_be_visible()
 
 
-def test_a_lake_of_which_nothing_is_tended_is_not_called_well(shown: Shown, visit: Visiting) -> None:
+def test_a_lake_of_which_nothing_is_tended_is_not_called_well(
+    shown: Shown, visit: Visiting
+) -> None:
     shown.process.shown = replace(shown.process.shown, tables=(untended("archive"),))
     page = visit(f"{shown.url}/#table=archive").page
     expect(page.locator("#health")).to_have_text("no table is tended")

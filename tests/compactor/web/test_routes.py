@@ -13,7 +13,14 @@ from blockstore.compactor.status import Quarantined
 from blockstore.compactor.web import routes
 from blockstore.names import object_key
 from blockstore.world import World
-from tests.compactor.web.process import NOW_MS, ShownProcess, busy, small_table, status, table_status
+from tests.compactor.web.process import (
+    NOW_MS,
+    ShownProcess,
+    busy,
+    small_table,
+    status,
+    table_status,
+)
 from tests.support.asking import asking
 from tests.support.browser import Visiting
 
@@ -33,7 +40,9 @@ def test_the_status_and_the_blocks_of_a_real_table_are_answered() -> None:
         answer = client.get("/api/timeline", params={"table": "readings"}).json()
         assert (answer["count"], answer["version"]) == (40, 41)
         ulid = answer["blocks"]["ulid"][0]
-        detail = client.get("/api/timeline/block", params={"table": "readings", "ulid": ulid}).json()
+        detail = client.get(
+            "/api/timeline/block", params={"table": "readings", "ulid": ulid}
+        ).json()
         assert detail["meta"]["labels"] == {"cluster": "eu1"}
         assert client.get("/api/timeline", params={"table": "other"}).status_code == 404
 
@@ -41,7 +50,9 @@ def test_the_status_and_the_blocks_of_a_real_table_are_answered() -> None:
 def test_a_block_that_the_process_quarantined_is_quarantined_on_the_timeline() -> None:
     shown = process()
     ulid = shown.tables["readings"].log.state.blocks.ulids()[3]
-    bad = Quarantined(ulid=ulid, reason="its hash differs", since_ms=NOW_MS, command="blockstore repair …")
+    bad = Quarantined(
+        ulid=ulid, reason="its hash differs", since_ms=NOW_MS, command="blockstore repair …"
+    )
     shown.change("readings", quarantined=(bad,))
     with asking(Starlette(routes=routes(shown))) as client:
         answer = client.get("/api/timeline", params={"table": "readings"}).json()

@@ -1,4 +1,5 @@
-"""One gateway for all tests of this folder that change nothing it holds; each makes what it needs beside."""
+"""One gateway for all tests of this folder that change nothing it holds; each makes what it needs
+beside."""
 
 from __future__ import annotations
 

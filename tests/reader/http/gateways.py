@@ -48,19 +48,28 @@ TOKENS = (
 
 def csv_of(rows: range) -> str:
     """Lines of a file for a table of the lake."""
-    return HEADER + "".join(f"2026-01-01T00:{n // 60 % 60:02}:{n % 60:02}Z,{n},row {n}\n" for n in rows)
+    return HEADER + "".join(
+        f"2026-01-01T00:{n // 60 % 60:02}:{n % 60:02}Z,{n},row {n}\n" for n in rows
+    )
 
 
 def rows_of(rows: range) -> pa.Table:
-    times = pa.array([1_767_225_600_000_000 + n * 1_000_000 for n in rows], pa.timestamp("us", "UTC"))
-    return pa.table({"time": times, "n": list(rows), "s": [f"row {n}" for n in rows]}, schema=SCHEMA)
+    times = pa.array(
+        [1_767_225_600_000_000 + n * 1_000_000 for n in rows], pa.timestamp("us", "UTC")
+    )
+    return pa.table(
+        {"time": times, "n": list(rows), "s": [f"row {n}" for n in rows]}, schema=SCHEMA
+    )
 
 
 def make_lake(folder: Path) -> str:
-    """Two tables, ``flights`` with 1,000 rows in two blocks and ``salaries`` with 10; the URL without fsync."""
+    """Two tables, ``flights`` with 1,000 rows in two blocks and ``salaries`` with 10; the URL
+    without fsync."""
     url = f"{folder}/lake"
     for name, rows in (("flights", 1000), ("salaries", 10)):
-        table = bs.create(f"{url}/{name}?durable=false", schema=SCHEMA, time_column="time", sort_by=["n"])
+        table = bs.create(
+            f"{url}/{name}?durable=false", schema=SCHEMA, time_column="time", sort_by=["n"]
+        )
         table.append(rows_of(range(rows // 2)))
         table.append(rows_of(range(rows // 2, rows)))
     return f"{url}?durable=false"
@@ -71,7 +80,9 @@ def settings(url: str, folder: Path, **more: Any) -> GatewaySettings:
     made = GatewaySettings(
         tables=TableSettings(urls=(url,), poll_s=0.2, max_staleness_s=600),
         cache=CacheSettings(folder=folder / "cache", size_bytes=1 << 30),
-        query=QuerySettings(memory_bytes=1 << 30, threads=1, at_once=4, time_limit_s=60, isolated=False),
+        query=QuerySettings(
+            memory_bytes=1 << 30, threads=1, at_once=4, time_limit_s=60, isolated=False
+        ),
         http=HttpSettings(
             listening=Listening(host="127.0.0.1", port=0), max_upload_bytes=1 << 20, stall_s=20
         ),

@@ -55,12 +55,17 @@ def test_a_named_origin_may_ask_and_read_the_headers(open_to_one: Served) -> Non
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
 def test_other_methods_are_not_allowed(open_to_one: Served, method: str) -> None:
-    assert preflight(open_to_one, DASHBOARD, **{"Access-Control-Request-Method": method}).status_code == 400
+    assert (
+        preflight(open_to_one, DASHBOARD, **{"Access-Control-Request-Method": method}).status_code
+        == 400
+    )
 
 
 def test_a_deletion_and_an_upload_are_allowed(open_to_one: Served) -> None:
     ends = preflight(open_to_one, DASHBOARD, **{"Access-Control-Request-Method": "DELETE"})
-    brings = preflight(open_to_one, DASHBOARD, **{"Access-Control-Request-Headers": "idempotency-key"})
+    brings = preflight(
+        open_to_one, DASHBOARD, **{"Access-Control-Request-Headers": "idempotency-key"}
+    )
     assert (ends.status_code, brings.status_code) == (200, 200)
 
 

@@ -1,4 +1,5 @@
-"""A gateway whose disk for temporary files is full says so, asks for another try, and goes on with other queries."""
+"""A gateway whose disk for temporary files is full says so, asks for another try, and goes on with
+other queries."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ TOLD = "the disk for temporary files is full"
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["in process", "isolated"])
-def small(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Served]:
+def small(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Served]:
     """A gateway that may spill 1 GiB, on a disk of 3 MiB."""
     folder = tmp_path_factory.mktemp("small")
     disk = folder / "disk"
@@ -65,7 +68,8 @@ def _by_http_1_0(served: Served, sql: str) -> bytes:
     place = urlsplit(served.url)
     body = json.dumps({"sql": sql}).encode()
     head = (
-        f"POST /v1/query HTTP/1.0\r\nHost: {place.netloc}\r\nAuthorization: Bearer {WRITE}\r\nAccept: text/csv\r\n"
+        f"POST /v1/query HTTP/1.0\r\nHost: {place.netloc}\r\nAuthorization: Bearer "
+        f"{WRITE}\r\nAccept: text/csv\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     with socket.create_connection((place.hostname or "", place.port or 0), timeout=60) as wire:

@@ -1,4 +1,7 @@
-"""What strangers may send: every route of the document, odd SQL, odd files. Nothing of it is ever a fault of ours."""
+"""What strangers may send: every route of the document, odd SQL, odd files.
+
+Nothing of it is ever a fault of ours.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +106,8 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def test_the_document_is_kept_to_whatever_is_sent(fuzzed: Served) -> None:
-    """Schemathesis over every operation: no answer is 5xx but the 503 and 504 that the document tells."""
+    """Schemathesis over every operation: no answer is 5xx but the 503 and 504 that the document
+    tells."""
     schema = schemathesis.openapi.from_url(f"{fuzzed.url}/openapi.json")
     operations = 0
     for found in schema.get_all_operations():
@@ -113,7 +117,9 @@ def test_the_document_is_kept_to_whatever_is_sent(fuzzed: Served) -> None:
         @_BOUNDED
         @given(case=operation.as_strategy())
         def send(case: schemathesis.Case) -> None:
-            answer = case.call(base_url=fuzzed.url, headers={"Authorization": f"Bearer {WRITE}"}, timeout=60)
+            answer = case.call(
+                base_url=fuzzed.url, headers={"Authorization": f"Bearer {WRITE}"}, timeout=60
+            )
             if answer.status_code not in (503, 504):
                 case.validate_response(answer, checks=[not_a_server_error])
 
@@ -148,7 +154,9 @@ def test_odd_files_are_whole_or_absent_and_say_why(
 ) -> None:
     before = _rows(fuzzed)
     data = (head + "\n".join(lines)).encode() + garbage
-    answer = fuzzed.http.post("/v1/jobs?table=salaries", content=data, headers={"Content-Type": "text/csv"})
+    answer = fuzzed.http.post(
+        "/v1/jobs?table=salaries", content=data, headers={"Content-Type": "text/csv"}
+    )
     assert answer.status_code == 202, answer.text
     told = until_ended(fuzzed.http, answer.json()["id"])
     after = _rows(fuzzed)

@@ -11,7 +11,17 @@ from blockstore.errors import Invalid
 from blockstore.ids import Ids
 from blockstore.reader.http.tokens import Scope, Token, Tokens, fresh, hashed
 from blockstore.world import World
-from tests.reader.http.gateways import ADMIN, FEW, READ, WRITE, Served, csv_of, serving, settings, until_ended
+from tests.reader.http.gateways import (
+    ADMIN,
+    FEW,
+    READ,
+    WRITE,
+    Served,
+    csv_of,
+    serving,
+    settings,
+    until_ended,
+)
 
 ROUTES = [
     ("GET", "/v1/tables"),
@@ -38,7 +48,10 @@ def test_an_unknown_token_is_401_everywhere(served: Served, token: str | None) -
         headers = {} if token is None else {"Authorization": f"Bearer {token}".encode("latin-1")}
         with served.as_(None) as nobody:
             answer = nobody.request(
-                method, path, headers=headers, json={"sql": "select 1"} if method == "POST" else None
+                method,
+                path,
+                headers=headers,
+                json={"sql": "select 1"} if method == "POST" else None,
             )
         assert answer.status_code == 401, (path, answer.text)
         assert answer.headers["www-authenticate"] == "Bearer"
@@ -48,7 +61,10 @@ def test_an_unknown_token_is_401_everywhere(served: Served, token: str | None) -
 def test_every_route_of_the_document_is_among_those_that_ask_for_a_token(served: Served) -> None:
     document = served.http.get("/openapi.json").json()
     told = {
-        (method.upper(), path.replace("{table}", "flights").replace("{job}", "01JD0000000000000000000000"))
+        (
+            method.upper(),
+            path.replace("{table}", "flights").replace("{job}", "01JD0000000000000000000000"),
+        )
         for path, operations in document["paths"].items()
         for method in operations
     }
@@ -82,7 +98,9 @@ def test_a_scope_that_is_missing_is_403(
     served: Served, token: str, method: str, path: str, status: int
 ) -> None:
     with served.as_(token) as client:
-        answer = client.request(method, path, content=csv_of(range(1)), headers={"Content-Type": "text/csv"})
+        answer = client.request(
+            method, path, content=csv_of(range(1)), headers={"Content-Type": "text/csv"}
+        )
         assert answer.status_code == status, answer.text
 
 
@@ -94,7 +112,9 @@ def test_a_token_of_some_tables_learns_of_no_other_and_missing_and_hidden_are_to
         pairs = [
             [
                 few.post("/v1/query", json={"sql": f"select * from {name}"}),
-                few.post("/v1/query", json={"sql": f'select * from flights join "{name}" using (n)'}),
+                few.post(
+                    "/v1/query", json={"sql": f'select * from flights join "{name}" using (n)'}
+                ),
                 few.get(f"/v1/tables/{name}"),
                 few.get(f"/v1/tables/{name}/blocks"),
                 few.get(f"/v1/tables/{name}/history"),
@@ -102,18 +122,24 @@ def test_a_token_of_some_tables_learns_of_no_other_and_missing_and_hidden_are_to
                 few.get(f"/v1/tables/{name}/tags"),
                 few.get(f"/v1/tables/{name}/timeline"),
                 few.post("/v1/jobs", json={"kind": "download", "table": name}),
-                few.post(f"/v1/jobs?table={name}", content="n\n", headers={"Content-Type": "text/csv"}),
+                few.post(
+                    f"/v1/jobs?table={name}", content="n\n", headers={"Content-Type": "text/csv"}
+                ),
             ]
             for name in ("salaries", "salariez")
         ]
         near = few.post("/v1/query", json={"sql": "select * from salarie"})
-        assert few.post("/v1/query", json={"sql": "select count(*) from flights"}).status_code == 200
+        assert (
+            few.post("/v1/query", json={"sql": "select count(*) from flights"}).status_code == 200
+        )
     for hidden, missing in zip(*pairs, strict=True):
         assert hidden.status_code == missing.status_code == 404, (hidden.text, missing.text)
         told = [json.loads(one.text) for one in (hidden, missing)]
         for one in told:
             one.pop("request_id")
-        assert json.dumps(told[0]).replace("salaries", "X") == json.dumps(told[1]).replace("salariez", "X")
+        assert json.dumps(told[0]).replace("salaries", "X") == json.dumps(told[1]).replace(
+            "salariez", "X"
+        )
     assert near.json()["nearest"] == []
     assert "salaries" not in near.text
     assert all("salaries" not in answer.text for answer in answers)
@@ -171,7 +197,15 @@ def test_tokens_are_long_hashed_and_compared_whole() -> None:
     tokens = Tokens([token])
     assert tokens.caller(f"Bearer {WRITE}") == token.caller
     assert tokens.caller(f"bearer   {WRITE} ") == token.caller
-    for wrong in (None, "", WRITE, f"Basic {WRITE}", "Bearer", f"Bearer {WRITE}x", f"Bearer {token.sha256}"):
+    for wrong in (
+        None,
+        "",
+        WRITE,
+        f"Basic {WRITE}",
+        "Bearer",
+        f"Bearer {WRITE}x",
+        f"Bearer {token.sha256}",
+    ):
         assert tokens.caller(wrong) is None
     assert WRITE not in repr(tokens.caller(f"Bearer {WRITE}"))
 
@@ -185,6 +219,10 @@ def test_tokens_are_long_hashed_and_compared_whole() -> None:
     ],
 )
 def test_a_token_that_cannot_be_meant_is_refused(fields: dict[str, object]) -> None:
-    good: dict[str, object] = {"name": "a", "sha256": hashed(READ), "scopes": frozenset({Scope.READ})}
+    good: dict[str, object] = {
+        "name": "a",
+        "sha256": hashed(READ),
+        "scopes": frozenset({Scope.READ}),
+    }
     with pytest.raises(Invalid):
         Token(**{**good, **fields})  # type: ignore[arg-type]

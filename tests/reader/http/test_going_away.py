@@ -1,4 +1,5 @@
-"""A client that leaves in the middle is no fault of the gateway, and what fails after the first byte is said as it is."""
+"""A client that leaves in the middle is no fault of the gateway, and what fails after the first
+byte is said as it is."""
 
 from __future__ import annotations
 
@@ -53,9 +54,13 @@ def test_an_error_after_the_first_byte_is_logged_in_its_own_words(
     gateway: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(httpx.RemoteProtocolError):
-        gateway.query("select i from range(4_000_000) t(i)", accept="application/vnd.apache.arrow.stream")
+        gateway.query(
+            "select i from range(4_000_000) t(i)", accept="application/vnd.apache.arrow.stream"
+        )
     ours = [
-        one for one in caplog.records if one.levelno >= logging.WARNING and not one.name.startswith("uvicorn")
+        one
+        for one in caplog.records
+        if one.levelno >= logging.WARNING and not one.name.startswith("uvicorn")
     ]
     (said,) = ours
     assert "more than the 3,000,000 rows" in said.getMessage()

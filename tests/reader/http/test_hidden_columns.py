@@ -13,7 +13,8 @@ from tests.reader.http.gateways import Served, make_lake, serving, settings
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A lake in whose table ``salaries`` a row was deleted, so that its first block was rewritten."""
+    """A lake in whose table ``salaries`` a row was deleted, so that its first block was
+    rewritten."""
     folder = tmp_path_factory.mktemp("gateway")
     url = make_lake(folder)
     bs.open(f"{folder}/lake/salaries?durable=false").delete(where="n = 1")
@@ -33,14 +34,18 @@ def test_a_download_has_a_hidden_column_once(served: Served) -> None:
     assert sorted(lines(served, sql)) == ["0,0,2", "500,500,3", "n,_row_id,_version"]
 
 
-def test_a_star_beside_a_condition_on_a_hidden_column_has_the_tables_columns(served: Served) -> None:
+def test_a_star_beside_a_condition_on_a_hidden_column_has_the_tables_columns(
+    served: Served,
+) -> None:
     assert (
         lines(served, "select * replace (n + 1 as n, 'x' as s) from flights where _row_id = 7")[0]
         == "time,n,s"
     )
 
 
-@pytest.mark.parametrize("accept", ["text/csv", "application/json", "application/vnd.apache.arrow.stream"])
+@pytest.mark.parametrize(
+    "accept", ["text/csv", "application/json", "application/vnd.apache.arrow.stream"]
+)
 @pytest.mark.parametrize("name", ["_row_id", "_version"])
 def test_what_a_rewritten_block_cannot_give_is_refused_in_one_sentence(
     served: Served, name: str, accept: str

@@ -1,4 +1,5 @@
-"""The doors of jobs under fire: large bodies where none is due, a store that fails after a job was made, long lists."""
+"""The doors of jobs under fire: large bodies where none is due, a store that fails after a job was
+made, long lists."""
 
 from __future__ import annotations
 
@@ -38,7 +39,10 @@ def test_only_the_door_of_files_takes_large_bodies(jobs: Served, kind: str) -> N
     body = b" " * (2 * jobs.gateway.settings.http.max_body_bytes)
     assert len(body) < jobs.gateway.settings.http.max_upload_bytes
     with jobs.as_(None) as nobody:
-        assert nobody.post("/v1/query", content=body, headers={"Content-Type": kind}).status_code == 413
+        assert (
+            nobody.post("/v1/query", content=body, headers={"Content-Type": kind}).status_code
+            == 413
+        )
 
 
 def test_a_job_that_was_made_is_told_although_the_store_fails_then(
@@ -54,11 +58,15 @@ def test_a_job_that_was_made_is_told_although_the_store_fails_then(
     assert len(jobs.http.get("/v1/jobs").json()["jobs"]) == 1
 
 
-def test_a_list_reads_no_more_jobs_than_it_shows(jobs: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_reads_no_more_jobs_than_it_shows(
+    jobs: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = []
     for number in range(6):
         data = csv_of(range(number, number + 2))
-        made.append(jobs.http.post("/v1/jobs?table=salaries", content=data, headers=CSV).json()["id"])
+        made.append(
+            jobs.http.post("/v1/jobs?table=salaries", content=data, headers=CSV).json()["id"]
+        )
         until_ended(jobs.http, made[-1])
     with jobs.as_(OTHER) as other:
         assert other.get("/v1/jobs").json()["jobs"] == []

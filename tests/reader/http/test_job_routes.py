@@ -62,11 +62,15 @@ def test_an_upload_appends_its_rows_and_tells_its_progress(jobs: Served) -> None
 def test_an_uploads_checks_of_the_boundary_are_in_the_metrics(jobs: Served) -> None:
     def told(name: str) -> float:
         text = jobs.http.get("/metrics").text
-        (line,) = [one for one in text.splitlines() if one.startswith(f"blockstore_boundary_{name}_total ")]
+        (line,) = [
+            one for one in text.splitlines() if one.startswith(f"blockstore_boundary_{name}_total ")
+        ]
         return float(line.split()[1])
 
     before = told("checks")
-    job = jobs.http.post("/v1/jobs?table=salaries", content=csv_of(range(3)), headers=CSV).json()["id"]
+    job = jobs.http.post("/v1/jobs?table=salaries", content=csv_of(range(3)), headers=CSV).json()[
+        "id"
+    ]
     assert until_ended(jobs.http, job)["state"] == "done"
     assert told("checks") == before + 1
     assert (told("refusals"), told("failures"), told("advances")) == (0, 0, 0)
@@ -76,7 +80,9 @@ def test_an_uploads_checks_of_the_boundary_are_in_the_metrics(jobs: Served) -> N
 def test_tsv_with_other_nulls_is_read(jobs: Served) -> None:
     data = "n\ts\ttime\n5\tNA\t2026-01-01T00:00:00Z\n"
     headers = {"Content-Type": "text/tab-separated-values; charset=utf-8"}
-    job = jobs.http.post("/v1/jobs?table=salaries&null=NA", content=data, headers=headers).json()["id"]
+    job = jobs.http.post("/v1/jobs?table=salaries&null=NA", content=data, headers=headers).json()[
+        "id"
+    ]
     assert until_ended(jobs.http, job)["state"] == "done"
     jobs.gateway.tables.poll_now("salaries")
     assert jobs.rows("select count(*) as c from salaries where s is null")[0]["c"] >= 1
@@ -84,7 +90,9 @@ def test_tsv_with_other_nulls_is_read(jobs: Served) -> None:
 
 def test_a_bad_row_says_line_column_value_and_rule_and_writes_nothing(jobs: Served) -> None:
     before = counted(jobs)
-    data = csv_of(range(50)) + "2026-01-01T00:00:00Z,many,x\n" + csv_of(range(5)).removeprefix(HEADER)
+    data = (
+        csv_of(range(50)) + "2026-01-01T00:00:00Z,many,x\n" + csv_of(range(5)).removeprefix(HEADER)
+    )
     job = jobs.http.post("/v1/jobs?table=salaries", content=data, headers=CSV).json()["id"]
     error = until_ended(jobs.http, job)["error"]
     assert (error["error"], error["line"], error["column"], error["value"], error["rule"]) == (
@@ -137,9 +145,13 @@ def test_an_upload_is_for_the_table_that_stood_there_when_it_was_asked_for(
     bs.create(f"{tmp_path}/new?durable=false", schema=SCHEMA).append(rows_of(range(3)))
     (folder / "passing").rename(tmp_path / "old")
     (tmp_path / "new").rename(folder / "passing")
-    job = jobs.http.post("/v1/jobs?table=passing", content=csv_of(range(7)), headers=CSV).json()["id"]
+    job = jobs.http.post("/v1/jobs?table=passing", content=csv_of(range(7)), headers=CSV).json()[
+        "id"
+    ]
     ended = until_ended(jobs.http, job)
-    assert (ended["state"], ended["error"]) == ("done", None), "the handle of the other one is not asked"
+    assert (ended["state"], ended["error"]) == ("done", None), (
+        "the handle of the other one is not asked"
+    )
     assert bs.open(url).snapshot().scan().to_table().num_rows == 10
 
 
@@ -157,7 +169,12 @@ def test_an_upload_is_for_the_table_that_stood_there_when_it_was_asked_for(
         ("/v1/jobs", {"Content-Type": "application/json"}, b"{", 400),
         ("/v1/jobs", {"Content-Type": "application/json"}, b'{"kind":"query"}', 400),
         ("/v1/jobs", {"Content-Type": "application/json"}, b'{"kind":"upload"}', 400),
-        ("/v1/jobs", {"Content-Type": "application/json"}, b'{"kind":"download","table":"nope"}', 404),
+        (
+            "/v1/jobs",
+            {"Content-Type": "application/json"},
+            b'{"kind":"download","table":"nope"}',
+            404,
+        ),
     ],
 )
 def test_what_is_no_job_is_refused_at_once(
@@ -177,7 +194,9 @@ def test_what_is_no_job_is_refused_at_once(
         (b"{}", "the body lacks the key 'kind'"),
     ],
 )
-def test_what_is_wrong_with_a_job_names_the_body_and_the_key(jobs: Served, body: bytes, said: str) -> None:
+def test_what_is_wrong_with_a_job_names_the_body_and_the_key(
+    jobs: Served, body: bytes, said: str
+) -> None:
     answer = jobs.http.post("/v1/jobs", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 400
     assert said in answer.json()["message"]
@@ -191,7 +210,9 @@ def test_a_parameter_that_cannot_be_is_named(jobs: Served) -> None:
 
 @pytest.mark.parametrize("form", ["csv", "tsv", "parquet", "json", "arrow"])
 def test_a_download_is_a_file_of_the_tables_rows(jobs: Served, form: str) -> None:
-    asked = jobs.http.post("/v1/jobs", json={"kind": "download", "table": "flights", "format": form})
+    asked = jobs.http.post(
+        "/v1/jobs", json={"kind": "download", "table": "flights", "format": form}
+    )
     assert asked.status_code == 202, asked.text
     ended = until_ended(jobs.http, asked.json()["id"])
     assert ended["state"] == "done", ended
@@ -208,7 +229,9 @@ def test_a_download_is_a_file_of_the_tables_rows(jobs: Served, form: str) -> Non
 
 
 def test_a_query_that_cannot_be_answered_fails_its_job_with_the_reason(jobs: Served) -> None:
-    job = jobs.http.post("/v1/jobs", json={"kind": "query", "sql": "select nope from flights"}).json()["id"]
+    job = jobs.http.post(
+        "/v1/jobs", json={"kind": "query", "sql": "select nope from flights"}
+    ).json()["id"]
     ended = until_ended(jobs.http, job)
     assert ended["state"] == "failed"
     assert "nope" in ended["error"]["message"]
@@ -218,7 +241,9 @@ def test_a_query_that_cannot_be_answered_fails_its_job_with_the_reason(jobs: Ser
 
 def test_an_answer_that_its_form_cannot_write_fails_its_job_with_the_reason(jobs: Served) -> None:
     sql = "select union_value(day := 'infinity'::date) as c"
-    job = jobs.http.post("/v1/jobs", json={"kind": "query", "sql": sql, "format": "json"}).json()["id"]
+    job = jobs.http.post("/v1/jobs", json={"kind": "query", "sql": sql, "format": "json"}).json()[
+        "id"
+    ]
     ended = until_ended(jobs.http, job)
     assert (ended["state"], ended["error"]["error"]) == ("failed", "invalid")
     assert "the answer cannot be written as json" in ended["error"]["message"]
@@ -226,7 +251,10 @@ def test_an_answer_that_its_form_cannot_write_fails_its_job_with_the_reason(jobs
 
 
 def test_a_running_query_can_be_cancelled(jobs: Served) -> None:
-    sql = "select count(*) from flights a, flights b, flights c, flights d where a.n + b.n + c.n + d.n < 0"
+    sql = (
+        "select count(*) from flights a, flights b, flights c, flights d where a.n + b.n + c.n + "
+        "d.n < 0"
+    )
     job = jobs.http.post("/v1/jobs", json={"kind": "query", "sql": sql}).json()["id"]
     assert jobs.http.delete(f"/v1/jobs/{job}").status_code == 202
     assert until_ended(jobs.http, job)["state"] == "cancelled"
@@ -235,7 +263,8 @@ def test_a_running_query_can_be_cancelled(jobs: Served) -> None:
 
 def test_jobs_are_listed_newest_first_and_unknown_ones_are_404(jobs: Served) -> None:
     made = [
-        jobs.http.post("/v1/jobs", json={"kind": "query", "sql": "select 1"}).json()["id"] for _ in range(3)
+        jobs.http.post("/v1/jobs", json={"kind": "query", "sql": "select 1"}).json()["id"]
+        for _ in range(3)
     ]
     listed = [job["id"] for job in jobs.http.get("/v1/jobs?limit=3").json()["jobs"]]
     assert set(listed) == set(made)

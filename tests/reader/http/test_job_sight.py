@@ -1,4 +1,5 @@
-"""A token that lost a scope or a table since it asked for a job sees no more of the job than it could ask for today."""
+"""A token that lost a scope or a table since it asked for a job sees no more of the job than it
+could ask for today."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ Rights = tuple[frozenset[Scope], frozenset[str] | None]
 
 @contextmanager
 def _started_with(folder: Path, url: str, rights: Rights) -> Iterator[Served]:
-    """A gateway over the lake that knows the token with these rights; jobs of earlier ones lie in the bucket."""
+    """A gateway over the lake that knows the token with these rights; jobs of earlier ones lie in
+    the bucket."""
     scopes, tables = rights
     token = Token(name="one", sha256=hashed(TOKEN), scopes=scopes, tables=tables)
     with serving(replace(settings(url, folder), tokens=(token,))) as served:
@@ -46,7 +48,9 @@ def _started_with(folder: Path, url: str, rights: Rights) -> Iterator[Served]:
 
 
 def _asked(client: httpx.Client, sql: str) -> str:
-    return str(client.post("/v1/jobs", json={"kind": "query", "sql": sql, "format": "csv"}).json()["id"])
+    return str(
+        client.post("/v1/jobs", json={"kind": "query", "sql": sql, "format": "csv"}).json()["id"]
+    )
 
 
 def _answers(client: httpx.Client, job: str) -> list[tuple[int, str]]:
@@ -59,18 +63,24 @@ def _answers(client: httpx.Client, job: str) -> list[tuple[int, str]]:
     return [(one.status_code, str(one.json().get("message")).replace(job, "ID")) for one in found]
 
 
-def test_a_narrowed_token_sees_jobs_over_the_tables_that_are_left_to_it_and_no_others(tmp_path: Path) -> None:
+def test_a_narrowed_token_sees_jobs_over_the_tables_that_are_left_to_it_and_no_others(
+    tmp_path: Path,
+) -> None:
     url = make_lake(tmp_path)
-    bs.create(f"{tmp_path}/lake/loose?durable=false", schema=SCHEMA, time_column="time", index=False).append(
-        rows_of(range(3))
-    )
+    bs.create(
+        f"{tmp_path}/lake/loose?durable=false", schema=SCHEMA, time_column="time", index=False
+    ).append(rows_of(range(3)))
     texts = {"content-type": "text/csv"}
     with _started_with(tmp_path, url, (BOTH, None)) as wide, wide.as_(TOKEN) as me:
         kept = [
             _asked(me, "select max(n) as c from flights"),
             _asked(me, "select 1 as c"),
             str(me.post("/v1/jobs", json={"kind": "download", "table": "flights"}).json()["id"]),
-            str(me.post("/v1/jobs?table=flights", content=csv_of(range(5)), headers=texts).json()["id"]),
+            str(
+                me.post("/v1/jobs?table=flights", content=csv_of(range(5)), headers=texts).json()[
+                    "id"
+                ]
+            ),
         ]
         hidden = [
             _asked(me, "select max(n) as c from salaries"),
@@ -78,7 +88,11 @@ def test_a_narrowed_token_sees_jobs_over_the_tables_that_are_left_to_it_and_no_o
             _asked(me, "select max(flights.n) as c from flights, loose"),
             _asked(me, "select max(n) as c from salarie"),
             str(me.post("/v1/jobs", json={"kind": "download", "table": "salaries"}).json()["id"]),
-            str(me.post("/v1/jobs?table=salaries", content=csv_of(range(5)), headers=texts).json()["id"]),
+            str(
+                me.post("/v1/jobs?table=salaries", content=csv_of(range(5)), headers=texts).json()[
+                    "id"
+                ]
+            ),
         ]
         states = {job: until_ended(me, job)["state"] for job in kept + hidden}
         assert [job for job, state in states.items() if state != "done"] == hidden[3:4]
@@ -111,7 +125,9 @@ def test_a_result_of_an_older_release_is_seen_only_where_nothing_was_taken_from_
 ASKED = Request(kind=Kind.QUERY, owner="me", created_ms=0, form="csv", sql="select 1")
 UPLOAD = replace(ASKED, kind=Kind.UPLOAD, sql=None, table="flights")
 DONE = Outcome(state=State.DONE, attempt=1, ended_ms=0)
-FAILED = replace(DONE, state=State.FAILED, failure=Failure(error="invalid", message="did you mean salaries?"))
+FAILED = replace(
+    DONE, state=State.FAILED, failure=Failure(error="invalid", message="did you mean salaries?")
+)
 
 
 def _caller(scopes: set[Scope], *tables: str, fingerprint: str = "me") -> Caller:
@@ -137,7 +153,11 @@ def _caller(scopes: set[Scope], *tables: str, fingerprint: str = "me") -> Caller
     ],
 )
 def test_what_the_token_may_now_decides(
-    request_: Request, outcome: Outcome | None, scopes: set[Scope], tables: tuple[str, ...], seen: bool
+    request_: Request,
+    outcome: Outcome | None,
+    scopes: set[Scope],
+    tables: tuple[str, ...],
+    seen: bool,
 ) -> None:
     job = Job(id=NOBODYS, request=request_, outcome=outcome)
     assert sees(_caller(scopes, *tables), job) is seen

@@ -1,4 +1,5 @@
-"""A query that needs more than it may use is refused for good: an answer of its own, which says which key, and which no client asks for again."""
+"""A query that needs more than it may use is refused for good: an answer of its own, which says
+which key, and which no client asks for again."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ SPILLS = "select r, hash(r) as h from range(20000000) t(r) order by h"
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A gateway whose queries get 64 MiB of memory and 1 MiB of disk each."""
     folder = tmp_path_factory.mktemp("small")
-    query = QuerySettings(memory_bytes=128 << 20, spill_bytes=2 << 20, threads=1, at_once=2, isolated=True)
+    query = QuerySettings(
+        memory_bytes=128 << 20, spill_bytes=2 << 20, threads=1, at_once=2, isolated=True
+    )
     with serving(settings(make_lake(folder), folder, query=query)) as one:
         yield one
 
@@ -36,7 +39,9 @@ def queries(served: Served) -> int:
         (SPILLS, "1 MiB of temporary disk", "spill in [query]"),
     ],
 )
-def test_it_is_422_with_the_limit_and_its_key(small: Served, sql: str, limit: str, key: str) -> None:
+def test_it_is_422_with_the_limit_and_its_key(
+    small: Served, sql: str, limit: str, key: str
+) -> None:
     answer = small.query(sql)
     assert answer.status_code == 422
     assert "retry-after" not in answer.headers
@@ -66,7 +71,9 @@ def test_pep_249_calls_it_a_matter_of_operation(small: Served) -> None:
 
 
 def test_a_job_fails_at_its_first_attempt_and_says_why(small: Served) -> None:
-    made = small.http.post("/v1/jobs", json={"kind": "query", "sql": HOLDS_ALL, "format": "parquet"})
+    made = small.http.post(
+        "/v1/jobs", json={"kind": "query", "sql": HOLDS_ALL, "format": "parquet"}
+    )
     assert made.status_code in (200, 201, 202), made.text
     ended = until_ended(small.http, made.json()["id"])
     assert ended["state"] == "failed"

@@ -1,4 +1,5 @@
-"""What a gateway says is written, its next query reads: whoever ran the job, and however far the next poll is."""
+"""What a gateway says is written, its next query reads: whoever ran the job, and however far the
+next poll is."""
 
 from __future__ import annotations
 
@@ -47,7 +48,9 @@ def counted(served: Served, sql: str) -> int:
     return int(served.rows(sql)[0]["c"])
 
 
-@pytest.mark.parametrize("sql", ["select count(*) as c from salaries", TWO], ids=["one table", "two tables"])
+@pytest.mark.parametrize(
+    "sql", ["select count(*) as c from salaries", TWO], ids=["one table", "two tables"]
+)
 def test_rows_of_an_upload_are_in_the_next_query(slow: Served, sql: str) -> None:
     assert counted(slow, sql) == 10
     for more in (5, 10):

@@ -13,7 +13,9 @@ _GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "gateway.md"
 
 
 def test_the_guide_says_of_every_status_what_to_do() -> None:
-    rows = re.findall(r"^\| (\d{3}(?:, \d{3})*) \| (.+?) \| .+ \|$", _GUIDE.read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| (\d{3}(?:, \d{3})*) \| (.+?) \| .+ \|$", _GUIDE.read_text(), re.MULTILINE
+    )
     told = {int(status): kinds for statuses, kinds in rows for status in statuses.split(", ")}
     damaged = of_error(Corrupt("bad bytes"))
     assert {*ERRORS, 405, damaged.status_code} <= told.keys()

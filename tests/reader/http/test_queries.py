@@ -1,4 +1,5 @@
-"""``POST /v1/query``: forms, versions, errors with their place, and what half an answer looks like."""
+"""``POST /v1/query``: forms, versions, errors with their place, and what half an answer looks
+like."""
 
 from __future__ import annotations
 
@@ -64,9 +65,12 @@ def test_accept_says_the_form(served: Served, accept: str | None, kind: str) -> 
 
 def test_long_numbers_are_texts_where_json_is_asked_for_so(served: Served) -> None:
     sql = (
-        "select 9007199254740993 as long, 18446744073709551615::ubigint as huge, 1234567890123456789.12::decimal(21,2) as price, "
-        "sum(n::hugeint) as sum, 7::integer as short, 0.5::double as half, [9007199254740993, null] as list, "
-        "{'a': 9007199254740993, 'b': 1::tinyint} as struct, null::bigint as none, 0.00000001::decimal(10,8) as small from salaries"
+        "select 9007199254740993 as long, 18446744073709551615::ubigint as huge, "
+        "1234567890123456789.12::decimal(21,2) as price, "
+        "sum(n::hugeint) as sum, 7::integer as short, 0.5::double as half, [9007199254740993, "
+        "null] as list, "
+        "{'a': 9007199254740993, 'b': 1::tinyint} as struct, null::bigint as none, "
+        "0.00000001::decimal(10,8) as small from salaries"
     )
     answer = served.query(sql, accept="application/json; numbers=text")
     assert answer.headers["content-type"] == "application/json;numbers=text"
@@ -115,7 +119,9 @@ def test_a_limit_and_parameters_are_heeded(served: Served) -> None:
     ("sql", "line", "column"),
     [("selec 1", 1, 1), ("select nope from flights", 1, 8), ("select\n  nope2 from flights", 2, 3)],
 )
-def test_wrong_sql_says_where_and_shows_no_stack(served: Served, sql: str, line: int, column: int) -> None:
+def test_wrong_sql_says_where_and_shows_no_stack(
+    served: Served, sql: str, line: int, column: int
+) -> None:
     answer = served.query(sql)
     body = answer.json()
     assert (answer.status_code, body["error"]) == (400, "invalid_sql")
@@ -145,7 +151,9 @@ def test_an_unknown_table_names_the_nearest(served: Served) -> None:
     ],
 )
 def test_a_body_that_is_no_question_is_400(served: Served, body: bytes) -> None:
-    answer = served.http.post("/v1/query", content=body, headers={"Content-Type": "application/json"})
+    answer = served.http.post(
+        "/v1/query", content=body, headers={"Content-Type": "application/json"}
+    )
     assert answer.status_code == 400, answer.text
     assert answer.json()["error"] in ("invalid", "invalid_sql")
 
@@ -188,7 +196,8 @@ def test_two_columns_of_one_name_cannot_be_json(served: Served) -> None:
 
 
 def test_an_error_after_the_first_byte_leaves_the_answer_unfinished(served: Served) -> None:
-    """Rows come until one cannot be made: a client that reads by the protocol sees that the rest is missing."""
+    """Rows come until one cannot be made: a client that reads by the protocol sees that the rest is
+    missing."""
     raw = _raw(served, _FAILS_LATE, "1.1")
     head, _, body = raw.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 200")
@@ -214,7 +223,10 @@ def test_every_answer_carries_careful_headers_and_an_id(served: Served) -> None:
     assert odd.headers["x-request-id"] not in ("", "a b\tc")
 
 
-_FAILS_LATE = "select case when a.n * 1000 + b.n > 300000 then cast('x' || a.s as bigint) else 1 end as v from flights a, flights b"
+_FAILS_LATE = (
+    "select case when a.n * 1000 + b.n > 300000 then cast('x' || a.s as bigint) else 1 end as v "
+    "from flights a, flights b"
+)
 
 
 def _raw(served: Served, sql: str, version: str) -> bytes:
@@ -223,7 +235,8 @@ def _raw(served: Served, sql: str, version: str) -> bytes:
     body = json.dumps({"sql": sql}).encode()
     head = (
         f"POST /v1/query HTTP/{version}\r\nHost: {place.netloc}\r\nAuthorization: Bearer {READ}\r\n"
-        f"Accept: text/csv\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        "Accept: text/csv\r\nContent-Type: application/json\r\nContent-Length: "
+        f"{len(body)}\r\nConnection: close\r\n\r\n"
     )
     with socket.create_connection((place.hostname or "", place.port or 0), timeout=60) as wire:
         wire.sendall(head.encode() + body)

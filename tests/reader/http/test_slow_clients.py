@@ -1,4 +1,5 @@
-"""Clients that neither send nor take: their slots and their threads are free again after a while."""
+"""Clients that neither send nor take: their slots and their threads are free again after a
+while."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def _begun(served: Served) -> socket.socket:
     place = urlsplit(served.url)
     body = json.dumps({"sql": _ENDLESS}).encode()
     head = (
-        f"POST /v1/query HTTP/1.1\r\nHost: {place.netloc}\r\nAuthorization: Bearer {READ}\r\nAccept: text/csv\r\n"
+        f"POST /v1/query HTTP/1.1\r\nHost: {place.netloc}\r\nAuthorization: Bearer "
+        f"{READ}\r\nAccept: text/csv\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     wire = socket.create_connection((place.hostname or "", place.port or 0), timeout=60)
@@ -56,7 +58,10 @@ def test_too_many_at_once_are_429_and_who_reads_nothing_is_let_go(impatient: Ser
         answer = impatient.query("select n from flights limit 1")
         assert answer.status_code in (200, 429)
         if answer.status_code == 429:
-            assert (answer.json()["error"], int(answer.headers["retry-after"]) > 0) == ("busy", True)
+            assert (answer.json()["error"], int(answer.headers["retry-after"]) > 0) == (
+                "busy",
+                True,
+            )
         assert _until(lambda: engine.running() == 0), "their slots are free again"
     finally:
         for wire in wires:
@@ -77,7 +82,8 @@ def test_a_body_that_does_not_come_ends_its_request(impatient: Served) -> None:
     place = urlsplit(impatient.url)
     with socket.create_connection((place.hostname or "", place.port or 0), timeout=60) as wire:
         wire.sendall(
-            f"POST /v1/query HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {READ}\r\nContent-Type: application/json\r\n"
+            f"POST /v1/query HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {READ}\r\nContent-Type: "
+            "application/json\r\n"
             "Content-Length: 100\r\n\r\n{".encode()
         )
         assert b" 408 " in wire.recv(1000).splitlines()[0]

@@ -1,4 +1,5 @@
-"""Gateways that run jobs by hand: one pass at a time, on one bucket, in a world that stands still."""
+"""Gateways that run jobs by hand: one pass at a time, on one bucket, in a world that stands
+still."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ GOOD = HEADER + "".join(f"2026-01-01T00:00:{n:02}Z,{n},row {n}\n" for n in range
 WORK = Path(tempfile.gettempdir()) / f"jobs-of-{os.getpid()}"
 """Of this process alone: seeded names are the same in all of them."""
 
-# The clock is the test's own, but the thread that keeps a lease waits by the machine: so long that it never wakes here.
+# The clock is the test's own, but the thread that keeps a lease waits by the machine: so long that
+# it never wakes here.
 TERMS = Terms(lease_s=3_000, poll_s=500, time_limit_s=60_000, keep_s=8_640_000)
 
 
@@ -58,7 +60,12 @@ class Lake:
         return World(clock=self.clock, ids=Ids.seeded(self.clock, seed), pool=Serial())
 
     def gateway(
-        self, seed: int, *, bucket: Bucket | None = None, folder: Path | None = None, terms: Terms = TERMS
+        self,
+        seed: int,
+        *,
+        bucket: Bucket | None = None,
+        folder: Path | None = None,
+        terms: Terms = TERMS,
     ) -> Gateway:
         return Gateway(self, seed, bucket or self.bucket, folder or WORK, terms)
 
@@ -106,7 +113,11 @@ class Gateway:
 
     def ask(self, job: str, **more: Any) -> bool:
         request = Request(
-            kind=Kind.DOWNLOAD, owner="me", created_ms=self.world.clock.now_ms(), form="csv", table="t"
+            kind=Kind.DOWNLOAD,
+            owner="me",
+            created_ms=self.world.clock.now_ms(),
+            form="csv",
+            table="t",
         )
         return self.store.submit(job, replace(request, **more))
 

@@ -23,12 +23,21 @@ def test_every_record_lies_below_its_job_and_is_told_apart() -> None:
         split = names.split_job_key(key)
         assert split is not None
         assert split[0] == JOB
-        assert names.parse_job_claim(split[1]) == (3 if key == names.job_claim_key(JOB, 3) else None)
+        assert names.parse_job_claim(split[1]) == (
+            3 if key == names.job_claim_key(JOB, 3) else None
+        )
 
 
 @pytest.mark.parametrize(
     "key",
-    ["jobs/", "jobs/x/request.json", f"jobs/{JOB}", f"jobs/{JOB}/", f"other/{JOB}/request.json", f"{JOB}/x"],
+    [
+        "jobs/",
+        "jobs/x/request.json",
+        f"jobs/{JOB}",
+        f"jobs/{JOB}/",
+        f"other/{JOB}/request.json",
+        f"{JOB}/x",
+    ],
 )
 def test_what_is_no_jobs_key_is_none(key: str) -> None:
     assert names.split_job_key(key) is None

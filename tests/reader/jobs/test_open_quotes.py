@@ -1,4 +1,5 @@
-"""An uploaded file with a quote that is not closed at its value's end fails its job, with line and column."""
+"""An uploaded file with a quote that is not closed at its value's end fails its job, with line and
+column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One pass over many jobs: what fails for one of them, or after the claims, takes nothing from the others."""
+"""One pass over many jobs: what fails for one of them, or after the claims, takes nothing from the
+others."""
 
 from __future__ import annotations
 
@@ -112,7 +113,9 @@ def test_a_first_attempt_that_is_cancelled_after_a_second_began_asks_what_that_w
     assert (state, len(lake.rows())) in ((State.DONE, 20), (State.CANCELLED, 0))
 
 
-def test_an_attempt_whose_job_has_ended_does_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attempt_whose_job_has_ended_does_nothing(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one, two = lake.gateway(1), lake.gateway(2)
     one.upload(FIRST)
     [first] = one.runner.look()

@@ -51,7 +51,13 @@ def test_an_upload_is_appended_once_and_says_where(lake: Lake) -> None:
         (GOOD.replace("00:07Z", "00:61Z"), 9, "time", "2026-01-01T00:00:61Z", "timestamp"),
         (GOOD.replace("2026-01-01T00:00:07Z", ""), 9, "time", "", "null"),
         (GOOD.replace(",7,row 7", ",7"), 9, None, None, "3 fields"),
-        (GOOD.replace(",0,row 0", ',0,"two\nlines"').replace(",7,row", ",7.5,row"), 10, "n", "7.5", "int"),
+        (
+            GOOD.replace(",0,row 0", ',0,"two\nlines"').replace(",7,row", ",7.5,row"),
+            10,
+            "n",
+            "7.5",
+            "int",
+        ),
         ("time,n\n", 1, None, None, "'s'"),
         ("", 0, None, None, ""),
     ],
@@ -92,7 +98,9 @@ def test_a_lease_that_is_renewed_is_never_taken(lake: Lake) -> None:
         assert two.runner.look() == []
 
 
-def test_a_lease_seen_unchanged_for_its_time_is_followed_and_its_holder_learns_it(lake: Lake) -> None:
+def test_a_lease_seen_unchanged_for_its_time_is_followed_and_its_holder_learns_it(
+    lake: Lake,
+) -> None:
     one, two = lake.gateway(1), lake.gateway(2)
     one.upload(JOB)
     [held] = one.runner.look()
@@ -119,7 +127,8 @@ def test_a_released_lease_is_followed_at_once(lake: Lake) -> None:
 
 
 def test_a_zombie_and_its_successor_write_the_rows_once(lake: Lake) -> None:
-    """The first holder stalls anywhere before its end, the second one runs whole, then the first one goes on."""
+    """The first holder stalls anywhere before its end, the second one runs whole, then the first
+    one goes on."""
     calls = _calls_of_an_upload(lake)
     assert calls > 10
     for stall in range(1, calls + 1):
@@ -186,7 +195,9 @@ def test_a_zombie_cannot_write_what_its_successor_called_cancelled(lake: Lake) -
 
 @pytest.mark.parametrize("text", [GOOD, BAD], ids=["good", "bad"])
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_a_gateway_killed_at_any_call_leaves_an_upload_whole_or_absent(text: str, after: bool) -> None:
+def test_a_gateway_killed_at_any_call_leaves_an_upload_whole_or_absent(
+    text: str, after: bool
+) -> None:
     """Every call of submitting, claiming, running and ending; then another gateway goes on."""
     point = 0
     while True:
@@ -324,8 +335,11 @@ def _calls_of_an_upload(lake: Lake) -> int:
     return len(faulty.calls) - before
 
 
-def test_a_word_of_overtime_that_arrives_late_is_true(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The gateway dies with the word on its way; another takes the job up, which has time anew, before it arrives."""
+def test_a_word_of_overtime_that_arrives_late_is_true(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gateway dies with the word on its way; another takes the job up, which has time anew,
+    before it arrives."""
     key, faulty = job_outcome_key(JOB), FaultyBucket(lake.bucket)
     one, two = lake.gateway(1, bucket=faulty), lake.gateway(2)
     one.upload(JOB)

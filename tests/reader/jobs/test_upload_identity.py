@@ -1,4 +1,5 @@
-"""An upload is of one table and of one request: never of another table of that name, nor of an earlier request of that key."""
+"""An upload is of one table and of one request: never of another table of that name, nor of an
+earlier request of that key."""
 
 from __future__ import annotations
 
@@ -25,7 +26,16 @@ from blockstore.reader.jobs.upload import _check_same, identity_of
 from blockstore.reader.jobs.work import Failed
 from blockstore.reader.refusals import UnknownTable
 from blockstore.table import Table
-from tests.reader.jobs.gateways import GOOD, HEADER, SCHEMA, TERMS, WORK, Gateway, Lake, upload_request
+from tests.reader.jobs.gateways import (
+    GOOD,
+    HEADER,
+    SCHEMA,
+    TERMS,
+    WORK,
+    Gateway,
+    Lake,
+    upload_request,
+)
 from tests.support.faulty import Call, FaultyBucket
 
 JOB = "01JD0000000000000000000000"
@@ -64,7 +74,11 @@ def remake(lake: Lake, appends: int) -> None:
 def grow(lake: Lake, appends: int) -> None:
     table = Table.open_bucket(Prefixed(lake.bucket, "t"), lake.world(next(SEEDS)))
     for number in range(1000, 1000 + appends):
-        columns = [pa.array([TIME], SCHEMA.field("time").type), pa.array([number]), pa.array(["its own"])]
+        columns = [
+            pa.array([TIME], SCHEMA.field("time").type),
+            pa.array([number]),
+            pa.array(["its own"]),
+        ]
         table.append(pa.table(columns, schema=SCHEMA))
 
 
@@ -138,7 +152,9 @@ def test_an_upload_whose_table_is_gone_names_none_of_those_that_are_near(
     """Its asker may know of some tables only; the runner knows them all."""
 
     def gone(name: str) -> Table:
-        raise UnknownTable(f"there is no table {name}: did you mean salaries?", nearest=("salaries",))
+        raise UnknownTable(
+            f"there is no table {name}: did you mean salaries?", nearest=("salaries",)
+        )
 
     gateway = lake.gateway(1)
     ask(lake, gateway)
@@ -150,7 +166,9 @@ def test_an_upload_whose_table_is_gone_names_none_of_those_that_are_near(
 
 @pytest.mark.parametrize("holds", [False, True], ids=["opened then", "held before"])
 @pytest.mark.parametrize("appends", [0, 4], ids=["as long", "longer"])
-def test_a_table_made_anew_before_the_upload_ran_takes_nothing(lake: Lake, holds: bool, appends: int) -> None:
+def test_a_table_made_anew_before_the_upload_ran_takes_nothing(
+    lake: Lake, holds: bool, appends: int
+) -> None:
     gateway = Holding(lake, 1, lake.bucket, WORK, TERMS) if holds else lake.gateway(1)
     gateway._open("t")
     ask(lake, gateway)
@@ -210,13 +228,17 @@ def test_a_request_that_names_no_version_is_of_whatever_table_stands_there(lake:
     assert outcome.state is State.DONE
 
 
-@pytest.mark.parametrize(("version", "same"), [(904, True), (905, False), (5_000, False), (5_001, False)])
+@pytest.mark.parametrize(
+    ("version", "same"), [(904, True), (905, False), (5_000, False), (5_001, False)]
+)
 def test_a_version_that_left_the_window_of_commits_is_not_judged(
     lake: Lake, version: int, same: bool
 ) -> None:
     state = replace(lake.table().log.state, version=5_000, commits=Commits(version=5_000))
     request = upload_request(job_input_key(JOB, "token"), GOOD, 0)
-    with nullcontext() if same else pytest.raises(Failed, match="table t was dropped and made anew"):
+    with (
+        nullcontext() if same else pytest.raises(Failed, match="table t was dropped and made anew")
+    ):
         _check_same(state, replace(request, table_version=version, table_commit=JOB))
 
 
@@ -229,15 +251,26 @@ def test_a_repeat_at_another_version_is_the_same_wish() -> None:
 def test_a_repeat_by_a_token_whose_tables_have_changed_is_the_same_upload_but_no_longer_the_same_query() -> (
     None
 ):
-    """A file that is refused as another one is sent under a fresh key, and its rows are there twice."""
+    """A file that is refused as another one is sent under a fresh key, and its rows are there
+    twice."""
     upload = Request(
-        kind=Kind.UPLOAD, owner="o", created_ms=1, form="csv", table="events", allowed=("events", "old")
+        kind=Kind.UPLOAD,
+        owner="o",
+        created_ms=1,
+        form="csv",
+        table="events",
+        allowed=("events", "old"),
     )
     assert replace(upload, allowed=("events",)).same_wish(upload)
     assert replace(upload, allowed=None).same_wish(upload)
     assert not replace(upload, input_sha256="f" * 64).same_wish(upload)
     query = Request(
-        kind=Kind.QUERY, owner="o", created_ms=1, form="csv", sql="FROM events", allowed=("events", "old")
+        kind=Kind.QUERY,
+        owner="o",
+        created_ms=1,
+        form="csv",
+        sql="FROM events",
+        allowed=("events", "old"),
     )
     assert not replace(query, allowed=("events",)).same_wish(query)
 
@@ -340,7 +373,9 @@ def clean(lake: Lake) -> None:
     Cleaner(table, claim(table.log, table.world, "compactor")).run()
 
 
-def test_a_table_forgets_an_upload_after_thirty_days_and_takes_no_late_attempt_of_it(lake: Lake) -> None:
+def test_a_table_forgets_an_upload_after_thirty_days_and_takes_no_late_attempt_of_it(
+    lake: Lake,
+) -> None:
     one, two = lake.gateway(1), lake.gateway(2)
     ask(lake, one)
     [first] = one.runner.look()
@@ -354,7 +389,9 @@ def test_a_table_forgets_an_upload_after_thirty_days_and_takes_no_late_attempt_o
     assert failed_late is not None
     assert failed_late.failure is not None
     assert failed_late.failure.error == "forgotten"
-    assert "whether an earlier attempt wrote its rows, nobody can tell" in failed_late.failure.message
+    assert (
+        "whether an earlier attempt wrote its rows, nobody can tell" in failed_late.failure.message
+    )
     assert lake.rows() == list(range(20)), "its rows are there once"
 
 

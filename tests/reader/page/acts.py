@@ -45,4 +45,6 @@ def cell(page: Page, row: int, column: int) -> Any:
 
 def run_js(page: Page, module: str, body: str, argument: object = None) -> Any:
     """Call ``body`` with a module of the page as ``m`` and an argument as ``a``."""
-    return page.evaluate(f"async (a) => {{ const m = await import('/page/{module}'); {body} }}", argument)
+    return page.evaluate(
+        f"async (a) => {{ const m = await import('/page/{module}'); {body} }}", argument
+    )

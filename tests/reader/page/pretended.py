@@ -1,7 +1,9 @@
-"""A pretended gateway: the shapes of the HTTP API over tables in memory, and every fault that a test wishes for.
+"""A pretended gateway: the shapes of the HTTP API over tables in memory, and every fault that a
+test wishes for.
 
-It answers SQL by DuckDB, so that what the page shows of types, limits and errors is real. It is for what a real gateway
-does not do at a test's wish: wait, refuse, go stale, break off, name things with markup.
+It answers SQL by DuckDB, so that what the page shows of types, limits and errors is real. It is for
+what a real gateway does not do at a test's wish: wait, refuse, go stale, break off, name things
+with markup.
 """
 
 from __future__ import annotations
@@ -86,9 +88,12 @@ class Pretended:
             Route("/v1/jobs/{id}/result", self.job_result, methods=["GET"]),
         ]
         guarded = [
-            Route(route.path, self._guarded(route.endpoint), methods=route.methods) for route in routes
+            Route(route.path, self._guarded(route.endpoint), methods=route.methods)
+            for route in routes
         ]
-        return Starlette(routes=[*guarded, *page_routes()], middleware=[Middleware(SecurityHeaders)])
+        return Starlette(
+            routes=[*guarded, *page_routes()], middleware=[Middleware(SecurityHeaders)]
+        )
 
     def _guarded(self, endpoint: Any) -> Any:
         async def guarded(request: Request) -> Response:
@@ -116,12 +121,18 @@ class Pretended:
     async def table(self, request: Request) -> Response:
         name = request.path_params["name"]
         if name not in self.versions:
-            return problem(404, "unknown_table", f"there is no table {name!r}", nearest=list(self.versions))
+            return problem(
+                404, "unknown_table", f"there is no table {name!r}", nearest=list(self.versions)
+            )
         columns = [
             {"name": field.name, "type": str(field.type), "nullable": field.nullable}
             for field in self.versions[name][-1].schema
         ]
-        more = {"columns": columns, "time_column": columns[0]["name"], "sort_by": [columns[1]["name"]]}
+        more = {
+            "columns": columns,
+            "time_column": columns[0]["name"],
+            "sort_by": [columns[1]["name"]],
+        }
         return JSONResponse(
             {**self._summary(name), **more, "tags": self.tags.get(name, {}), "oldest_version": 1}
         )
@@ -197,7 +208,9 @@ class Pretended:
                 engine.register(name, self.versions[name][used[name] - 1])
         sql = body["sql"].rstrip().rstrip(";")
         try:
-            answer = engine.sql(f"SELECT * FROM ({sql}\n) LIMIT {body.get('limit', 10**9)}").to_arrow_table()
+            answer = engine.sql(
+                f"SELECT * FROM ({sql}\n) LIMIT {body.get('limit', 10**9)}"
+            ).to_arrow_table()
         except duckdb.Error as error:
             line = re.search(r"LINE (\d+): ", str(error))
             place = {"line": int(line[1]), "column": 8} if line else None
@@ -212,7 +225,9 @@ class Pretended:
         data = out.getvalue().to_pybytes()
         parts = (data[place : place + 200_000] for place in range(0, len(data), 200_000))
         return StreamingResponse(
-            parts, media_type=request.headers["accept"], headers={"X-Blockstore-Versions": json.dumps(used)}
+            parts,
+            media_type=request.headers["accept"],
+            headers={"X-Blockstore-Versions": json.dumps(used)},
         )
 
     async def list_jobs(self, request: Request) -> Response:
@@ -242,7 +257,8 @@ class Pretended:
                 float(value)
             except ValueError:
                 error = {
-                    "error": "invalid", "message": f"line {number}, column dep_delay: {value!r} is no number; nothing was written",
+                    "error": "invalid", "message": f"line {number}, column dep_delay: {value!r} "
+                                                   "is no number; nothing was written",
                     "line": number, "column": "dep_delay", "value": value, "rule": "a number (double)",
                 }  # fmt: skip
                 job |= {"state": "failed", "error": error}

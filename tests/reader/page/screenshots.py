@@ -2,7 +2,8 @@
 
     python -m tests.reader.page.screenshots [NAME...]
 
-Writes gateway-NAME.png into docs/screenshots: those named, or all. Look at them before they are committed.
+Writes gateway-NAME.png into docs/screenshots: those named, or all. Look at them before they are
+committed.
 """
 
 from __future__ import annotations
@@ -28,9 +29,18 @@ SITES = ["Aarhus", "Bergen", "Cork", "Delft"]
 SCHEMA = pa.schema(
     [("time", pa.timestamp("us", "UTC")), ("site", pa.string()), ("celsius", pa.float64()), ("wind", pa.float64()), ("sensor", pa.int64())]
 )  # fmt: skip
-BY_DAY = "SELECT date_trunc('day', time) AS day,\n       site,\n       round(avg(celsius), 2) AS celsius\nFROM weather\nWHERE time >= '2026-01-01'\nGROUP BY ALL\nORDER BY day, site"
-BY_SITE = "SELECT site, round(max(celsius), 1) AS warmest, round(max(wind), 1) AS windiest\nFROM weather\nGROUP BY site\nORDER BY site"
-ROWS = "SELECT time, site, celsius, wind, sensor\nFROM weather\nWHERE wind > 9 -- a stiff breeze\nORDER BY time\nLIMIT 5000"
+BY_DAY = (
+    "SELECT date_trunc('day', time) AS day,\n       site,\n       round(avg(celsius), 2) AS "
+    "celsius\nFROM weather\nWHERE time >= '2026-01-01'\nGROUP BY ALL\nORDER BY day, site"
+)
+BY_SITE = (
+    "SELECT site, round(max(celsius), 1) AS warmest, round(max(wind), 1) AS windiest\nFROM "
+    "weather\nGROUP BY site\nORDER BY site"
+)
+ROWS = (
+    "SELECT time, site, celsius, wind, sensor\nFROM weather\nWHERE wind > 9 -- a stiff "
+    "breeze\nORDER BY time\nLIMIT 5000"
+)
 
 
 def weather(day: int) -> pa.Table:
@@ -41,7 +51,10 @@ def weather(day: int) -> pa.Table:
     for place, site in enumerate(SITES):
         moments = BEGAN_US + day * DAY_US + np.arange(steps) * 600_000_000
         warm = (
-            8 + 3 * place + 6 * np.sin(np.arange(steps) / steps * 2 * np.pi - 2) + 4 * np.sin(day / 9 + place)
+            8
+            + 3 * place
+            + 6 * np.sin(np.arange(steps) / steps * 2 * np.pi - 2)
+            + 4 * np.sin(day / 9 + place)
         )
         celsius = np.round(warm + seeded.normal(0, 0.6, steps), 2)
         wind = np.round(np.abs(seeded.normal(5, 3, steps)), 1)
@@ -57,7 +70,10 @@ def weather(day: int) -> pa.Table:
 
 def lake(folder: Path) -> str:
     table = bs.create(
-        f"{folder}/lake/weather?durable=false", schema=SCHEMA, time_column="time", sort_by=["site", "time"]
+        f"{folder}/lake/weather?durable=false",
+        schema=SCHEMA,
+        time_column="time",
+        sort_by=["site", "time"],
     )
     for day in range(45):
         table.append(weather(day))
@@ -65,7 +81,10 @@ def lake(folder: Path) -> str:
     table.tag("january", version=32)
     for name, rows in (("sites", 4), ("forecasts", 12)):
         other = bs.create(
-            f"{folder}/lake/{name}?durable=false", schema=SCHEMA, time_column="time", sort_by=["time"]
+            f"{folder}/lake/{name}?durable=false",
+            schema=SCHEMA,
+            time_column="time",
+            sort_by=["time"],
         )
         other.append(weather(0).slice(0, rows))
     return f"{folder}/lake?durable=false"

@@ -1,4 +1,5 @@
-"""Asking: what is typed is answered, only the newest answer is painted, and errors are the gateway's own words."""
+"""Asking: what is typed is answered, only the newest answer is painted, and errors are the
+gateway's own words."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ TAKEN_MS = 150
 """The editor takes no completion within its first 75 ms, lest one be taken by accident."""
 
 
-def test_the_whole_path_goes_by_keyboard_alone(visit: Visiting, url: str, gateway: Pretended) -> None:
+def test_the_whole_path_goes_by_keyboard_alone(
+    visit: Visiting, url: str, gateway: Pretended
+) -> None:
     page = visit(url).page
     expect(page.locator(".side-list summary")).to_have_count(1)
     keys = page.keyboard
@@ -59,16 +62,22 @@ def test_names_of_tables_and_columns_are_completed(visit: Visiting, url: str) ->
     expect(page.locator(".side-list .column")).to_have_count(4)
     page.locator("#editor .cm-content").click()
     page.keyboard.type("SELECT dep_delay FROM fli", delay=20)
-    expect(page.locator("#editor .cm-tooltip-autocomplete li[aria-selected]")).to_have_text("flightstable")
+    expect(page.locator("#editor .cm-tooltip-autocomplete li[aria-selected]")).to_have_text(
+        "flightstable"
+    )
     page.wait_for_timeout(TAKEN_MS)
     page.keyboard.press("Tab")
     expect(page.locator("#editor .cm-content")).to_contain_text("FROM flights")
     page.keyboard.type(" WHERE carr", delay=20)
-    expect(page.locator("#editor .cm-tooltip-autocomplete li[aria-selected]")).to_contain_text("carrier")
+    expect(page.locator("#editor .cm-tooltip-autocomplete li[aria-selected]")).to_contain_text(
+        "carrier"
+    )
     page.wait_for_timeout(TAKEN_MS)
     page.keyboard.press("Enter")
     page.keyboard.type(" = 'UA' AND flights.dep_d", delay=20)
-    expect(page.locator("#editor .cm-tooltip-autocomplete li[aria-selected]")).to_contain_text("dep_delay")
+    expect(page.locator("#editor .cm-tooltip-autocomplete li[aria-selected]")).to_contain_text(
+        "dep_delay"
+    )
     page.wait_for_timeout(TAKEN_MS)
     page.keyboard.press("Enter")
     page.keyboard.type(" > 1")
@@ -102,7 +111,9 @@ def test_only_the_selected_part_is_asked(visit: Visiting, url: str, gateway: Pre
     assert gateway.asked[-1]["sql"] == "SELECT 1"
 
 
-def test_an_older_answer_never_paints_over_a_newer_one(visit: Visiting, url: str, gateway: Pretended) -> None:
+def test_an_older_answer_never_paints_over_a_newer_one(
+    visit: Visiting, url: str, gateway: Pretended
+) -> None:
     gateway.gate["'slow'"] = threading.Event()
     page = visit(url).page
     write(page, "SELECT 'slow' AS word")
@@ -119,7 +130,8 @@ def test_an_older_answer_never_paints_over_a_newer_one(visit: Visiting, url: str
 def test_a_late_body_is_thrown_away_even_if_it_cannot_be_aborted(
     visit: Visiting, url: str, gateway: Pretended
 ) -> None:
-    """The browser is made deaf to aborts, so that the older answer does arrive: it must still not be painted."""
+    """The browser is made deaf to aborts, so that the older answer does arrive: it must still not
+    be painted."""
     gateway.gate["'slow'"] = threading.Event()
     page = visit(url).page
     page.evaluate("""() => { const real = fetch; window.arrived = 0; window.fetch = async (path, options) => {
@@ -142,7 +154,9 @@ def test_a_late_body_is_thrown_away_even_if_it_cannot_be_aborted(
     assert page.evaluate("window.late") is False
 
 
-def test_a_question_is_cancelled_and_the_gateway_told(visit: Visiting, url: str, gateway: Pretended) -> None:
+def test_a_question_is_cancelled_and_the_gateway_told(
+    visit: Visiting, url: str, gateway: Pretended
+) -> None:
     gateway.gate["'slow'"] = threading.Event()
     page = visit(url).page
     run(page, "SELECT 'before' AS word")
@@ -171,7 +185,10 @@ def test_an_error_is_shown_as_the_gateway_says_it_and_marked_where_it_is(
 def test_a_busy_or_stale_gateway_says_when_to_come_back(
     visit: Visiting, url: str, gateway: Pretended
 ) -> None:
-    for status, words in ((429, "64 queries wait already"), (503, "flights was last looked at 11 min ago")):
+    for status, words in (
+        (429, "64 queries wait already"),
+        (503, "flights was last looked at 11 min ago"),
+    ):
         gateway.trouble["/v1/query"] = lambda request, status=status, words=words: problem(
             status, "busy", words
         )
@@ -185,7 +202,9 @@ def test_an_answer_that_broke_off_is_an_error_and_no_shorter_answer(
 ) -> None:
     from starlette.responses import Response
 
-    gateway.trouble["/v1/query"] = lambda request: Response(b"\xff\xff\xff\xff\x10\x00\x00\x00halfway")
+    gateway.trouble["/v1/query"] = lambda request: Response(
+        b"\xff\xff\xff\xff\x10\x00\x00\x00halfway"
+    )
     made = visit(console(url, "SELECT 1"), errors=True)
     expect(made.page.locator(".failure-text")).to_contain_text("broke off")
 

@@ -26,7 +26,10 @@ def test_a_question_becomes_a_job_with_progress_and_a_result(
     record |= {"state": "running", "progress": {"rows": 12_000, "bytes": 30, "bytes_total": 100}}
     expect(job).to_contain_text("30 %, 12,000 rows")
     assert job.locator("progress").get_attribute("value") == "0.3"
-    record |= {"state": "done", "result": {"bytes": 8, "rows": 1, "versions": {"flights": 2}, "href": "x"}}
+    record |= {
+        "state": "done",
+        "result": {"bytes": 8, "rows": 1, "versions": {"flights": 2}, "href": "x"},
+    }
     expect(job.get_by_role("button", name="Result")).to_be_visible()
     with page.expect_download() as waiting:
         job.get_by_role("button", name="Result").click()
@@ -54,7 +57,9 @@ def upload(page: Any, name: str, text: str) -> None:
     page.locator("#upload-send").click()
 
 
-def test_an_upload_says_how_many_rows_it_wrote(visit: Visiting, url: str, gateway: Pretended) -> None:
+def test_an_upload_says_how_many_rows_it_wrote(
+    visit: Visiting, url: str, gateway: Pretended
+) -> None:
     page = visit(f"{url}#/upload?table=flights").page
     expect(page.locator("#upload-table")).to_have_value("flights")
     upload(page, "new.tsv", "carrier,dep_delay\nUA,1.5\nAA,2\n")
@@ -73,7 +78,12 @@ def test_a_bad_row_is_shown_with_line_column_value_and_rule(visit: Visiting, url
     upload(page, "new.csv", "carrier,dep_delay\nUA,1.5\nAA,<b>soon</b>\n")
     expect(page.locator(".failure-title")).to_have_text("Nothing was written")
     row = page.get_by_role("table", name="Rows that were refused").locator("tbody tr")
-    assert row.locator("td").all_text_contents() == ["3", "dep_delay", "<b>soon</b>", "a number (double)"]
+    assert row.locator("td").all_text_contents() == [
+        "3",
+        "dep_delay",
+        "<b>soon</b>",
+        "a number (double)",
+    ]
     assert page.locator(".failure b").count() == 0
     page.get_by_role("link", name="Jobs").click()
     expect(page.locator("[data-job]")).to_contain_text("line 3, column dep_delay")

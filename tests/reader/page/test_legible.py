@@ -1,4 +1,5 @@
-"""What is shown can be read: no label cut off, no digit hidden, one name for a type, and no offer that cannot be taken."""
+"""What is shown can be read: no label cut off, no digit hidden, one name for a type, and no offer
+that cannot be taken."""
 
 from __future__ import annotations
 
@@ -31,22 +32,38 @@ def cut_off(page: Page) -> list[str]:
     """Texts of canvases that reach over an edge."""
     found: list[dict[str, Any]] = page.evaluate("window.drawn")
     assert found, "something was drawn"
-    return sorted({one["text"] for one in found if one["low"] < -0.5 or one["high"] > one["width"] + 0.5})
+    return sorted(
+        {one["text"] for one in found if one["low"] < -0.5 or one["high"] > one["width"] + 0.5}
+    )
 
 
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize(
     ("sql", "kind"),
     [
-        ("SELECT TIMESTAMP '2026-01-01' + to_days(i::int) AS day, i AS n FROM range({days}) t(i)", "line"),
-        ("SELECT TIMESTAMP '2026-01-01' + to_hours(i::int) AS hour, i AS n FROM range({days}) t(i)", "line"),
+        (
+            (
+                "SELECT TIMESTAMP '2026-01-01' + to_days(i::int) AS day, i AS n FROM range({days}) "
+                "t(i)"
+            ),
+            "line",
+        ),
+        (
+            (
+                "SELECT TIMESTAMP '2026-01-01' + to_hours(i::int) AS hour, i AS n FROM range({days}) "
+                "t(i)"
+            ),
+            "line",
+        ),
         ("SELECT i, -0.00012345 * i AS n FROM range({days}) t(i)", "line"),
         ("SELECT i, -123456789012 * i AS n FROM range({days}) t(i)", "line"),
         ("SELECT 'a name of some length ' || i AS name, i AS n FROM range({days}) t(i)", "bars"),
     ],
     ids=["days", "hours", "small", "large", "names"],
 )
-def test_no_label_of_a_chart_is_cut_off(visit: Visiting, url: str, width: int, sql: str, kind: str) -> None:
+def test_no_label_of_a_chart_is_cut_off(
+    visit: Visiting, url: str, width: int, sql: str, kind: str
+) -> None:
     page = visit(url, width=width).page
     page.evaluate(TEXTS)
     for days in (13, 45, 47):
@@ -83,7 +100,8 @@ def test_a_number_is_wide_enough_wherever_it_stands(visit: Visiting, url: str) -
     page = visit(url, width=1440).page
     run(
         page,
-        "SELECT i, CASE WHEN i < 4990 THEN 1 ELSE 9007199254740993 + i END AS late FROM range(5000) t(i)",
+        "SELECT i, CASE WHEN i < 4990 THEN 1 ELSE 9007199254740993 + i END AS late FROM "
+        "range(5000) t(i)",
     )
     page.get_by_role("grid").focus()
     page.keyboard.press("Control+End")
@@ -123,7 +141,8 @@ def test_digits_inside_nested_values_are_exact(visit: Visiting, url: str) -> Non
     page = visit(url, width=1440).page
     run(
         page,
-        "SELECT {'price': 12345678901234567.50::DECIMAL(19,2), 'id': 9007199254740993, 'at': DATE '2026-01-02'} AS one, "
+        "SELECT {'price': 12345678901234567.50::DECIMAL(19,2), 'id': 9007199254740993, 'at': DATE "
+        "'2026-01-02'} AS one, "
         "[9007199254740993, 1] AS many, [0.10::DECIMAL(5,2)] AS decimals, "
         "[TIMESTAMP '2026-01-02 03:04:05.123456', NULL] AS moments",
     )
@@ -136,7 +155,9 @@ def test_digits_inside_nested_values_are_exact(visit: Visiting, url: str) -> Non
     assert cell(page, 0, 3).text_content() == '["2026-01-02T03:04:05.123456",null]'
 
 
-def test_more_than_the_highest_limit_is_offered_as_a_download_alone(visit: Visiting, url: str) -> None:
+def test_more_than_the_highest_limit_is_offered_as_a_download_alone(
+    visit: Visiting, url: str
+) -> None:
     page = visit(url).page
     page.locator("#limit").select_option("1000")
     run(page, "SELECT i FROM range(500001) t(i)")

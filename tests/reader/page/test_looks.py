@@ -23,7 +23,8 @@ LONG_NAME = "a_table_with_a_name_that_is_longer_than_any_phone_is_wide_whatever_
 
 def brightness(page: Page, selector: str) -> float:
     return page.locator(selector).evaluate(
-        "(element) => getComputedStyle(element).backgroundColor.match(/[0-9.]+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0) / 765"
+        "(element) => getComputedStyle(element).backgroundColor.match(/[0-9.]+/g).slice(0, "
+        "3).reduce((sum, part) => sum + Number(part), 0) / 765"
     )
 
 
@@ -53,7 +54,9 @@ def test_a_chart_is_drawn_again_in_the_other_colours(visit: Visiting, url: str) 
 
 
 @pytest.mark.parametrize("width", [390, 760])
-def test_nothing_is_wider_than_a_phone(visit: Visiting, url: str, gateway: Pretended, width: int) -> None:
+def test_nothing_is_wider_than_a_phone(
+    visit: Visiting, url: str, gateway: Pretended, width: int
+) -> None:
     gateway.versions[LONG_NAME] = [flights(3)]
     made = visit(
         console(url, "SELECT *, repeat('wide', 200) AS wide FROM flights"),
@@ -73,7 +76,10 @@ def test_nothing_is_wider_than_a_phone(visit: Visiting, url: str, gateway: Prete
     expect(page.locator(".menu[open]")).to_have_count(0)
     page.locator("#tab-chart").click()
     assert made.overflow_px() <= 0
-    for fragment in [*VIEWS, *(view.replace("flights", LONG_NAME) for view in VIEWS if "flights" in view)]:
+    for fragment in [
+        *VIEWS,
+        *(view.replace("flights", LONG_NAME) for view in VIEWS if "flights" in view),
+    ]:
         page.evaluate("(hash) => { location.hash = hash; }", fragment)
         expect(page.locator("main > section:visible h1")).to_be_visible()
         expect(page.locator("[aria-busy]")).to_have_count(0)

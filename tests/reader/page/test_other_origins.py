@@ -1,4 +1,5 @@
-"""A page of another origin, in a real browser: it asks if it is named, and reads every digit of a long number as a text."""
+"""A page of another origin, in a real browser: it asks if it is named, and reads every digit of a
+long number as a text."""
 
 from __future__ import annotations
 
@@ -41,11 +42,15 @@ def page_of_others() -> Iterator[str]:
 
 
 def _asked_from(visit: Visiting, page_of_others: str, served: Served) -> Any:
-    made = visit(page_of_others, errors=True)  # it asks another host, which is what is looked at here
+    made = visit(
+        page_of_others, errors=True
+    )  # it asks another host, which is what is looked at here
     return made.page.evaluate(ASK, [served.url, READ])
 
 
-def test_a_page_of_a_named_origin_asks(visit: Visiting, page_of_others: str, tmp_path: Path) -> None:
+def test_a_page_of_a_named_origin_asks(
+    visit: Visiting, page_of_others: str, tmp_path: Path
+) -> None:
     asked = settings(make_lake(tmp_path), tmp_path)
     with serving(replace(asked, http=replace(asked.http, origins=(page_of_others,)))) as served:
         rows, versions = _asked_from(visit, page_of_others, served)
@@ -53,7 +58,9 @@ def test_a_page_of_a_named_origin_asks(visit: Visiting, page_of_others: str, tmp
     assert versions == '{"flights":3}'
 
 
-def test_a_page_of_another_origin_does_not(visit: Visiting, page_of_others: str, tmp_path: Path) -> None:
+def test_a_page_of_another_origin_does_not(
+    visit: Visiting, page_of_others: str, tmp_path: Path
+) -> None:
     with (
         serving(settings(make_lake(tmp_path), tmp_path)) as served,
         pytest.raises(PlaywrightError, match="Failed to fetch"),

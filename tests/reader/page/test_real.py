@@ -78,7 +78,8 @@ def test_a_hundred_thousand_rows_of_a_real_answer(visit: Visiting, real: Served)
     page.locator("#limit").select_option("100000")
     run(
         page,
-        "SELECT a.n * 1000 + b.n AS i, a.s FROM flights a, flights b WHERE a.n < 100 AND b.n < 1000 ORDER BY i",
+        "SELECT a.n * 1000 + b.n AS i, a.s FROM flights a, flights b WHERE a.n < 100 AND b.n < "
+        "1000 ORDER BY i",
     )
     expect(page.locator(".state")).to_contain_text("100,000 rows")
     page.get_by_role("grid").focus()

@@ -1,4 +1,5 @@
-"""Answers as people see them: long ones scroll, values are exact, files are whole, a chart draws them."""
+"""Answers as people see them: long ones scroll, values are exact, files are whole, a chart draws
+them."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def test_a_hundred_thousand_rows_scroll_with_few_elements(visit: Visiting, url: 
     assert drawn(page) < 80
     for share in (0.25, 0.5, 0.75, 1.0, 0.0):
         row = int(99_999 * share)
-        page.evaluate("([row]) => { document.querySelector('.grid').scrollTop = row * 28 - 100; }", [row])
+        page.evaluate(
+            "([row]) => { document.querySelector('.grid').scrollTop = row * 28 - 100; }", [row]
+        )
         expect(cell(page, row, 1)).to_have_text(f"row {row}")
         assert drawn(page) < 80
     grid.focus()
@@ -104,7 +107,9 @@ def test_an_empty_answer_and_no_columns_of_numbers_say_so(visit: Visiting, url: 
     expect(page.locator("#answer")).to_contain_text("A chart needs a column of numbers")
 
 
-def test_all_rows_are_downloaded_in_every_form(visit: Visiting, url: str, gateway: Pretended) -> None:
+def test_all_rows_are_downloaded_in_every_form(
+    visit: Visiting, url: str, gateway: Pretended
+) -> None:
     page = visit(console(url, "SELECT carrier, flight FROM flights")).page
     answered(page)
     page.locator("#download").click()
@@ -124,7 +129,9 @@ def test_all_rows_are_downloaded_in_every_form(visit: Visiting, url: str, gatewa
         assert gateway.asked[-1]["version"] == {"flights": 2}
 
 
-def test_an_answer_stays_when_its_download_fails(visit: Visiting, url: str, gateway: Pretended) -> None:
+def test_an_answer_stays_when_its_download_fails(
+    visit: Visiting, url: str, gateway: Pretended
+) -> None:
     page = visit(console(url, "SELECT carrier, flight FROM flights"), errors=True).page
     answered(page)
     told = page.locator(".state").text_content()
@@ -156,7 +163,9 @@ def test_a_line_break_in_a_value_is_seen(visit: Visiting, url: str) -> None:
 
 def test_a_chart_draws_bars_and_lines_and_its_columns_are_chosen(visit: Visiting, url: str) -> None:
     page = visit(
-        console(url, "SELECT carrier, count(*) AS n, avg(dep_delay) AS late FROM flights GROUP BY 1")
+        console(
+            url, "SELECT carrier, count(*) AS n, avg(dep_delay) AS late FROM flights GROUP BY 1"
+        )
     ).page
     answered(page)
     page.locator("#tab-chart").click()

@@ -1,4 +1,5 @@
-"""What the page must never do: run what it shows, leave its origin, or let the token out of the tab."""
+"""What the page must never do: run what it shows, leave its origin, or let the token out of the
+tab."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ from tests.support.browser import Visiting
 EVIL = '<img src=x onerror="window.hurt=1"><script>window.hurt=1</script>'
 
 
-def test_names_values_and_errors_with_markup_stay_text(visit: Visiting, url: str, gateway: Pretended) -> None:
+def test_names_values_and_errors_with_markup_stay_text(
+    visit: Visiting, url: str, gateway: Pretended
+) -> None:
     name = f"t{EVIL}"
     gateway.versions[name] = [flights(5).rename_columns(["time_hour", EVIL, "flight", "dep_delay"])]
     gateway.tags[name] = {EVIL: 1}
@@ -41,7 +44,8 @@ def test_names_values_and_errors_with_markup_stay_text(visit: Visiting, url: str
         expect(page.locator(f"#view-{fragment[2:]}")).to_contain_text("onerror")
     for tab in ("", "/history", "/tags", "/blocks"):
         page.evaluate(
-            "([name, tab]) => { location.hash = `#/tables/${encodeURIComponent(name)}${tab}`; }", [name, tab]
+            "([name, tab]) => { location.hash = `#/tables/${encodeURIComponent(name)}${tab}`; }",
+            [name, tab],
         )
         expect(page.locator("#view-table h1")).to_have_text(name)
         expect(page.locator("#view-table .tab-body")).not_to_have_attribute("aria-busy", "true")
@@ -53,12 +57,15 @@ def test_names_values_and_errors_with_markup_stay_text(visit: Visiting, url: str
 
 def test_no_module_of_the_page_makes_html_of_text_or_runs_it() -> None:
     wrong = re.compile(
-        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|setAttribute\(\"style\"|DOMParser|srcdoc|https?://"
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new "
+        r"Function|setAttribute\(\"style\"|DOMParser|srcdoc|https?://"
     )
     modules = sorted(FOLDER.rglob("*.js"))
     assert len(modules) > 20
     assert {
-        str(path.relative_to(FOLDER)): found for path in modules if (found := wrong.findall(path.read_text()))
+        str(path.relative_to(FOLDER)): found
+        for path in modules
+        if (found := wrong.findall(path.read_text()))
     } == {}
     page = (FOLDER / "index.html").read_text()
     assert re.findall(r"<style|style=|<script(?![^>]*src=)|\son[a-z]+=|https?://", page) == []

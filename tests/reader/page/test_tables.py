@@ -11,19 +11,23 @@ from tests.support.browser import Visiting
 
 
 def looked_at_again(page: Page) -> None:
-    """As when somebody comes back to the tab: the tables are asked for at once, not after the next ten seconds."""
+    """As when somebody comes back to the tab: the tables are asked for at once, not after the next
+    ten seconds."""
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
 
 
 def test_tables_show_size_rows_version_freshness_and_health(
     visit: Visiting, url: str, gateway: Pretended
 ) -> None:
-    stale = {"name": "planes", "status": "stale", "error": "s3://lake/planes does not answer since 09:12", "version": 3, "rows": 2_000_000,
+    stale = {"name": "planes", "status": "stale", "error": "s3://lake/planes does not answer "
+                                                           "since 09:12", "version": 3, "rows": 2_000_000,
              "bytes": 5 * 1024**3, "blocks": 12, "staleness_s": 700.0}  # fmt: skip
     loading = {"name": "weather", "status": "loading", "error": None, "version": None, "rows": None, "bytes": None, "blocks": None,
                "staleness_s": None}  # fmt: skip
     summary = gateway._summary("flights")
-    gateway.trouble["/v1/tables"] = lambda request: JSONResponse({"tables": [summary, stale, loading]})
+    gateway.trouble["/v1/tables"] = lambda request: JSONResponse(
+        {"tables": [summary, stale, loading]}
+    )
     page = visit(f"{url}#/tables", errors=True).page
     cards = page.get_by_role("listitem")
     expect(cards).to_have_count(3)
@@ -54,7 +58,9 @@ def test_one_table_shows_columns_blocks_and_tags(visit: Visiting, url: str) -> N
     expect(page.locator("tr", has_text="q3-close")).to_contain_text("Query at this tag")
 
 
-def test_what_there_is_one_of_is_not_told_as_many(visit: Visiting, url: str, gateway: Pretended) -> None:
+def test_what_there_is_one_of_is_not_told_as_many(
+    visit: Visiting, url: str, gateway: Pretended
+) -> None:
     gateway.versions = {"flights": [flights(1)]}
     gateway.tags = {}
     page = visit(f"{url}#/tables/flights").page
@@ -79,9 +85,13 @@ def test_what_was_known_stays_when_the_gateway_stops_answering(
 ) -> None:
     made = visit(f"{url}#/tables", errors=True)
     expect(made.page.get_by_role("listitem")).to_have_count(1)
-    gateway.trouble["/v1/tables"] = lambda request: problem(503, "unavailable", "the lake cannot be listed")
+    gateway.trouble["/v1/tables"] = lambda request: problem(
+        503, "unavailable", "the lake cannot be listed"
+    )
     looked_at_again(made.page)
-    expect(made.page.locator("#view-tables .hint").first).to_contain_text("the lake cannot be listed")
+    expect(made.page.locator("#view-tables .hint").first).to_contain_text(
+        "the lake cannot be listed"
+    )
     expect(made.page.get_by_role("listitem")).to_have_count(1)
     expect(made.page.locator("#fresh")).to_have_text("Gateway: 503")
 

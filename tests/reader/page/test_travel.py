@@ -1,4 +1,5 @@
-"""Time: a link opens what it showed, the console reads a version, a time or a tag, and two versions are compared."""
+"""Time: a link opens what it showed, the console reads a version, a time or a tag, and two versions
+are compared."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ def test_the_address_follows_what_is_typed_and_survives_a_reload(visit: Visiting
     expect(cell(page, 0, 0)).to_have_text("600")
 
 
-def test_a_version_a_time_or_a_tag_is_chosen_and_asked(visit: Visiting, url: str, gateway: Pretended) -> None:
+def test_a_version_a_time_or_a_tag_is_chosen_and_asked(
+    visit: Visiting, url: str, gateway: Pretended
+) -> None:
     page = visit(url).page
     run(page, COUNT)
     page.locator("#travel").click()
@@ -77,7 +80,9 @@ def test_a_version_a_time_or_a_tag_is_chosen_and_asked(visit: Visiting, url: str
     assert not {"version", "as_of", "tag"} & set(gateway.asked[-1])
 
 
-def test_history_compares_two_versions_and_queries_one(visit: Visiting, url: str, gateway: Pretended) -> None:
+def test_history_compares_two_versions_and_queries_one(
+    visit: Visiting, url: str, gateway: Pretended
+) -> None:
     gateway.versions["flights"] = [flights(100 * part) for part in range(1, 6)]
     page = visit(f"{url}#/tables/flights/history").page
     difference = page.locator(".difference")
@@ -130,7 +135,8 @@ def test_any_sql_comes_back_from_its_link(visit: Visiting, url: str, sql: str) -
         {"as_of": "2026-01-01T00:00:00Z"},
         {"tag": "a&b=c"},
     ):
-        back = run_js(page, "route.js", "const r = m.parse(m.toConsole(a.sql, a.travel)); return [r.options.sql, m.travelOf(r.options)];",
+        back = run_js(page, "route.js", "const r = m.parse(m.toConsole(a.sql, a.travel)); return [r.options.sql, "
+                                        "m.travelOf(r.options)];",
                       {"sql": sql, "travel": travel})  # fmt: skip
         assert back == [sql, travel]
 
@@ -140,7 +146,11 @@ def test_names_of_tables_come_back_from_their_addresses(visit: Visiting, url: st
     for name in ("flights", "a/b", "history", "a/history", "x?y#z", "100%", "é 😀"):
         for tab in ("", "history", "blocks", "tags"):
             back = run_js(page, "route.js", "return m.parse(m.toTable(a[0], a[1]));", [name, tab])
-            assert (back["view"], back["name"], back["tab"]) == ("table", name, tab or "overview"), (
+            assert (back["view"], back["name"], back["tab"]) == (
+                "table",
+                name,
+                tab or "overview",
+            ), (
                 name,
                 tab,
             )

@@ -1,4 +1,5 @@
-"""Tables for the query tests: every kind of chunk that a plan can hold, in a folder, in memory or anywhere."""
+"""Tables for the query tests: every kind of chunk that a plan can hold, in a folder, in memory or
+anywhere."""
 
 from __future__ import annotations
 
@@ -15,12 +16,18 @@ from blockstore.scan.view import TableSnapshot
 from tests.blockstore.scan.tables import Lake, row
 
 NARROW = pa.schema(
-    [("time", pa.timestamp("us", "UTC")), ("n", pa.int32()), ("s", pa.string()), ("f", pa.float64())]
+    [
+        ("time", pa.timestamp("us", "UTC")),
+        ("n", pa.int32()),
+        ("s", pa.string()),
+        ("f", pa.float64()),
+    ]
 )
 
 
 def lake(bucket: Bucket | None = None) -> Lake:
-    """A table whose blocks differ in all that a reader must level out: schema, labels, exceptions, merges, overlaps."""
+    """A table whose blocks differ in all that a reader must level out: schema, labels, exceptions,
+    merges, overlaps."""
     made = Lake(bucket, Definition.create(NARROW, time_column="time", sort_by=["n"]))
     first = made.append(rows(0, 40))
     made.append(rows(40, 90), chunks=3)
@@ -28,11 +35,16 @@ def lake(bucket: Bucket | None = None) -> Lake:
     made.commit(hidden, excepted=[hidden.ulid])
     made.append(rows(100, 120), labels={"cluster": "eu1"})
     merged = made.write(
-        [{**one, "_source": source} for one, source in zip(rows(120, 160), alternating(), strict=True)],
+        [
+            {**one, "_source": source}
+            for one, source in zip(rows(120, 160), alternating(), strict=True)
+        ],
         sources=SOURCES,
     )
     made.commit(merged, excepted=[SOURCES[1]])
-    made.definition = evolve(made.definition, add=[pa.field("extra", pa.int64())], widen={"n": pa.int64()})
+    made.definition = evolve(
+        made.definition, add=[pa.field("extra", pa.int64())], widen={"n": pa.int64()}
+    )
     made.append([{**one, "extra": place} for place, one in enumerate(rows(160, 220))], chunks=2)
     overlap = made.write(
         [

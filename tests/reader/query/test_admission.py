@@ -16,7 +16,9 @@ from blockstore.reader.refusals import Busy
 
 
 def admission(**capacity: object) -> Admission:
-    return Admission(Capacity(**{"queries": 1, "waiting": 1, "wait_s": 60.0, **capacity}), SystemClock())  # type: ignore[arg-type]
+    return Admission(
+        Capacity(**{"queries": 1, "waiting": 1, "wait_s": 60.0, **capacity}), SystemClock()
+    )  # type: ignore[arg-type]
 
 
 def waits(turns: Admission, number: int) -> None:

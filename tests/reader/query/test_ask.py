@@ -38,7 +38,9 @@ def test_several_tables_are_joined(lake: Path) -> None:
 
 def test_time_travel_by_version_and_by_moment(lake: Path) -> None:
     sql = "SELECT count(*) AS n FROM t"
-    counts = [query(f"{lake}/t", sql, version=version).read_all()["n"][0].as_py() for version in (1, 2, 3)]
+    counts = [
+        query(f"{lake}/t", sql, version=version).read_all()["n"][0].as_py() for version in (1, 2, 3)
+    ]
     assert counts == [0, 10, 20]
     first = dt.datetime.fromtimestamp(1_700_000_060, dt.UTC)
     assert query(f"{lake}/t", sql, as_of=first).read_all()["n"][0].as_py() == 10

@@ -1,4 +1,5 @@
-"""The main thread can be interrupted while another carries out its calls; threads are used again, and never one that hangs."""
+"""The main thread can be interrupted while another carries out its calls; threads are used again,
+and never one that hangs."""
 
 from __future__ import annotations
 
@@ -194,7 +195,9 @@ beside = Beside(Carriers(), lambda: None)
 beside.run(lambda: None)
 beside.end(lambda: (time.sleep(0.3), print("carried out", flush=True)))
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "carried out\n", "")
 
 

@@ -1,4 +1,5 @@
-"""Many files are checked while the query begins: a damaged one fails it all the same, and no row is handed out."""
+"""Many files are checked while the query begins: a damaged one fails it all the same, and no row is
+handed out."""
 
 from __future__ import annotations
 
@@ -80,7 +81,9 @@ DAMAGES: list[tuple[Callable[[Path, Path], None], type[BlockstoreError], str]] =
 
 
 @pytest.mark.parametrize("kind", ["here", "isolated"])
-@pytest.mark.parametrize(("damage", "error", "says"), DAMAGES, ids=[one[0].__name__ for one in DAMAGES])
+@pytest.mark.parametrize(
+    ("damage", "error", "says"), DAMAGES, ids=[one[0].__name__ for one in DAMAGES]
+)
 def test_a_damaged_file_among_many_fails_the_query(
     original: tuple[Path, TableSnapshot],
     engines: dict[str, Engine],

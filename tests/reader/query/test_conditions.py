@@ -1,4 +1,5 @@
-"""Conditions are never stronger than the query: what each form of join and of expression passes on to a table."""
+"""Conditions are never stronger than the query: what each form of join and of expression passes on
+to a table."""
 
 from __future__ import annotations
 
@@ -89,7 +90,8 @@ def is_(predicate: Predicate, text: str | None, table: str = "t") -> bool:
 def test_a_condition_on_one_table(parser: Syntax, where: str, expected: str | None) -> None:
     sql = f"SELECT * FROM t WHERE {where.replace('at >=', 't.at >=')}"
     assert is_(
-        found(parser, sql)["t"], expected if expected is None else expected.replace("at >=", '"at" >=')
+        found(parser, sql)["t"],
+        expected if expected is None else expected.replace("at >=", '"at" >='),
     )
 
 
@@ -108,7 +110,11 @@ def test_a_condition_on_one_table(parser: Syntax, where: str, expected: str | No
         ("t POSITIONAL JOIN u WHERE a = 1 AND b = 2", None, None),
         ("t JOIN u USING (k) WHERE k = 1 AND t.k < 5", "k < 5", None),
         ("t NATURAL JOIN u WHERE a = 1 AND t.k < 5", "k < 5", None),
-        ("t LEFT JOIN (u JOIN u AS x ON u.k = x.k AND u.b = 2) ON t.k = u.k WHERE a = 1", "a = 1", None),
+        (
+            "t LEFT JOIN (u JOIN u AS x ON u.k = x.k AND u.b = 2) ON t.k = u.k WHERE a = 1",
+            "a = 1",
+            None,
+        ),
         ("t LEFT JOIN (SELECT * FROM u WHERE b = 2) y ON t.k = y.k WHERE a = 1", "a = 1", "b = 2"),
         ("t TABLESAMPLE 10%, u WHERE a = 1 AND b = 2", None, "b = 2"),
         ("t, u WHERE a = 1 AND b = 2 USING SAMPLE 5", None, None),
@@ -128,7 +134,9 @@ def test_a_join_passes_on_what_holds_for_each_side(
     assert is_(predicates["t"], t)
     texts = predicates["u"].node
     wanted = condition_of(u, SCHEMAS["u"]).node if u else TRUE
-    assert texts == wanted or set(getattr(texts, "parts", ())) == set(getattr(wanted, "parts", (None,)))
+    assert texts == wanted or set(getattr(texts, "parts", ())) == set(
+        getattr(wanted, "parts", (None,))
+    )
 
 
 def test_a_table_named_twice_is_read_for_both(parser: Syntax) -> None:
@@ -137,9 +145,12 @@ def test_a_table_named_twice_is_read_for_both(parser: Syntax) -> None:
         "a = 1 OR a = 2",
     )
     assert is_(found(parser, "SELECT 1 FROM t WHERE a = 1 UNION ALL SELECT 1 FROM t")["t"], None)
-    assert is_(found(parser, "SELECT 1 FROM t, t AS y WHERE t.a = 1 AND y.a = 2")["t"], "a = 1 OR a = 2")
     assert is_(
-        found(parser, "WITH t AS (SELECT * FROM t WHERE a = 1) SELECT 1 FROM t WHERE a = 2")["t"], "a = 1"
+        found(parser, "SELECT 1 FROM t, t AS y WHERE t.a = 1 AND y.a = 2")["t"], "a = 1 OR a = 2"
+    )
+    assert is_(
+        found(parser, "WITH t AS (SELECT * FROM t WHERE a = 1) SELECT 1 FROM t WHERE a = 2")["t"],
+        "a = 1",
     )
     assert is_(found(parser, "SUMMARIZE t")["t"], None)
 

@@ -22,7 +22,9 @@ def parser() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def node(parser: duckdb.DuckDBPyConnection, text: str) -> dict[str, Any]:
-    found = parser.execute("SELECT json_serialize_sql($1::VARCHAR)", [f"SELECT {text}"]).fetchall()[0][0]
+    found = parser.execute("SELECT json_serialize_sql($1::VARCHAR)", [f"SELECT {text}"]).fetchall()[
+        0
+    ][0]
     result: dict[str, Any] = json.loads(found)["statements"][0]["node"]["select_list"][0]
     return result
 

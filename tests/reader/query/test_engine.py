@@ -1,4 +1,5 @@
-"""SQL over snapshots: the answers are those over all rows, whatever was pruned, and nothing else can be reached."""
+"""SQL over snapshots: the answers are those over all rows, whatever was pruned, and nothing else
+can be reached."""
 
 from __future__ import annotations
 
@@ -18,7 +19,15 @@ from hypothesis import HealthCheck, given, settings
 
 from blockstore.bucket.local import LocalBucket
 from blockstore.bucket.memory import MemoryBucket
-from blockstore.errors import AccessDenied, Corrupt, Invalid, NoMemory, NotFound, ObjectMissing, Unavailable
+from blockstore.errors import (
+    AccessDenied,
+    Corrupt,
+    Invalid,
+    NoMemory,
+    NotFound,
+    ObjectMissing,
+    Unavailable,
+)
 from blockstore.format.definition import Definition
 from blockstore.reader.cache import ChunkCache
 from blockstore.reader.query import Capacity, Engine
@@ -63,15 +72,21 @@ def _plain(value: object) -> object:
 
 
 numbers = st.integers(-110, 170)
-floats = st.sampled_from(["-20.0", "0.0", "0.1", "7.25", "1e3", "-0.0", "17", "0.30000000000000004"])
+floats = st.sampled_from(
+    ["-20.0", "0.0", "0.1", "7.25", "1e3", "-0.0", "17", "0.30000000000000004"]
+)
 texts = st.sampled_from(["'s1'", "''", "'it''s'", "'s12'", "'zz'", "'S1'"])
-times = st.integers(-20, 320).map(lambda tenth: (NOON + dt.timedelta(hours=tenth / 10)).isoformat(sep=" "))
+times = st.integers(-20, 320).map(
+    lambda tenth: (NOON + dt.timedelta(hours=tenth / 10)).isoformat(sep=" ")
+)
 moments = st.one_of(
     times.map(lambda text: f"'{text}'"),
     times.map(lambda text: f"TIMESTAMP '{text}'"),
     times.map(lambda text: f"TIMESTAMPTZ '{text}+00'"),
     times.map(lambda text: f"TIMESTAMPTZ '{text}+02:00'"),
-    st.sampled_from(["DATE '2013-01-01'", "DATE '2013-01-02'", "'2013-01-02'", "'2013-01-02T00:00:00Z'"]),
+    st.sampled_from(
+        ["DATE '2013-01-01'", "DATE '2013-01-02'", "'2013-01-02'", "'2013-01-02T00:00:00Z'"]
+    ),
 )
 COLUMNS = {
     "n": numbers.map(str) | st.sampled_from(["60.5", "1e2", "99999999999", "'7'"]),
@@ -87,7 +102,11 @@ COLUMNS = {
 def comparisons(draw: st.DrawFn, qualified: str | None) -> str:
     column = draw(st.sampled_from(sorted(COLUMNS)))
     values = COLUMNS[column]
-    names = [column, f"t.{column}", f'"{column.upper()}"'] if qualified is None else [f"{qualified}.{column}"]
+    names = (
+        [column, f"t.{column}", f'"{column.upper()}"']
+        if qualified is None
+        else [f"{qualified}.{column}"]
+    )
     name, prefix = draw(st.sampled_from(names)), "" if qualified is None else f"{qualified}."
     match draw(st.integers(0, 7)):
         case 0 | 1 | 2:
@@ -96,7 +115,10 @@ def comparisons(draw: st.DrawFn, qualified: str | None) -> str:
             left, right = sides if draw(st.booleans()) else sides[::-1]
             return f"{left} {operator} {right}"
         case 3:
-            return f"{name} {draw(st.sampled_from(['', 'NOT ']))}BETWEEN {draw(values)} AND {draw(values)}"
+            return (
+                f"{name} {draw(st.sampled_from(['', 'NOT ']))}BETWEEN {draw(values)} AND "
+                f"{draw(values)}"
+            )
         case 4:
             listed = draw(st.lists(values, min_size=1, max_size=3))
             return f"{name} {draw(st.sampled_from(['', 'NOT ']))}IN ({', '.join(listed)})"
@@ -156,10 +178,16 @@ JOINED = [
     "SELECT n FROM t ANTI JOIN u ON t.n = u.extra AND {a} AND {b}",
     "SELECT t.n, u.n FROM t ASOF JOIN u ON t.n >= u.n AND {b} WHERE {a}",
     "SELECT t.n, u.n FROM t ASOF LEFT JOIN u ON t.n >= u.n WHERE {b}",
-    "SELECT t.n, y.m FROM t, LATERAL (SELECT max(n) AS m FROM u WHERE u.s = t.s AND {b}) y WHERE {a}",
+    (
+        "SELECT t.n, y.m FROM t, LATERAL (SELECT max(n) AS m FROM u WHERE u.s = t.s AND {b}) y WHERE "
+        "{a}"
+    ),
     "SELECT n FROM t WHERE {a} AND n NOT IN (SELECT n FROM u WHERE {b} AND n IS NOT NULL)",
     "SELECT n, (SELECT count(*) FROM u WHERE u.n < t.n AND {b}) FROM t WHERE {a}",
-    "SELECT t.n, u.n, z.n FROM t LEFT JOIN (u JOIN t AS z ON u.n = z.n AND {b}) ON t.n = u.n WHERE {a}",
+    (
+        "SELECT t.n, u.n, z.n FROM t LEFT JOIN (u JOIN t AS z ON u.n = z.n AND {b}) ON t.n = u.n "
+        "WHERE {a}"
+    ),
 ]
 questions = st.one_of(
     st.builds(str.format, st.sampled_from(ALONE), a=conditions(), b=conditions()),
@@ -169,11 +197,14 @@ questions = st.one_of(
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(sql=questions)
-def test_pruning_never_changes_an_answer(engine: Engine, plain: duckdb.DuckDBPyConnection, sql: str) -> None:
+def test_pruning_never_changes_an_answer(
+    engine: Engine, plain: duckdb.DuckDBPyConnection, sql: str
+) -> None:
     try:
         expected = plain.sql(sql).to_arrow_table()
     except (duckdb.Error, OSError):
-        # Not every random comparison is SQL; and an error of a value that pruning leaves out may stay away.
+        # Not every random comparison is SQL; and an error of a value that pruning leaves out may
+        # stay away.
         return
     assert bag(engine.query(sql).read_all()) == bag(expected)
 
@@ -193,7 +224,9 @@ def test_what_cannot_match_is_not_read(engine: Engine) -> None:
     assert chunks("n > 1e9") == 0
 
 
-def test_every_column_has_its_type_also_without_rows(engine: Engine, snapshot: TableSnapshot) -> None:
+def test_every_column_has_its_type_also_without_rows(
+    engine: Engine, snapshot: TableSnapshot
+) -> None:
     full = engine.query("SELECT * FROM t").schema
     empty = engine.query("SELECT * FROM t WHERE n > 1e9")
     assert empty.schema == full
@@ -224,7 +257,10 @@ def test_tables_are_joined(folder: Path, snapshot: TableSnapshot) -> None:
     )
     made.append([{"s": f"s{number}", "long": f"name of {number}"} for number in range(13)])
     with Engine({"t": snapshot, "names": snapshot_of(made)}, world=snapshot.world) as engine:
-        sql = "SELECT long, count(*) AS c FROM t JOIN names USING (s) WHERE names.s IN ('s4', 's5') GROUP BY ALL ORDER BY ALL"
+        sql = (
+            "SELECT long, count(*) AS c FROM t JOIN names USING (s) WHERE names.s IN ('s4', 's5') "
+            "GROUP BY ALL ORDER BY ALL"
+        )
         found = engine.query(sql).read_all().to_pylist()
     counts = Counter(everything(snapshot)["s"].to_pylist())
     assert found == [{"long": f"name of {number}", "c": counts[f"s{number}"]} for number in (4, 5)]
@@ -347,7 +383,9 @@ class TestDamage:
             return lstat(path, **words)
 
         monkeypatch.setattr("blockstore.reader.query.files.os.lstat", guarded)
-        self.fails(made, AccessDenied, "access to chunks/t0-000001.parquet is denied; let this user")
+        self.fails(
+            made, AccessDenied, "access to chunks/t0-000001.parquet is denied; let this user"
+        )
 
     def test_a_garbled_chunk_fails_the_query(self, made: Lake) -> None:
         path = self.chunk(made, made.live[0].ulid)
@@ -375,7 +413,9 @@ class TestDamage:
 
     def test_a_malformed_block_that_may_hold_rows_fails_a_strict_engine(self, made: Lake) -> None:
         snapshot = snapshot_of(made)
-        snapshot = TableSnapshot(bucket=snapshot.bucket, world=snapshot.world, snapshot=_with_malformed(made))
+        snapshot = TableSnapshot(
+            bucket=snapshot.bucket, world=snapshot.world, snapshot=_with_malformed(made)
+        )
         with (
             Engine({"t": snapshot}, world=snapshot.world) as engine,
             pytest.raises(Corrupt, match=r"01J9.*meta\.json"),
@@ -388,4 +428,6 @@ class TestDamage:
 def _with_malformed(made: Lake):  # type: ignore[no-untyped-def]
     from dataclasses import replace
 
-    return replace(made.snapshot(), malformed={"01J90000000000000000000000": "its meta.json does not parse"})
+    return replace(
+        made.snapshot(), malformed={"01J90000000000000000000000": "its meta.json does not parse"}
+    )

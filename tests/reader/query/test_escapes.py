@@ -1,7 +1,8 @@
 """Every way past the tables that DuckDB's documentation and issues name, tried on the whole engine.
 
-The attacker knows where the files of a hidden table lie, in a folder that the engine itself may read. Each attempt must
-end in an error of the tree; none may show the secret, write a file, or change what the next query sees.
+The attacker knows where the files of a hidden table lie, in a folder that the engine itself may
+read. Each attempt must end in an error of the tree; none may show the secret, write a file, or
+change what the next query sees.
 """
 
 from __future__ import annotations
@@ -136,7 +137,10 @@ FILES = [
     "TABLE '{p}'",
     # The anchor of a recursive WITH does not see the WITH.
     'WITH RECURSIVE "{p}" AS (SELECT * FROM "{p}" UNION ALL SELECT \'x\') SELECT * FROM "{p}"',
-    'WITH RECURSIVE "K.csv" AS (SELECT * FROM "K.csv" UNION ALL SELECT \'x\') SELECT * FROM "K.csv"',
+    (
+        'WITH RECURSIVE "K.csv" AS (SELECT * FROM "K.csv" UNION ALL SELECT \'x\') SELECT * FROM '
+        '"K.csv"'
+    ),
     'WITH a AS (FROM "{p}"), "{p}" AS (SELECT 1) FROM a',
     'WITH "{p}" AS (FROM "{p}") FROM "{p}"',
     'WITH x AS (WITH "{p}" AS (SELECT 1) SELECT 2) FROM "{p}"',
@@ -283,7 +287,9 @@ def test_values_of_parameters_are_never_sql(engine: Engine, parquet: str) -> Non
         engine.run("SELECT * FROM $1", [parquet], allowed={"t"}).reader.read_all()
 
 
-@pytest.mark.parametrize("value", [object(), {1, 2}, [[[[[[1]]]]]], lambda: 1, pa.table({"a": [1]})])
+@pytest.mark.parametrize(
+    "value", [object(), {1, 2}, [[[[[[1]]]]]], lambda: 1, pa.table({"a": [1]})]
+)
 def test_a_parameter_is_a_plain_value(engine: Engine, value: object) -> None:
     with pytest.raises(Invalid, match="expected a number, a text"):
         engine.run("SELECT $1", [value])
@@ -292,7 +298,10 @@ def test_a_parameter_is_a_plain_value(engine: Engine, value: object) -> None:
 
 
 def test_what_a_name_of_a_with_hides_is_still_only_the_with(engine: Engine) -> None:
-    sql = "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT sum(n) AS s FROM r"
+    sql = (
+        "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT "
+        "sum(n) AS s FROM r"
+    )
     with engine.run(sql, allowed={"t"}) as answer:
         assert answer.reader.read_all().to_pylist() == [{"s": 6}]
     with pytest.raises(UnknownTable):
@@ -322,13 +331,19 @@ def test_sql_that_is_made_to_cost_is_refused_before_it_does(engine: Engine, sql:
 
 
 def test_a_function_that_duckdb_learns_is_looked_at_by_a_person() -> None:
-    """``functions.txt`` lists what was there when somebody decided what to refuse; decide again, then write it anew."""
+    """``functions.txt`` lists what was there when somebody decided what to refuse; decide again,
+    then write it anew."""
     with duckdb.connect() as connection:
-        rows = connection.execute("SELECT DISTINCT function_name FROM duckdb_functions()").fetchall()
+        rows = connection.execute(
+            "SELECT DISTINCT function_name FROM duckdb_functions()"
+        ).fetchall()
     found = {name for (name,) in rows}
     assert found - set(FUNCTIONS.read_text().split("\n")) == set()
     # What is refused, or allowed, is really there: a name misspelled refuses nothing.
-    assert {name for name in REFUSED_FUNCTIONS if name not in found} <= {"aggregate_state", "getenv"}
+    assert {name for name in REFUSED_FUNCTIONS if name not in found} <= {
+        "aggregate_state",
+        "getenv",
+    }
     assert found >= TABLE_FUNCTIONS
 
 

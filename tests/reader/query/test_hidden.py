@@ -37,7 +37,8 @@ MERGED = ["01J00000000000000000000011", "01J00000000000000000000012"]
 
 
 def table_with(name: str, *, merged: bool) -> tuple[Lake, list[dict[str, Any]]]:
-    """A table with a column of this name and an odd one, and its rows with all hidden columns that are known."""
+    """A table with a column of this name and an odd one, and its rows with all hidden columns that
+    are known."""
     made = Lake(
         definition=Definition.create(
             pa.schema([("time", pa.timestamp("us")), ("n", pa.int32()), (name, pa.string())]),
@@ -51,7 +52,13 @@ def table_with(name: str, *, merged: bool) -> tuple[Lake, list[dict[str, Any]]]:
         first = 1001 if expected == [] else 1004
         ulid = made.append(rows, chunks=2 if len(rows) == 3 else 1)
         expected += [
-            {"n": n, "own": f"own {n}", "_source": ulid, "_row_id": first - 1 + place, "_version": version}
+            {
+                "n": n,
+                "own": f"own {n}",
+                "_source": ulid,
+                "_row_id": first - 1 + place,
+                "_version": version,
+            }
             for place, n in enumerate(numbers)
         ]
     if merged:
@@ -70,15 +77,30 @@ def answers(engine: Engine, sql: str) -> list[dict[str, Any]]:
 
 ALL_HIDDEN = (
     'SELECT n, "{c}" AS own, _source, _row_id, _version FROM t WHERE n <= 5',
-    'SELECT a.n, a."{c}" AS own, A._Source, a._row_id, _version FROM t AS a WHERE _row_id >= 1000 AND n < 6',
-    'SELECT n, t."{c}" AS own, _source, _row_id, _version FROM t WHERE _version IN (1, 2) AND n < 6',
-    'WITH w AS (SELECT *, _source, _row_id, _version FROM t WHERE n < 6) SELECT w.* EXCLUDE (time, "{c}"), w."{c}" AS own FROM w',
-    'SELECT t.n, t."{c}" AS own, t._source, t._row_id, t._version FROM t JOIN u USING (n) WHERE t.n < 6',
+    (
+        'SELECT a.n, a."{c}" AS own, A._Source, a._row_id, _version FROM t AS a WHERE _row_id >= 1000 '
+        "AND n < 6"
+    ),
+    (
+        'SELECT n, t."{c}" AS own, _source, _row_id, _version FROM t WHERE _version IN (1, 2) AND n < '
+        "6"
+    ),
+    (
+        "WITH w AS (SELECT *, _source, _row_id, _version FROM t WHERE n < 6) SELECT w.* EXCLUDE "
+        '(time, "{c}"), w."{c}" AS own FROM w'
+    ),
+    (
+        'SELECT t.n, t."{c}" AS own, t._source, t._row_id, t._version FROM t JOIN u USING (n) WHERE '
+        "t.n < 6"
+    ),
 )
 SOURCE_ONLY = (
     'SELECT n, "{c}" AS own, _source FROM t',
     "SELECT n, \"{c}\" AS own, _source FROM t WHERE \"{c}\" LIKE 'own%' AND _source <> ''",
-    'SELECT t.n, t."{c}" AS own, u._source FROM t JOIN t AS u ON t.n = u.n AND t._source = u._source',
+    (
+        'SELECT t.n, t."{c}" AS own, u._source FROM t JOIN t AS u ON t.n = u.n AND t._source = '
+        "u._source"
+    ),
     'SELECT n, "{c}" AS own, _source FROM (SELECT *, _source FROM t)',
 )
 
@@ -160,7 +182,10 @@ STARS: dict[str, list[str]] = {
     "SELECT * FROM t UNION ALL SELECT * FROM t WHERE _row_id = 1001": OWN,
     "SELECT *, _row_id FROM t ORDER BY ALL": [*OWN, "_row_id"],
     "SELECT DISTINCT ON (_version) * FROM t": OWN,
-    "SELECT *, row_number() OVER (PARTITION BY _version ORDER BY _row_id) AS place FROM t": [*OWN, "place"],
+    "SELECT *, row_number() OVER (PARTITION BY _version ORDER BY _row_id) AS place FROM t": [
+        *OWN,
+        "place",
+    ],
     "SELECT * FROM t AS a(x, y, z) WHERE _row_id = 1001": ["x", "y", "z"],
     "SELECT * FROM t PIVOT (max(_row_id) FOR n IN (1, 2) GROUP BY s)": ["s", "1", "2"],
     "SELECT * FROM t UNPIVOT (held FOR name IN (n, _row_id))": ["time", "s", "name", "held"],
@@ -244,7 +269,9 @@ def test_a_place_in_an_error_is_one_in_the_callers_text(engine: Engine) -> None:
     ],
 )
 def test_rows_that_cannot_give_a_hidden_column_are_an_error(engine: Engine, sql: str) -> None:
-    with pytest.raises(Invalid, match=r"cannot give _(row_id|version), since it is a merge or a rewrite"):
+    with pytest.raises(
+        Invalid, match=r"cannot give _(row_id|version), since it is a merge or a rewrite"
+    ):
         engine.query(sql).read_all()
 
 
@@ -255,7 +282,10 @@ def test_rows_that_cannot_give_a_hidden_column_are_an_error(engine: Engine, sql:
         "SELECT *, _source FROM m",
         "SELECT * EXCLUDE (_row_id) FROM m",
         "SELECT t._row_id FROM t JOIN m USING (n)",
-        "SELECT a._row_id FROM m AS a, (SELECT max(n) AS most FROM m) AS b WHERE a.n < 6 AND a.n < b.most",
+        (
+            "SELECT a._row_id FROM m AS a, (SELECT max(n) AS most FROM m) AS b WHERE a.n < 6 AND a.n "
+            "< b.most"
+        ),
     ],
 )
 def test_rows_that_are_not_asked_for_need_give_nothing(engine: Engine, sql: str) -> None:
@@ -265,5 +295,8 @@ def test_rows_that_are_not_asked_for_need_give_nothing(engine: Engine, sql: str)
 def test_the_names_of_views_are_no_tables(tables: dict[str, TableSnapshot]) -> None:
     both = {"_blockstore_0": tables["t"], "t": tables["u"]}
     with Engine(both) as engine:
-        sql = "WITH _blockstore_0_ AS (SELECT 7 AS x) SELECT a._row_id, b.n, x FROM t a, _blockstore_0 b, _blockstore_0_ WHERE a.n = b.n"
+        sql = (
+            "WITH _blockstore_0_ AS (SELECT 7 AS x) SELECT a._row_id, b.n, x FROM t a, "
+            "_blockstore_0 b, _blockstore_0_ WHERE a.n = b.n"
+        )
         assert engine.query(sql).read_all().num_rows == 5

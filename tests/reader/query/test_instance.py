@@ -1,4 +1,5 @@
-"""The engine's own lock, without the rules of the statement in front of it: each way out is shut by itself."""
+"""The engine's own lock, without the rules of the statement in front of it: each way out is shut by
+itself."""
 
 from __future__ import annotations
 
@@ -64,16 +65,24 @@ def instance(tmp_path: Path, outside: Path) -> Iterator[Instance]:
 
 
 def test_files_of_its_folders_are_read(instance: Instance, tmp_path: Path) -> None:
-    rows = instance.cursor().sql(f"SELECT * FROM read_parquet('{tmp_path}/folder/in.parquet')").fetchall()
+    rows = (
+        instance.cursor()
+        .sql(f"SELECT * FROM read_parquet('{tmp_path}/folder/in.parquet')")
+        .fetchall()
+    )
     assert rows == [(1,), (2,)]
 
 
 @pytest.mark.parametrize("sql", ATTEMPTS)
-def test_everything_else_is_shut(instance: Instance, outside: Path, tmp_path: Path, sql: str) -> None:
+def test_everything_else_is_shut(
+    instance: Instance, outside: Path, tmp_path: Path, sql: str
+) -> None:
     python_object = pa.table({"a": [1]})
     before = sorted(os.listdir(tmp_path))
     with pytest.raises((duckdb.Error, OSError)):
-        instance.cursor().execute(sql.format(outside=outside, folder=tmp_path / "folder")).fetchall()
+        instance.cursor().execute(
+            sql.format(outside=outside, folder=tmp_path / "folder")
+        ).fetchall()
     assert sorted(os.listdir(tmp_path)) == before
     assert python_object.num_rows == 1
 
@@ -83,7 +92,12 @@ def test_the_time_zone_is_utc_whatever_the_machines_is(
 ) -> None:
     monkeypatch.setenv("TZ", "America/New_York")
     other = Instance([], Limits())
-    zone = other.cursor().sql("SELECT TIMESTAMPTZ '2013-01-01 00:00:00' AS at").to_arrow_reader().read_all()
+    zone = (
+        other.cursor()
+        .sql("SELECT TIMESTAMPTZ '2013-01-01 00:00:00' AS at")
+        .to_arrow_reader()
+        .read_all()
+    )
     other.close()
     assert zone["at"].type == pa.timestamp("us", "UTC")
     assert zone["at"][0].value == 1_356_998_400_000_000
@@ -91,7 +105,9 @@ def test_the_time_zone_is_utc_whatever_the_machines_is(
 
 def test_no_extension_is_needed_that_would_be_fetched() -> None:
     with duckdb.connect() as connection:
-        loaded = connection.sql("SELECT extension_name FROM duckdb_extensions() WHERE loaded").fetchall()
+        loaded = connection.sql(
+            "SELECT extension_name FROM duckdb_extensions() WHERE loaded"
+        ).fetchall()
     assert {"parquet", "icu", "json", "core_functions"} <= {name for (name,) in loaded}
 
 

@@ -21,7 +21,9 @@ from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
 from tests.reader.query.lakes import lake, snapshot_of
 
-ENDLESS = "SELECT count(*) FROM range(1000000000) a, range(1000000000) b WHERE a.range + b.range < 0"
+ENDLESS = (
+    "SELECT count(*) FROM range(1000000000) a, range(1000000000) b WHERE a.range + b.range < 0"
+)
 
 
 @pytest.fixture
@@ -116,7 +118,9 @@ class TestCalls:
             stopping.stop()
             stopping.stop()
             for _ in range(3):
-                assert heard.acquire(timeout=10), "asked for once only, where the first may be forgotten"
+                assert heard.acquire(timeout=10), (
+                    "asked for once only, where the first may be forgotten"
+                )
         while heard.acquire(blocking=False):
             pass
         time.sleep(0.1)

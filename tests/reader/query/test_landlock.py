@@ -1,4 +1,5 @@
-"""The kernel's lock, each part seen from inside a process that took it: what is open stays so, everything else is shut."""
+"""The kernel's lock, each part seen from inside a process that took it: what is open stays so,
+everything else is shut."""
 
 from __future__ import annotations
 
@@ -115,7 +116,10 @@ def test_the_folder_for_spills_is_written_and_emptied(places: Path) -> None:
     print(os.listdir(f'{places}/spill'))
     """
     assert inside(places, script).splitlines() == ["spi", "[]"]
-    assert inside(places, "print(refused(lambda: open(f'{places}/spill/x', 'w')))", write=False) == "True"
+    assert (
+        inside(places, "print(refused(lambda: open(f'{places}/spill/x', 'w')))", write=False)
+        == "True"
+    )
 
 
 @needs_the_lock
@@ -206,7 +210,9 @@ def test_where_it_cannot_be_taken_that_is_an_error(monkeypatch: pytest.MonkeyPat
         return os.open(os.devnull, os.O_RDONLY) if number == 444 else 0
 
     monkeypatch.setattr(landlock, "_call", call)
-    monkeypatch.setattr(landlock, "_libc", lambda: type("C", (), {"prctl": staticmethod(lambda *_: 0)}))
+    monkeypatch.setattr(
+        landlock, "_libc", lambda: type("C", (), {"prctl": staticmethod(lambda *_: 0)})
+    )
     opened = len(os.listdir("/proc/self/fd"))
     with pytest.raises(OSError, match="not permitted"):
         confine(read=["/"], write=[])

@@ -1,4 +1,5 @@
-"""NaN in SQL: above every number, as DuckDB has it, and never hidden by bounds in which it does not stand."""
+"""NaN in SQL: above every number, as DuckDB has it, and never hidden by bounds in which it does not
+stand."""
 
 from __future__ import annotations
 
@@ -30,9 +31,13 @@ QUESTIONS = (
 
 
 @pytest.fixture(scope="module", params=[pa.float32(), pa.float64()], ids=str)
-def engines(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
+def engines(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Engines]:
     url = str(tmp_path_factory.mktemp("nan") / "t")
-    schema = pa.schema([("k", pa.int64()), ("x", request.param), ("s", pa.struct([("y", request.param)]))])
+    schema = pa.schema(
+        [("k", pa.int64()), ("x", request.param), ("s", pa.struct([("y", request.param)]))]
+    )
     table, rows = bs.create(url, schema=schema, sort_by=["k"]), []
     for number, values in enumerate(FILES):
         keys = list(range(10 * number, 10 * number + len(values)))

@@ -1,6 +1,8 @@
-"""Numbers in SQL mean to the pruning what they mean to DuckDB, which compares some of them as doubles.
+"""Numbers in SQL mean to the pruning what they mean to DuckDB, which compares some of them as
+doubles.
 
-The oracle is DuckDB over the rows of the bare files; each block holds one row, so that what is left out wrongly is missed.
+The oracle is DuckDB over the rows of the bare files; each block holds one row, so that what is left
+out wrongly is missed.
 """
 
 from __future__ import annotations
@@ -105,7 +107,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def engine(folder: Path) -> Engine:
     made = Lake(
-        LocalBucket(str(folder / "t"), World.manual().clock, durable=False), Definition.create(SCHEMA)
+        LocalBucket(str(folder / "t"), World.manual().clock, durable=False),
+        Definition.create(SCHEMA),
     )
     for row in range(max(map(len, VALUES.values()))):
         values = {name: held[row] if row < len(held) else None for name, held in VALUES.items()}
@@ -148,7 +151,9 @@ def literals(draw: st.DrawFn, column: str) -> str:
         return _scaled(number, draw(st.integers(0, 40)))
     if form == 2:
         return (
-            f"{number:f}".replace("-", "- ") if number < 0 else "0" * draw(st.integers(0, 45)) + f"{number:f}"
+            f"{number:f}".replace("-", "- ")
+            if number < 0
+            else "0" * draw(st.integers(0, 45)) + f"{number:f}"
         )
     if form == 3:
         return f"({number:f})"
@@ -164,7 +169,9 @@ def conditions(draw: st.DrawFn) -> str:
     if shape == 0:
         return f"{column} {negation}BETWEEN {draw(literal)} AND {draw(literal)}"
     if shape == 1:
-        return f"{column} {negation}IN ({', '.join(draw(st.lists(literal, min_size=1, max_size=3)))})"
+        return (
+            f"{column} {negation}IN ({', '.join(draw(st.lists(literal, min_size=1, max_size=3)))})"
+        )
     operator = draw(st.sampled_from(["=", "<>", "<", "<=", ">", ">="]))
     if shape == 2:
         return f"{negation}{draw(literal)} {operator} {column}"
@@ -184,7 +191,8 @@ def test_a_number_prunes_no_row_that_duckdb_finds(
     try:
         expected = rows(plain.sql(sql).to_arrow_table())
     except duckdb.Error:
-        # A number that the column's type cannot be brought to: what pruning leaves out may hide such an error.
+        # A number that the column's type cannot be brought to: what pruning leaves out may hide
+        # such an error.
         return
     assert rows(engine.query(sql).read_all()) == expected
 

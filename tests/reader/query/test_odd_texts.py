@@ -1,4 +1,5 @@
-"""SQL finds the texts that plain Python finds, given as parameters or written in the SQL, whatever they end in."""
+"""SQL finds the texts that plain Python finds, given as parameters or written in the SQL, whatever
+they end in."""
 
 from __future__ import annotations
 
@@ -52,7 +53,10 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
     )
     for texts in BLOCKS:
         made.append(
-            [{"s": text, "raw": None if text is None else text.encode(), "many": [text]} for text in texts],
+            [
+                {"s": text, "raw": None if text is None else text.encode(), "many": [text]}
+                for text in texts
+            ],
             labels={} if texts[0] is None else {"label": texts[0]},
         )
     return Engine({"t": snapshot_of(made)}, world=World.manual())
@@ -97,7 +101,9 @@ def test_a_prefix_finds_what_plain_python_finds(engine: Engine, prefix: str) -> 
 
 
 def test_order_groups_and_extremes_are_those_of_plain_python(engine: Engine) -> None:
-    ordered = engine.query("SELECT s FROM t WHERE s IS NOT NULL ORDER BY s").read_all()["s"].to_pylist()
+    ordered = (
+        engine.query("SELECT s FROM t WHERE s IS NOT NULL ORDER BY s").read_all()["s"].to_pylist()
+    )
     assert ordered == sorted(TEXTS)
     groups = engine.query("SELECT s, count(*) AS n FROM t GROUP BY s").read_all().to_pylist()
     assert {row["s"]: row["n"] for row in groups} == Counter(STORED)

@@ -1,4 +1,5 @@
-"""Values of parameters prune as the same values do when they are written in the SQL, and never change an answer."""
+"""Values of parameters prune as the same values do when they are written in the SQL, and never
+change an answer."""
 
 from __future__ import annotations
 
@@ -27,7 +28,11 @@ CASES = [
         [NOON.replace(tzinfo=None) + dt.timedelta(hours=1)],
         "time < TIMESTAMP '2013-01-01 13:00:00'",
     ),
-    ("time < $1", [NOON.replace(tzinfo=dt.UTC) + dt.timedelta(hours=1)], "time < '2013-01-01 13:00:00+00'"),
+    (
+        "time < $1",
+        [NOON.replace(tzinfo=dt.UTC) + dt.timedelta(hours=1)],
+        "time < '2013-01-01 13:00:00+00'",
+    ),
     ("time >= $1", [dt.date(2013, 1, 2)], "time >= DATE '2013-01-02'"),
     ("cluster = $1", ["eu1"], "cluster = 'eu1'"),
     ("f < $1", [-19.5], "f < -19.5"),
@@ -36,7 +41,9 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
-    made = lake(LocalBucket(str(tmp_path_factory.mktemp("p") / "t"), World.manual().clock, durable=False))
+    made = lake(
+        LocalBucket(str(tmp_path_factory.mktemp("p") / "t"), World.manual().clock, durable=False)
+    )
     return Engine({"t": snapshot_of(made)}, world=World.manual())
 
 

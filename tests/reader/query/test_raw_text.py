@@ -1,4 +1,7 @@
-"""Text that is no UTF-8, as other programs write it: DuckDB refuses it, and the block that holds it is named."""
+"""Text that is no UTF-8, as other programs write it:
+
+DuckDB refuses it, and the block that holds it is named.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,10 @@ def test_the_query_that_needs_it_fails_with_the_block_and_others_are_answered(
         ulid = table.append(pa.table({"name": raw_text([b"ok", b"caf\xe9"]), "n": [2, 3]})).ulid
     cache = ChunkCache(tmp_path / "cache", world)
     with Engine({"t": table.snapshot()}, world=world, cache=cache) as engine:
-        says = rf"block {ulid} of .*: chunks/000001.parquet holds text that is not UTF-8 \(.*caf\\xE9.*revert"
+        says = (
+            rf"block {ulid} of .*: chunks/000001.parquet holds text that is not UTF-8 "
+            r"\(.*caf\\xE9.*revert"
+        )
         with pytest.raises(bs.Corrupt, match=says):
             engine.query("SELECT name FROM t").read_all()
         assert engine.query("SELECT sum(n) FROM t").read_all()[0][0].as_py() == 6

@@ -42,7 +42,11 @@ def test_a_folder_is_there_until_it_is_removed(temporary: Path) -> None:
 def test_what_a_killed_process_left_goes_and_what_a_living_one_has_stays(temporary: Path) -> None:
     words = [sys.executable, "-c", _SPILLS]
     with subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3]
+        words,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[3],
     ) as process:
         assert process.stdout is not None
         path = Path(process.stdout.readline().strip())

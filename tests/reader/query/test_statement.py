@@ -1,4 +1,5 @@
-"""What a query may be; every way out that DuckDB's documentation names is refused before anything runs."""
+"""What a query may be; every way out that DuckDB's documentation names is refused before anything
+runs."""
 
 from __future__ import annotations
 
@@ -20,14 +21,29 @@ def parser() -> Iterator[Syntax]:
 
 
 ADMITTED = [
-    "SELECT a, count(*) FILTER (WHERE b > 1), row_number() OVER (PARTITION BY a ORDER BY b) FROM t GROUP BY ALL LIMIT 5",
-    "SELECT sum(a) OVER w FROM t WINDOW w AS (PARTITION BY a ORDER BY b ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)",
+    (
+        "SELECT a, count(*) FILTER (WHERE b > 1), row_number() OVER (PARTITION BY a ORDER BY b) FROM "
+        "t GROUP BY ALL LIMIT 5"
+    ),
+    (
+        "SELECT sum(a) OVER w FROM t WINDOW w AS (PARTITION BY a ORDER BY b ROWS BETWEEN 1 PRECEDING "
+        "AND CURRENT ROW)"
+    ),
     "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT * FROM r",
     "SELECT * FROM t UNION ALL BY NAME SELECT * FROM u EXCEPT SELECT * FROM t",
     "SELECT DISTINCT ON (a) * EXCLUDE (b) REPLACE (a + 1 AS a) FROM t ORDER BY a DESC NULLS LAST",
-    "SELECT COLUMNS('a.*'), CASE WHEN a THEN 1 ELSE 2 END, a[1], a.b, a[1:2], [x + 1 FOR x IN a], {'a': 1} FROM t",
-    "SELECT a::INT, TRY_CAST(a AS DATE), INTERVAL 1 DAY, a IS DISTINCT FROM b, a IN (SELECT 1), a SIMILAR TO 'x' FROM t",
-    "SELECT list_transform(a, lambda x: x + 1), a COLLATE nocase, $1, ?::INT, array(SELECT 1) FROM t",
+    (
+        "SELECT COLUMNS('a.*'), CASE WHEN a THEN 1 ELSE 2 END, a[1], a.b, a[1:2], [x + 1 FOR x IN a], "
+        "{'a': 1} FROM t"
+    ),
+    (
+        "SELECT a::INT, TRY_CAST(a AS DATE), INTERVAL 1 DAY, a IS DISTINCT FROM b, a IN (SELECT 1), a "
+        "SIMILAR TO 'x' FROM t"
+    ),
+    (
+        "SELECT list_transform(a, lambda x: x + 1), a COLLATE nocase, $1, ?::INT, array(SELECT 1) "
+        "FROM t"
+    ),
     "SELECT * FROM t LEFT JOIN u USING (a) SEMI JOIN t v ON true CROSS JOIN t x NATURAL JOIN u y",
     "SELECT * FROM t ASOF JOIN u ON t.a >= u.a",
     "SELECT * FROM t POSITIONAL JOIN u",
@@ -40,7 +56,10 @@ ADMITTED = [
     "UNPIVOT t ON a",
     "SELECT * FROM t PIVOT (sum(a) FOR b IN (1, 2))",
     "SELECT * FROM t TABLESAMPLE 10%",
-    "SELECT median(a), quantile_cont(a, 0.5), string_agg(a, ',' ORDER BY b), max(a) FROM t HAVING max(a) > 1",
+    (
+        "SELECT median(a), quantile_cont(a, 0.5), string_agg(a, ',' ORDER BY b), max(a) FROM t HAVING "
+        "max(a) > 1"
+    ),
 ]
 
 
@@ -138,7 +157,10 @@ def test_a_name_that_is_no_given_table_is_not_found(parser: Syntax, name: str) -
         ("WITH t AS (SELECT * FROM t) SELECT * FROM t", {"t"}),
         ("WITH t AS (SELECT 1) SELECT * FROM t", set()),
         ("WITH v AS (SELECT * FROM t), t AS (SELECT 1) SELECT * FROM v, t", {"t"}),
-        ("WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t) SELECT * FROM t", set()),
+        (
+            "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t) SELECT * FROM t",
+            set(),
+        ),
         ("SELECT * FROM (WITH t AS (SELECT 1) SELECT * FROM t), t", {"t"}),
         ('SELECT * FROM T JOIN "U" ON true', {"t", "u"}),
         ("SELECT 1", set()),

@@ -1,4 +1,5 @@
-"""The parser: a text goes to it as it is, a short one once, a long one each time; what is kept is never changed by its user."""
+"""The parser: a text goes to it as it is, a short one once, a long one each time; what is kept is
+never changed by its user."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ from blockstore.reader.tables import Names
 class Counting:
     """A connection, and those made of it, that count what they execute."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, asked: list[str] | None = None) -> None:
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, asked: list[str] | None = None
+    ) -> None:
         self._connection = connection
         self.asked: list[str] = [] if asked is None else asked
         self.before: Callable[[], object] = lambda: None

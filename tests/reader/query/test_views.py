@@ -1,4 +1,5 @@
-"""Views over few files and over many answer alike, whatever the tables are called; nobody reads the lists but the views."""
+"""Views over few files and over many answer alike, whatever the tables are called; nobody reads the
+lists but the views."""
 
 from __future__ import annotations
 
@@ -17,7 +18,10 @@ QUESTIONS = (
     "SELECT * EXCLUDE (f) FROM {0} WHERE n > 3 ORDER BY ALL",
     "SELECT _source, n FROM {1} ORDER BY ALL",
     "SELECT * EXCLUDE (f), _source, _row_id, _version FROM {1} WHERE n <= -12 ORDER BY ALL",
-    "SELECT a.n, count(*) FROM {0} a JOIN {1} b USING (n) JOIN {2} c USING (n) GROUP BY ALL ORDER BY ALL",
+    (
+        "SELECT a.n, count(*) FROM {0} a JOIN {1} b USING (n) JOIN {2} c USING (n) GROUP BY ALL ORDER "
+        "BY ALL"
+    ),
     "WITH x AS (SELECT n FROM {2}) SELECT count(*) FROM x, {0}",
 )
 

@@ -1,4 +1,5 @@
-"""A window leaves out no row of an answer, is made where it is worth it, and is read from a file once."""
+"""A window leaves out no row of an answer, is made where it is worth it, and is read from a file
+once."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.float64()), ("odd", pa.int64())]
 
 
 def make(url: Path, *, odd: str = "odd", overlapping: bool = False) -> bs.Table:
-    table = bs.create(str(url), schema=pa.schema([*list(SCHEMA)[:2], (odd, pa.int64())]), sort_by=["k"])
+    table = bs.create(
+        str(url), schema=pa.schema([*list(SCHEMA)[:2], (odd, pa.int64())]), sort_by=["k"]
+    )
     for block in range(2):
         first = 0 if overlapping else block * ROWS
         keys = range(first, first + ROWS)
@@ -63,7 +66,9 @@ def window(table: bs.Table, where: str) -> range | None:
         ("k = 7 AND odd = 0", range(7, 8)),
     ],
 )
-def test_a_window_is_a_few_pages_around_the_rows(table: bs.Table, where: str, wanted: range) -> None:
+def test_a_window_is_a_few_pages_around_the_rows(
+    table: bs.Table, where: str, wanted: range
+) -> None:
     found = window(table, where)
     assert found is not None
     assert found.start <= wanted.start < wanted.stop <= found.stop
@@ -85,7 +90,9 @@ def test_a_window_is_a_few_pages_around_the_rows(table: bs.Table, where: str, wa
         "k = 7 OR k = 170000",
     ],
 )
-def test_chunks_of_which_most_is_wanted_or_nothing_known_are_read_whole(table: bs.Table, where: str) -> None:
+def test_chunks_of_which_most_is_wanted_or_nothing_known_are_read_whole(
+    table: bs.Table, where: str
+) -> None:
     assert window(table, where) is None
     plan, paths = planned(table, where)
     assert module.FILE_ROW not in view("t", plan, paths, [], Windows().of(plan, paths))
@@ -110,7 +117,9 @@ def test_chunks_that_are_read_alike_share_a_window_and_are_bound_once(tmp_path: 
     assert rows["v"].to_pylist() == [20_000.0, 20_000.0]
 
 
-def test_small_chunks_and_many_are_not_asked(table: bs.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_chunks_and_many_are_not_asked(
+    table: bs.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "_LEAST_ROWS", ROWS + 1)
     assert window(table, "k = 7") is None
     monkeypatch.undo()
@@ -122,11 +131,20 @@ def test_small_chunks_and_many_are_not_asked(table: bs.Table, monkeypatch: pytes
 QUESTIONS = (
     "SELECT * FROM t WHERE k BETWEEN 30000 AND 30009 ORDER BY k",
     f"SELECT k, v FROM t WHERE k BETWEEN {ROWS - 3} AND {ROWS + 2} ORDER BY k",
-    f"SELECT _row_id, _source = '' AS s, _version, k FROM t WHERE k BETWEEN {ROWS - 3} AND {ROWS + 2} ORDER BY k",
+    (
+        f"SELECT _row_id, _source = '' AS s, _version, k FROM t WHERE k BETWEEN {ROWS - 3} AND "
+        f"{ROWS + 2} ORDER BY k"
+    ),
     "SELECT count(*), sum(v) FROM t WHERE k < 100 AND odd = 3",
     "SELECT count(*) FROM t WHERE k = 5 OR k = 150000",
-    "SELECT a.k, b.k AS other FROM t a JOIN t b ON a.k = b.k - 100000 WHERE a.k < 5 AND b.k < 100003 ORDER BY 1",
-    "SELECT k FROM t WHERE k BETWEEN 60000 AND 60001 UNION ALL SELECT k FROM t WHERE k = 199999 ORDER BY 1",
+    (
+        "SELECT a.k, b.k AS other FROM t a JOIN t b ON a.k = b.k - 100000 WHERE a.k < 5 AND b.k < "
+        "100003 ORDER BY 1"
+    ),
+    (
+        "SELECT k FROM t WHERE k BETWEEN 60000 AND 60001 UNION ALL SELECT k FROM t WHERE k = 199999 "
+        "ORDER BY 1"
+    ),
     "SELECT count(*) FROM t WHERE k > 199990",
     "SELECT count(*) FROM t WHERE k > 40000 AND k < 40000",
 )
@@ -150,15 +168,23 @@ def test_a_column_with_the_name_of_duckdb_s_row_numbers_is_the_table_s(tmp_path:
     table = make(tmp_path / "t", odd="File_Row_Number")
     assert window(table, "k = 30000") is None
     with Engine({"t": table.snapshot()}) as engine:
-        rows = engine.query("SELECT file_row_number AS n FROM t WHERE k BETWEEN 30000 AND 30001").read_all()
+        rows = engine.query(
+            "SELECT file_row_number AS n FROM t WHERE k BETWEEN 30000 AND 30001"
+        ).read_all()
     assert rows["n"].to_pylist() == [30_000 % 7, 30_001 % 7]
 
 
-def test_a_file_that_has_such_a_column_undeclared_is_read_whole(table: bs.Table, tmp_path: Path) -> None:
+def test_a_file_that_has_such_a_column_undeclared_is_read_whole(
+    table: bs.Table, tmp_path: Path
+) -> None:
     plan, paths = planned(table, "k = 7")
     (path,) = paths.values()
-    foreign = pq.read_table(path).append_column("File_row_number", pa.array(range(ROWS), pa.int64()))
-    pq.write_table(foreign, tmp_path / "foreign.parquet", write_page_index=True, max_rows_per_page=1_000)
+    foreign = pq.read_table(path).append_column(
+        "File_row_number", pa.array(range(ROWS), pa.int64())
+    )
+    pq.write_table(
+        foreign, tmp_path / "foreign.parquet", write_page_index=True, max_rows_per_page=1_000
+    )
     assert Windows().of(plan, dict.fromkeys(paths, str(tmp_path / "foreign.parquet"))) == {}
 
 
@@ -167,7 +193,9 @@ def test_a_file_is_opened_once_for_a_column_and_few_are_kept(
 ) -> None:
     opened: list[str] = []
 
-    def counted(parquet: pq.ParquetFile, file: pa.NativeFile, column: pa.Field) -> PagedColumn | None:
+    def counted(
+        parquet: pq.ParquetFile, file: pa.NativeFile, column: pa.Field
+    ) -> PagedColumn | None:
         opened.append(column.name)
         return read_pages(parquet, file, column)
 

@@ -1,5 +1,5 @@
-"""A process for queries can reach nothing but its folders, with the rules of the statement out of the way: by the kernel's lock,
-and by DuckDB's where there is none."""
+"""A process for queries can reach nothing but its folders, with the rules of the statement out of
+the way: by the kernel's lock, and by DuckDB's where there is none."""
 
 from __future__ import annotations
 
@@ -76,7 +76,9 @@ def runner(place: Path, kernel: bool) -> Iterator[Workers]:
 
 
 @pytest.fixture(scope="module")
-def attacked(tmp_path_factory: pytest.TempPathFactory, kernel: bool) -> Iterator[tuple[Workers, Path]]:
+def attacked(
+    tmp_path_factory: pytest.TempPathFactory, kernel: bool
+) -> Iterator[tuple[Workers, Path]]:
     """One process for all attempts, and the folder above the one it may read."""
     place = filled(tmp_path_factory.mktemp("attacked"))
     opened = Workers([str(place / "folder")], SMALL)
@@ -85,7 +87,8 @@ def attacked(tmp_path_factory: pytest.TempPathFactory, kernel: bool) -> Iterator
 
 
 def answer(runner: Workers, sql: str, parameters: object = None) -> list[dict[str, object]]:
-    """What the process answers, whoever asks; a statement that is no SELECT goes where views are made."""
+    """What the process answers, whoever asks; a statement that is no SELECT goes where views are
+    made."""
     is_query = sql.startswith(("SELECT", "FROM"))
     task = (
         Task(views=(), sql=sql, parameters=parameters)  # type: ignore[arg-type]
@@ -100,9 +103,14 @@ def answer(runner: Workers, sql: str, parameters: object = None) -> list[dict[st
 
 
 def test_files_of_its_folders_are_read(runner: Workers, place: Path, kernel: bool) -> None:
-    assert answer(runner, f"SELECT * FROM read_parquet('{place}/folder/in.parquet')") == [{"a": 1}, {"a": 2}]
+    assert answer(runner, f"SELECT * FROM read_parquet('{place}/folder/in.parquet')") == [
+        {"a": 1},
+        {"a": 2},
+    ]
     pq.write_table(pa.table({"a": [7]}), place / "folder/later.parquet")
-    assert answer(runner, f"SELECT * FROM read_parquet('{place}/folder/later.parquet')") == [{"a": 7}]
+    assert answer(runner, f"SELECT * FROM read_parquet('{place}/folder/later.parquet')") == [
+        {"a": 7}
+    ]
     external = answer(runner, "SELECT current_setting('enable_external_access') AS open")
     assert external == [{"open": kernel}], (
         "with the kernel's lock DuckDB looks at no path itself, without it at each"
@@ -115,10 +123,14 @@ def test_everything_else_is_shut(attacked: tuple[Workers, Path], sql: str) -> No
     before = sorted(str(path) for path in place.rglob("*"))
     rows: list[dict[str, object]] = []
     with suppress(EngineError):
-        rows = answer(runner, sql.format(outside=place / "outside.parquet", folder=place / "folder"))
+        rows = answer(
+            runner, sql.format(outside=place / "outside.parquet", folder=place / "folder")
+        )
     assert rows == []
     assert sorted(str(path) for path in place.rglob("*")) == before
-    assert answer(runner, f"SELECT count(*) AS n FROM read_parquet('{place}/folder/*.parquet')") == [{"n": 2}]
+    assert answer(
+        runner, f"SELECT count(*) AS n FROM read_parquet('{place}/folder/*.parquet')"
+    ) == [{"n": 2}]
 
 
 VALUES = [
@@ -142,7 +154,8 @@ VALUES = [
 
 @pytest.mark.parametrize("value", VALUES, ids=[type(value).__name__ for value in VALUES])
 def test_parameters_of_every_kind_arrive(attacked: tuple[Workers, Path], value: object) -> None:
-    """Values of some kinds bring modules of their own, which a locked process must still be able to load."""
+    """Values of some kinds bring modules of their own, which a locked process must still be able to
+    load."""
     (row,) = answer(
         attacked[0], "SELECT $1 IS NOT DISTINCT FROM $2 AS same, typeof($1) AS kind", [value, value]
     )
@@ -167,8 +180,8 @@ def test_what_outgrows_memory_is_spilled_and_removed_after_each_end(runner: Work
 
 @contextmanager
 def spilling_gateway(kernel: bool) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
-    """A gateway in the midst of a query that spills, which ends by itself once it hears nothing more; the id of its process for
-    the query, and the folder."""
+    """A gateway in the midst of a query that spills, which ends by itself once it hears nothing
+    more; the id of its process for the query, and the folder."""
     script = f"""
 import sys
 from blockstore.reader.query import workers
@@ -200,11 +213,15 @@ def test_a_gateway_that_is_killed_leaves_nothing_spilled(kernel: bool) -> None:
     with spilling_gateway(kernel) as (gateway, pid, spill):
         os.kill(gateway.pid, signal.SIGKILL)
     end = time.monotonic() + 30
-    while Path(f"/proc/{pid}/stat").exists() and Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z":
+    while (
+        Path(f"/proc/{pid}/stat").exists()
+        and Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    ):
         assert time.monotonic() < end, "the process outlived its gateway"
         time.sleep(0.01)
     assert list(Path(spill).rglob("*")) == []
-    # With the kernel's lock the process may empty the folder and not remove it: the next gateway does.
+    # With the kernel's lock the process may empty the folder and not remove it: the next gateway
+    # does.
     assert Path(spill).exists() is kernel
     # Its last thread lets the lock go, a moment after the process counts as ended.
     while Path(f"{spill}.lock").exists():
@@ -263,6 +280,8 @@ def test_a_folder_that_comes_later_is_read(place: Path, kernel: bool) -> None:
         assert answer(runner, "SELECT 1 AS one") == [{"one": 1}]
         (place / "later").mkdir()
         pq.write_table(pa.table({"a": [9]}), place / "later/x.parquet")
-        assert answer(runner, f"SELECT a FROM read_parquet('{place}/later/x.parquet')") == [{"a": 9}]
+        assert answer(runner, f"SELECT a FROM read_parquet('{place}/later/x.parquet')") == [
+            {"a": 9}
+        ]
     finally:
         runner.close()

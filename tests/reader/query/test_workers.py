@@ -1,4 +1,5 @@
-"""Queries in processes of their own: answers are the same, and what DuckDB cannot stop or bound is stopped and bounded.
+"""Queries in processes of their own: answers are the same, and what DuckDB cannot stop or bound is
+stopped and bounded.
 
 Slow where a process must be seen to be killed: two seconds of grace each.
 """
@@ -57,7 +58,9 @@ def test_answers_are_those_of_all_rows(engine: Engine, snapshot: TableSnapshot) 
 
 
 def test_types_that_a_batch_alone_cannot_carry_become_plain(engine: Engine) -> None:
-    found = rows(engine, "SELECT 'b'::ENUM('a', 'b') AS e, [1, 2] AS l, {'a': 1.5} AS s, 1::UHUGEINT AS h")
+    found = rows(
+        engine, "SELECT 'b'::ENUM('a', 'b') AS e, [1, 2] AS l, {'a': 1.5} AS s, 1::UHUGEINT AS h"
+    )
     assert found["e"].to_pylist() == ["b"]
     assert found.schema.field("e").type == pa.string()
     assert found["l"].to_pylist() == [[1, 2]]
@@ -101,7 +104,8 @@ def test_what_outgrows_memory_ends_the_query_and_nothing_else(engine: Engine, sq
 
 
 def test_what_a_process_reserves_is_not_limited_only_what_it_holds(engine: Engine) -> None:
-    """Allocators reserve gigabytes of addresses that they never touch: a limit on those failed queries that use little."""
+    """Allocators reserve gigabytes of addresses that they never touch: a limit on those failed
+    queries that use little."""
     rows(engine, "SELECT 1 AS one")
     for worker in engine._runner._all:  # type: ignore[attr-defined]
         bounds = Path(f"/proc/{worker.pid}/limits").read_text().splitlines()
@@ -111,15 +115,20 @@ def test_what_a_process_reserves_is_not_limited_only_what_it_holds(engine: Engin
 
 
 def test_what_holds_too_much_is_told_with_the_limit_and_its_key(engine: Engine) -> None:
-    says = r"more than the 256 MiB of memory that it may use .*its process held [\d,]+ MiB.*raise memory in \[query\]"
+    says = (
+        r"more than the 256 MiB of memory that it may use .*its process held [\d,]+ MiB.*raise "
+        r"memory in \[query\]"
+    )
     with pytest.raises(NoMemory, match=says):
         rows(engine, "SELECT length(repeat('a', 2000000000))")
 
 
 def test_a_large_answer_leaves_no_memory_held(engine: Engine) -> None:
-    """A process waits for its next query with what it began with, not with all that the last one took."""
+    """A process waits for its next query with what it began with, not with all that the last one
+    took."""
     found = rows(
-        engine, "SELECT count(*) AS c FROM (SELECT DISTINCT hash(r)::VARCHAR FROM range(1000000) t(r))"
+        engine,
+        "SELECT count(*) AS c FROM (SELECT DISTINCT hash(r)::VARCHAR FROM range(1000000) t(r))",
     )
     assert found["c"].to_pylist() == [1_000_000]
     end = time.monotonic() + 30
@@ -150,7 +159,8 @@ ENDLESS = [
 
 @pytest.mark.parametrize("sql", ENDLESS)
 def test_what_does_not_end_is_ended_at_its_time_limit(engine: Engine, sql: str) -> None:
-    """The limit is 1 s; that it held at all is seen by the answer coming back, and the process by its being gone."""
+    """The limit is 1 s; that it held at all is seen by the answer coming back, and the process by
+    its being gone."""
     with pytest.raises(TimedOut, match="longer than the 1 s"):
         rows(engine, sql, seconds=1.0)
     assert engine.running() == 0
@@ -158,7 +168,9 @@ def test_what_does_not_end_is_ended_at_its_time_limit(engine: Engine, sql: str) 
 
 
 def test_a_caller_that_takes_no_rows_does_not_keep_its_turn(engine: Engine) -> None:
-    idle = [engine.run("SELECT x.range FROM range(100000000000) x") for _ in range(CAPACITY.queries)]
+    idle = [
+        engine.run("SELECT x.range FROM range(100000000000) x") for _ in range(CAPACITY.queries)
+    ]
     assert engine.running() == CAPACITY.queries
     for answer in idle:
         answer._ending.time_out()
@@ -172,7 +184,9 @@ def test_a_caller_that_takes_no_rows_does_not_keep_its_turn(engine: Engine) -> N
 
 @pytest.mark.parametrize("delay_s", [0.0, 0.2])
 def test_a_query_is_canceled_before_its_first_row(engine: Engine, delay_s: float) -> None:
-    endless = "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r"
+    endless = (
+        "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r"
+    )
     with pytest.raises(Canceled):
         engine.run(endless, began=lambda stop: threading.Timer(delay_s, stop).start())
     assert engine.running() == 0
@@ -217,7 +231,9 @@ def test_a_missing_and_a_damaged_chunk_are_told_with_their_block(tmp_path: Path)
     ulid = made.live[0].ulid
     path = Path(str(made.bucket.path_of(f"{ulid}/chunks/t0-000001.parquet")))
     data = path.read_bytes()
-    with Engine({"t": snapshot_of(made)}, world=World.real(), capacity=CAPACITY, isolated=True) as engine:
+    with Engine(
+        {"t": snapshot_of(made)}, world=World.real(), capacity=CAPACITY, isolated=True
+    ) as engine:
         # All of the middle, so that what DuckDB reads cannot be whole.
         path.write_bytes(data[:4] + bytes(len(data) - 1_000) + data[-996:])
         with pytest.raises(Corrupt, match=ulid):
@@ -242,12 +258,17 @@ def test_a_process_that_dies_costs_its_own_query_only(engine: Engine) -> None:
 def test_a_query_that_no_gateway_can_stop_any_more_is_ended_by_an_alarm(
     monkeypatch: pytest.MonkeyPatch, snapshot: TableSnapshot
 ) -> None:
-    """As if the gateway were gone: nobody cancels, nobody kills. What remains is the process's own alarm."""
+    """As if the gateway were gone: nobody cancels, nobody kills.
+
+    What remains is the process's own alarm.
+    """
     from blockstore.reader.query import worker as other_side
     from blockstore.reader.query.task import Task
 
     alarms: list[float] = []
-    monkeypatch.setattr(other_side.signal, "setitimer", lambda kind, seconds: alarms.append(seconds))
+    monkeypatch.setattr(
+        other_side.signal, "setitimer", lambda kind, seconds: alarms.append(seconds)
+    )
     server = other_side._Server(BytesIO(), BytesIO())
     instance = Instance([], Limits(threads=1))
     server.run(other_side._Query(instance.cursor(), Task(views=(), sql="SELECT 1", seconds=3.0)))

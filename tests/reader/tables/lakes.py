@@ -1,4 +1,5 @@
-"""Lakes in a folder or in memory that tests fill, break and take away, under a clock that stands still."""
+"""Lakes in a folder or in memory that tests fill, break and take away, under a clock that stands
+still."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ class Scene:
         return self.meters[-1]
 
     def create(self, name: str, values: Iterable[int] = ()) -> Table:
-        table = create(f"{self.url}/{name}?durable=false", schema=SCHEMA, sort_by=["n"], world=self.world)
+        table = create(
+            f"{self.url}/{name}?durable=false", schema=SCHEMA, sort_by=["n"], world=self.world
+        )
         for value in values:
             self.append(table, value)
         return table
@@ -66,7 +69,8 @@ class Scene:
         return found
 
     def values_if_there(self, name: str) -> list[int]:
-        """The same, but the old rows of a table whose files are gone are given by what the index said of them."""
+        """The same, but the old rows of a table whose files are gone are given by what the index
+        said of them."""
         snapshot = self.tables.snapshot(name)
         blocks = [block.meta.chunks[0].columns["n"] for block in snapshot.blocks]
         return sorted(int(statistics.min) for statistics in blocks)  # type: ignore[arg-type]

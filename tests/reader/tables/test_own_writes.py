@@ -23,7 +23,9 @@ def test_what_is_known_to_be_written_is_answered_before_the_next_poll(scene: Sce
     scene.append(table, 2)
     scene.tables.catch_up("t", 3)
     assert scene.values("t") == [1, 2]
-    assert scene.tables.snapshots(["t", "u"])["t"].count() == 2, "an instant before it does not count"
+    assert scene.tables.snapshots(["t", "u"])["t"].count() == 2, (
+        "an instant before it does not count"
+    )
     quiet = scene.requests()
     scene.tables.catch_up("t", 3)
     scene.tables.catch_up("gone", 3)

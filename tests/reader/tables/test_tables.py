@@ -1,4 +1,5 @@
-"""Tables kept fresh: what a poll costs, what is answered when the store fails, and that no two tables are ever mixed."""
+"""Tables kept fresh: what a poll costs, what is answered when the store fails, and that no two
+tables are ever mixed."""
 
 from __future__ import annotations
 
@@ -158,7 +159,9 @@ def test_a_folder_that_is_no_table_costs_less_and_less(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("more", [0, 1, 2, 5])
-def test_a_table_made_anew_under_its_name_is_never_mixed_with_the_old(scene: Scene, more: int) -> None:
+def test_a_table_made_anew_under_its_name_is_never_mixed_with_the_old(
+    scene: Scene, more: int
+) -> None:
     scene.create("t", [1, 2, 3])
     assert scene.values("t") == [1, 2, 3]
     scene.drop("t")
@@ -382,7 +385,8 @@ def test_versions_of_tables_whose_names_sql_tells_apart() -> None:
 
 
 class TestOneInstant:
-    """A writer that writes to ``first`` and then to ``second`` is never seen in ``second`` alone."""
+    """A writer that writes to ``first`` and then to ``second`` is never seen in ``second``
+    alone."""
 
     def test_tables_that_are_joined_are_of_one_instant(self, scene: Scene) -> None:
         first, second = scene.create("first", [0]), scene.create("second", [0])
@@ -428,7 +432,8 @@ class TestOneInstant:
 
 
 def test_threads_keep_tables_fresh_until_they_are_stopped(tmp_path: Path) -> None:
-    """Real threads and the real clock: a block of another writer is answered without anybody asking for a poll."""
+    """Real threads and the real clock: a block of another writer is answered without anybody asking
+    for a poll."""
     from blockstore.table import create
     from blockstore.world import World
     from tests.reader.tables.lakes import SCHEMA

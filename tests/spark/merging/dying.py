@@ -15,7 +15,8 @@ __all__ = ["DyingPieces", "PatientPieces", "PoisonedPieces"]
 
 
 class DyingPieces(Pieces):
-    """Writes all chunks of the first merge that it is given, and takes its process down before it can answer."""
+    """Writes all chunks of the first merge that it is given, and takes its process down before it
+    can answer."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -30,7 +31,8 @@ class DyingPieces(Pieces):
 
 
 class PoisonedPieces(Pieces):
-    """Takes the process down, each time, that merges the stream with this label ``s``, or finds no memory in it."""
+    """Takes the process down, each time, that merges the stream with this label ``s``, or finds no
+    memory in it."""
 
     def __init__(self, label: str, *, memory: bool) -> None:
         self._label = label

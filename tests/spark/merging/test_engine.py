@@ -63,7 +63,8 @@ def options(folder: Path) -> MergeOptions:
 def rows_of(table: Table, task: MergeTask, merged: Merged) -> pa.Table:
     """The rows in the order of the chunks."""
     chunks = [
-        read_chunk(table.bucket, object_key(task.ulid, file.path), file) for file in merged.written.files
+        read_chunk(table.bucket, object_key(task.ulid, file.path), file)
+        for file in merged.written.files
     ]
     return pa.concat_tables(chunks).combine_chunks()
 
@@ -79,7 +80,9 @@ def test_whole_and_in_pieces_the_rows_are_the_local_engines_and_an_error_ends_on
     before = table.snapshot().scan().to_table()
     ulids = [block.ulid for block in table.log.state.blocks]
     local = task_of(table)
-    expected = rows_of(table, local, LocalEngine().merge(table.bucket, table.world, local, options(tmp_path)))
+    expected = rows_of(
+        table, local, LocalEngine().merge(table.bucket, table.world, local, options(tmp_path))
+    )
 
     engine = bs_spark.merge_engine(spark_session, piece_bytes=local.inputs[0].meta.bytes)
     tasks = [task_of(table), task_of(table, *ulids[:2]), task_of(table, ulids[3])]
@@ -95,8 +98,12 @@ def test_whole_and_in_pieces_the_rows_are_the_local_engines_and_an_error_ends_on
 
     merged = engine.merge(table.bucket, table.world, tasks[0], options(tmp_path))
     assert rows_of(table, tasks[0], merged).equals(expected)
-    assert len({file.path.partition("-")[0] for file in merged.written.files}) > 1, "it was done in pieces"
-    assert bs.open(table.url).snapshot().scan().to_table().equals(before), "an engine commits nothing"
+    assert len({file.path.partition("-")[0] for file in merged.written.files}) > 1, (
+        "it was done in pieces"
+    )
+    assert bs.open(table.url).snapshot().scan().to_table().equals(before), (
+        "an engine commits nothing"
+    )
 
 
 def test_a_worker_that_dies_with_its_chunks_written_leaves_every_row_once(
@@ -108,7 +115,9 @@ def test_a_worker_that_dies_with_its_chunks_written_leaves_every_row_once(
     compact_once(table, Settings(tier_blocks=2, work_dir=tmp_path / "work"), engine=dying)
     assert (tmp_path / "died").exists()
     assert len(bs.open(table.url).snapshot().blocks) == 1
-    after = bs.open(table.url).snapshot().scan(columns=["k", "text", "_source"]).to_table().to_pylist()
+    after = (
+        bs.open(table.url).snapshot().scan(columns=["k", "text", "_source"]).to_table().to_pylist()
+    )
     assert sorted(map(repr, after)) == sorted(map(repr, before))
     listed = [file.path for file in largest(bs.open(table.url)).files]
     written = sorted(Path(f"{tmp_path}/table/{largest(bs.open(table.url)).ulid}/chunks").iterdir())
@@ -143,22 +152,31 @@ def test_errors_come_back_from_workers_as_they_were() -> None:
 def test_a_merge_that_takes_its_worker_down_each_time_ends_no_other(
     spark_session: SparkSession, tmp_path: Path, memory: bool
 ) -> None:
-    table = bs.create(f"{tmp_path}/table?durable=false", schema=pa.schema([("k", pa.int64())]), sort_by=["k"])
+    table = bs.create(
+        f"{tmp_path}/table?durable=false", schema=pa.schema([("k", pa.int64())]), sort_by=["k"]
+    )
     for label in "ab":
         for number in range(3):
             table.append(pa.table({"k": [number]}), labels={"s": label})
     engine = SparkMergeEngine(pieces=PoisonedPieces("a", memory=memory), session=spark_session)
     with pytest.raises(Unavailable, match="failed on Spark until it gave up"):
         compact_once(table, Settings(tier_blocks=2, work_dir=tmp_path / "work"), engine=engine)
-    live = sorted((one.meta.labels["s"], one.meta.rows) for one in bs.open(table.url).log.state.blocks)
+    live = sorted(
+        (one.meta.labels["s"], one.meta.rows) for one in bs.open(table.url).log.state.blocks
+    )
     assert live == [("a", 1), ("a", 1), ("a", 1), ("b", 3)]
 
 
 def test_a_task_that_ended_is_told_while_others_of_the_round_still_run(
     spark_session: SparkSession, tmp_path: Path
 ) -> None:
-    """The last merge waits until the first was told of. Slow (a second): Spark is asked once a second."""
-    table = bs.create(f"{tmp_path}/table?durable=false", schema=pa.schema([("k", pa.int64())]), sort_by=["k"])
+    """The last merge waits until the first was told of.
+
+    Slow (a second): Spark is asked once a second.
+    """
+    table = bs.create(
+        f"{tmp_path}/table?durable=false", schema=pa.schema([("k", pa.int64())]), sort_by=["k"]
+    )
     for label in "ab":
         table.append(pa.table({"k": [1]}), labels={"s": label})
     by_label = {block.meta.labels["s"]: block.ulid for block in table.log.state.blocks}
@@ -194,7 +212,10 @@ def test_the_command_of_the_guide_merges_in_a_process_of_its_own(tmp_path: Path)
     assert answer.returncode == 0, answer.stderr
     newest = bs.open(url)
     assert [entry.operation for entry in newest.history()][-1] == "compact"
-    assert newest.snapshot().scan().to_table().sort_by([("k", "ascending"), ("text", "ascending")]) == before
+    assert (
+        newest.snapshot().scan().to_table().sort_by([("k", "ascending"), ("text", "ascending")])
+        == before
+    )
 
 
 def test_a_package_that_is_missing_on_the_driver_is_not_said_to_be_the_executors_memory(

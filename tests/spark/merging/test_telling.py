@@ -1,4 +1,5 @@
-"""What is told of a running round: shares of the whole pass, and nothing where Spark does not tell."""
+"""What is told of a running round: shares of the whole pass, and nothing where Spark does not
+tell."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def test_a_session_without_a_tracker_tells_nothing_and_an_error_of_the_job_passe
 
 
 class Context:
-    """A session's context, whose group is ``others`` before and whose tracker and threads may fail."""
+    """A session's context, whose group is ``others`` before and whose tracker and threads may
+    fail."""
 
     def __init__(self) -> None:
         self.group: str | None = "others"
@@ -55,7 +57,9 @@ def test_a_tracker_that_fails_ends_neither_the_round_nor_the_telling() -> None:
     assert context.group == "others"
 
 
-def test_without_a_thread_nothing_is_told_and_the_round_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_thread_nothing_is_told_and_the_round_is_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Threads(pyspark.InheritableThread):  # type: ignore[misc]
         def start(self) -> None:
             raise RuntimeError("can't start new thread")

@@ -1,4 +1,5 @@
-"""A table in memory that lives through appends, merges and collection, for tests of who follows it."""
+"""A table in memory that lives through appends, merges and collection, for tests of who follows
+it."""
 
 from __future__ import annotations
 
@@ -69,16 +70,22 @@ class Followed:
         """Merge all live blocks into one, as the compactor does."""
         table = self.open()
         state = table.log.state
-        inputs = tuple(MergeInput(meta=block.meta, excepted=block.excepted) for block in state.blocks)
+        inputs = tuple(
+            MergeInput(meta=block.meta, excepted=block.excepted) for block in state.blocks
+        )
         if len(inputs) < 2:
             return
         task = MergeTask(ulid=self.world.ids.ulid(), inputs=inputs, definition=state.definition)
         options = MergeOptions(memory_bytes=1 << 22, work_dir=self.folder)
         merged = LocalEngine().merge(self.bucket, self.world, task, options)
-        block = finish_upload(self.bucket, self.world, merged_block(task, merged, visible_by=VisibleBy.INDEX))
+        block = finish_upload(
+            self.bucket, self.world, merged_block(task, merged, visible_by=VisibleBy.INDEX)
+        )
         read = {one.meta.ulid: one.excepted for one in inputs}
         table.log.commit(
-            Compact(commit=self.world.ids.ulid(), block=block, read=read, read_version=state.version)
+            Compact(
+                commit=self.world.ids.ulid(), block=block, read=read, read_version=state.version
+            )
         )
 
     def collect(self, hours: int = 100) -> int:
@@ -90,12 +97,16 @@ class Followed:
         collect(log, self.world)
         return log.boundary.read()
 
-    def ids(self, window: Window, labels: tuple[str, ...] = (), where: str | None = None) -> list[Any]:
+    def ids(
+        self, window: Window, labels: tuple[str, ...] = (), where: str | None = None
+    ) -> list[Any]:
         """The rows of a window, block by block."""
         definition = self.open().definition
         found: list[Any] = []
         for block in window.blocks:
-            snapshot = Snapshot(definition=definition, version=block.version, blocks=Blocks.of([block]))
+            snapshot = Snapshot(
+                definition=definition, version=block.version, blocks=Blocks.of([block])
+            )
             plan = plan_scan(snapshot, columns=["id"], where=where, labels=labels)
             found += read_plan(self.bucket, plan, self.world).read_all()["id"].to_pylist()
         return found

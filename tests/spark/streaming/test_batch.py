@@ -1,4 +1,7 @@
-"""A micro-batch as a job, where another run of the stream is ahead of it. Spark's action alone is replaced here."""
+"""A micro-batch as a job, where another run of the stream is ahead of it.
+
+Spark's action alone is replaced here.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,8 @@ def ids(url: str) -> list[int]:
 
 
 def other_commits_first(monkeypatch: pytest.MonkeyPatch, url: str, number: int, *rows: int) -> None:
-    """Let another run of the stream commit its batch once the next one of ours was found to be in order."""
+    """Let another run of the stream commit its batch once the next one of ours was found to be in
+    order."""
 
     def late(*args: Any, **options: Any) -> Written:
         monkeypatch.setattr(batch, "append", appending.append)
@@ -95,7 +99,10 @@ def of_run(run_id: str, *rows: int) -> Any:
 
 
 def test_a_batch_that_is_split_over_two_functions_loses_no_rows_in_silence(url: str) -> None:
-    east, west = foreach_batch(url, labels={"region": "east"}), foreach_batch(url, labels={"region": "west"})
+    east, west = (
+        foreach_batch(url, labels={"region": "east"}),
+        foreach_batch(url, labels={"region": "west"}),
+    )
     east(of_run("1", 1, 2), 0)
     with pytest.raises(Invalid, match="a name of its own"):
         west(of_run("1", 3, 4), 0)
@@ -106,7 +113,9 @@ def test_a_batch_that_is_split_over_two_functions_loses_no_rows_in_silence(url: 
     assert ids(url) == [1, 2, 3, 4, 5]
 
 
-def test_a_function_made_for_each_batch_and_a_run_that_begins_again_are_no_second_function(url: str) -> None:
+def test_a_function_made_for_each_batch_and_a_run_that_begins_again_are_no_second_function(
+    url: str,
+) -> None:
     for number in range(3):
         foreach_batch(url)(of_run("1", number), number)
     foreach_batch(url)(of_run("2", 2), 2)

@@ -20,7 +20,9 @@ ROWS = pa.table({"id": [1, 2, 3]})
 
 @pytest.fixture
 def at(tmp_path: Path) -> Table:
-    return bs.create(f"{tmp_path}/t?durable=false", schema=ROWS.schema, sort_by=["id"], world=World.manual())
+    return bs.create(
+        f"{tmp_path}/t?durable=false", schema=ROWS.schema, sort_by=["id"], world=World.manual()
+    )
 
 
 def news(at: Table) -> list[News]:
@@ -31,7 +33,9 @@ def test_an_append_brings_its_blocks_numbered_as_the_index_numbers_them(at: Tabl
     first, second = at.append(ROWS), at.append(ROWS)
     told = news(at)[1:]
     assert [one.blocks[0].ulid for one in told] == [first.ulid, second.ulid]
-    assert [one.blocks[0] for one in told] == [at.snapshot().blocks.get(one.blocks[0].ulid) for one in told]
+    assert [one.blocks[0] for one in told] == [
+        at.snapshot().blocks.get(one.blocks[0].ulid) for one in told
+    ]
     assert not any(one.changes for one in told)
 
 
@@ -40,7 +44,9 @@ def test_tags_definitions_and_retention_bring_nothing_and_change_nothing(at: Tab
     at.tag("q3")
     at.untag("q3")
     at.alter(add=[pa.field("x", pa.int64())])
-    at.log.commit(Expire(commit=at.world.ids.ulid(), read={str(block.ulid): frozenset()}, reason="retention"))
+    at.log.commit(
+        Expire(commit=at.world.ids.ulid(), read={str(block.ulid): frozenset()}, reason="retention")
+    )
     told = [one for one in news(at) if one.operation != "append"]
     assert {one.operation for one in told} == {"create", "tag", "untag", "alter", "expire"}
     assert not any(one.blocks or one.changes for one in told)
@@ -60,9 +66,13 @@ def test_what_removes_or_changes_rows_says_so_and_brings_only_new_rows(at: Table
     assert not told[6].changes, "an overwrite that replaced nothing is an addition"
     assert told[6].blocks[0].meta.rows == 1
     assert told[7].changes
-    assert [block.meta.rows for block in told[7].blocks] == [1], "the rewrites of others are not its own rows"
+    assert [block.meta.rows for block in told[7].blocks] == [1], (
+        "the rewrites of others are not its own rows"
+    )
     restored = [one for one in told.values() if one.operation == "restore"]
-    assert [(one.changes, one.blocks) for one in restored] == [(True, ())], "what comes back was there before"
+    assert [(one.changes, one.blocks) for one in restored] == [(True, ())], (
+        "what comes back was there before"
+    )
     assert first.ulid in at.snapshot().blocks
 
 
@@ -75,7 +85,9 @@ def test_new_rows_whose_upload_was_refused_once_are_still_new(at: Table) -> None
     assert news_of(replace(entry, add=(again,))).blocks
 
 
-@pytest.mark.parametrize(("removes", "changes"), [((), False), (("01JD0000000000000000000000",), True)])
+@pytest.mark.parametrize(
+    ("removes", "changes"), [((), False), (("01JD0000000000000000000000",), True)]
+)
 def test_an_operation_of_a_later_release_is_judged_by_what_it_says(
     at: Table, removes: tuple[str, ...], changes: bool
 ) -> None:

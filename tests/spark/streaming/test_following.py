@@ -1,4 +1,5 @@
-"""Following a table: every row once and in order, whatever merges, limits and restarts come between."""
+"""Following a table: every row once and in order, whatever merges, limits and restarts come
+between."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ from blockstore.table import Table
 from tests.spark.streaming.tables import Followed
 from tests.support.faulty import FaultyBucket
 
-quick = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("append"), st.integers(1, 3)),
@@ -49,7 +52,9 @@ def newest(at: Followed) -> int:
 
 
 @quick
-@given(before=st.integers(0, 3), steps=STEPS, start=st.sampled_from([Start.SNAPSHOT, Start.EARLIEST]))
+@given(
+    before=st.integers(0, 3), steps=STEPS, start=st.sampled_from([Start.SNAPSHOT, Start.EARLIEST])
+)
 def test_every_row_comes_once_and_in_order(
     tmp_path: Path, before: int, steps: list[tuple[str, int]], start: Start
 ) -> None:
@@ -66,7 +71,8 @@ def test_every_row_comes_once_and_in_order(
         assert not limit or len(window.blocks) <= limit
         rows = at.ids(window)
         if again:
-            # A crash after the plan: more happens to the table, and a new process plans the same batch.
+            # A crash after the plan: more happens to the table, and a new process plans the same
+            # batch.
             at.append()
             at.merge()
             repeated = follower(at).between(
@@ -91,7 +97,9 @@ def test_every_row_comes_once_and_in_order(
         read(1, again=False)
         ended = place == before_it
     assert sorted(found) == at.written
-    assert begun(at) == replace(place, snapshot=True), "in the end it stands where a new stream would begin"
+    assert begun(at) == replace(place, snapshot=True), (
+        "in the end it stands where a new stream would begin"
+    )
 
 
 def test_a_limit_of_bytes_takes_at_least_one_block(tmp_path: Path) -> None:
@@ -126,7 +134,9 @@ def test_a_version_of_many_blocks_is_read_in_parts(tmp_path: Path) -> None:
 
 
 def _listed(at: Followed) -> list[BlockMeta]:
-    ulids = sorted({one.key.partition("/")[0] for one in at.bucket.list("") if one.key.endswith("meta.json")})
+    ulids = sorted(
+        {one.key.partition("/")[0] for one in at.bucket.list("") if one.key.endswith("meta.json")}
+    )
     return [load_meta(at.bucket, ulid) for ulid in ulids]
 
 
@@ -202,7 +212,9 @@ def test_a_stream_that_rested_too_long_is_told_how_to_go_on(tmp_path: Path) -> N
         follower(at).window(Position(version=2, snapshot=True), newest(at))
 
 
-def test_a_stream_that_has_read_everything_goes_on_however_much_was_collected(tmp_path: Path) -> None:
+def test_a_stream_that_has_read_everything_goes_on_however_much_was_collected(
+    tmp_path: Path,
+) -> None:
     at = Followed(tmp_path)
     at.append()
     at.append()
@@ -214,7 +226,9 @@ def test_a_stream_that_has_read_everything_goes_on_however_much_was_collected(tm
 
 
 @pytest.mark.parametrize("appends", [1, 5])
-def test_a_table_that_was_made_anew_is_not_taken_for_the_old_one(tmp_path: Path, appends: int) -> None:
+def test_a_table_that_was_made_anew_is_not_taken_for_the_old_one(
+    tmp_path: Path, appends: int
+) -> None:
     at = Followed(tmp_path)
     at.append()
     at.append()

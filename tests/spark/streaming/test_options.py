@@ -20,7 +20,12 @@ def test_a_plain_stream_begins_with_the_table_as_it_is_and_stops_at_removals() -
     options = source_options(URL)
     assert options.start == StreamStart(kind=Start.SNAPSHOT)
     assert not options.ignores_removal
-    assert (options.columns, options.where, options.max_blocks, options.max_bytes) == (None, None, None, None)
+    assert (options.columns, options.where, options.max_blocks, options.max_bytes) == (
+        None,
+        None,
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,7 +59,11 @@ def test_every_source_option_is_read_whatever_its_case() -> None:
     assert options.ignores_removal
     assert (options.columns, options.where) == (("a", "b"), "a > 1")
     assert options.labels == ("cluster", "region")
-    assert (options.max_blocks, options.max_bytes, options.partition_bytes) == (7, 64 * 2**20, 2**20)
+    assert (options.max_blocks, options.max_bytes, options.partition_bytes) == (
+        7,
+        64 * 2**20,
+        2**20,
+    )
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,9 @@ def test_two_runs_of_one_query_at_once_write_a_batch_once(url: str) -> None:
 def test_a_batch_below_the_last_is_refused_and_not_taken_for_done(url: str) -> None:
     for batch in range(3):
         writer(url).commit(answers(url, [batch]), batch)
-    with pytest.raises(Conflict, match=r"batch 1 .*has its batch 2 already.*checkpoint was set back"):
+    with pytest.raises(
+        Conflict, match=r"batch 1 .*has its batch 2 already.*checkpoint was set back"
+    ):
         writer(url).commit(answers(url, [99]), 1)
     assert ids(url) == [0, 1, 2]
 
@@ -113,7 +115,9 @@ def test_answers_that_are_not_ours_end_the_batch_before_it_is_visible(url: str) 
 
 
 def test_a_table_without_an_index_where_nothing_happens_once_is_refused(url: str) -> None:
-    bs.create(url, schema=pa.schema([("id", pa.int64())]), index=False).append(pa.table({"id": [1]}))
+    bs.create(url, schema=pa.schema([("id", pa.int64())]), index=False).append(
+        pa.table({"id": [1]})
+    )
     with pytest.raises(Invalid, match="has no index, and this needs one"):
         writer(url).commit(answers(url, [2]), 0)
 

@@ -1,4 +1,5 @@
-"""The source's reader, driven as Spark drives it: asked twice where a stream begins, and once where a batch ends."""
+"""The source's reader, driven as Spark drives it: asked twice where a stream begins, and once where
+a batch ends."""
 
 from __future__ import annotations
 
@@ -151,7 +152,9 @@ def test_a_first_batch_of_an_earlier_release_runs_from_where_spark_says(at: Stre
 
 
 @pytest.mark.parametrize("value", [0.1, 1e300])
-def test_a_column_that_is_widened_under_a_stream_never_changes_a_value(tmp_path: Path, value: float) -> None:
+def test_a_column_that_is_widened_under_a_stream_never_changes_a_value(
+    tmp_path: Path, value: float
+) -> None:
     schema = pa.schema([("id", pa.int64()), ("v", pa.float32())])
     table = bs.create(f"{tmp_path}/t?durable=false", schema=schema, sort_by=["id"])
     options = source_options({"path": table.url})

@@ -22,7 +22,8 @@ from tests.support.streams import run_to_end
 IDS = pa.schema([("id", pa.int64())])
 
 pytestmark = pytest.mark.timeout(1200)
-"""Each micro-batch starts three processes of Python: seconds where nothing else runs, minutes where much does."""
+"""Each micro-batch starts three processes of Python: seconds where nothing else runs, minutes where
+much does."""
 
 
 @pytest.fixture
@@ -39,11 +40,15 @@ def follow(session: SparkSession, table: bs.Table, **options: object) -> DataFra
 
 def copy(rows: DataFrame, folder: Path, name: str = "sink", **options: object) -> None:
     """Run the stream until everything is there; the same name is the same query."""
-    finish(rows.writeStream.format("blockstore").options(**options), folder, name, f"{folder}/{name}")
+    finish(
+        rows.writeStream.format("blockstore").options(**options), folder, name, f"{folder}/{name}"
+    )
 
 
 def finish(writer: DataStreamWriter, folder: Path, name: str, target: str | None = None) -> None:
-    query = writer.option("checkpointLocation", f"{folder}/{name}-checkpoint").trigger(availableNow=True)
+    query = writer.option("checkpointLocation", f"{folder}/{name}-checkpoint").trigger(
+        availableNow=True
+    )
     run_to_end(lambda: query.start(target))
 
 
@@ -53,7 +58,9 @@ def ids(url: object) -> list[int]:
 
 
 def jobs(url: object) -> list[tuple[str, int]]:
-    return [(one.job.app, one.job.batch) for one in bs.open(str(url)).history() if one.job is not None]
+    return [
+        (one.job.app, one.job.batch) for one in bs.open(str(url)).history() if one.job is not None
+    ]
 
 
 def crash_before_the_log(folder: Path, batch: int, name: str = "sink") -> None:
@@ -66,7 +73,8 @@ def crash_before_the_log(folder: Path, batch: int, name: str = "sink") -> None:
 def test_a_stream_goes_from_table_to_table_to_table_beside_a_compactor(
     spark_session: SparkSession, source: bs.Table, tmp_path: Path
 ) -> None:
-    """One long way, since each micro-batch costs seconds: limits, merges, restarts, batches that run again."""
+    """One long way, since each micro-batch costs seconds: limits, merges, restarts, batches that
+    run again."""
     work = Settings(tier_blocks=2, work_dir=tmp_path / "work")
     copy(follow(spark_session, source, max_blocks=2), tmp_path, sort_by="id")
     assert ids(tmp_path / "sink") == [0, 1, 10, 11, 20, 21]
@@ -166,7 +174,9 @@ def test_a_sink_refuses_what_it_cannot_keep(
     message: str,
 ) -> None:
     rows = follow(spark_session, source)
-    writer = (rows.groupBy("id").count() if mode == "complete" else rows).writeStream.format("blockstore")
+    writer = (rows.groupBy("id").count() if mode == "complete" else rows).writeStream.format(
+        "blockstore"
+    )
     with pytest.raises(StreamingQueryException, match=message):
         finish(writer.outputMode(mode).options(**options), tmp_path, "sink", f"{tmp_path}/sink")
     shutil.rmtree(f"{tmp_path}/sink-checkpoint", ignore_errors=True)

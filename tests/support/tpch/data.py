@@ -59,7 +59,9 @@ def bare(files: Path) -> duckdb.DuckDBPyConnection:
     """DuckDB with the files as views: what an answer is held against."""
     connection = duckdb.connect()
     for name in TABLES:
-        connection.execute(f"create view {name} as select * from read_parquet('{files}/{name}.parquet')")
+        connection.execute(
+            f"create view {name} as select * from read_parquet('{files}/{name}.parquet')"
+        )
     return connection
 
 

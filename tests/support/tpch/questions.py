@@ -1,8 +1,9 @@
 """The 22 questions of TPC-H with the parameters of its validation run, as DuckDB's SQL.
 
-Source: the TPC-H standard specification, revision 3, chapter 2.4. Where the standard defines a view for a question (15), it is a
-common table expression here: a gateway takes one SELECT. Where rows may tie in what an answer is ordered by (2, 3, 10, 18, 21), the order is
-completed by columns of the answer, so that a limit cuts the same rows everywhere.
+Source: the TPC-H standard specification, revision 3, chapter 2.4. Where the standard defines a view
+for a question (15), it is a common table expression here: a gateway takes one SELECT. Where rows
+may tie in what an answer is ordered by (2, 3, 10, 18, 21), the order is completed by columns of the
+answer, so that a limit cuts the same rows everywhere.
 """
 
 from __future__ import annotations

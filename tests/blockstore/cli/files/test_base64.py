@@ -1,4 +1,5 @@
-"""Bytes in a text file are base64, in CSV and TSV as in JSON lines; what is none is refused with line and column."""
+"""Bytes in a text file are base64, in CSV and TSV as in JSON lines; what is none is refused with
+line and column."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ def column(path: Path, text: str, kind: pa.DataType) -> list[Any]:
 
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("kind", [pa.binary(), pa.binary(2)], ids=str)
-def test_base64_is_read_as_the_bytes_it_stands_for(name: str, kind: pa.DataType, tmp_path: Path) -> None:
+def test_base64_is_read_as_the_bytes_it_stands_for(
+    name: str, kind: pa.DataType, tmp_path: Path
+) -> None:
     header, row = FORMS[name]
     text = header + row.format("AP8=") + row.format("YWI=")
     assert column(tmp_path / name, text, kind) == [b"\x00\xff", b"ab"]

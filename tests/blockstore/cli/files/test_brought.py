@@ -1,4 +1,5 @@
-"""What is brought as a file: pipes, broken packs, files without rows, other delimiters; and the line of a row."""
+"""What is brought as a file: pipes, broken packs, files without rows, other delimiters; and the
+line of a row."""
 
 from __future__ import annotations
 
@@ -103,7 +104,9 @@ def test_a_header_alone_is_a_file_without_rows(tmp_path: Path, text: str) -> Non
     ],
 )
 @pytest.mark.parametrize("end", ["", "\n1;a\n"])
-def test_another_delimiter_is_noticed(tmp_path: Path, name: str, header: str, advice: str, end: str) -> None:
+def test_another_delimiter_is_noticed(
+    tmp_path: Path, name: str, header: str, advice: str, end: str
+) -> None:
     (tmp_path / name).write_text(header + end)
     with pytest.raises(Invalid, match=advice):
         rows(str(tmp_path / name))
@@ -137,7 +140,9 @@ def test_a_row_that_the_table_refuses_is_told_by_its_file_and_line(
 ) -> None:
     url = f"{lake}/t"
     blockstore("create", url, "--schema", "n:int, s:string!, at:timestamp", "--time-column", "at")
-    good, text, time, json = (tmp_path / name for name in ("good.csv", "text.csv", "time.csv", "x.jsonl"))
+    good, text, time, json = (
+        tmp_path / name for name in ("good.csv", "text.csv", "time.csv", "x.jsonl")
+    )
     good.write_text('n,s,at\n1,"a\nb",2013-01-01\n2,b,2013-01-01\n')
     text.write_text('n,s,at\n1,"a\n\nb",2013-01-01\n1,,2013-01-01\n')
     time.write_text("n,s,at\n1,a,2013-01-01\n1,a,\n")
@@ -149,7 +154,9 @@ def test_a_row_that_the_table_refuses_is_told_by_its_file_and_line(
             ("build", f"{tmp_path}/out", "--like", url),
         ):
             words = (verb, options[0], str(good), str(file), *options[1:])
-            assert f"{file}, line {line}: column {column!r} is null" in blockstore(*words, code=1).err
+            assert (
+                f"{file}, line {line}: column {column!r} is null" in blockstore(*words, code=1).err
+            )
     for words in (("--where", "n < 2"), ("--where", "n < 2", "--dry-run")):
         told = blockstore("overwrite", url, str(good), *words, code=1).err
         assert f"{good}, line 4: row 1 (from 0) of the new rows has n = 2" in told

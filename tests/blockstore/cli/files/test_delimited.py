@@ -33,12 +33,16 @@ PLAIN = [
 IDS = [str(kind) for kind, _ in PLAIN]
 
 
-def rows(path: Path, text: str | bytes, *kinds: pa.DataType, nulls: tuple[str, ...] = ()) -> list[Any]:
+def rows(
+    path: Path, text: str | bytes, *kinds: pa.DataType, nulls: tuple[str, ...] = ()
+) -> list[Any]:
     """The last column of a file whose columns are ``a``, ``b``, …"""
     path = path / "x.csv"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     schema = pa.schema([pa.field(name, kind) for name, kind in zip("abc", kinds, strict=False)])
-    found = delimited.read(str(path), "x.csv", schema, delimiter=",", nulls=nulls, advance=lambda size: None)
+    found = delimited.read(
+        str(path), "x.csv", schema, delimiter=",", nulls=nulls, advance=lambda size: None
+    )
     return [value for batch in found for value in batch.column(-1).to_pylist()]
 
 
@@ -62,9 +66,13 @@ def test_an_empty_line_is_no_row_under_several_columns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line"), [("a\n1\n\n\nx\n", 5), ('a\n"1"\n\n"\n2"\n', 4)], ids=["empty lines", "quoted break"]
+    ("text", "line"),
+    [("a\n1\n\n\nx\n", 5), ('a\n"1"\n\n"\n2"\n', 4)],
+    ids=["empty lines", "quoted break"],
 )
-def test_empty_lines_are_counted_where_a_value_is_blamed(text: str, line: int, tmp_path: Path) -> None:
+def test_empty_lines_are_counted_where_a_value_is_blamed(
+    text: str, line: int, tmp_path: Path
+) -> None:
     with pytest.raises(BadRow, match=f"line {line}: column 'a' is") as caught:
         rows(tmp_path, text, pa.int64())
     assert caught.value.line == line
@@ -123,7 +131,9 @@ def test_spaces_are_not_blamed_for_what_another_line_has_wrong(tmp_path: Path) -
         (pa.binary(3), "YWI="),
     ],
 )
-def test_what_a_column_cannot_hold_in_full_is_refused(kind: pa.DataType, value: str, tmp_path: Path) -> None:
+def test_what_a_column_cannot_hold_in_full_is_refused(
+    kind: pa.DataType, value: str, tmp_path: Path
+) -> None:
     with pytest.raises(BadRow, match="line 4: column 'b'") as caught:
         rows(tmp_path, f"a,b\n1,\n2,\n3,{value}\n", pa.int64(), kind)
     assert (caught.value.column, caught.value.value) == ("b", value)

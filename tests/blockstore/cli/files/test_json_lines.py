@@ -22,7 +22,9 @@ def column(folder: Path, kind: pa.DataType, *lines: str) -> pa.Array:
     """The column ``c`` that the lines hold."""
     path = folder / "x.jsonl"
     path.write_text("".join(f"{line}\n" for line in lines))
-    batches = json_lines.read(str(path), "x.jsonl", pa.schema([("c", kind)]), advance=lambda _: None)
+    batches = json_lines.read(
+        str(path), "x.jsonl", pa.schema([("c", kind)]), advance=lambda _: None
+    )
     return pa.Table.from_batches(batches)["c"].combine_chunks()
 
 
@@ -41,7 +43,9 @@ NESTED: list[tuple[pa.DataType, object, object]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "value", "counts"), NESTED, ids=[str(kind) for kind, _, _ in NESTED])
+@pytest.mark.parametrize(
+    ("kind", "value", "counts"), NESTED, ids=[str(kind) for kind, _, _ in NESTED]
+)
 def test_times_in_lists_and_objects_are_read_to_the_nanosecond(
     kind: pa.DataType, value: object, counts: object, tmp_path: Path
 ) -> None:
@@ -62,7 +66,9 @@ schema = pa.schema([("c", pa.list_(pa.time64("ns"))), ("m", pa.map_(pa.string(),
 (batch,) = json_lines.read({str(path)!r}, "x.jsonl", schema, advance=lambda _: None)
 print(batch["c"].values[0].value, batch["m"].items[0].value)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
     assert (done.stdout, done.stderr) == (f"{NOON_NS} {NOON_NS}\n", "")
 
 
@@ -70,16 +76,28 @@ PAIRS = pa.map_(pa.string(), pa.string())
 
 
 def test_a_map_is_an_object_or_a_list_of_pairs(tmp_path: Path) -> None:
-    found = column(tmp_path, PAIRS, '{"c": {"a": "b"}}', '{"c": [["a", "b"], ["c", null]]}', '{"c": []}')
+    found = column(
+        tmp_path, PAIRS, '{"c": {"a": "b"}}', '{"c": [["a", "b"], ["c", null]]}', '{"c": []}'
+    )
     assert found.to_pylist() == [[("a", "b")], [("a", "b"), ("c", None)], []]
 
 
 @pytest.mark.parametrize(
     "value",
-    ['["ab", "cd"]', '[{"x": "1", "y": "2"}]', '[["a"]]', '[["a", "b", "c"]]', "[1]", "[null]", '"ab"'],
+    [
+        '["ab", "cd"]',
+        '[{"x": "1", "y": "2"}]',
+        '[["a"]]',
+        '[["a", "b", "c"]]',
+        "[1]",
+        "[null]",
+        '"ab"',
+    ],
 )
 def test_what_is_no_pair_is_refused_with_its_line(value: str, tmp_path: Path) -> None:
-    with pytest.raises(Invalid, match=r"^x\.jsonl, line 2: column 'c' is .*, expected map.*: mend the value"):
+    with pytest.raises(
+        Invalid, match=r"^x\.jsonl, line 2: column 'c' is .*, expected map.*: mend the value"
+    ):
         column(tmp_path, PAIRS, '{"c": {"a": "b"}}', f'{{"c": {value}}}')
 
 

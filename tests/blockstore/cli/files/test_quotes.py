@@ -1,4 +1,5 @@
-"""Quotes that do not fit are found as Python's own strict reader finds them, wherever the pieces of the text are cut."""
+"""Quotes that do not fit are found as Python's own strict reader finds them, wherever the pieces of
+the text are cut."""
 
 from __future__ import annotations
 

@@ -47,7 +47,11 @@ def test_a_name_that_tells_no_form_is_refused(name: str) -> None:
 
 def test_null_and_the_empty_text_are_told_apart(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text(CSV)
-    assert rows(tmp_path / "x.csv") == [{"n": 1, "s": "a"}, {"n": None, "s": None}, {"n": 3, "s": ""}]
+    assert rows(tmp_path / "x.csv") == [
+        {"n": 1, "s": "a"},
+        {"n": None, "s": None},
+        {"n": 3, "s": ""},
+    ]
 
 
 def test_packed_files_are_unpacked_and_progress_counts_what_lies_there(tmp_path: Path) -> None:
@@ -71,7 +75,10 @@ def test_columns_come_by_name_in_any_order(tmp_path: Path) -> None:
 
 
 def test_times_are_read_as_utc_or_refused(tmp_path: Path) -> None:
-    zoned, naive = pa.schema([("t", pa.timestamp("us", "UTC"))]), pa.schema([("t", pa.timestamp("us"))])
+    zoned, naive = (
+        pa.schema([("t", pa.timestamp("us", "UTC"))]),
+        pa.schema([("t", pa.timestamp("us"))]),
+    )
     for text, schema, ms in (
         ("2013-01-01", zoned, 1_356_998_400_000),
         ("2013-01-01 00:00", zoned, 1_356_998_400_000),
@@ -157,6 +164,8 @@ def test_arrow_files_and_streams_are_told_apart(tmp_path: Path) -> None:
         writer.write_table(table)
     with pa.ipc.new_stream(tmp_path / "stream.arrow", SCHEMA) as writer:
         writer.write_table(table)
-    (tmp_path / "packed.arrow.gz").write_bytes(gzip.compress((tmp_path / "file.arrow").read_bytes()))
+    (tmp_path / "packed.arrow.gz").write_bytes(
+        gzip.compress((tmp_path / "file.arrow").read_bytes())
+    )
     for name in ("file.arrow", "stream.arrow", "packed.arrow.gz"):
         assert rows(tmp_path / name) == table.to_pylist()

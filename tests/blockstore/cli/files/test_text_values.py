@@ -62,7 +62,9 @@ def test_infinity_is_a_float_when_it_is_written(text: str) -> None:
         ("00:00:01.000000", pa.time32("s"), 1),
     ],
 )
-def test_zeros_behind_the_last_digit_of_a_unit_are_no_loss(text: str, kind: pa.DataType, count: int) -> None:
+def test_zeros_behind_the_last_digit_of_a_unit_are_no_loss(
+    text: str, kind: pa.DataType, count: int
+) -> None:
     assert converted(pa.array([None, text]), kind)[1].value == count
 
 

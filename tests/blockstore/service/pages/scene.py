@@ -19,7 +19,8 @@ STREAMS = (
 
 
 def lived_in(count: int, *, table: str = "readings", seed: int = 7, **fields: object) -> Timeline:
-    """``count`` blocks in three streams: small ones of today, larger ones before, and some in every other state."""
+    """``count`` blocks in three streams: small ones of today, larger ones before, and some in every
+    other state."""
     rng = random.Random(seed)
     clock = ManualClock(NOW_MS)
     ids = Ids.seeded(clock, seed)

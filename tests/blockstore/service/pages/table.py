@@ -6,7 +6,13 @@ import pyarrow as pa
 
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.format.definition import Definition
-from blockstore.format.marks import DeletionMark, MarkReason, NoCompactMark, NoCompactReason, encode_mark
+from blockstore.format.marks import (
+    DeletionMark,
+    MarkReason,
+    NoCompactMark,
+    NoCompactReason,
+    encode_mark,
+)
 from blockstore.index import log as index_log
 from blockstore.names import deletion_mark_key, no_compact_mark_key
 from blockstore.operations.unindexed import Unindexed

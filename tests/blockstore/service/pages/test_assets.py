@@ -1,4 +1,5 @@
-"""The vendored libraries are what scripts/assets wrote: pinned, licensed, small, and not touched since."""
+"""The vendored libraries are what scripts/assets wrote: pinned, licensed, small, and not touched
+since."""
 
 from __future__ import annotations
 
@@ -24,7 +25,10 @@ def test_the_manifest_names_every_file_with_its_hash() -> None:
     assert held == set(MANIFEST["files"])
     for name, expected in MANIFEST["files"].items():
         data = (VENDOR / name).read_bytes()
-        assert (len(data), hashlib.sha256(data).hexdigest()) == (expected["bytes"], expected["sha256"]), name
+        assert (len(data), hashlib.sha256(data).hexdigest()) == (
+            expected["bytes"],
+            expected["sha256"],
+        ), name
 
 
 @pytest.mark.parametrize("name", sorted(MANIFEST["files"]))

@@ -19,7 +19,10 @@ def test_every_block_comes_back_from_its_columns() -> None:
     columns = value["blocks"]
     for place, block in enumerate(timeline.blocks):
         stream = value["streams"][columns["stream"][place]]
-        assert stream == {"labels": dict(block.stream.labels), "resolution": block.stream.resolution}
+        assert stream == {
+            "labels": dict(block.stream.labels),
+            "resolution": block.stream.resolution,
+        }
         low = value["origin"] + columns["min"][place]
         assert (low, low + columns["length"][place]) == (block.min_time, block.max_time)
         assert value["states"][columns["state"][place]] == block.shade

@@ -89,7 +89,9 @@ def test_what_the_process_quarantined_is_asked_at_each_look() -> None:
     table = filled(1)
     ulid = table.log.state.blocks.ulids()[0]
     bad: dict[str, str] = {}
-    timelines = LiveTimelines(lambda name: table, table.world, quarantined=lambda name: bad, refresh_s=0)
+    timelines = LiveTimelines(
+        lambda name: table, table.world, quarantined=lambda name: bad, refresh_s=0
+    )
     assert timelines.timeline("t").blocks[0].reason == ""
     bad[ulid] = "its hash differs"
     advance(table, 1)

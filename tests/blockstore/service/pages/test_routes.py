@@ -63,11 +63,15 @@ def test_an_answer_that_the_browser_holds_is_not_sent_again() -> None:
     table = filled(3)
     with asking(starlette(table)) as client:
         first = client.get("/timeline?table=lake/t")
-        again = client.get("/timeline?table=lake/t", headers={"If-None-Match": first.headers["etag"]})
+        again = client.get(
+            "/timeline?table=lake/t", headers={"If-None-Match": first.headers["etag"]}
+        )
         assert (again.status_code, again.content) == (304, b"")
         put(table, 5)
         advance(table, 60)
-        later = client.get("/timeline?table=lake/t", headers={"If-None-Match": first.headers["etag"]})
+        later = client.get(
+            "/timeline?table=lake/t", headers={"If-None-Match": first.headers["etag"]}
+        )
         assert later.json()["count"] == 4
 
 
@@ -91,7 +95,9 @@ def test_what_cannot_be_answered_says_why(path: str, status: int, words: str) ->
     assert words in answer.json()["error"]
 
 
-@pytest.mark.parametrize(("error", "status"), [(Unavailable("the store sleeps"), 503), (Corrupt("bad"), 500)])
+@pytest.mark.parametrize(
+    ("error", "status"), [(Unavailable("the store sleeps"), 503), (Corrupt("bad"), 500)]
+)
 def test_a_store_that_fails_is_no_missing_table(error: Exception, status: int) -> None:
     class Failing:
         def timeline(self, table: str) -> object:

@@ -41,7 +41,8 @@ def test_the_page_and_the_shared_files_are_served_and_revalidated(client: httpx.
 
 
 @pytest.mark.parametrize(
-    "path", ["/page/%2e%2e/secret.txt", "/page/..%2fsecret.txt", "/static/../serving.py", "/page/none"]
+    "path",
+    ["/page/%2e%2e/secret.txt", "/page/..%2fsecret.txt", "/static/../serving.py", "/page/none"],
 )
 def test_nothing_outside_the_folder_is_served(client: httpx.Client, path: str) -> None:
     answer = client.get(path)

@@ -16,7 +16,15 @@ from blockstore.names import meta_key, object_key
 from blockstore.service.pages.live import look
 from blockstore.service.pages.timeline import Shade, Timeline, timeline_of
 from blockstore.table import Table
-from tests.blockstore.service.pages.table import HOUR_MS, START_MS, advance, filled, mark, no_compact, put
+from tests.blockstore.service.pages.table import (
+    HOUR_MS,
+    START_MS,
+    advance,
+    filled,
+    mark,
+    no_compact,
+    put,
+)
 
 DAY_S = 86_400
 
@@ -33,7 +41,9 @@ def test_live_blocks_come_with_all_that_a_timeline_draws() -> None:
     table = filled(3, labels={"cluster": "eu1"})
     timeline = look(table)
     assert (timeline.version, timeline.boundary, timeline.time_column) == (4, 0, "time")
-    assert [block.min_time for block in timeline.blocks] == [START_MS + hour * HOUR_MS for hour in range(3)]
+    assert [block.min_time for block in timeline.blocks] == [
+        START_MS + hour * HOUR_MS for hour in range(3)
+    ]
     block = timeline.blocks[1]
     live = table.log.state.blocks.get(block.ulid)
     assert live is not None
