@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from blockstore.compactor.clean import OBJECTS_PER_S, Cleaner
-from blockstore.compactor.cleaned import Cleaned
-from blockstore.compactor.retention import Retained, retain
+from blockstore.compactor.clean.cleaner import OBJECTS_PER_S, Cleaner
+from blockstore.compactor.clean.report import Cleaned
+from blockstore.compactor.clean.retention import Retained, retain
 from blockstore.errors import Conflict, NotFound
 from blockstore.format.marks import MarkReason
 from blockstore.freshness import Freshness

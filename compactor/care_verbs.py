@@ -15,8 +15,8 @@ from blockstore.cli.options import Json, Many
 from blockstore.cli.output import counted, iso, say, show_json, size
 
 if TYPE_CHECKING:
-    from blockstore.compactor.cleaned import Cleaned
-    from blockstore.compactor.retention import Retained
+    from blockstore.compactor.clean.report import Cleaned
+    from blockstore.compactor.clean.retention import Retained
     from blockstore.lifecycle.cleaning import Decision
 
 __all__ = ["cleanup", "retention"]
@@ -44,7 +44,7 @@ def cleanup(
     """
     from blockstore.cli.opening import open_with
     from blockstore.compactor.by_hand import clean_once
-    from blockstore.compactor.clean import plan_cleaning
+    from blockstore.compactor.clean.cleaner import plan_cleaning
 
     table = open_with(url, property_)
     cleaned = plan_cleaning(table) if dry_run else clean_once(table).cleaned
@@ -74,7 +74,7 @@ def retention(
     """
     from blockstore.cli.opening import open_with
     from blockstore.compactor.by_hand import retain_once
-    from blockstore.compactor.retention import plan_retention
+    from blockstore.compactor.clean.retention import plan_retention
 
     table = open_with(url, property_)
     retained = plan_retention(table) if dry_run else retain_once(table)

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from blockstore.bucket.api import Bucket
-from blockstore.compactor.clean import Cleaner
-from blockstore.compactor.cleaned import Cleaned
+from blockstore.compactor.clean.cleaner import Cleaner
+from blockstore.compactor.clean.report import Cleaned
+from blockstore.compactor.clean.retention import retain
 from blockstore.compactor.merge import DamagedInput, Merged, MergeInput, MergeOptions, MergeTask
 from blockstore.compactor.merge.result import PRODUCER
-from blockstore.compactor.once import compact_once
-from blockstore.compactor.retention import retain
+from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from blockstore.errors import BlockstoreError, Corrupt, Fenced, HistoryReplaced, ObjectMissing
 from blockstore.format.chunk_reader import read_chunk

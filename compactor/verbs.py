@@ -18,9 +18,9 @@ from blockstore.errors import BlockstoreError
 
 if TYPE_CHECKING:
     from blockstore.compactor.config import ProcessConfig
-    from blockstore.compactor.each import Each
-    from blockstore.compactor.plan import PlannedJob
-    from blockstore.compactor.report import JobResult, Report
+    from blockstore.compactor.plan.plan import PlannedJob
+    from blockstore.compactor.process.each import Each
+    from blockstore.compactor.run.report import JobResult, Report
     from blockstore.table import Table
 
 __all__ = ["compact"]
@@ -95,8 +95,8 @@ def compact(
 
 def _wait(url: str, config: ProcessConfig, shard: str | None, *, json: bool) -> int:
     from blockstore.compactor.merge.engines import engine_named
-    from blockstore.compactor.serve import serve
-    from blockstore.compactor.shards import parse_shard
+    from blockstore.compactor.plan.shards import parse_shard
+    from blockstore.compactor.process.serve import serve
 
     if json:
         raise Usage(
@@ -109,9 +109,9 @@ def _wait(url: str, config: ProcessConfig, shard: str | None, *, json: bool) -> 
 
 
 def _plan(url: str, config: ProcessConfig, *, json: bool) -> int:
-    from blockstore.compactor.each import each_table
-    from blockstore.compactor.once import plan_table
-    from blockstore.compactor.report import job_json
+    from blockstore.compactor.process.each import each_table
+    from blockstore.compactor.run.once import plan_table
+    from blockstore.compactor.run.report import job_json
 
     tables = each_table(
         url, lambda name, table: plan_table(table, config.of_table(name)), leave=config.leaves
@@ -129,10 +129,10 @@ def _plan(url: str, config: ProcessConfig, *, json: bool) -> int:
 
 
 def _once(url: str, config: ProcessConfig, *, json: bool) -> int:
-    from blockstore.compactor.each import each_table
     from blockstore.compactor.merge.engines import engine_named
     from blockstore.compactor.merge.workdir import check_outside_tables, clear_abandoned
-    from blockstore.compactor.once import compact_once
+    from blockstore.compactor.process.each import each_table
+    from blockstore.compactor.run.once import compact_once
 
     check_outside_tables(config.settings.work_dir)
     cleared = clear_abandoned(config.settings.work_dir)

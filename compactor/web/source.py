@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from blockstore.compactor.status import Status
+from blockstore.compactor.process.status import Status
 from blockstore.table import Table
 from blockstore.world import World
 

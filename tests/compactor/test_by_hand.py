@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from blockstore.compactor.by_hand import clean_once, remove_now, retain_once
-from blockstore.compactor.clean import Cleaner
+from blockstore.compactor.clean.cleaner import Cleaner
 from blockstore.errors import Conflict, Fenced, NotFound
 from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.names import DELETION_MARK, META

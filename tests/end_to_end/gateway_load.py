@@ -24,7 +24,7 @@ import pyarrow as pa
 
 import blockstore as bs
 from blockstore.compactor.by_hand import clean_once
-from blockstore.compactor.once import compact_once
+from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from blockstore.errors import BlockstoreError
 from blockstore.world import World

@@ -15,11 +15,11 @@ import pytest
 import blockstore as bs
 from blockstore.care import hiding
 from blockstore.cli import removal
-from blockstore.compactor.observe import observe
-from blockstore.compactor.once import compact_once
-from blockstore.compactor.quarantined import MarkedMalformed
+from blockstore.compactor.plan.observe import observe
+from blockstore.compactor.process.status import Quarantined
+from blockstore.compactor.run.once import compact_once
+from blockstore.compactor.run.quarantine import MarkedMalformed
 from blockstore.compactor.settings import Settings
-from blockstore.compactor.status import Quarantined
 from tests.blockstore.cli.conftest import Command
 
 UNKNOWN = "01ARZ3NDEKTSV4RRFFQ69G5FAV"

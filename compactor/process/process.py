@@ -1,0 +1,319 @@
+"""The process: a lake, a keeper for each of its tables, and the loops that run them, until it is
+told to stop or must end.
+
+Rules:
+- Tables are found as they appear and let go as they vanish. One that cannot be opened is degraded
+  and tried again; the others go on.
+- A fatal failure (the boundary is lost, the role was taken) ends the process: nothing is written
+  any more by its loops, and the error is the process's own answer.
+- To stop: no run begins any more; a merge may go on for ``grace``, then it is abandoned. What was
+  committed stays, everything else is debris that readers never see.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from importlib.metadata import version
+
+from blockstore.bucket import Bucket
+from blockstore.compactor.config import ProcessConfig
+from blockstore.compactor.merge import MergeEngine
+from blockstore.compactor.plan.shards import Shard
+from blockstore.compactor.process.keeper import COMPACT, Keeper
+from blockstore.compactor.process.lake import Lake, Place
+from blockstore.compactor.process.ledger import LAKE, Ledger
+from blockstore.compactor.process.loops import Loop, Loops, Pool
+from blockstore.compactor.process.readiness import not_ready, stuck
+from blockstore.compactor.process.status import JobStatus, Status, TableStatus
+from blockstore.errors import BlockstoreError, NotFound
+from blockstore.index.epochs import COMPACTOR
+from blockstore.service.logs import about
+from blockstore.table import Table
+from blockstore.world import World
+
+__all__ = ["OPEN", "TABLES", "Process"]
+
+_logger = logging.getLogger(__name__)
+
+TABLES, OPEN = "tables", "open"
+
+_ABANDONED_S = 20.0
+"""How long a merge that was abandoned may take to notice."""
+
+
+class Process:
+    """One compactor over one URL."""
+
+    def __init__(
+        self,
+        bucket: Bucket,
+        world: World,
+        config: ProcessConfig,
+        engine: MergeEngine,
+        *,
+        shard: Shard | None = None,
+    ) -> None:
+        self.world = world
+        self.config = config
+        self.lake = Lake(bucket)
+        self.shard = shard
+        self.ledger = Ledger(world.clock, history=config.loops.history)
+        self.loops = Loops(world, self.ledger, config.loops, fatal=self.end)
+        self.ended = threading.Event()
+        """Set when the process is to end, whyever."""
+        self.fatal: BaseException | None = None
+        self._engine = engine
+        self._keepers: dict[str, Keeper] = {}
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._abandon = threading.Event()
+        self._told: set[str] = set()
+        """Of what was warned lately."""
+        self._started_ms, self._started_s = world.clock.now_ms(), world.clock.monotonic_s()
+        self.month_cost: Callable[[], Mapping[str, float]] = dict
+        """What a month of requests would cost; whoever counts them sets it."""
+        self.ledger.add(LAKE, bucket.url)
+
+    # --- life ---
+
+    def start(self) -> None:
+        """Look for tables, and begin."""
+        self.loops.start()
+        interval_s = self.config.loops.tables_s
+        self.loops.add(
+            Loop(
+                table=LAKE,
+                name=TABLES,
+                url=self.lake.bucket.url,
+                interval_s=interval_s,
+                run=self.find_tables,
+                pool=Pool.LAKE,
+            )
+        )
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Have the process end; with an error, because it must."""
+        if error is not None:
+            with self._lock:
+                self.fatal = self.fatal or error
+            # Nothing of a merge that is no longer ours may be committed; the index would refuse it
+            # anyway.
+            self._abandon.set()
+        self._stopping.set()
+        self.ended.set()
+
+    def hurry(self) -> None:
+        """Abandon the running merge now."""
+        self._abandon.set()
+
+    def stop(self) -> bool:
+        """End the loops; whether all runs have ended, the merge by itself or abandoned."""
+        self._stopping.set()
+        self.loops.stop()
+        step_s = 0.2
+        left_s = self.config.loops.grace_s
+        idle = self.loops.wait(0)
+        while not idle and left_s > 0 and not self._abandon.is_set():
+            idle = self.loops.wait(min(step_s, left_s))
+            left_s -= step_s
+        if not idle:
+            _logger.warning(
+                "the grace is over: the running merge is abandoned, and loses its work and "
+                "nothing else"
+            )
+            self._abandon.set()
+            idle = self.loops.wait(_ABANDONED_S)
+        for keeper in list(self._keepers.values()):
+            try:
+                keeper.close()
+            except (BlockstoreError, OSError) as error:
+                _logger.warning("the cache of %s was not written: %s", keeper.name, error)
+        return idle
+
+    # --- tables ---
+
+    def find_tables(self) -> float:
+        """Look for tables that are new or gone."""
+        places = {place.name: place for place in self.lake.places(self._known())}
+        for name in sorted(self._known() - places.keys()):
+            self._let_go(name)
+        for name, place in sorted(places.items()):
+            if name not in self._known() and not self._stopping.is_set():
+                self._found(place)
+        self._warn(places.keys())
+        return self.config.loops.tables_s
+
+    def _warn(self, names: Collection[str]) -> None:
+        """Of a URL without tables, and of tables that only the configuration knows: once, and again
+        after they were there."""
+        warnings = {
+            f'the configuration has [tables."{name}"], and there is no such table at '
+            f"{self.lake.bucket.url}: check its name"
+            for name in self.config.unmatched(names)
+        }
+        if not names:
+            warnings.add(
+                f"no table at {self.lake.bucket.url}, nor in a folder right below it: check the URL"
+            )
+        for warning in sorted(warnings - self._told):
+            _logger.warning("%s", warning)
+        self._told = warnings
+
+    def _known(self) -> set[str]:
+        return {status.name for status in self.ledger.tables()}
+
+    def _found(self, place: Place) -> None:
+        left = not self.config.tends(place.name)
+        self.ledger.add(place.name, place.bucket.url, left=left)
+        with about(table=place.name):
+            _logger.info("found a table%s", ", which is left alone" if left else "")
+        if not left:
+            self.loops.add(
+                Loop(
+                    table=place.name,
+                    name=OPEN,
+                    url=place.bucket.url,
+                    interval_s=self.config.loops.tables_s,
+                    run=lambda: self._open(place),
+                    pool=Pool.CARE,
+                )
+            )
+
+    def _open(self, place: Place) -> float:
+        """Open a table, and watch from then on whether it is still there."""
+        with self._lock:
+            keeper = self._keepers.get(place.name)
+        if keeper is not None:
+            return self._still_there(keeper)
+        keeper = Keeper(
+            place,
+            self.world,
+            self.config,
+            self.ledger,
+            self._engine,
+            shard=self.shard,
+            stopping=self._stopping,
+            abandon=self._abandon,
+        )
+        with self._lock:
+            self._keepers[place.name] = keeper
+        for name, (interval_s, run) in keeper.loops().items():
+            pool = Pool.MERGE if name == COMPACT else Pool.CARE
+            self.loops.add(
+                Loop(
+                    table=place.name,
+                    name=name,
+                    url=place.bucket.url,
+                    interval_s=interval_s,
+                    run=run,
+                    pool=pool,
+                )
+            )
+        return self.config.loops.tables_s
+
+    def _still_there(self, keeper: Keeper) -> float:
+        """A folder may outlive its table, and another table may be made in it: let go of what is no
+        longer there."""
+        if not keeper.there():
+            self._let_go(keeper.name)
+        return self.config.loops.tables_s
+
+    def _let_go(self, name: str) -> None:
+        with about(table=name):
+            _logger.warning("the table is gone, or cannot be seen any more: it is let go of")
+        self.loops.drop(name)
+        self.ledger.drop(name)
+        with self._lock:
+            self._keepers.pop(name, None)
+
+    def open(self, table: str) -> Table:
+        """The handle on a table that is looked after. Raises NotFound."""
+        with self._lock:
+            keeper = self._keepers.get(table)
+        if keeper is None:
+            known = ", ".join(sorted(self._keepers)) or "none yet"
+            raise NotFound(f"no table {table!r} is looked after here; those that are: {known}")
+        return keeper.table
+
+    # --- what is told ---
+
+    def status(self) -> Status:
+        """How the process is doing now. No request is sent."""
+        now_ms, now_s = self.world.clock.now_ms(), self.world.clock.monotonic_s()
+        tables = tuple(self._with_progress(table) for table in self.ledger.tables())
+        lake = self.ledger.lake_loops()
+        idle_s = self._idle_s()
+        ready_age_s = self.config.loops.ready_age_s
+        return Status(
+            url=self.lake.bucket.url,
+            program=f"blockstore {version('blocklake')}",
+            started_ms=self._started_ms,
+            started_s=self._started_s,
+            now_ms=now_ms,
+            now_s=now_s,
+            role=COMPACTOR if self.shard is None else self.shard.role,
+            shard=None if self.shard is None else (self.shard.number, self.shard.count),
+            merges=self.config.loops.merge or self.shard is not None,
+            stopping=self._stopping.is_set(),
+            not_ready=(
+                *self._ending(),
+                *not_ready(lake, tables, now_s=now_s, ready_age_s=ready_age_s, idle_s=idle_s),
+            ),
+            unhealthy=(
+                *self._dead(),
+                *stuck(ready_age_s=ready_age_s, idle_s=self._idle_s(here=True)),
+            ),
+            loops=lake,
+            tables=tables,
+            gone=self.ledger.gone,
+            month_cost=self.month_cost(),
+        )
+
+    def _ending(self) -> tuple[str, ...]:
+        if self.fatal is not None:
+            return (f"the process ends: {self.fatal}",)
+        return ("the process was told to stop",) if self._stopping.is_set() else ()
+
+    def _dead(self) -> tuple[str, ...]:
+        if self.fatal is not None:
+            return (f"the process ends: {self.fatal}",)
+        if not self.loops.alive and not self._stopping.is_set():
+            return ("the loops do not run",)
+        return ()
+
+    def _idle_s(self, *, here: bool = False) -> float | None:
+        """The longest silence of a running merge; with ``here`` only of those whose bytes pass
+        through this process."""
+        with self._lock:
+            keepers = list(self._keepers.items())
+        running = {table.name for table in self.ledger.tables() if table.running}
+        watched = [keeper.watched for name, keeper in keepers if name in running]
+        return max((one.idle_s() for one in watched if not (here and one.elsewhere)), default=None)
+
+    def _with_progress(self, table: TableStatus) -> TableStatus:
+        """The table, with what it has asked of its boundary, and how far its running jobs are."""
+        with self._lock:
+            keeper = self._keepers.get(table.name)
+        if keeper is None:
+            return table
+        if keeper.table.indexed:
+            table = replace(table, asked_of_boundary=keeper.table.log.boundary.counts)
+        if not table.running:
+            return table
+        now_ms = self.world.clock.now_ms()
+        watched = keeper.watched
+        return replace(
+            table,
+            running=tuple(
+                _progressed(job, watched.share(job.bytes), now_ms) for job in table.running
+            ),
+            idle_s=0.0 if watched.elsewhere else watched.idle_s(),
+        )
+
+
+def _progressed(job: JobStatus, share: float, now_ms: int) -> JobStatus:
+    seconds = max(0.001, (now_ms - (job.started_ms or now_ms)) / 1000)
+    return replace(job, progress=share, seconds=seconds, rows_per_s=share * job.rows / seconds)
