@@ -14,16 +14,14 @@ Rules:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from blockstore.compactor.clean.cleaner import OBJECTS_PER_S, Cleaner
-from blockstore.compactor.clean.report import Cleaned
-from blockstore.compactor.clean.retention import Retained, retain
+from blockstore.compactor.clean.report import CleaningReport
+from blockstore.compactor.clean.retention import RetentionReport, retain
 from blockstore.errors import Conflict, NotFound
 from blockstore.format.marks import MarkReason
 from blockstore.freshness import Freshness
 from blockstore.index.epochs import COMPACTOR, Held, claim
-from blockstore.index.gc import Collected, collect
+from blockstore.index.gc import collect
 from blockstore.index.kept import Kept
 from blockstore.lifecycle.cleaning import Action, Decision
 from blockstore.lifecycle.mark import place_deletion
@@ -31,27 +29,16 @@ from blockstore.lifecycle.rate import Rate
 from blockstore.lifecycle.remove import Removed, Remover
 from blockstore.table import Table
 
-__all__ = ["CleanedOnce", "clean_once", "remove_now", "retain_once"]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanedOnce:
-    """What a cleaning by hand did."""
-
-    cleaned: Cleaned
-    collected: Collected | None = None
-    """What became of the index; None for a table without one."""
-
-
-def clean_once(table: Table, *, objects_per_s: float = OBJECTS_PER_S) -> CleanedOnce:
+def clean_once(table: Table, *, objects_per_s: float = OBJECTS_PER_S) -> CleaningReport:
     """Collect the index and run one cleaning pass."""
     held = _held(table)
-    collected = None if held is None else collect(table.log, table.world, held=held)
-    cleaned = Cleaner(table, held, objects_per_s=objects_per_s).run()
-    return CleanedOnce(cleaned=cleaned, collected=collected)
+    if held is not None:
+        collect(table.log, table.world, held=held)
+    return Cleaner(table, held, objects_per_s=objects_per_s).run()
 
 
-def retain_once(table: Table, *, objects_per_s: float = OBJECTS_PER_S) -> Retained:
+def retain_once(table: Table, *, objects_per_s: float = OBJECTS_PER_S) -> RetentionReport:
     """Take out of the table what is older than its retention."""
     return retain(table, _held(table), objects_per_s=objects_per_s)
 

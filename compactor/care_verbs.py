@@ -15,11 +15,9 @@ from blockstore.cli.options import Json, Many
 from blockstore.cli.output import counted, iso, say, show_json, size
 
 if TYPE_CHECKING:
-    from blockstore.compactor.clean.report import Cleaned
-    from blockstore.compactor.clean.retention import Retained
+    from blockstore.compactor.clean.report import CleaningReport
+    from blockstore.compactor.clean.retention import RetentionReport
     from blockstore.lifecycle.cleaning import Decision
-
-__all__ = ["cleanup", "retention"]
 
 Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 Property: TypeAlias = Annotated[Many, Parameter(name="--property", negative="")]
@@ -47,7 +45,7 @@ def cleanup(
     from blockstore.compactor.clean.cleaner import plan_cleaning
 
     table = open_with(url, property_)
-    cleaned = plan_cleaning(table) if dry_run else clean_once(table).cleaned
+    cleaned = plan_cleaning(table) if dry_run else clean_once(table)
     if json:
         show_json(cleaned.to_json())
     else:
@@ -85,7 +83,7 @@ def retention(
     return FAILED if retained.failed else 0
 
 
-def _show_cleaned(cleaned: Cleaned) -> None:
+def _show_cleaned(cleaned: CleaningReport) -> None:
     would = "would be " if cleaned.dry_run else ""
     for ulid in cleaned.discovered:
         say(f"{would}published: {ulid}")
@@ -123,7 +121,7 @@ def _show_named(title: str, named: Mapping[str, str]) -> None:
         say(f"{title}: {ulid}: {why}")
 
 
-def _show_retained(retained: Retained) -> None:
+def _show_retained(retained: RetentionReport) -> None:
     if retained.retention_s is None:
         say("the table keeps everything: it has no retention")
         return

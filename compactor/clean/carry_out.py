@@ -24,11 +24,9 @@ from blockstore.lifecycle.rate import Rate
 from blockstore.lifecycle.remove import OLD_LOOK, mark_changed
 from blockstore.world import World
 
-__all__ = ["Carried", "carry_out"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Carried:
+class CarriedOut:
     """What became of the decisions."""
 
     done: tuple[Decision, ...] = ()
@@ -47,7 +45,7 @@ def carry_out(
     rate: Rate,
     fresh: Freshness,
     go_on: bool = False,
-) -> Carried:
+) -> CarriedOut:
     """Place and withdraw marks, side by side.
 
     Raises Unavailable where the store answers for none of them, and AccessDenied where none is
@@ -68,7 +66,7 @@ def carry_out(
     stops = Unavailable if go_on else (Unavailable, AccessDenied)
     if errors and len(errors) == len(answers) and isinstance(errors[0], stops):
         raise errors[0]
-    return Carried(
+    return CarriedOut(
         done=tuple(decision for decision, answer in answers if answer is None),
         dropped={decision.ulid: answer for decision, answer in answers if isinstance(answer, str)},
         failed={

@@ -12,8 +12,6 @@ from blockstore.index.checkpoint import EVERY, write_checkpoint
 from blockstore.index.log import Log
 from blockstore.names import CHECKPOINTS, parse_checkpoint
 
-__all__ = ["catch_up"]
-
 
 def catch_up(log: Log) -> int | None:
     """Write a checkpoint of the newest version if the last one lies 64 entries back or more;

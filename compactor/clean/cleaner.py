@@ -26,9 +26,9 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 
-from blockstore.compactor.clean.carry_out import Carried, carry_out
+from blockstore.compactor.clean.carry_out import CarriedOut, carry_out
 from blockstore.compactor.clean.discovery import Published, publish
-from blockstore.compactor.clean.report import Cleaned
+from blockstore.compactor.clean.report import CleaningReport
 from blockstore.compactor.plan.skip import Labels, skipped_blocks
 from blockstore.errors import Invalid
 from blockstore.format.properties import Consistency
@@ -54,8 +54,6 @@ from blockstore.lifecycle.sight import Sight
 from blockstore.lifecycle.watermarks import floor_to_raise, horizon_to_raise
 from blockstore.names import DELETION_MARK
 from blockstore.table import Table
-
-__all__ = ["OBJECTS_PER_S", "Cleaner", "plan_cleaning"]
 
 _logger = logging.getLogger(__name__)
 
@@ -98,7 +96,7 @@ class Cleaner:
         self._rate = Rate(table.world.clock, objects_per_s)
         self._told: set[str] = set()
 
-    def run(self) -> Cleaned:
+    def run(self) -> CleaningReport:
         """One pass. Raises Fenced where another process holds the role; Unavailable and the like
         where the store does not answer, and Corrupt where the index cannot be read: what was done
         stays, and the next pass goes on."""
@@ -175,7 +173,7 @@ class Cleaner:
             RaiseWatermarks(commit=commit, epoch=epoch, horizon=horizon, floor=floor, keep=keep)
         )
 
-    def _mark(self, look: _Look, decisions: list[Decision] | tuple[Decision, ...]) -> Carried:
+    def _mark(self, look: _Look, decisions: list[Decision] | tuple[Decision, ...]) -> CarriedOut:
         table = self._table
         return carry_out(
             table.bucket,
@@ -200,7 +198,7 @@ class Cleaner:
         )
         return remover.remove(decisions)
 
-    def _tell(self, cleaned: Cleaned) -> None:
+    def _tell(self, cleaned: CleaningReport) -> None:
         """Say once in this process what a person must look at, and each time what should not happen
         often."""
         for ulid, why in cleaned.quarantined.items():
@@ -213,7 +211,7 @@ class Cleaner:
             )
 
 
-def plan_cleaning(table: Table) -> Cleaned:
+def plan_cleaning(table: Table) -> CleaningReport:
     """What a pass would do now; changes nothing."""
     sight = _look(table, Kept(table.log) if table.indexed else None, None).sight
     found, horizon, floor = Discoverable(), None, None
@@ -284,7 +282,7 @@ def _cleaned(
     done: tuple[Decision, ...],
     removed: list[Decision],
     removals: Removals,
-) -> Cleaned:
+) -> CleaningReport:
     """The report of a pass."""
     live = () if sight.state is None else sight.state.blocks
     named = {
@@ -293,7 +291,7 @@ def _cleaned(
         if ulid not in live and (why := sight.named_by(ulid)) is not None
     }
     sizes = [info.size for ulid in named for info in sight.found[ulid].directory.objects.values()]
-    return Cleaned(
+    return CleaningReport(
         url=table.url,
         version=None if sight.state is None else sight.state.version,
         discovered=tuple(discovered.blocks),

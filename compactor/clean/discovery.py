@@ -20,8 +20,6 @@ from blockstore.index.epochs import Held
 from blockstore.index.log import Log
 from blockstore.world import World
 
-__all__ = ["Published", "publish"]
-
 _BLOCKS = 500
 """Blocks in one entry: its size stays a few MiB whatever a device ships at once."""
 

@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 from blockstore.errors import AccessDenied
 from blockstore.lifecycle.cleaning import Decision
 
-__all__ = ["Cleaned"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cleaned:
+class CleaningReport:
     """One pass over one table. Every mapping is ULID to one clause."""
 
     url: str

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
 
-from blockstore.compactor.clean.carry_out import Carried, carry_out
+from blockstore.compactor.clean.carry_out import CarriedOut, carry_out
 from blockstore.compactor.clean.cleaner import OBJECTS_PER_S
 from blockstore.compactor.plan.skip import Labels, is_skipped
 from blockstore.errors import NotFound
@@ -38,13 +38,11 @@ from blockstore.lifecycle.sight import Sight
 from blockstore.operations.expire import expire
 from blockstore.table import Table
 
-__all__ = ["Retained", "plan_retention", "retain"]
-
 _TRIES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retained:
+class RetentionReport:
     """What retention did, or, as a dry run, would do."""
 
     url: str
@@ -78,7 +76,7 @@ class Retained:
         }
 
 
-def plan_retention(table: Table) -> Retained:
+def plan_retention(table: Table) -> RetentionReport:
     """What retention would take out of the table now; changes nothing."""
     if table.indexed:
         state = table.log.poll()
@@ -90,7 +88,7 @@ def plan_retention(table: Table) -> Retained:
 
 def retain(
     table: Table, held: Held | None, *, skip: Labels = (), objects_per_s: float = OBJECTS_PER_S
-) -> Retained:
+) -> RetentionReport:
     """Take what is old enough out of the table, but for streams with a label of ``skip``. ``held``
     is the role of compactor; None without an index.
 
@@ -157,7 +155,7 @@ def _is_timed_alike(meta: BlockMeta, table: Table) -> bool:
     return meta.time_column == table.definition.time_column
 
 
-def _mark(table: Table, rate: Rate, skip: Labels) -> Retained:
+def _mark(table: Table, rate: Rate, skip: Labels) -> RetentionReport:
     fresh = Freshness(table.world.clock, table.definition.properties.delete_delay_s / 2)
     sight, old = _old_by_cover(table)
     found = [meta for meta in old if not is_skipped(meta, skip)]
@@ -168,7 +166,7 @@ def _mark(table: Table, rate: Rate, skip: Labels) -> Retained:
         for meta in found
     ]
     directories = {ulid: one.directory for ulid, one in sight.found.items()}
-    carried: Carried = carry_out(
+    carried: CarriedOut = carry_out(
         table.bucket, table.world, decisions, directories, rate=rate, fresh=fresh
     )
     done = {one.ulid for one in carried.done}
@@ -193,8 +191,8 @@ def _retained(
     version: int | None = None,
     dry_run: bool = False,
     failed: Mapping[str, str] | None = None,
-) -> Retained:
-    return Retained(
+) -> RetentionReport:
+    return RetentionReport(
         url=table.url,
         retention_s=table.definition.properties.retention_s,
         before_ms=_before_ms(table),

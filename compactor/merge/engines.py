@@ -16,8 +16,6 @@ from blockstore.compactor.merge.local import LocalEngine
 from blockstore.compactor.merge.pieces import Pieces
 from blockstore.errors import Invalid, MissingExtra
 
-__all__ = ["GROUP", "LOCAL", "engine_named", "engine_names"]
-
 GROUP = "blockstore.merge_engines"
 LOCAL = "local"
 

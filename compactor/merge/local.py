@@ -41,8 +41,6 @@ from blockstore.format.chunks import BlockWriter
 from blockstore.names import META
 from blockstore.world import World
 
-__all__ = ["LocalEngine"]
-
 _BUFFERS = 18
 _ROW_GROUP = 8
 _READERS = 3

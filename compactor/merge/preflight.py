@@ -22,8 +22,6 @@ from blockstore.cli.output import size
 from blockstore.errors import NoSpace
 from blockstore.names import META
 
-__all__ = ["Free", "Needs", "check_space", "free_bytes", "needs"]
-
 _SPILLED = 3
 """Bytes of a spilled run a byte of Parquet, at most as a rule: Arrow compressed with lz4."""
 

@@ -1,36 +1,24 @@
-"""Quarantine: keeping merges away from a block that is not what its table says it is (R4).
+"""Which blocks are damaged, as far as listings and meta.json show (R4).
 
 Rules:
-- A block of the index is damaged where an object of it is not there, or has another size, or its
-  meta.json cannot be read: what a listing lacks is asked for by name before anything is said, since
-  listings are older than states and may lag.
-- What the bytes of a chunk show only a merge finds: it ends with DamagedInput.
-- A damaged block gets a no-compact mark with the reason ``malformed`` and a sentence that says what
-  was found and what to do, once; it stays what it is to readers. The mark goes with a ``repair``
-  that finds the block whole (``blockstore/care``), or by a person's hand. A block that is gone, or
-  on its way out, is not damaged: another process merged it.
+- A block of the index is damaged where one of its objects is missing or has another size, or its
+  meta.json cannot be read. What a listing lacks is looked up by name before anything is reported,
+  since listings are older than states and may lag.
+- Damaged bytes inside a chunk are found only by a merge, which ends with DamagedInput.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 
 import orjson
 
 from blockstore.bucket.api import ReadBucket, is_there
-from blockstore.errors import NotFound, ObjectMissing
+from blockstore.errors import ObjectMissing
 from blockstore.format.block import BlockMeta
-from blockstore.format.marks import NoCompactReason
 from blockstore.lifecycle.listing import Listing
-from blockstore.lifecycle.mark import place_no_compact
-from blockstore.names import META, deletion_mark_key, meta_key, object_key
-from blockstore.table import Table
+from blockstore.names import META, meta_key, object_key
 from blockstore.world import World
-
-__all__ = ["contradicted", "quarantine", "unreadable"]
-
-_logger = logging.getLogger(__name__)
 
 _TURN = 64
 """So many meta.json of a remote store are read by one thread in a row: each is a few kilobytes. Of
@@ -62,30 +50,6 @@ def unreadable(bucket: ReadBucket, world: World, metas: Sequence[BlockMeta]) -> 
     turns = [ulids[start : start + turn] for start in range(0, len(ulids), turn)]
     found = world.pool.map(lambda turn: [(ulid, _unread(bucket, ulid)) for ulid in turn], turns)
     return {ulid: why for answers in found for ulid, why in answers if why is not None}
-
-
-def quarantine(table: Table, ulid: str, why: str) -> bool:
-    """Mark the block, if it is still one that readers read;
-
-    False if it is not, and then nothing was wrong with it.
-    """
-    if not _is_live(table, ulid):
-        return False
-    try:
-        placed = place_no_compact(table.bucket, table.world, ulid, NoCompactReason.MALFORMED, why)
-    except NotFound:
-        placed = False  # not one object is left of it: every merge names it again
-    if placed:
-        _logger.warning("block %s of %s is quarantined: %s", ulid, table.url, why)
-    return True
-
-
-def _is_live(table: Table, ulid: str) -> bool:
-    if table.indexed:
-        return ulid in table.log.poll().blocks
-    return is_there(table.bucket, meta_key(ulid)) and not is_there(
-        table.bucket, deletion_mark_key(ulid)
-    )
 
 
 def _by_name(bucket: ReadBucket, meta: BlockMeta) -> str | None:

@@ -14,8 +14,6 @@ from operator import attrgetter
 
 from blockstore.compactor.plan.jobs import Candidate
 
-__all__ = ["SMALL_BYTES", "fits", "overlap", "runs", "split", "tiers", "total_bytes", "worthwhile"]
-
 SMALL_BYTES = 4 << 20
 
 _MAX_INPUTS = 4096

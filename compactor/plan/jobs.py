@@ -13,8 +13,6 @@ from enum import StrEnum
 from blockstore.format.block import StreamKey
 from blockstore.ids import ulid_time_ms
 
-__all__ = ["HOUR_MS", "Candidate", "PlanSettings", "PlannedJob", "Reason"]
-
 HOUR_MS = 3_600_000
 
 _LEAST_MEMORY = 64 << 20

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 from blockstore.compactor.merge import MergeInput
 from blockstore.compactor.plan.damage import contradicted
-from blockstore.compactor.plan.plan import Candidate
+from blockstore.compactor.plan.jobs import Candidate
 from blockstore.compactor.plan.skip import Labels, is_skipped
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.definition import Definition
@@ -31,8 +31,6 @@ from blockstore.lifecycle.discover import Found, Listing, list_snapshot
 from blockstore.lifecycle.schemas import fitting_cover, is_mergeable
 from blockstore.names import DELETION_MARK
 from blockstore.table import Table
-
-__all__ = ["Observation", "observe", "observe_anew"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +65,7 @@ def observe(table: Table, *, skip: Labels = (), left_out: Collection[str] = ()) 
     return _by_index(table, table.catalog.listing(), skip, left_out)
 
 
-def observe_anew(
+def observe_again(
     table: Table, before: Observation, *, skip: Labels = (), left_out: Collection[str] = ()
 ) -> Observation:
     """The same, of a table with an index, by its state of now and the listing of a look before: a

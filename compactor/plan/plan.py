@@ -45,8 +45,6 @@ from blockstore.compactor.plan.grouping import (
 from blockstore.compactor.plan.jobs import HOUR_MS, Candidate, PlannedJob, PlanSettings, Reason
 from blockstore.format.durations import format_duration
 
-__all__ = ["Candidate", "PlanSettings", "PlannedJob", "Reason", "plan"]
-
 
 def plan(
     blocks: Iterable[Candidate], settings: PlanSettings, now_ms: int

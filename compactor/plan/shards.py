@@ -19,8 +19,6 @@ from blockstore.errors import Invalid
 from blockstore.format.block import StreamKey
 from blockstore.index.epochs import COMPACTOR
 
-__all__ = ["Shard", "parse_shard"]
-
 _TEXT = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
 
 

@@ -20,8 +20,6 @@ from collections.abc import Collection, Mapping
 from blockstore.format.block import BlockMeta
 from blockstore.lifecycle.listing import Found
 
-__all__ = ["LEFT_ALONE", "Labels", "is_skipped", "skipped_blocks"]
-
 Labels = Collection[tuple[str, str]]
 
 LEFT_ALONE = "its stream is left alone, by skip in the configuration"

@@ -34,8 +34,6 @@ from blockstore.errors import (
 )
 from blockstore.ids import Ids
 
-__all__ = ["Failure", "FailureKind", "backoff_s", "classify"]
-
 
 class FailureKind(StrEnum):
     """What the process does about a failure."""

@@ -11,8 +11,6 @@ from prometheus_client.core import Metric
 from blockstore.compactor.process.status import JobState, Status, TableHealth, TableStatus
 from blockstore.service.metrics import Source, boundary_totals, gauge, total
 
-__all__ = ["Instruments"]
-
 _LEVELS = range(2, 7)
 """Levels whose backlog is there with zero; higher ones come as they occur."""
 

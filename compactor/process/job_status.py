@@ -6,11 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from blockstore.compactor.plan.plan import PlannedJob
+from blockstore.compactor.plan.jobs import PlannedJob
 from blockstore.compactor.process.status import Backlog, JobState, JobStatus
 from blockstore.compactor.run.report import JobResult, Outcome
-
-__all__ = ["backlog_of", "finished_job", "planned_job"]
 
 _STATES = {
     Outcome.COMMITTED: JobState.COMMITTED,

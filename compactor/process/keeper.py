@@ -32,9 +32,9 @@ from blockstore.compactor.plan.observe import Observation
 from blockstore.compactor.plan.shards import Shard
 from blockstore.compactor.process.lake import Place
 from blockstore.compactor.process.ledger import Ledger
-from blockstore.compactor.process.merge_loop import Merging
-from blockstore.compactor.run.monitor import Watched
-from blockstore.compactor.run.quarantine import MarkedMalformed, found_by_cleaning
+from blockstore.compactor.process.merge_loop import MergeLoop
+from blockstore.compactor.run.monitor import MonitoredBucket
+from blockstore.compactor.run.quarantine import DamageMarks, found_by_cleaning
 from blockstore.errors import Conflict
 from blockstore.index.epochs import COMPACTOR, Held, claim
 from blockstore.index.gc import collect
@@ -42,8 +42,6 @@ from blockstore.index.log import exists
 from blockstore.operations.unindexed import whole_block
 from blockstore.table import Table
 from blockstore.world import World
-
-__all__ = ["BACKLOG", "CLEAN", "COMPACT", "INDEX", "RETENTION", "Keeper"]
 
 _logger = logging.getLogger(__name__)
 
@@ -70,9 +68,9 @@ class Keeper:
         self._schedule = config.loops
         self._ledger = ledger
         self._shard = shard
-        self.watched = Watched(place.bucket, world.clock, abandon)
+        self.monitor = MonitoredBucket(place.bucket, world.clock, abandon)
         self.table = Table.open_bucket(
-            self.watched, world, discovery=None, cache=_cache(config.loops.cache, place.bucket.url)
+            self.monitor, world, discovery=None, cache=_cache(config.loops.cache, place.bucket.url)
         )
         self.held = self._claim()
         settings = config.of_table(place.name)
@@ -84,11 +82,11 @@ class Keeper:
                 self.table, self.held, skip=self._skip, objects_per_s=config.loops.objects_per_s
             )
         )
-        self._marked = MarkedMalformed(self.table.bucket)
-        self._merging = Merging(
+        self._marked = DamageMarks(self.table.bucket)
+        self._merging = MergeLoop(
             name=place.name,
             table=self.table,
-            watched=self.watched,
+            monitor=self.monitor,
             held=self.held,
             settings=settings,
             engine=engine,

@@ -24,8 +24,6 @@ from blockstore.compactor.process.status import (
     TableStatus,
 )
 
-__all__ = ["LAKE", "Ledger"]
-
 LAKE = ""
 """The name under which the loops over the whole lake are noted."""
 

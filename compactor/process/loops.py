@@ -35,8 +35,6 @@ from blockstore.errors import BlockstoreError
 from blockstore.service.logs import about
 from blockstore.world import World
 
-__all__ = ["Loop", "Loops", "Pool"]
-
 _logger = logging.getLogger(__name__)
 
 

@@ -26,17 +26,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from blockstore.compactor.merge import MergeEngine
-from blockstore.compactor.plan.damage import quarantine
+from blockstore.compactor.merge.engine import BatchEngine
+from blockstore.compactor.plan.jobs import PlannedJob
 from blockstore.compactor.plan.observe import Observation, observe
-from blockstore.compactor.plan.plan import PlannedJob
 from blockstore.compactor.plan.shards import Shard
 from blockstore.compactor.process.job_status import backlog_of, finished_job, planned_job
 from blockstore.compactor.process.ledger import Ledger
 from blockstore.compactor.process.status import JobState, JobStatus
-from blockstore.compactor.run.elsewhere import Elsewhere, merges_together
-from blockstore.compactor.run.execute import IN_A_ROW, Executor, let_go_of_frames
-from blockstore.compactor.run.monitor import Abandoned, Watched
+from blockstore.compactor.run.execute import IN_A_ROW, Executor, release_frames
+from blockstore.compactor.run.monitor import Abandoned, MonitoredBucket, RemoteEngine
 from blockstore.compactor.run.once import merge_options, plan_seen
+from blockstore.compactor.run.quarantine import quarantine
 from blockstore.compactor.run.report import JobResult, Outcome
 from blockstore.compactor.run.resume import resume
 from blockstore.compactor.settings import Settings
@@ -44,8 +44,6 @@ from blockstore.errors import BlockstoreError, BoundaryLost, Fenced, Unavailable
 from blockstore.index.epochs import Held, check_held
 from blockstore.service.logs import about
 from blockstore.table import Table
-
-__all__ = ["Merging"]
 
 _logger = logging.getLogger(__name__)
 
@@ -55,12 +53,12 @@ shows."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Merging:
+class MergeLoop:
     """The merging loop of one table; ``turn`` is called by one thread at a time."""
 
     name: str
     table: Table
-    watched: Watched
+    monitor: MonitoredBucket
     held: Held | None
     settings: Settings
     engine: MergeEngine
@@ -97,15 +95,15 @@ class Merging:
         if not self._pending or self.stopping():
             return self.interval_s
         assert self._seen is not None
-        together = merges_together(self.engine)
+        batch = self.engine if isinstance(self.engine, BatchEngine) else None
         while self._pending:
             told = len(self._trouble)
-            jobs = tuple(self._pending) if together else (self._pending[0],)
+            jobs = tuple(self._pending) if batch else (self._pending[0],)
             self._at_work = frozenset(block.ulid for job in jobs for block in job.inputs)
             try:
                 self._moved |= (
-                    self._do_all(self._seen)
-                    if together
+                    self._do_all(batch, self._seen)
+                    if batch
                     else self._do(self._pending.popleft(), self._seen)
                 )
             finally:
@@ -177,7 +175,7 @@ class Merging:
 
     def _do(self, job: PlannedJob, seen: Observation) -> bool:
         """Carry out one job; answers whether anything changed."""
-        self.watched.restart()
+        self.monitor.restart()
         running = self._begun(job)
         with about(job=running.number):
             try:
@@ -191,11 +189,11 @@ class Merging:
             self.ledger.ended(self.name, finished_job(running, result))
             return self._learned(result)
 
-    def _do_all(self, seen: Observation) -> bool:
+    def _do_all(self, engine: BatchEngine, seen: Observation) -> bool:
         """Carry out all jobs of the plan side by side; answers whether anything changed."""
         jobs = tuple(self._pending)
         self._pending.clear()
-        self.watched.restart_elsewhere()
+        self.monitor.restart_remote()
         running = {job: self._begun(job) for job in jobs}
         moved = []
 
@@ -211,7 +209,7 @@ class Merging:
                 self._not_merged(job, ended, error)
 
         try:
-            self._executor(Elsewhere(self.engine, self.watched)).run_all(jobs, seen, watch, failed)
+            self._executor(RemoteEngine(engine, self.monitor)).run_all(jobs, seen, watch, failed)
         except BaseException as error:
             for one in running.values():
                 self._stopped(one, error)
@@ -238,7 +236,7 @@ class Merging:
     def _failure(self, job: PlannedJob, running: JobStatus, error: Exception) -> bool:
         """A job that failed: it is told, and the others go on, unless several failed in a row."""
         self._not_merged(job, running, error)
-        let_go_of_frames(error)
+        release_frames(error)
         self._trouble.append(error)
         self._in_a_row += 1
         if self._in_a_row >= IN_A_ROW:

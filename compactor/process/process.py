@@ -34,8 +34,6 @@ from blockstore.service.logs import about
 from blockstore.table import Table
 from blockstore.world import World
 
-__all__ = ["OPEN", "TABLES", "Process"]
-
 _logger = logging.getLogger(__name__)
 
 TABLES, OPEN = "tables", "open"
@@ -290,8 +288,8 @@ class Process:
         with self._lock:
             keepers = list(self._keepers.items())
         running = {table.name for table in self.ledger.tables() if table.running}
-        watched = [keeper.watched for name, keeper in keepers if name in running]
-        return max((one.idle_s() for one in watched if not (here and one.elsewhere)), default=None)
+        monitors = [keeper.monitor for name, keeper in keepers if name in running]
+        return max((one.idle_s() for one in monitors if not (here and one.remote)), default=None)
 
     def _with_progress(self, table: TableStatus) -> TableStatus:
         """The table, with what it has asked of its boundary, and how far its running jobs are."""
@@ -304,13 +302,13 @@ class Process:
         if not table.running:
             return table
         now_ms = self.world.clock.now_ms()
-        watched = keeper.watched
+        monitor = keeper.monitor
         return replace(
             table,
             running=tuple(
-                _progressed(job, watched.share(job.bytes), now_ms) for job in table.running
+                _progressed(job, monitor.share(job.bytes), now_ms) for job in table.running
             ),
-            idle_s=0.0 if watched.elsewhere else watched.idle_s(),
+            idle_s=0.0 if monitor.remote else monitor.idle_s(),
         )
 
 

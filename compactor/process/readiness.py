@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from blockstore.compactor.process.status import LoopStatus, TableHealth, TableStatus
 
-__all__ = ["not_ready", "stuck"]
-
 _TOLD = 20
 """Reasons that are told; the rest is counted."""
 

@@ -23,6 +23,8 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from prometheus_client import CollectorRegistry
+from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from blockstore.bucket import open_bucket
 from blockstore.cli.failure import report
@@ -30,16 +32,14 @@ from blockstore.compactor.config import ProcessConfig
 from blockstore.compactor.merge import MergeEngine
 from blockstore.compactor.merge.workdir import check_outside_tables, clear_abandoned
 from blockstore.compactor.plan.shards import Shard
-from blockstore.compactor.process.http import application
 from blockstore.compactor.process.instruments import Instruments
 from blockstore.compactor.process.process import Process
+from blockstore.compactor.web import routes
 from blockstore.service.logs import set_up
-from blockstore.service.metrics import BucketRequests
+from blockstore.service.metrics import BucketRequests, metrics_route
 from blockstore.service.requests import Billed
-from blockstore.service.serving import Server
+from blockstore.service.serving import Health, SecurityHeaders, Server, health_routes
 from blockstore.world import World
-
-__all__ = ["serve"]
 
 _logger = logging.getLogger(__name__)
 
@@ -71,6 +71,15 @@ def serve(
     if process.fatal is not None:
         raise process.fatal
     _logger.info("stopped")
+
+
+def application(process: Process, registry: CollectorRegistry) -> ASGIApp:
+    """The process's HTTP application: metrics, probes and the page. It changes nothing."""
+    probes = health_routes(
+        healthy=lambda: Health(reasons=process.status().unhealthy),
+        ready=lambda: Health(reasons=process.status().not_ready),
+    )
+    return SecurityHeaders(Starlette(routes=[metrics_route(registry), *probes, *routes(process)]))
 
 
 def _end_without_threads(fatal: BaseException | None) -> NoReturn:

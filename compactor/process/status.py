@@ -19,18 +19,6 @@ from enum import StrEnum
 
 from blockstore.index.boundary import BoundaryCounts
 
-__all__ = [
-    "Backlog",
-    "JobState",
-    "JobStatus",
-    "LoopStatus",
-    "Quarantined",
-    "Status",
-    "TableHealth",
-    "TableStatus",
-    "Totals",
-]
-
 
 class TableHealth(StrEnum):
     """How a table is doing."""

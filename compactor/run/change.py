@@ -21,8 +21,6 @@ from blockstore.index.change import Change, Draft
 from blockstore.index.entry import Epoch, Operation
 from blockstore.index.state import State
 
-__all__ = ["Compact"]
-
 
 @dataclass(kw_only=True)
 class Compact(Change):

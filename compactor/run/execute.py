@@ -25,14 +25,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from blockstore.compactor.merge import DamagedInput, Merged, MergeEngine, MergeOptions, MergeTask
+from blockstore.compactor.merge.engine import BatchEngine
 from blockstore.compactor.merge.result import merged_block
 from blockstore.compactor.merge.workdir import NoWorkDirectory
-from blockstore.compactor.plan.damage import quarantine, unreadable
+from blockstore.compactor.plan.damage import unreadable
+from blockstore.compactor.plan.jobs import PlannedJob
 from blockstore.compactor.plan.observe import Observation, observe
-from blockstore.compactor.plan.plan import PlannedJob
 from blockstore.compactor.plan.skip import Labels
 from blockstore.compactor.run.change import Compact
 from blockstore.compactor.run.monitor import Abandoned
+from blockstore.compactor.run.quarantine import quarantine
 from blockstore.compactor.run.report import JobResult, Outcome
 from blockstore.errors import BlockstoreError, BoundaryLost, Conflict, Fenced, NoSpace
 from blockstore.format.block import BlockMeta, VisibleBy
@@ -43,8 +45,6 @@ from blockstore.lifecycle import second_look
 from blockstore.lifecycle.take_away import away, take_away
 from blockstore.lifecycle.upload import finish_upload
 from blockstore.table import Table
-
-__all__ = ["IN_A_ROW", "Executor", "Failed", "Watch", "let_go_of_frames"]
 
 IN_A_ROW = 3
 """After so many jobs that failed one after the other the rest of a pass is left."""
@@ -59,7 +59,6 @@ _KEPT = (BlockstoreError, OSError, MemoryError)
 """What may befall one job and not the next: a failure of its own, or of this machine, for which it
 was too large. A bug of ours is none of these."""
 
-_Merges = Iterator[tuple[int, Merged | BlockstoreError]]
 _Ended = JobResult | tuple[PlannedJob, Exception]
 
 
@@ -99,15 +98,16 @@ class Executor:
         """The results of a pass; ``watch`` hears of each as it ends, and ``failed`` of each that
         failed. Raises as ``run``.
 
-        An engine that merges many at once (``merge_all``) gets all of them together. A job that
+        A ``BatchEngine`` gets all of them together. A job that
         fails, or for which there is no room or no memory, keeps none of the others from being done:
         the first such error is raised at the end. At once: Fenced, BoundaryLost, Abandoned.
         """
-        merge_all = getattr(self.engine, "merge_all", None)
         results: list[JobResult] = []
         first: Exception | None = None
         for ended in (
-            self._together(merge_all, jobs, seen) if merge_all else self._in_turn(jobs, seen)
+            self._together(self.engine, jobs, seen)
+            if isinstance(self.engine, BatchEngine)
+            else self._in_turn(jobs, seen)
         ):
             if not isinstance(ended, JobResult):
                 job, error = ended
@@ -162,7 +162,7 @@ class Executor:
             except _KEPT as error:
                 # The next job may need less of the disk, or none.
                 in_a_row = 0 if isinstance(error, (NoSpace, NoWorkDirectory)) else in_a_row + 1
-                let_go_of_frames(error)
+                release_frames(error)
                 yield job, error
             else:
                 in_a_row = 0
@@ -171,7 +171,7 @@ class Executor:
                 break  # not these jobs, then, but the store or this machine
 
     def _together(
-        self, merge_all: Callable[..., _Merges], jobs: Sequence[PlannedJob], seen: Observation
+        self, engine: BatchEngine, jobs: Sequence[PlannedJob], seen: Observation
     ) -> Iterator[_Ended]:
         """The jobs as one piece of work of the engine. Its errors are each one job's."""
         clock = self.table.world.clock
@@ -188,7 +188,9 @@ class Executor:
                 raise
             except _KEPT as error:
                 yield job, error
-        for place, answer in merge_all(self.table.bucket, self.table.world, tasks, self.options):
+        for place, answer in engine.merge_all(
+            self.table.bucket, self.table.world, tasks, self.options
+        ):
             job = asked[place]
             try:
                 if isinstance(answer, BlockstoreError):
@@ -303,7 +305,7 @@ class Executor:
         return finish_upload(self.table.bucket, self.table.world, stamped)
 
 
-def let_go_of_frames(error: BaseException) -> None:
+def release_frames(error: BaseException) -> None:
     """Free what the frames of a failure hold: a merge that found too little memory must not keep
     its own from those after it.
 

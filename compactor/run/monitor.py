@@ -12,21 +12,29 @@ Rules:
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator, Sequence
 
 from blockstore.bucket.api import Bucket, Object, ObjectWriter
 from blockstore.bucket.wrapper import Wrapper
 from blockstore.clock import Clock
+from blockstore.compactor.merge.engine import (
+    BatchEngine,
+    Merged,
+    MergeOptions,
+    MergeTask,
+    Progress,
+    no_progress,
+)
 from blockstore.errors import BlockstoreError
 from blockstore.names import is_chunk_path, split_block_key
-
-__all__ = ["Abandoned", "Watched"]
+from blockstore.world import World
 
 
 class Abandoned(BlockstoreError):
     """The process was told to stop: the merge under way is given up."""
 
 
-class Watched(Wrapper):
+class MonitoredBucket(Wrapper):
     """``inner``, whose chunk requests raise Abandoned once ``abandon`` is set; counts the bytes of
     chunks written."""
 
@@ -37,21 +45,21 @@ class Watched(Wrapper):
         self._lock = threading.Lock()
         self._written = 0
         self._moved_s = clock.monotonic_s()
-        self._told: float | None = None
+        self._reported: float | None = None
 
     def restart(self) -> None:
         """Count from zero: a merge begins."""
         self._begin(None)
 
-    def restart_elsewhere(self) -> None:
+    def restart_remote(self) -> None:
         """Merges begin whose bytes are not seen here."""
         self._begin(0.0)
 
-    def tell(self, share: float) -> None:
+    def report(self, share: float) -> None:
         """So much of the merges that are done elsewhere, from 0 to 1, has ended by now: something
         moved there."""
         with self._lock:
-            self._told = max(share, self._told or 0.0)
+            self._reported = max(share, self._reported or 0.0)
             self._moved_s = self._clock.monotonic_s()
 
     def moved(self) -> None:
@@ -59,24 +67,26 @@ class Watched(Wrapper):
         self._moved_s = self._clock.monotonic_s()
 
     @property
-    def elsewhere(self) -> bool:
+    def remote(self) -> bool:
         """Whether the merges that run are done elsewhere."""
-        return self._told is not None
+        return self._reported is not None
 
     def share(self, size: int) -> float:
         """How far a merge is that is expected to write ``size`` bytes: 0 to 0.99, for it has not
         ended yet."""
-        told = self._told
-        return min(0.99, told if told is not None else self._written / size if size else 0.0)
+        reported = self._reported
+        return min(
+            0.99, reported if reported is not None else self._written / size if size else 0.0
+        )
 
     def idle_s(self) -> float:
         """For how long no chunk was read or written, and nothing told of one."""
         return self._clock.monotonic_s() - self._moved_s
 
-    def _begin(self, told: float | None) -> None:
+    def _begin(self, reported: float | None) -> None:
         with self._lock:
             self._written = 0
-            self._told = told
+            self._reported = reported
             self._moved_s = self._clock.monotonic_s()
 
     def get(self, key: str, *, if_none_match: str | None = None) -> Object:
@@ -99,7 +109,7 @@ class Watched(Wrapper):
 
     def writer(self, key: str) -> ObjectWriter:
         self._look(key)
-        return _WatchedWriter(self, key, self.inner.writer(key))
+        return _MonitoredWriter(self, key, self.inner.writer(key))
 
     def move(self, key: str, size: int) -> None:
         """Count bytes written to a chunk. Raises Abandoned."""
@@ -117,8 +127,8 @@ class Watched(Wrapper):
         self._moved_s = self._clock.monotonic_s()
 
 
-class _WatchedWriter:
-    def __init__(self, bucket: Watched, key: str, inner: ObjectWriter) -> None:
+class _MonitoredWriter:
+    def __init__(self, bucket: MonitoredBucket, key: str, inner: ObjectWriter) -> None:
         self._bucket = bucket
         self._key = key
         self._inner = inner
@@ -138,3 +148,30 @@ class _WatchedWriter:
 def _is_chunk(key: str) -> bool:
     parts = split_block_key(key)
     return parts is not None and is_chunk_path(parts[1])
+
+
+class RemoteEngine:
+    """``engine``, whose progress and results are reported to ``monitor``."""
+
+    def __init__(self, engine: BatchEngine, monitor: MonitoredBucket) -> None:
+        self._engine = engine
+        self._monitor = monitor
+
+    def merge(self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions) -> Merged:
+        return self._engine.merge(bucket, world, task, options)
+
+    def merge_all(
+        self,
+        bucket: Bucket,
+        world: World,
+        tasks: Sequence[MergeTask],
+        options: MergeOptions,
+        progress: Progress = no_progress,
+    ) -> Iterator[tuple[int, Merged | BlockstoreError]]:
+        def report(share: float) -> None:
+            self._monitor.report(share)
+            progress(share)
+
+        for result in self._engine.merge_all(bucket, world, tasks, options, report):
+            self._monitor.moved()
+            yield result

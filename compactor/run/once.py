@@ -21,16 +21,15 @@ from collections.abc import Iterable, Iterator
 
 from blockstore.compactor.merge import MergeEngine, MergeOptions
 from blockstore.compactor.merge.local import LocalEngine
-from blockstore.compactor.plan.damage import quarantine
-from blockstore.compactor.plan.observe import Observation, observe, observe_anew
-from blockstore.compactor.plan.plan import PlannedJob, PlanSettings, plan
+from blockstore.compactor.plan.jobs import PlannedJob, PlanSettings
+from blockstore.compactor.plan.observe import Observation, observe, observe_again
+from blockstore.compactor.plan.plan import plan
 from blockstore.compactor.run.execute import Executor, Watch
+from blockstore.compactor.run.quarantine import quarantine
 from blockstore.compactor.run.report import JobResult, Outcome, Report
 from blockstore.compactor.run.resume import resume
 from blockstore.compactor.settings import Settings
 from blockstore.table import Table
-
-__all__ = ["Watch", "compact_once", "merge_options", "plan_seen", "plan_table"]
 
 _CONFLICTS = 3
 """After so many passes in a row that ended in nothing but conflicts, others change the table too
@@ -87,7 +86,7 @@ def compact_once(
         fruitful = any(result.outcome not in (Outcome.CONFLICT, Outcome.DAMAGED) for result in done)
         conflicts = 0 if fruitful or left_out.keys() - known else conflicts + 1
         if table.indexed:
-            anew = observe_anew(table, seen, skip=settings.skip, left_out=left_out.keys() | merged)
+            anew = observe_again(table, seen, skip=settings.skip, left_out=left_out.keys() | merged)
             if not plan_seen(anew, settings):
                 break
         seen = None

@@ -1,32 +1,62 @@
-"""Which blocks wait for a person, and the command line that helps with each.
+"""Quarantine: blocks that are kept from merges until a person decides, and the command for each.
 
-Two findings: what cleaning found (malformed, or whole and refused by the index), and what merging
-found, which lies in the bucket as a no-compact mark with the reason ``malformed``, so that every
-process sees it.
-
-Rule: each command mends what can be mended without losing a row, takes the mark away once the block
-is whole, and says what it needs otherwise. With ``--dry-run`` behind it a repair only looks.
+Rules:
+- A damaged block gets a no-compact mark with the reason ``malformed`` and a sentence that says what
+  was found and what to do, once. Readers read it as before. A ``repair`` that finds the block
+  complete (``blockstore/care``) removes the mark, or a person does. A block that is gone, or marked
+  for deletion, is not damaged: another process merged it.
+- Two findings wait for a person: what cleaning found (malformed, or complete and refused by the
+  index), and what merging found. The second is in the bucket, as its mark, so every process sees it.
+- Each command repairs what can be repaired without losing a row, removes the mark once the block is
+  complete, and otherwise says what it needs. With ``--dry-run`` a repair only looks.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from shlex import quote
 
-from blockstore.bucket.api import ReadBucket
-from blockstore.compactor.clean.report import Cleaned
-from blockstore.errors import Corrupt, ObjectMissing
+from blockstore.bucket.api import ReadBucket, is_there
+from blockstore.compactor.clean.report import CleaningReport
+from blockstore.errors import Corrupt, NotFound, ObjectMissing
 from blockstore.format.marks import NoCompactReason, decode_no_compact_mark
-from blockstore.names import no_compact_mark_key
+from blockstore.lifecycle.mark import place_no_compact
+from blockstore.names import deletion_mark_key, meta_key, no_compact_mark_key
+from blockstore.table import Table
 
-__all__ = ["Found", "MarkedMalformed", "found_by_cleaning"]
+_logger = logging.getLogger(__name__)
 
 Found = Mapping[str, tuple[str, str]]
 """ULID to reason and command."""
 
 
-def found_by_cleaning(cleaned: Cleaned, url: str) -> Found:
+def quarantine(table: Table, ulid: str, why: str) -> bool:
+    """Mark the block, if it is still one that readers read;
+
+    False if it is not, and then nothing was wrong with it.
+    """
+    if not _is_live(table, ulid):
+        return False
+    try:
+        placed = place_no_compact(table.bucket, table.world, ulid, NoCompactReason.MALFORMED, why)
+    except NotFound:
+        placed = False  # not one object is left of it: every merge names it again
+    if placed:
+        _logger.warning("block %s of %s is quarantined: %s", ulid, table.url, why)
+    return True
+
+
+def _is_live(table: Table, ulid: str) -> bool:
+    if table.indexed:
+        return ulid in table.log.poll().blocks
+    return is_there(table.bucket, meta_key(ulid)) and not is_there(
+        table.bucket, deletion_mark_key(ulid)
+    )
+
+
+def found_by_cleaning(cleaned: CleaningReport, url: str) -> Found:
     """What a cleaning pass found."""
     return {
         ulid: (reason, _adopt(url, ulid) if ulid in cleaned.refused else _mend(url, ulid))
@@ -34,7 +64,7 @@ def found_by_cleaning(cleaned: Cleaned, url: str) -> Found:
     }
 
 
-class MarkedMalformed:
+class DamageMarks:
     """The blocks that a merge found to be damaged, by their marks; each mark is read once."""
 
     def __init__(self, bucket: ReadBucket) -> None:

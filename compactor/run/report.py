@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from blockstore.cli.output import iso
-from blockstore.compactor.plan.plan import PlannedJob
-
-__all__ = ["JobResult", "Outcome", "Report", "job_json", "result_json"]
+from blockstore.compactor.plan.jobs import PlannedJob
 
 
 class Outcome(StrEnum):

@@ -34,8 +34,6 @@ from blockstore.lifecycle.listing import Directory, Listing
 from blockstore.names import DELETION_MARK, META
 from blockstore.table import Table
 
-__all__ = ["resume"]
-
 
 def resume(
     table: Table, *, seen: Observation | None = None, skip: Labels = (), held: Held | None = None

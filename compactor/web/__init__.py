@@ -4,7 +4,6 @@ A page changes nothing: it shows, and names the command that does. The timeline 
 shared with the gateway (``blockstore.service.pages``).
 """
 
-from blockstore.compactor.web.routes import routes
-from blockstore.compactor.web.source import PageSource
+from blockstore.compactor.web.routes import PageSource, routes
 
 __all__ = ["PageSource", "routes"]

@@ -19,8 +19,6 @@ from blockstore.compactor.process.status import (
     TableStatus,
 )
 
-__all__ = ["encode_status"]
-
 _INPUTS = 12
 _JOBS = 100
 _QUARANTINED = 500

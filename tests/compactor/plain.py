@@ -14,8 +14,8 @@ from blockstore.bucket.api import Bucket
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.compactor.merge import MergeOptions
 from blockstore.compactor.merge.local import LocalEngine
+from blockstore.compactor.plan.jobs import PlannedJob, Reason
 from blockstore.compactor.plan.observe import observe
-from blockstore.compactor.plan.plan import PlannedJob, Reason
 from blockstore.compactor.run.execute import Executor
 from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.run.report import JobResult, Report

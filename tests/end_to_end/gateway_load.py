@@ -122,7 +122,7 @@ class _Load:
                 table = bs.open(self.url)
                 done = compact_once(table, settings)
                 self.report.merges += len(done.done)
-                self.report.removed += len(clean_once(table).cleaned.removed)
+                self.report.removed += len(clean_once(table).removed)
             except BlockstoreError as error:
                 self.report.failed.append(f"the compactor: {error}")
             self.world.clock.sleep(1.0)

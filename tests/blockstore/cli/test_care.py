@@ -18,7 +18,7 @@ from blockstore.cli import removal
 from blockstore.compactor.plan.observe import observe
 from blockstore.compactor.process.status import Quarantined
 from blockstore.compactor.run.once import compact_once
-from blockstore.compactor.run.quarantine import MarkedMalformed
+from blockstore.compactor.run.quarantine import DamageMarks
 from blockstore.compactor.settings import Settings
 from tests.blockstore.cli.conftest import Command
 
@@ -46,7 +46,7 @@ def quarantined(url: str) -> list[Quarantined]:
     table = bs.open(url)
     seen = observe(table)
     marked = {block.ulid for block in seen.candidates if block.no_compact}
-    found = MarkedMalformed(table.bucket).look(marked, seen.damaged, table.url)
+    found = DamageMarks(table.bucket).look(marked, seen.damaged, table.url)
     return [
         Quarantined(ulid=ulid, reason=reason, command=command, since_ms=0)
         for ulid, (reason, command) in found.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from blockstore.bucket.memory import MemoryBucket
-from blockstore.compactor.clean.carry_out import Carried, carry_out
+from blockstore.compactor.clean.carry_out import CarriedOut, carry_out
 from blockstore.errors import AccessDenied, Unavailable
 from blockstore.format.marks import MarkReason, decode_deletion_mark
 from blockstore.freshness import Freshness
@@ -55,7 +55,7 @@ def carry(
     world: World,
     *decisions: Decision,
     fresh: Freshness | None = None,
-) -> Carried:
+) -> CarriedOut:
     directories = list_directories(bucket).directories
     rate, fresh = Rate(world.clock, 1e6), fresh or Freshness(world.clock, HALF_S)
     return carry_out(bucket, world, decisions, directories, rate=rate, fresh=fresh)

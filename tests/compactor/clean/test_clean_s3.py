@@ -10,7 +10,7 @@ import pytest
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.bucket.wrapper import Wrapper
 from blockstore.compactor.clean.cleaner import Cleaner
-from blockstore.compactor.clean.report import Cleaned
+from blockstore.compactor.clean.report import CleaningReport
 from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from blockstore.format.definition import Definition
@@ -47,7 +47,7 @@ def test_merged_blocks_and_debris_are_marked_and_removed(s3_url: str, tmp_path: 
     compact_once(table, Settings(tier_blocks=2, work_dir=tmp_path))
     expected = table.snapshot().count()
 
-    def clean(days: float) -> Cleaned:
+    def clean(days: float) -> CleaningReport:
         later = Table.open_bucket(Later(store, days), world)
         held = claim(later.log, world, COMPACTOR)
         collect(later.log, world, held=held)

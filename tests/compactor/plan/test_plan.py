@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blockstore.compactor.plan.plan import Candidate, PlannedJob, PlanSettings, Reason, plan
+from blockstore.compactor.plan.jobs import Candidate, PlannedJob, PlanSettings, Reason
+from blockstore.compactor.plan.plan import plan
 from blockstore.format.block import StreamKey
 from blockstore.ids import ulid_at
 

@@ -9,7 +9,7 @@ import pytest
 from blockstore.bucket.prefixed import Prefixed
 from blockstore.clock import ManualClock
 from blockstore.compactor.clean.cleaner import Cleaner
-from blockstore.compactor.clean.report import Cleaned
+from blockstore.compactor.clean.report import CleaningReport
 from blockstore.compactor.plan.skip import LEFT_ALONE
 from blockstore.compactor.process.keeper import CLEAN, INDEX, RETENTION
 from blockstore.compactor.run.once import compact_once
@@ -45,7 +45,7 @@ class Split(Lake):
         self.expects(writer)
         return block.ulid
 
-    def tend(self, skip: tuple[tuple[str, str], ...] = SKIP) -> Cleaned:
+    def tend(self, skip: tuple[tuple[str, str], ...] = SKIP) -> CleaningReport:
         """One pass of a process that skips these."""
         table = self.open()
         if not self.indexed:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from blockstore.compactor.process.http import application
 from blockstore.compactor.process.instruments import Instruments
 from blockstore.compactor.process.keeper import CLEAN
 from blockstore.compactor.process.process import Process
+from blockstore.compactor.process.serve import application
 from tests.compactor.process.test_process import spoil
 from tests.compactor.tended import Tended, Tending
 from tests.support.asking import asking

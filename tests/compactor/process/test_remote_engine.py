@@ -14,7 +14,7 @@ import pytest
 from blockstore.bucket import Bucket
 from blockstore.clock import ManualClock
 from blockstore.compactor.merge import Merged, MergeOptions, MergeTask
-from blockstore.compactor.merge.engine import Told, untold
+from blockstore.compactor.merge.engine import Progress, no_progress
 from blockstore.compactor.merge.local import LocalEngine
 from blockstore.compactor.plan.jobs import PlannedJob
 from blockstore.compactor.plan.observe import Observation
@@ -27,7 +27,7 @@ from blockstore.service.logs import LogSettings, set_up
 from blockstore.world import World
 from tests.compactor.tended import Tended
 
-Before = Callable[[int, Told], BlockstoreError | None]
+Before = Callable[[int, Progress], BlockstoreError | None]
 
 
 class Cluster:
@@ -49,7 +49,7 @@ class Cluster:
         world: World,
         tasks: Sequence[MergeTask],
         options: MergeOptions,
-        told: Told = untold,
+        told: Progress = no_progress,
     ) -> Iterator[tuple[int, Merged | BlockstoreError]]:
         for place, task in enumerate(tasks):
             failed = self._before(place, told)
@@ -88,7 +88,7 @@ def silence(process: Process) -> list[str]:
 def test_a_process_whose_merges_end_one_after_the_other_is_healthy_and_ready(lake: Tended) -> None:
     said: list[str] = []
 
-    def before(place: int, told: Told) -> None:
+    def before(place: int, told: Progress) -> None:
         advance(lake, 1500)
         said.extend(silence(process))
 
@@ -105,7 +105,7 @@ def test_a_round_of_hours_that_is_told_to_go_on_is_ready_and_shows_how_far_it_is
     said: list[str] = []
     shown: list[float] = []
 
-    def before(place: int, told: Told) -> None:
+    def before(place: int, told: Progress) -> None:
         for number in range(1, 21) if place == 0 else ():
             advance(lake, 1500)
             told(number / 20)
@@ -125,7 +125,7 @@ def test_a_round_of_which_nothing_is_heard_is_told_and_never_a_reason_to_restart
     unhealthy: list[str] = []
     reasons: list[str] = []
 
-    def before(place: int, told: Told) -> None:
+    def before(place: int, told: Progress) -> None:
         if place == 0:
             advance(lake, 8 * process.config.loops.ready_age_s)
             unhealthy.extend(to_restart(process))
@@ -164,7 +164,7 @@ def test_a_merge_of_this_process_that_moves_nothing_is_a_reason_to_restart(lake:
 
 
 def test_each_job_has_its_number_in_the_lines_of_its_begin_and_of_its_end(lake: Tended) -> None:
-    def before(place: int, told: Told) -> BlockstoreError | None:
+    def before(place: int, told: Progress) -> BlockstoreError | None:
         return {1: NoSpace("no room for it"), 2: Unavailable("gave up")}.get(place)
 
     stream = StringIO()

@@ -9,8 +9,9 @@ import pytest
 
 from blockstore.bucket.api import Bucket
 from blockstore.compactor.merge import DamagedInput, Merged, MergeOptions, MergeTask
-from blockstore.compactor.plan.damage import contradicted, quarantine
+from blockstore.compactor.plan.damage import contradicted
 from blockstore.compactor.run.once import compact_once
+from blockstore.compactor.run.quarantine import quarantine
 from blockstore.compactor.run.report import Outcome
 from blockstore.compactor.settings import Settings
 from blockstore.format.marks import NoCompactReason, decode_no_compact_mark

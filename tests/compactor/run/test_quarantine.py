@@ -7,8 +7,8 @@ import pytest
 
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.metered import Metered
-from blockstore.compactor.clean.report import Cleaned
-from blockstore.compactor.run.quarantine import MarkedMalformed, found_by_cleaning
+from blockstore.compactor.clean.report import CleaningReport
+from blockstore.compactor.run.quarantine import DamageMarks, found_by_cleaning
 from blockstore.errors import Unavailable
 from blockstore.format.marks import NoCompactMark, NoCompactReason, encode_mark
 from blockstore.ids import ulid_at
@@ -40,7 +40,7 @@ def mend(ulid: str) -> str:
 
 
 def test_what_cleaning_found_is_mended_and_what_the_index_refused_is_adopted() -> None:
-    cleaned = Cleaned(
+    cleaned = CleaningReport(
         url=URL, quarantined={A: "torn", B: "came too late"}, refused=frozenset({B, C})
     )
     assert found_by_cleaning(cleaned, URL) == {
@@ -53,12 +53,12 @@ def test_only_marks_of_damaged_blocks_ask_for_a_person(bucket: MemoryBucket) -> 
     mark(bucket, A, details="no Parquet")
     mark(bucket, B, NoCompactReason.MANUAL, "mine")
     mark(bucket, C, NoCompactReason.SIZE, "large")
-    assert MarkedMalformed(bucket).look([A, B, C], {}, URL) == {A: ("no Parquet", mend(A))}
+    assert DamageMarks(bucket).look([A, B, C], {}, URL) == {A: ("no Parquet", mend(A))}
 
 
 def test_a_mark_without_details_has_a_reason_all_the_same(bucket: MemoryBucket) -> None:
     mark(bucket, A)
-    assert MarkedMalformed(bucket).look([A], {}, URL) == {A: ("a merge found it damaged", mend(A))}
+    assert DamageMarks(bucket).look([A], {}, URL) == {A: ("a merge found it damaged", mend(A))}
 
 
 def test_what_was_found_of_late_counts_without_a_mark_and_the_mark_s_own_words_go_before(
@@ -67,7 +67,7 @@ def test_what_was_found_of_late_counts_without_a_mark_and_the_mark_s_own_words_g
     mark(bucket, A, details="said by the mark")
     mark(bucket, B, NoCompactReason.MANUAL)
     late = {A: "said of late", B: "torn", C: "gone"}
-    assert MarkedMalformed(bucket).look([A, B], late, URL) == {
+    assert DamageMarks(bucket).look([A, B], late, URL) == {
         A: ("said by the mark", mend(A)),
         B: ("torn", mend(B)),
         C: ("gone", mend(C)),
@@ -78,7 +78,7 @@ def test_each_mark_is_read_once(bucket: MemoryBucket) -> None:
     metered = Metered(bucket)
     mark(bucket, A)
     mark(bucket, B, NoCompactReason.MANUAL)
-    marked = MarkedMalformed(metered)
+    marked = DamageMarks(metered)
     for _ in range(3):
         assert set(marked.look({A, B}, {}, URL)) == {A}
     assert metered.counts["get"] == 2
@@ -90,7 +90,7 @@ def test_each_mark_is_read_once(bucket: MemoryBucket) -> None:
 def test_a_mark_that_is_withdrawn_is_forgotten_and_one_that_comes_back_is_read_again(
     bucket: MemoryBucket,
 ) -> None:
-    marked = MarkedMalformed(bucket)
+    marked = DamageMarks(bucket)
     mark(bucket, A, details="torn")
     assert set(marked.look([A], {}, URL)) == {A}
     assert marked.look([], {}, URL) == {}
@@ -104,7 +104,7 @@ def test_what_was_found_of_late_is_forgotten_once_its_mark_is_taken_away(
     """Also where a listing shows the damage, so that the block is no candidate and its mark is
     asked for by name."""
     marked, late = (
-        MarkedMalformed(bucket),
+        DamageMarks(bucket),
         {A: "torn", B: "a chunk is missing", C: "nothing is left of it"},
     )
     mark(bucket, A)
@@ -120,12 +120,12 @@ def test_what_was_found_of_late_is_forgotten_once_its_mark_is_taken_away(
 
 def test_a_url_with_blanks_stays_one_word_of_the_command(bucket: MemoryBucket) -> None:
     mark(bucket, A)
-    ((_, command),) = MarkedMalformed(bucket).look([A], {}, "/srv/my lake/t").values()
+    ((_, command),) = DamageMarks(bucket).look([A], {}, "/srv/my lake/t").values()
     assert command == f"blockstore repair '/srv/my lake/t' --block {A}"
 
 
 def test_a_mark_that_is_listed_and_not_there_yet_is_looked_for_again(bucket: MemoryBucket) -> None:
-    marked = MarkedMalformed(bucket)
+    marked = DamageMarks(bucket)
     assert marked.look([A], {}, URL) == {}
     mark(bucket, A, details="torn")
     assert marked.look([A], {}, URL) == {A: ("torn", mend(A))}
@@ -141,7 +141,7 @@ def test_a_mark_that_cannot_be_read_asks_for_a_person_and_hides_no_other(
 ) -> None:
     bucket.put(no_compact_mark_key(A), data)
     mark(bucket, C, details="torn")
-    found = MarkedMalformed(bucket).look([A, C], {}, URL)
+    found = DamageMarks(bucket).look([A, C], {}, URL)
     assert found[C] == ("torn", mend(C))
     reason, command = found[A]
     assert reason.startswith("its mark cannot be read: ")
@@ -160,7 +160,7 @@ def test_a_store_that_does_not_answer_is_no_mark_and_what_was_read_before_is_kep
             raise Unavailable("no answer")
 
     faulty.before.append(fail)
-    marked = MarkedMalformed(faulty)
+    marked = DamageMarks(faulty)
     with pytest.raises(Unavailable):
         marked.look([A, B, C], {}, URL)
     down = False

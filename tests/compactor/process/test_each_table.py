@@ -12,8 +12,8 @@ import blockstore as bs
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.bucket.api import Object, ObjectInfo
 from blockstore.bucket.wrapper import Wrapper
-from blockstore.compactor.process import each
-from blockstore.compactor.process.each import Each, each_table
+from blockstore.compactor.process import lake
+from blockstore.compactor.process.lake import LakeResults, each_table
 from blockstore.errors import AccessDenied, BlockstoreError, Corrupt, NoSpace, NotFound, Unavailable
 from blockstore.names import BOUNDARY
 from blockstore.table import Table
@@ -44,18 +44,18 @@ def indexed(name: str, table: Table) -> bool:
     return table.indexed
 
 
-def errors(done: Each[bool]) -> dict[str, str]:
-    return {one.name: type(one.error).__name__ for one in done.found if one.error is not None}
+def errors(done: LakeResults[bool]) -> dict[str, str]:
+    return {one.name: type(one.error).__name__ for one in done.tables if one.error is not None}
 
 
-def answers(done: Each[bool]) -> dict[str, bool | None]:
-    return {one.name: one.answer for one in done.found if one.error is None}
+def answers(done: LakeResults[bool]) -> dict[str, bool | None]:
+    return {one.name: one.result for one in done.tables if one.error is None}
 
 
 def test_every_table_is_acted_on_by_name_with_an_index_or_without(url: str) -> None:
     done = each_table(url, indexed)
     assert done.lake
-    assert [one.name for one in done.found] == ["a", "b", "c"]
+    assert [one.name for one in done.tables] == ["a", "b", "c"]
     assert answers(done) == {"a": True, "b": False, "c": True}
     assert errors(done) == {}
 
@@ -72,7 +72,7 @@ def test_a_table_that_is_to_be_left_is_not_even_opened(url: str) -> None:
         "b": False,
         "c": True,
     }
-    assert each_table(f"{url}/c", indexed, leave=lambda name: name == "c").found == ()
+    assert each_table(f"{url}/c", indexed, leave=lambda name: name == "c").tables == ()
 
 
 def test_a_place_without_any_table_is_not_found(url: str) -> None:
@@ -99,7 +99,7 @@ def test_what_fails_on_one_table_is_told_and_the_others_are_done(
         return indexed(name, table)
 
     done = each_table(url, act)
-    assert [one.error for one in done.found if one.name == "a"] == [error]
+    assert [one.error for one in done.tables if one.name == "a"] == [error]
     assert answers(done) == {"b": False, "c": True}
 
 
@@ -178,7 +178,7 @@ class Denying(Wrapper):
 def test_a_folder_that_may_not_be_looked_at_is_told_and_the_tables_are_done(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(each, "open_bucket", lambda url, world: Denying(open_bucket(url, world)))
+    monkeypatch.setattr(lake, "open_bucket", lambda url, world: Denying(open_bucket(url, world)))
     done = each_table(url, indexed)
     assert errors(done) == {"notes": "AccessDenied"}
     assert answers(done) == {"a": True, "b": False, "c": True}
@@ -192,6 +192,6 @@ def test_a_store_that_does_not_answer_at_all_is_no_lake_without_tables(
         def prefixes(self, prefix: str = "") -> Iterator[str]:
             raise Unavailable("no answer")
 
-    monkeypatch.setattr(each, "open_bucket", lambda url, world: Down(open_bucket(url, world)))
+    monkeypatch.setattr(lake, "open_bucket", lambda url, world: Down(open_bucket(url, world)))
     with pytest.raises(BlockstoreError, match="no answer"):
         each_table(url, indexed)
