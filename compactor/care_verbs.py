@@ -1,6 +1,6 @@
-"""The compactor's verbs of care on the command line: ``cleanup`` and ``retention``.
+"""The verbs ``cleanup`` and ``retention`` on the command line.
 
-This module imports no engine and no table: the help of its verbs needs none.
+Imports no engine and no table at the top: their help needs none.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Property: TypeAlias = Annotated[Many, Parameter(name="--property", negative="")]
 def cleanup(
     url: str, /, *, dry_run: Flag = False, property_: Property = (), json: Json = False
 ) -> int:
-    """Publish aged blocks, mark what nobody needs, remove what was marked long enough ago.
+    """Publish aged blocks, mark blocks no longer needed, remove those marked long enough ago.
 
     Parameters
     ----------
     url
-        The table. With an index this takes the role of its compactor: one that runs is fenced, and
+        The table. With an index this claims the compactor role: a running compactor is fenced, and
         claims it again.
     dry_run
         Change nothing; print what would be done, and why.
@@ -56,12 +56,12 @@ def cleanup(
 def retention(
     url: str, /, *, dry_run: Flag = False, property_: Property = (), json: Json = False
 ) -> int:
-    """Take blocks out of the table whose rows are all older than its property retention.
+    """Expire blocks whose rows are all older than the table's property retention.
 
     Parameters
     ----------
     url
-        The table. With an index this takes the role of its compactor: one that runs is fenced, and
+        The table. With an index this claims the compactor role: a running compactor is fenced, and
         claims it again.
     dry_run
         Change nothing; print what would leave the table.

@@ -1,11 +1,11 @@
 """Placing and withdrawing the marks that a cleaning pass decided on.
 
 Rules:
-- A decision is dropped whose listing is older than ``delete_delay``/2, or whose mark has changed
+- A decision is dropped if its listing is older than ``delete_delay``/2, or if its mark has changed
   since it was listed.
-- Each is idempotent: a mark that is there, or gone, by now is as it should be.
-- One directory that fails is named and stops nobody else; a store that answers for none, or refuses
-  all, stops the pass.
+- Each is idempotent: a mark that already exists, or is already gone, is as it should be.
+- A directory that fails is reported and stops no other. A store that responds for none of them, or
+  refuses all, stops the pass.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class CarriedOut:
     dropped: Mapping[str, str] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
     denied: AccessDenied | None = None
-    """The first refusal for want of rights among the failures: no later pass mends that."""
+    """The first failure for lack of rights: a later pass does not fix that."""
 
 
 def carry_out(
@@ -46,10 +46,13 @@ def carry_out(
     fresh: Freshness,
     go_on: bool = False,
 ) -> CarriedOut:
-    """Place and withdraw marks, side by side.
+    """Place and withdraw marks, in parallel.
 
-    Raises Unavailable where the store answers for none of them, and AccessDenied where none is
-    allowed, unless the caller has other work to ``go_on`` with, and looks at ``denied`` afterwards.
+    ``go_on`` is for a caller that has other work and checks ``denied`` afterwards.
+
+    Raises:
+        Unavailable: The store responded for none of them.
+        AccessDenied: None was allowed, and ``go_on`` is false.
     """
 
     def one(decision: Decision) -> str | BlockstoreError | None:
@@ -61,31 +64,31 @@ def carry_out(
         except BlockstoreError as error:
             return error
 
-    answers = list(zip(decisions, world.pool.map(one, decisions), strict=True))
-    errors = [answer for _, answer in answers if isinstance(answer, BlockstoreError)]
+    results = list(zip(decisions, world.pool.map(one, decisions), strict=True))
+    errors = [result for _, result in results if isinstance(result, BlockstoreError)]
     stops = Unavailable if go_on else (Unavailable, AccessDenied)
-    if errors and len(errors) == len(answers) and isinstance(errors[0], stops):
+    if errors and len(errors) == len(results) and isinstance(errors[0], stops):
         raise errors[0]
     return CarriedOut(
-        done=tuple(decision for decision, answer in answers if answer is None),
-        dropped={decision.ulid: answer for decision, answer in answers if isinstance(answer, str)},
+        done=tuple(decision for decision, result in results if result is None),
+        dropped={decision.ulid: result for decision, result in results if isinstance(result, str)},
         failed={
-            decision.ulid: str(answer)
-            for decision, answer in answers
-            if isinstance(answer, BlockstoreError)
+            decision.ulid: str(result)
+            for decision, result in results
+            if isinstance(result, BlockstoreError)
         },
         denied=next((error for error in errors if isinstance(error, AccessDenied)), None),
     )
 
 
 def _one(bucket: Bucket, world: World, decision: Decision, directory: Directory) -> str | None:
-    """Carry out one decision; answers why it was dropped, if it was."""
+    """Carry out one decision; return why it was dropped, or None."""
     if decision.action is Action.WITHDRAW:
         changed = mark_changed(bucket, directory)
         if changed is None:
             withdraw_deletion(bucket, world, decision.ulid)
         return changed
-    assert decision.action is Action.MARK, "removals are the Remover's"
+    assert decision.action is Action.MARK, "the Remover removes"
     mark = DeletionMark(
         ulid=decision.ulid,
         deletion_time_s=world.clock.now_ms() // 1000,

@@ -1,8 +1,7 @@
-"""Checkpoints that nobody wrote: a committer writes one after every 64th entry and may die, or
-fail, before it has.
+"""Missing checkpoints: a committer writes one after every 64th entry, and may die or fail before it.
 
-Without them reading a table cold costs a request an entry. Anyone may write one from a checked
-state; the compactor looks from time to time.
+Without them a cold read of a table costs one request per entry. Any process may write one from a
+checked state; the compactor does so from time to time.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from blockstore.names import CHECKPOINTS, parse_checkpoint
 
 
 def catch_up(log: Log) -> int | None:
-    """Write a checkpoint of the newest version if the last one lies 64 entries back or more;
-    answers its version."""
+    """Write a checkpoint of the newest version if the last one is 64 or more entries old; return
+    its version, or None."""
     bucket = writable(log.bucket)
     state = log.poll()
     listed = (parse_checkpoint(info.key) for info in bucket.list(CHECKPOINTS, recursive=False))

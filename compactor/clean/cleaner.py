@@ -1,23 +1,23 @@
-"""One cleaning pass over one table: publish, condemn, look again, mark, remove.
+"""One cleaning pass over one table: publish, raise the watermarks, look again, mark, remove.
 
 With an index (3.6, R6, R8), in this order and no other:
 - a listing, then the boundary, then the state: what is discoverable is committed;
-- where it would condemn anything the horizon is committed, and then all is decided **again**, from
-  a listing and a state of after that entry; the floor follows in an entry of its own, with what
-  that later listing still shows;
+- where it would condemn anything the horizon is committed, and then everything is decided
+  **again**, from a listing and a state that are newer than that entry; the floor follows in an
+  entry of its own, with what that later listing still shows;
 - marks are withdrawn and placed, and what is due and may go by this same look is removed.
 Without an index a fresh listing and its cover decide alone.
 
 Rules:
-- The pass holds the role ``compactor``: whoever claims it next fences this one at its next look or
-  commit.
-- A listing that fails decides nothing: the error goes to the caller, and what was done stays.
-- Tags that restores left behind when they died are taken away first.
-- A pass that died anywhere is finished by the next; every step asks the bucket first, and nothing
-  is remembered.
-- One bad block stops no other. What a person must look at is named; so are rights that are lacking
-  (``denied``).
-- A stream that the configuration skips is left alone (``skipped.py``).
+- The pass holds the role ``compactor``: a process that claims it later fences this one at its next
+  look or commit.
+- A listing that fails decides nothing: the caller gets the error, and what was done stays.
+- Tags left by dead restores are removed first.
+- A pass that died anywhere is finished by the next one: every step checks the bucket first, and
+  nothing is remembered.
+- One bad block stops no other. The report names what a person must look at, and rights that are
+  missing (``denied``).
+- A stream that the configuration skips is left alone (``skip.py``).
 - A dry run changes nothing and claims nothing; it decides as if the horizon had been raised.
 """
 
@@ -63,7 +63,7 @@ OBJECTS_PER_S = 500.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
-    """A sight, how long it may be acted on, and the horizon that stood before its listing."""
+    """A sight, how long it may be acted on, and the horizon from before its listing."""
 
     sight: Sight
     fresh: Freshness
@@ -86,20 +86,24 @@ class Cleaner:
     ) -> None:
         if table.indexed != (held is not None):
             raise Invalid(
-                f"{table.url} is cleaned in the role of compactor if it has an index, and in no "
-                "role if not: claim it first"
+                f"{table.url} is cleaned in the role compactor if it has an index, and in no role "
+                "otherwise: claim it first"
             )
         self._table = table
         self._held = held
         self._skip = skip
         self._kept = Kept(table.log) if table.indexed else None
         self._rate = Rate(table.world.clock, objects_per_s)
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def run(self) -> CleaningReport:
-        """One pass. Raises Fenced where another process holds the role; Unavailable and the like
-        where the store does not answer, and Corrupt where the index cannot be read: what was done
-        stays, and the next pass goes on."""
+        """One pass. What was done before an error stays, and the next pass continues.
+
+        Raises:
+            Fenced: Another process holds the role.
+            Unavailable: The store does not respond; other store errors likewise.
+            Corrupt: The index cannot be read.
+        """
         self._untag()
         look = _look(self._table, self._kept, self._held)
         published, horizon, floor = Published(), None, None
@@ -133,7 +137,7 @@ class Cleaner:
             removed=[one for one in going if one.ulid in set(removed.blocks)],
             removals=removals,
         )
-        self._tell(cleaned)
+        self._log(cleaned)
         return replace(
             cleaned,
             objects=removed.objects,
@@ -144,11 +148,11 @@ class Cleaner:
         )
 
     def _untag(self) -> None:
-        """Free what restores that died hold; their version may have been collected, and then nobody
-        could say what it names."""
+        """Remove the tags of dead restores: their version may be collected, and then nothing shows
+        what it names."""
         table = self._table
         for name in untag_abandoned(table.log, table.world) if table.indexed else ():
-            _logger.warning("tag %r of %s was taken away: its restore died", name, table.url)
+            _logger.warning("removed tag %r of %s: its restore died", name, table.url)
 
     def _publish(self, sight: Sight, state: State) -> Published:
         assert self._held is not None, "a table with an index is cleaned in a role"
@@ -198,13 +202,12 @@ class Cleaner:
         )
         return remover.remove(decisions)
 
-    def _tell(self, cleaned: CleaningReport) -> None:
-        """Say once in this process what a person must look at, and each time what should not happen
-        often."""
+    def _log(self, cleaned: CleaningReport) -> None:
+        """Log what a person must look at, once per process, and every withdrawn mark."""
         for ulid, why in cleaned.quarantined.items():
-            if ulid not in self._told:
+            if ulid not in self._warned:
                 _logger.warning("block %s of %s is quarantined: %s", ulid, cleaned.url, why)
-        self._told |= cleaned.quarantined.keys()
+        self._warned |= cleaned.quarantined.keys()
         for one in cleaned.withdrawn:
             _logger.warning(
                 "the mark of block %s of %s was withdrawn: %s", one.ulid, cleaned.url, one.why
@@ -245,7 +248,8 @@ def plan_cleaning(table: Table) -> CleaningReport:
 
 
 def _look(table: Table, kept: Kept | None, held: Held | None) -> _Look:
-    """The listing, then the boundary and the state, then what the state does not answer for."""
+    """The listing, then the boundary and the state, then the blocks that the state does not
+    cover."""
     fresh = Freshness(table.world.clock)
     horizon = None if kept is None else table.log.state.horizon
     listing = table.catalog.listing()
@@ -254,14 +258,14 @@ def _look(table: Table, kept: Kept | None, held: Held | None) -> _Look:
         check_held(named.state, held)
     live = None if named is None else named.state.blocks
 
-    def answered_by_index(ulid: str) -> bool:
+    def known_by_index(ulid: str) -> bool:
         return (
             live is not None
             and ulid in live
             and DELETION_MARK not in listing.directories[ulid].objects
         )
 
-    synced = table.catalog.look(listing, skip=answered_by_index)
+    synced = table.catalog.look(listing, skip=known_by_index)
     properties = table.definition.properties if named is None else named.state.definition.properties
     fresh.lasts_s = properties.delete_delay_s / 2
     sight = Sight(listing=listing, found=synced.found, properties=properties, named=named)

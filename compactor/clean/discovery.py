@@ -1,9 +1,9 @@
-"""Discovery: bringing aged blocks that no entry names into the index (protocol 3.6).
+"""Discovery: committing aged blocks that no entry names to the index (protocol 3.6).
 
 Rules:
-- In the order of the cover, up to a fixed number a commit; the index judges block by block which
-  enter.
-- One that cannot enter is named and keeps no other out: where a commit is refused each of its
+- In the order of the cover, up to a fixed number per commit; the index judges for each block
+  whether it enters.
+- A block that cannot enter is reported and keeps no other out: if a commit is refused, each of its
   blocks is tried alone.
 - Fenced stops.
 """
@@ -21,9 +21,9 @@ from blockstore.index.log import Log
 from blockstore.world import World
 
 _BLOCKS = 500
-"""Blocks in one entry: its size stays a few MiB whatever a device ships at once."""
+"""Blocks in one entry: it stays a few MiB, however many blocks a device ships at once."""
 
-_LEFT_OUT = "some of its sources are accounted for otherwise, or the table does not know its schema"
+_LEFT_OUT = "other blocks account for some of its sources, or the table does not have its schema"
 
 
 @dataclass(slots=True)
@@ -35,10 +35,8 @@ class Published:
 
 
 def publish(log: Log, world: World, held: Held, blocks: Sequence[BlockMeta]) -> Published:
-    """Commit these blocks.
-
-    Raises Fenced, and Unavailable or Indeterminate: the next pass finds what is left.
-    """
+    """Commit these blocks. Raises Fenced, Unavailable or Indeterminate; the next pass finds the
+    rest."""
     published = Published()
     for start in range(0, len(blocks), _BLOCKS):
         part = blocks[start : start + _BLOCKS]

@@ -1,5 +1,6 @@
-"""What a cleaning pass tells: what it published, marked, withdrew and removed, and what it left and
-why."""
+"""The report of a cleaning pass: what it published, marked, withdrew and removed, and why it left the
+rest.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +17,12 @@ class CleaningReport:
 
     url: str
     version: int | None = None
-    """The index's version that was decided on; None for a table without an index."""
+    """The index version of the decisions; None for a table without an index."""
     dry_run: bool = False
     """Nothing was changed: all of this is what would be done."""
     discovered: tuple[str, ...] = ()
     horizon: str | None = None
-    """The horizon that was raised; None if it stayed. So with the floor."""
+    """The new horizon; None if it was not raised. Likewise the floor."""
     floor: str | None = None
     marked: tuple[Decision, ...] = ()
     withdrawn: tuple[Decision, ...] = ()
@@ -30,20 +31,20 @@ class CleaningReport:
     bytes: int = 0
     """Objects and bytes removed."""
     quarantined: Mapping[str, str] = field(default_factory=dict)
-    """Malformed, or not to be published: a person decides."""
+    """Malformed, or refused by the index: a person decides."""
     refused: frozenset[str] = frozenset()
-    """Those of them that are whole, and that the index did not take."""
+    """Those of them that are complete, and that the index refused."""
     kept: Mapping[str, str] = field(default_factory=dict)
-    """Not live, and a version or a tag names it."""
+    """Not live, but a version or a tag names it."""
     kept_bytes: int = 0
     waiting: Mapping[str, str] = field(default_factory=dict)
-    """Its mark is due, and it stays for now."""
+    """Its mark is due, but it stays for now."""
     dropped: Mapping[str, str] = field(default_factory=dict)
-    """Decided and not carried out: the next pass decides again."""
+    """Decided but not carried out: the next pass decides again."""
     failed: Mapping[str, str] = field(default_factory=dict)
-    """What the store said of a block that could not be marked, withdrawn or removed."""
+    """The store's error for a block that could not be marked, withdrawn or removed."""
     denied: AccessDenied | None = None
-    """The first refusal for want of rights among them: a person must give them."""
+    """The first of them for lack of rights: a person must grant them."""
 
     @property
     def changed(self) -> bool:

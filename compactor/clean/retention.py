@@ -1,15 +1,15 @@
-"""Retention: blocks whose rows are all older than the table's property ``retention`` leave it.
+"""Retention: expiring blocks whose rows are all older than the table's property ``retention``.
 
 Rules:
-- By the block's ``maxTime`` (exclusive) and the store's clock: a block goes once its last row is
+- By the block's ``maxTime`` (exclusive) and the store's clock: a block expires once its last row is
   old enough, never before.
-- With an index they leave by one ``expire`` entry, in the compactor's role; a block that was merged
-  or reverted meanwhile is looked at again. They are marked and removed by cleaning, once no version
+- With an index the blocks leave by one ``expire`` entry, in the compactor's role. A block that was
+  merged or reverted meanwhile is looked at again. Cleaning marks and removes them once no version
   names them.
-- Without an index a retention mark hides them at once (3.2); only blocks that the cover chooses are
-  marked, for the others go because they are superseded. A block without rows declares the table and
+- Without an index a retention mark hides them at once (3.2). Only blocks that the cover chooses are
+  marked; the others go because they are superseded. A block without rows declares the table and
   stays.
-- Nothing of a stream that the configuration skips leaves the table (``skipped.py``).
+- No block of a stream that the configuration skips leaves the table (``skip.py``).
 - Retention decides by block and never rewrites one.
 """
 
@@ -43,7 +43,7 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionReport:
-    """What retention did, or, as a dry run, would do."""
+    """What retention did, or would do in a dry run."""
 
     url: str
     retention_s: float | None
@@ -54,10 +54,7 @@ class RetentionReport:
     rows: int = 0
     bytes: int = 0
     version: int | None = None
-    """The entry by which they left;
-
-    None without an index, for a dry run, and where there were none.
-    """
+    """The entry that expired them; None without an index, for a dry run, and if there were none."""
     dry_run: bool = False
     failed: Mapping[str, str] = field(default_factory=dict)
 
@@ -77,7 +74,7 @@ class RetentionReport:
 
 
 def plan_retention(table: Table) -> RetentionReport:
-    """What retention would take out of the table now; changes nothing."""
+    """What retention would expire now; changes nothing."""
     if table.indexed:
         state = table.log.poll()
         found = _old_by_index(table, state)
@@ -89,10 +86,10 @@ def plan_retention(table: Table) -> RetentionReport:
 def retain(
     table: Table, held: Held | None, *, skip: Labels = (), objects_per_s: float = OBJECTS_PER_S
 ) -> RetentionReport:
-    """Take what is old enough out of the table, but for streams with a label of ``skip``. ``held``
-    is the role of compactor; None without an index.
+    """Expire what is old enough, except streams with a label of ``skip``.
 
-    Raises Fenced where another process holds the role.
+    ``held`` is the compactor role; None without an index. Raises Fenced if another process holds
+    the role.
     """
     if not table.indexed:
         return _mark(table, Rate(table.world.clock, objects_per_s), skip)
@@ -150,8 +147,8 @@ def _old_by_cover(table: Table) -> tuple[Sight, list[BlockMeta]]:
 
 
 def _is_timed_alike(meta: BlockMeta, table: Table) -> bool:
-    """Whether the block's times are those of the table's time column: another writer's may say
-    nothing of its age."""
+    """Whether the block's times are those of the table's time column; those of another column may
+    say nothing about its age."""
     return meta.time_column == table.definition.time_column
 
 

@@ -1,5 +1,6 @@
-"""The process's Prometheus metrics: made from its status when they are scraped, every series there
-with zeros from the start."""
+"""The process's Prometheus metrics: made from its status when they are scraped; every series exists
+from the start, with zeros.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from blockstore.compactor.process.status import JobState, Status, TableHealth, T
 from blockstore.service.metrics import Source, boundary_totals, gauge, total
 
 _LEVELS = range(2, 7)
-"""Levels whose backlog is there with zero; higher ones come as they occur."""
+"""Levels whose backlog is reported as zero; higher levels appear as they occur."""
 
 _ENDS = tuple(one for one in JobState if one not in (JobState.PLANNED, JobState.RUNNING))
 _P = "blockstore_compactor_"
@@ -21,7 +22,7 @@ Of = Callable[[TableStatus], float]
 
 
 class Instruments:
-    """Registers the metrics of a process whose status can be asked for."""
+    """Registers the metrics of a process, given a function that returns its status."""
 
     def __init__(self, registry: CollectorRegistry, status: Callable[[], Status]) -> None:
         self._status = status
@@ -67,13 +68,13 @@ def _backlog(tables: Iterable[TableStatus]) -> Iterator[Metric]:
     labels = ("table", "level")
     yield gauge(
         f"{_P}backlog_jobs",
-        "Merges that are to be done, by the level of their results.",
+        "Merges to be done, by the level of their results.",
         labels,
         (((name, str(level)), 0 if one is None else one.jobs) for name, level, one in found),
     )
     yield gauge(
         f"{_P}backlog_bytes",
-        "Bytes that these merges are to read, by the level of their results.",
+        "Bytes that these merges will read, by the level of their results.",
         labels,
         (((name, str(level)), 0 if one is None else one.bytes) for name, level, one in found),
     )
@@ -94,8 +95,8 @@ def _running(tables: Iterable[TableStatus]) -> Iterator[Metric]:
     )
     yield gauge(
         f"{_P}merge_idle_seconds",
-        "Seconds for which the running merge has moved no byte; 0 without one, and of merges that "
-        "are done elsewhere.",
+        "Seconds for which the running merge has moved no byte; 0 without one, and for remote "
+        "merges.",
         ("table",),
         each(lambda one: one.idle_s),
     )
@@ -113,7 +114,7 @@ def _loops(status: Status) -> Iterator[Metric]:
     labels = ("table", "loop")
     yield gauge(
         f"{_P}last_success_timestamp_seconds",
-        "When a loop ended well for the last time; 0 if it never did.",
+        "When a loop last succeeded; 0 if it never did.",
         labels,
         (((table, one.name), (one.last_success_ms or 0) / 1000) for table, one in loops),
     )
@@ -147,7 +148,7 @@ _GAUGES: tuple[tuple[str, str, Of], ...] = (
     ("quarantined_blocks", "Blocks that wait for a person.", lambda one: len(one.quarantined)),
     (
         "waiting_blocks",
-        "Marked blocks that are due, and that a rule holds back.",
+        "Marked blocks that are due but held back by a rule.",
         lambda one: one.waiting,
     ),
     (
@@ -167,7 +168,7 @@ _TOTALS: tuple[tuple[str, str, Of], ...] = (
     ("merged_bytes", "Bytes written by merges.", lambda one: one.totals.merged_bytes),
     (
         "merge_seconds",
-        "Seconds spent in merges that ended well.",
+        "Seconds spent in successful merges.",
         lambda one: one.totals.merge_seconds,
     ),
     ("discovered_blocks", "Aged blocks that were published.", lambda one: one.totals.discovered),
@@ -176,7 +177,7 @@ _TOTALS: tuple[tuple[str, str, Of], ...] = (
     ("removed_blocks", "Blocks that were removed.", lambda one: one.totals.removed),
     ("removed_objects", "Objects that were removed.", lambda one: one.totals.removed_objects),
     ("removed_bytes", "Bytes that were removed.", lambda one: one.totals.removed_bytes),
-    ("retired_blocks", "Blocks that retention took out.", lambda one: one.totals.retired),
+    ("retired_blocks", "Blocks that retention expired.", lambda one: one.totals.retired),
     (
         "resumed_merges",
         "Uploaded merges that were committed after a restart.",
@@ -210,7 +211,7 @@ def _totals(tables: Iterable[TableStatus]) -> Iterator[Metric]:
         yield total(f"{_P}{name}", text, ("table",), [((one.name,), of(one)) for one in tables])
     yield total(
         f"{_P}jobs",
-        "Merges that ended, by how.",
+        "Merges that ended, by outcome.",
         ("table", "outcome"),
         [
             ((one.name, end.value), one.totals.jobs.get(end.value, 0))
@@ -221,7 +222,7 @@ def _totals(tables: Iterable[TableStatus]) -> Iterator[Metric]:
 
 
 def _staleness(status: Status) -> Iterator[Metric]:
-    """How old the oldest of a table's last successes is: one figure to alert on."""
+    """The age of the oldest of a table's last successes: one figure to alert on."""
     ages = [
         (
             (one.name,),

@@ -19,7 +19,7 @@ _STATES = {
 
 
 def planned_job(table: str, job: PlannedJob) -> JobStatus:
-    """A job that is to be done."""
+    """A job to be done."""
     return JobStatus(
         number=0,
         table=table,
@@ -58,7 +58,7 @@ def finished_job(running: JobStatus, result: JobResult) -> JobStatus:
 
 
 def backlog_of(jobs: Iterable[PlannedJob]) -> tuple[Backlog, ...]:
-    """What a plan comes to, by the level of its results."""
+    """The totals of a plan, by the level of its results."""
     levels: dict[int, list[PlannedJob]] = defaultdict(list)
     for job in jobs:
         levels[job.level].append(job)

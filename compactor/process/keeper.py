@@ -1,14 +1,14 @@
-"""One table in the process: its handle, its role, and what each loop does for it. The loops are
-thin: every step is one of the passes that the verbs run by hand.
+"""One table in the process: its handle, its role, and what each loop does for it.
 
 Rules:
-- The handle is shared and every pass takes a snapshot of its own; no pass waits for another, and
-  none fails for another.
-- On a table with an index the role is claimed once, when the table is found; whoever claims it
-  later fences this process.
+- The loops are thin: every step is one of the passes that the verbs run by hand.
+- The handle is shared, and every pass takes a snapshot of its own. No pass waits for another or
+  fails because of another.
+- On a table with an index the role is claimed once, when the table is found. A process that claims
+  it later fences this one.
 - A shard merges and counts its backlog, and does nothing else.
-- The handle is of the table that was opened: no pass begins on another one that was made under its
-  name since.
+- The handle belongs to the table that was opened: no pass begins on another table that was created
+  under the same name since.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ COMPACT, CLEAN, RETENTION, INDEX, BACKLOG = "compact", "clean", "retention", "in
 
 
 class Keeper:
-    """Looks after one table."""
+    """The handle, the role and the passes of one table."""
 
     def __init__(
         self,
@@ -97,7 +97,8 @@ class Keeper:
         )
 
     def loops(self) -> Mapping[str, tuple[float, Callable[[], float]]]:
-        """The loops of this table: how often, and one run, which answers when the next is due."""
+        """The loops of this table: the interval of each, and one run, which returns the seconds
+        until the next."""
         schedule = self._schedule
         loops: dict[str, tuple[float, Callable[[], float]]] = {
             BACKLOG: (schedule.backlog_s, self.backlog)
@@ -112,14 +113,13 @@ class Keeper:
         return {name: (interval_s, self._of_this(run)) for name, (interval_s, run) in loops.items()}
 
     def there(self) -> bool:
-        """Whether the table that was opened is still there, and no other was made under its
-        name."""
+        """Whether the table that was opened still exists under its name."""
         return self._same() and (self.table.indexed or whole_block(self.table.bucket) is not None)
 
     def _same(self) -> bool:
-        """The same, but that a table without an index may be gone: then there is nothing to harm.
+        """The same, except that a table without an index may be gone: nothing can be harmed then.
 
-        A small request or two.
+        Costs one or two small requests.
         """
         table = self.table
         if not table.indexed:
@@ -127,27 +127,27 @@ class Keeper:
         return not table.log.replaced and table.log.is_same(table.log.state)
 
     def _of_this(self, run: Callable[[], float]) -> Callable[[], float]:
-        """A pass that first looks whether it is still the same table."""
+        """A pass that first checks that it is still the same table."""
 
         def checked() -> float:
             if not self._same():
                 raise Conflict(
-                    f"the table at {self.table.url} is gone, or another one was made under its "
-                    "name: it is opened anew"
+                    f"the table at {self.table.url} is gone, or another one has its name: it is "
+                    "opened again"
                 )
             return run()
 
         return checked
 
     def compact(self) -> float:
-        """Merge: one job."""
+        """Do one merge."""
         return self._merging.turn()
 
     def clean(self) -> float:
         """Publish aged blocks, raise the watermarks, mark and remove.
 
-        Raises AccessDenied where the pass may not mark or remove, after what it did is counted:
-        nothing goes until a person has looked.
+        Raises AccessDenied where the pass may not mark or remove, after what it did is counted: a
+        person must grant the rights.
         """
         assert self._cleaner is not None, "a shard does not clean"
         cleaned = self._cleaner.run()
@@ -181,16 +181,16 @@ class Keeper:
         return self._schedule.clean_s
 
     def retention(self) -> float:
-        """Take out what is older than the table's retention."""
+        """Expire what is older than the table's retention."""
         retained = retain(
             self.table, self.held, skip=self._skip, objects_per_s=self._schedule.objects_per_s
         )
         self._ledger.count(self.name, retired=len(retained.blocks))
         for ulid, why in retained.failed.items():
-            _logger.warning("block %s was not taken out: %s", ulid, why, extra={"block": ulid})
+            _logger.warning("block %s was not expired: %s", ulid, why, extra={"block": ulid})
         if retained.blocks:
             _logger.info(
-                "retention took %s blocks out",
+                "retention expired %s blocks",
                 len(retained.blocks),
                 extra={"version": retained.version},
             )
@@ -210,7 +210,7 @@ class Keeper:
         return self._schedule.index_s
 
     def backlog(self) -> float:
-        """Count what there is and what waits."""
+        """Count the blocks, the planned merges and the blocks in quarantine."""
         seen, jobs = self._merging.look()
         self._merging.show(jobs)
         self._count(seen)
@@ -263,15 +263,12 @@ class Keeper:
         return held
 
     def close(self) -> None:
-        """Let go of what was read; the role stays until another process claims it."""
+        """Save the cache. The role stays until another process claims it."""
         self.table.catalog.save()
 
 
 def _cache(folder: Path | None, url: str) -> Path | None:
-    """The cache file of one table;
-
-    None where there can be none, for a table is worth more than its cache.
-    """
+    """The cache file of one table; None where the folder cannot be created."""
     if folder is None:
         return None
     try:
@@ -284,11 +281,10 @@ def _cache(folder: Path | None, url: str) -> Path | None:
 
 @cache
 def _warn_once(folder: Path, problem: str) -> None:
-    """Once a process: the folder is that of all its tables."""
+    """Warn once per process: all its tables share the folder."""
     _logger.warning(
-        "the cache folder %s cannot be made (%s): tables are opened without it; make it writable, "
-        "or change cache in [loops], "
-        "and restart",
+        "cannot create the cache folder %s (%s): tables are opened without a cache; make it "
+        "writable, or change cache in [loops], and restart",
         folder,
         problem,
     )

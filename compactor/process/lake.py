@@ -1,8 +1,8 @@
-"""The tables under one URL: the table that lies there itself, or every table in a folder right
-below it.
+"""The tables under one URL: the table at the URL itself, or every table in a folder directly below it.
 
-Looking costs one LIST, and for each folder that is not known to be a table two small requests or
-three.
+Listing costs one LIST, and two or three small requests for each folder that is not known to be a
+table. ``each_table`` does one thing to every table, once: a table that fails is reported and does
+not stop the others.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where one table lies."""
+    """Where one table is stored."""
 
     name: str
     bucket: Bucket
 
 
 class Lake:
-    """What lies under a URL."""
+    """The tables under a URL."""
 
     def __init__(self, bucket: Bucket) -> None:
         self.bucket = bucket
@@ -42,7 +42,7 @@ class Lake:
     def places(self, known: Collection[str] = ()) -> tuple[Place, ...]:
         """The tables, by name.
 
-        A folder that is ``known`` to be one is not asked again, only listed.
+        A folder that is ``known`` to be a table is listed and not checked again.
         """
         if self.single or is_table(self.bucket):
             self.single = True
@@ -55,39 +55,37 @@ class Lake:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableResult(Generic[T]):
-    """One table: what came of it, or why nothing did."""
+    """One table: the result, or the error."""
 
     name: str
     result: T | None = None
     error: Exception | None = None
-    """A bug of ours too: what one table's rows bring to light is nothing to the others."""
+    """Any exception, bugs included: what one table's rows trigger must not stop the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeResults(Generic[T]):
-    """All tables; ``lake`` unless the URL was that of a single one."""
+    """All tables; ``lake`` is false if the URL was that of a single table."""
 
     lake: bool
     tables: tuple[TableResult[T], ...]
     left: frozenset[str] = frozenset()
-    """The names of those that were left alone."""
+    """The names of the tables that were left alone."""
 
 
 def each_table(
     url: str, act: Callable[[str, Table], T], *, leave: Callable[[str], bool] = lambda name: False
 ) -> LakeResults[T]:
-    """Act on each table but those to ``leave``.
+    """Call ``act`` for each table, except those to ``leave``.
 
-    A single table's error is raised as it is; NotFound without any table.
+    Raises the error of a single table as it is, and NotFound if there is no table.
     """
     world = World.real()
     lake = Lake(open_bucket(url, world))
     places = lake.places()
     if not places:
-        Table.open_bucket(lake.bucket, world, discovery=None)  # says what is there instead
-        raise NotFound(
-            f"no table at {lake.bucket.url}, nor in a folder right below it: check the URL"
-        )
+        Table.open_bucket(lake.bucket, world, discovery=None)  # raises with what is there instead
+        raise NotFound(f"no table at {lake.bucket.url} or directly below it: check the URL")
     single = lake.single
     found: list[TableResult[T]] = []
     left: set[str] = set()

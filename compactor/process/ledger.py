@@ -1,11 +1,10 @@
-"""The ledger: what the loops of a process note down as they work, and from which its status is
-made.
+"""The ledger: what the loops of a process note as they work; its status is made from it.
 
 Rules:
-- One lock, held for as long as a note takes; nobody does anything else under it.
-- It grows with tables, not with time: finished jobs are kept up to a number, planned ones are shown
+- One lock, held for as long as a note takes; nothing else happens under it.
+- It grows with tables, not with time: finished jobs are kept up to a number, planned jobs are shown
   up to a number.
-- It decides nothing. Health is derived from how the loops ended last.
+- It decides nothing. Health follows from how the loops last ended.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from blockstore.compactor.process.status import (
 )
 
 LAKE = ""
-"""The name under which the loops over the whole lake are noted."""
+"""The name under which the loops over the lake are noted."""
 
 _SHOWN = 500
 """Planned jobs that a status shows; the backlog counts all."""
@@ -42,7 +41,7 @@ class _Record:
     loops: dict[str, LoopStatus] = field(default_factory=dict)
     failures: dict[str, Failure] = field(default_factory=dict)
     quarantined: dict[str, dict[str, Quarantined]] = field(default_factory=dict)
-    """By who found them: cleaning, merging."""
+    """By the pass that found them: cleaning, merging."""
     health: TableHealth = TableHealth.STARTING
 
 
@@ -58,10 +57,8 @@ class Ledger:
         self._gone = 0
 
     def add(self, table: str, url: str, *, left: bool = False) -> None:
-        """A table was found;
-
-        ``left`` if the configuration leaves it alone. One that is there already stays as it is.
-        """
+        """Note a table that was found; ``left`` if the configuration leaves it alone. A table that
+        is already known is not changed."""
         health = TableHealth.LEFT if left else TableHealth.STARTING
         with self._lock:
             if table not in self._records:
@@ -71,12 +68,12 @@ class Ledger:
                 self._records[table] = _Record(status, health=health)
 
     def drop(self, table: str) -> None:
-        """The table is gone."""
+        """Forget a table that is gone."""
         with self._lock:
             self._gone += self._records.pop(table, None) is not None
 
     def note(self, table: str, change: Callable[[TableStatus], TableStatus]) -> None:
-        """Change what is known of a table; one that is gone is not noted."""
+        """Change what is known of a table; a table that is gone is ignored."""
         with self._lock:
             record = self._records.get(table)
             if record is not None:
@@ -94,14 +91,14 @@ class Ledger:
     # --- loops ---
 
     def loop(self, table: str, name: str, interval_s: float) -> None:
-        """There is such a loop."""
+        """Note that a loop exists."""
         with self._lock:
             record = self._records.get(table)
             if record is not None:
                 record.loops.setdefault(name, LoopStatus(name=name, interval_s=interval_s))
 
     def started(self, table: str, name: str) -> None:
-        """A run of a loop begins."""
+        """Note that a run of a loop begins."""
         now_ms, now_s = self._clock.now_ms(), self._clock.monotonic_s()
         self._loop(
             table,
@@ -112,7 +109,7 @@ class Ledger:
         )
 
     def succeeded(self, table: str, name: str, seconds: float, next_s: float) -> None:
-        """A run ended well; the next is due in ``next_s``."""
+        """Note a run that succeeded; the next is due in ``next_s``."""
         now_ms, now_s = self._clock.now_ms(), self._clock.monotonic_s()
 
         def change(one: LoopStatus) -> LoopStatus:
@@ -131,7 +128,7 @@ class Ledger:
         self._loop(table, name, change, None)
 
     def failed(self, table: str, name: str, seconds: float, failure: Failure) -> int:
-        """A run failed; answers how many did in a row."""
+        """Note a run that failed; return how many failed in a row."""
         now_ms = self._clock.now_ms()
 
         def change(one: LoopStatus) -> LoopStatus:
@@ -150,7 +147,7 @@ class Ledger:
         return 1 if found is None else found.failures
 
     def due(self, table: str, name: str, next_s: float) -> None:
-        """The next run of a loop that failed is due in ``next_s``."""
+        """Note that the next run of a failed loop is due in ``next_s``."""
         next_ms = self._clock.now_ms() + round(next_s * 1000)
         self._loop(table, name, lambda one: replace(one, next_ms=next_ms))
 
@@ -179,12 +176,12 @@ class Ledger:
     # --- jobs ---
 
     def planned(self, table: str, jobs: Iterable[JobStatus]) -> None:
-        """The jobs that are to be done, in their order."""
+        """Note the jobs to do, in their order."""
         listed = tuple(jobs)[:_SHOWN]
         self.note(table, lambda status: replace(status, planned=listed))
 
     def begins(self, table: str, job: JobStatus) -> JobStatus:
-        """A planned job is started; answers it with its number."""
+        """Note that a planned job starts; return it with its number."""
         with self._lock:
             self._numbers += 1
             numbered = replace(job, number=self._numbers, started_ms=self._clock.now_ms())
@@ -199,7 +196,7 @@ class Ledger:
         return numbered
 
     def ended(self, table: str, job: JobStatus) -> None:
-        """A running job ended, as it now says."""
+        """Note that a running job ended, with its final state."""
         kept = replace(job, inputs=job.inputs[:_INPUTS], ended_ms=self._clock.now_ms())
 
         def change(status: TableStatus) -> TableStatus:
@@ -217,7 +214,7 @@ class Ledger:
     # --- quarantine ---
 
     def quarantined(self, table: str, finder: str, blocks: Mapping[str, tuple[str, str]]) -> None:
-        """All blocks that ``finder`` now finds to be quarantined: ULID to reason and command."""
+        """Note all blocks that ``finder`` now reports in quarantine: ULID to reason and command."""
         now_ms = self._clock.now_ms()
         with self._lock:
             record = self._records.get(table)

@@ -1,15 +1,13 @@
-"""The loops of the process, by APScheduler: each run ends with when the next is due, whatever
-became of it.
+"""The loops of the process, run by APScheduler: after each run its loop is scheduled again.
 
 Rules:
-- One loop never waits for another's failure: each has a run at a time, its own count of failures,
-  and its own backoff.
+- No loop waits for another's failure: each runs once at a time, with its own count of failures and
+  its own backoff.
 - Merges run one at a time, in the order in which they fell due, so tables take turns and memory is
-  bounded; what looks after tables runs beside them and beside each other.
-- When a run is due is counted by a clock that nobody sets: one that is set back, or ahead, moves no
-  loop.
-- A fatal failure is told to the process, which ends; the loop does not go on.
-- No run begins once the process stops; ``wait`` tells when those under way have ended.
+  bounded. All other loops run next to them and to each other.
+- Due times are counted by a monotonic clock: setting the machine's clock moves no loop.
+- A fatal failure is reported to the process, which ends; its loop does not run again.
+- No run begins once the process stops; ``wait`` returns when the running ones have ended.
 """
 
 from __future__ import annotations
@@ -58,7 +56,7 @@ class Loop:
     url: str
     interval_s: float
     run: Callable[[], float]
-    """One run; answers in how many seconds the next is due."""
+    """One run; returns the seconds until the next."""
     pool: str = Pool.CARE
 
     @property
@@ -67,8 +65,8 @@ class Loop:
 
 
 class _Due(MemoryJobStore):
-    """Jobs whose dates count the seconds since it was made, from 1970 on: no step of the machine's
-    clock moves them."""
+    """Jobs whose dates count the seconds since the store was created, from 1970 on: no step of the
+    machine's clock moves them."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
@@ -76,15 +74,15 @@ class _Due(MemoryJobStore):
         self._start_s = clock.monotonic_s()
 
     def date(self, in_s: float) -> datetime:
-        """The date of a job that is due in so many seconds."""
+        """The date of a job that is due in ``in_s`` seconds."""
         return datetime.fromtimestamp(self._clock.monotonic_s() - self._start_s + in_s, UTC)
 
     def get_due_jobs(self, now: datetime) -> list[Job]:
         return super().get_due_jobs(self.date(0.0))
 
     def get_next_run_time(self) -> datetime | None:
-        """By the machine's clock, a millisecond late rather than early: the scheduler waits for so
-        long, and asks again."""
+        """The time by the machine's clock, a millisecond late rather than early: the scheduler
+        waits until then and asks again."""
         due = super().get_next_run_time()
         if due is None:
             return None
@@ -93,7 +91,7 @@ class _Due(MemoryJobStore):
 
 
 class Loops:
-    """Runs loops until it is stopped."""
+    """Runs the loops until it is stopped."""
 
     def __init__(
         self,
@@ -112,8 +110,7 @@ class Loops:
             timezone=UTC,
             jobstores={"default": self._due},
             executors={name: PoolExecutor(count) for name, count in _THREADS.items()},
-            # A run asks for the next one before it has quite ended, which the scheduler counts as
-            # two.
+            # A run schedules the next one just before it ends, which the scheduler counts as two.
             job_defaults={"coalesce": True, "max_instances": 2, "misfire_grace_time": None},
         )
         self._lock = threading.Lock()
@@ -128,7 +125,7 @@ class Loops:
         return bool(self._scheduler.running) and not self._stopped
 
     def start(self) -> None:
-        """Begin to run what is due."""
+        """Start running what is due."""
         self._scheduler.start()
 
     def add(self, loop: Loop, *, in_s: float = 0.0) -> None:
@@ -139,7 +136,7 @@ class Loops:
         self._schedule_next(loop, in_s)
 
     def drop(self, table: str) -> None:
-        """Run no loop of a table any more; a run under way ends."""
+        """Stop the loops of a table; a run under way finishes."""
         with self._lock:
             gone = [one for one in self._loops if one.startswith(f"{table}\0")]
             for one in gone:
@@ -155,19 +152,19 @@ class Loops:
             return {one.name: one for one in self._loops.values() if one.table == table}
 
     def stop(self) -> None:
-        """Begin no run any more."""
+        """Begin no further run."""
         with self._lock:
             self._stopped = True
         if self._scheduler.running:
             self._scheduler.shutdown(wait=False)
 
     def wait(self, seconds: float) -> bool:
-        """Wait until nothing runs, at most so long; whether nothing does."""
+        """Wait at most ``seconds`` until nothing runs; return whether nothing does."""
         with self._idle:
             return self._idle.wait_for(lambda: self._running == 0, timeout=seconds)
 
     def turn(self, loop: Loop) -> float | None:
-        """One run of a loop, in this thread; answers when the next is due, None if there is
+        """One run of a loop in this thread; return the seconds until the next, None if there is
         none."""
         with self._lock:
             if self._stopped or loop.id not in self._loops:
@@ -189,7 +186,7 @@ class Loops:
                 next_s = loop.run()
             except Abandoned:
                 return None
-            except Exception as error:  # noqa: BLE001 - whatever it is, the other loops go on
+            except Exception as error:  # noqa: BLE001 - the other loops continue
                 return self._failed(loop, error, clock.monotonic_s() - started_s)
         self._ledger.succeeded(loop.table, loop.name, clock.monotonic_s() - started_s, next_s)
         return next_s
@@ -219,7 +216,7 @@ class Loops:
         return next_s
 
     def _fire(self, loop_id: str) -> None:
-        """What the scheduler calls."""
+        """Called by the scheduler."""
         with self._lock:
             loop = self._loops.get(loop_id)
         if loop is None:
@@ -236,8 +233,7 @@ class Loops:
         with self._lock:
             if self._stopped or self._loops.get(loop.id) is not loop:
                 return
-            # Under the lock: else a loop found anew in between would be given the date of the one
-            # that it replaces.
+            # Under the lock, or a loop added in between would get the date of the one it replaces.
             self._scheduler.add_job(
                 self._fire,
                 "date",

@@ -1,21 +1,20 @@
-"""The merging of one table in the process: turn by turn, one job a turn, from a plan that is made
-when the last is used up.
+"""The merge loop of one table: turn by turn, from a plan that is renewed when it is used up.
 
 Rules:
-- One job a turn, so that tables which share the process's one merge at a time take turns; behind
-  one that failed the next is done in the same turn. An engine that does a whole pass side by side
-  (``merge_all``) gets it in one turn.
-- The first turn commits what an earlier process had uploaded and could not commit any more.
-- A plan older than ``interval`` is made anew: new blocks, and marks that a person placed, count.
-  The index checks every merge against what has happened since, and its claim of the role.
-- A damaged input is quarantined (``quarantine.py``), so that no restart meets it again; the rest is
-  planned again.
-- A job that fails keeps no other from being done: it is told at the end of the plan, before there
-  is another one, in which it comes last. Where several fail in a row it is not the jobs: then the
-  loop waits.
-- A turn ends well only if its last job did, so a loop that merges nothing never looks well.
-- On a table without an index a fresh merge is work done: its inputs are left alone until listings
-  show it for sure.
+- A turn does one job, so that tables which share the process's one merge at a time take turns.
+  After a failed job the same turn does the next. A ``BatchEngine`` gets the complete plan in one
+  turn.
+- The first turn commits what an earlier process had uploaded but not committed.
+- A plan older than ``interval`` is replaced: new blocks, and marks that a person placed, count.
+  The index checks every merge against what has happened since, and against the claim of the role.
+- A damaged input is quarantined (``quarantine.py``), so that no restart merges it again; the rest
+  is planned again.
+- A failed job does not stop the others. Its error is raised when the plan is used up, and the next
+  plan does that job last. After several failures in a row the jobs are not to blame: the loop
+  waits.
+- A turn succeeds only if its last job did, so a loop that merges nothing never looks healthy.
+- On a table without an index a fresh merge counts as done work: its inputs are left alone until
+  listings certainly show it.
 """
 
 from __future__ import annotations
@@ -48,13 +47,13 @@ from blockstore.table import Table
 _logger = logging.getLogger(__name__)
 
 _REMEMBERED_S = 3600.0
-"""For so long the inputs of a merge on a table without an index are left alone, whatever a listing
+"""How long the inputs of a merge on a table without an index are left alone, whatever a listing
 shows."""
 
 
 @dataclass(slots=True, kw_only=True)
 class MergeLoop:
-    """The merging loop of one table; ``turn`` is called by one thread at a time."""
+    """The merge loop of one table; ``turn`` is called by one thread at a time."""
 
     name: str
     table: Table
@@ -75,29 +74,29 @@ class MergeLoop:
     _merged: dict[str, float] = field(default_factory=dict)
     _damaged: dict[str, tuple[float, str]] = field(default_factory=dict)
     _failed: dict[str, float] = field(default_factory=dict)
-    """Jobs that failed lately, by their first input."""
+    """Jobs that failed recently, by their first input."""
     _trouble: list[Exception] = field(default_factory=list)
     _in_a_row: int = 0
     _at_work: frozenset[str] = frozenset()
     """The inputs of the running job."""
 
     def turn(self) -> float:
-        """Do the next job, or look for some; answers in how many seconds the next turn is due."""
+        """Do the next job, or plan some; return the seconds until the next turn."""
         now_s = self.table.world.clock.monotonic_s()
         if self.held is not None:
             check_held(self.table.log.poll(), self.held)
         if now_s - self._planned_s > self.interval_s:
             self._pending.clear()
         if not self._pending:
-            # of a plan that time has used up; the next is made once the loop has waited
-            self._tell()
+            # The plan is too old. The next one is made after the loop has waited.
+            self._raise_first()
             self._plan(now_s)
         if not self._pending or self.stopping():
             return self.interval_s
         assert self._seen is not None
         batch = self.engine if isinstance(self.engine, BatchEngine) else None
         while self._pending:
-            told = len(self._trouble)
+            failures = len(self._trouble)
             jobs = tuple(self._pending) if batch else (self._pending[0],)
             self._at_work = frozenset(block.ulid for job in jobs for block in job.inputs)
             try:
@@ -108,15 +107,15 @@ class MergeLoop:
                 )
             finally:
                 self._at_work = frozenset()
-            if len(self._trouble) == told or self.stopping():
+            if len(self._trouble) == failures or self.stopping():
                 break
         if self._pending:
             return 0.0
-        self._tell()
+        self._raise_first()
         return 0.0 if self._moved else self.interval_s
 
     def look(self) -> tuple[Observation, tuple[PlannedJob, ...]]:
-        """What there is, and what is to be done about it, as of now."""
+        """The table as it is now, and the jobs for it."""
         seen = observe(self.table, skip=self.settings.skip, left_out=frozenset(self._merged))
         if self.shard is not None:
             owned = tuple(one for one in seen.candidates if self.shard.owns(one.stream))
@@ -129,11 +128,11 @@ class MergeLoop:
 
     @property
     def damaged(self) -> dict[str, str]:
-        """What this process found to be damaged lately: ULID to what is wrong."""
+        """What this process recently found damaged: ULID to what is wrong."""
         return {ulid: problem for ulid, (_, problem) in self._damaged.items()}
 
     def show(self, jobs: tuple[PlannedJob, ...]) -> None:
-        """Note down what waits: a plan without what is being merged."""
+        """Note the backlog: a plan without what is being merged."""
         waiting = [
             job for job in jobs if not any(block.ulid in self._at_work for block in job.inputs)
         ]
@@ -155,26 +154,27 @@ class MergeLoop:
         self._planned_s, self._moved = now_s, False
         self.show(jobs)
 
-    def _tell(self) -> None:
-        """Raise the first failure of the plan that is used up, once."""
+    def _raise_first(self) -> None:
+        """Raise the first failure of the finished plan, once."""
         trouble, self._trouble = self._trouble, []
         if trouble:
             raise trouble[0]
 
     def _resume(self, seen: Observation) -> None:
-        """Commit what an earlier process had uploaded: in a shard that of its own streams, for no
-        others are among ``seen``."""
+        """Commit what an earlier process had uploaded; in a shard only its own streams, since
+        ``seen`` has no others."""
         if not self._resumed:
             done = resume(self.table, seen=seen, skip=self.settings.skip, held=self.held)
             for result in done:
                 _logger.info(
-                    "committed a merge that had been uploaded before", extra={"block": result.block}
+                    "committed a merge that an earlier process uploaded",
+                    extra={"block": result.block},
                 )
             self.ledger.count(self.name, resumed=len(done))
         self._resumed = True
 
     def _do(self, job: PlannedJob, seen: Observation) -> bool:
-        """Carry out one job; answers whether anything changed."""
+        """Do one job; return whether anything changed."""
         self.monitor.restart()
         running = self._begun(job)
         with about(job=running.number):
@@ -187,10 +187,10 @@ class MergeLoop:
                 return self._failure(job, running, error)
             self._in_a_row = 0
             self.ledger.ended(self.name, finished_job(running, result))
-            return self._learned(result)
+            return self._apply(result)
 
     def _do_all(self, engine: BatchEngine, seen: Observation) -> bool:
-        """Carry out all jobs of the plan side by side; answers whether anything changed."""
+        """Do all jobs of the plan at once; return whether anything changed."""
         jobs = tuple(self._pending)
         self._pending.clear()
         self.monitor.restart_remote()
@@ -201,7 +201,7 @@ class MergeLoop:
             ended = running.pop(result.job)
             self.ledger.ended(self.name, finished_job(ended, result))
             with about(job=ended.number):
-                moved.append(self._learned(result))
+                moved.append(self._apply(result))
 
         def failed(job: PlannedJob, error: Exception) -> None:
             ended = running.pop(job)
@@ -224,7 +224,7 @@ class MergeLoop:
         return running
 
     def _stopped(self, running: JobStatus, error: BaseException) -> None:
-        """A job that did not end because its pass does."""
+        """Note a job that did not finish because its pass ends."""
         self._pending.clear()
         state = JobState.FAILED if isinstance(error, Exception) else JobState.ABANDONED
         state = JobState.ABANDONED if isinstance(error, Abandoned) else state
@@ -234,7 +234,7 @@ class MergeLoop:
             _logger.warning("not merged, %s: %s", state, problem)
 
     def _failure(self, job: PlannedJob, running: JobStatus, error: Exception) -> bool:
-        """A job that failed: it is told, and the others go on, unless several failed in a row."""
+        """Note a failed job; the others continue, unless several failed in a row."""
         self._not_merged(job, running, error)
         release_frames(error)
         self._trouble.append(error)
@@ -244,7 +244,7 @@ class MergeLoop:
         return False
 
     def _not_merged(self, job: PlannedJob, running: JobStatus, error: Exception) -> None:
-        """Note and tell what befell a job; the next plan does it last."""
+        """Note and log a failed job; the next plan does it last."""
         problem = " ".join(str(error).split())
         self.ledger.ended(self.name, replace(running, state=JobState.FAILED, problem=problem))
         self._failed[job.inputs[0].ulid] = self.table.world.clock.monotonic_s()
@@ -263,8 +263,8 @@ class MergeLoop:
             held=self.held,
         )
 
-    def _learned(self, result: JobResult) -> bool:
-        """What follows from a result; answers whether anything changed."""
+    def _apply(self, result: JobResult) -> bool:
+        """Note and log a result; return whether anything changed."""
         now_s = self.table.world.clock.monotonic_s()
         match result.outcome:
             case Outcome.CONFLICT:
@@ -273,8 +273,7 @@ class MergeLoop:
             case Outcome.DAMAGED:
                 assert result.damaged is not None
                 self._pending.clear()
-                # The executor has marked it; where it could not, it is left out for a while all the
-                # same.
+                # The executor has marked it. Where it could not, it is still left out for a while.
                 self._damaged[result.damaged] = (now_s, result.problem)
                 return True
             case Outcome.UPLOADED:
@@ -298,7 +297,7 @@ class MergeLoop:
         return True
 
     def _quarantine(self, ulid: str, problem: str, now_s: float) -> None:
-        """Keep merges away from a damaged block, over restarts too."""
+        """Keep merges away from a damaged block, also after a restart."""
         try:
             quarantine(self.table, ulid, problem)
         except Unavailable as error:
@@ -306,8 +305,7 @@ class MergeLoop:
         self._damaged[ulid] = (now_s, problem)
 
     def _forget(self, now_s: float) -> None:
-        """What was learned of blocks counts for a while: the bucket says it by then, or it is to be
-        tried again."""
+        """Forget old findings about blocks: by then the bucket shows them, or they need a retry."""
         self._merged = {
             ulid: since for ulid, since in self._merged.items() if now_s - since < _REMEMBERED_S
         }

@@ -1,13 +1,12 @@
-"""The process: a lake, a keeper for each of its tables, and the loops that run them, until it is
-told to stop or must end.
+"""The process: a lake, a keeper for each of its tables, and the loops that run them.
 
 Rules:
-- Tables are found as they appear and let go as they vanish. One that cannot be opened is degraded
-  and tried again; the others go on.
-- A fatal failure (the boundary is lost, the role was taken) ends the process: nothing is written
-  any more by its loops, and the error is the process's own answer.
-- To stop: no run begins any more; a merge may go on for ``grace``, then it is abandoned. What was
-  committed stays, everything else is debris that readers never see.
+- Tables are added as they appear and dropped as they disappear. A table that cannot be opened is
+  degraded and retried; the others continue.
+- A fatal failure (the boundary is lost, the role was taken) ends the process: its loops write
+  nothing more, and the process raises the error.
+- To stop: no new run begins; a merge may continue for ``grace``, then it is abandoned. What was
+  committed stays; the rest is debris that readers never see.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _logger = logging.getLogger(__name__)
 TABLES, OPEN = "tables", "open"
 
 _ABANDONED_S = 20.0
-"""How long a merge that was abandoned may take to notice."""
+"""How long an abandoned merge may take to stop."""
 
 
 class Process:
@@ -61,24 +60,24 @@ class Process:
         self.ledger = Ledger(world.clock, history=config.loops.history)
         self.loops = Loops(world, self.ledger, config.loops, fatal=self.end)
         self.ended = threading.Event()
-        """Set when the process is to end, whyever."""
+        """Set when the process must end, for any reason."""
         self.fatal: BaseException | None = None
         self._engine = engine
         self._keepers: dict[str, Keeper] = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._abandon = threading.Event()
-        self._told: set[str] = set()
-        """Of what was warned lately."""
+        self._warned: set[str] = set()
+        """The warnings of the last look."""
         self._started_ms, self._started_s = world.clock.now_ms(), world.clock.monotonic_s()
         self.month_cost: Callable[[], Mapping[str, float]] = dict
-        """What a month of requests would cost; whoever counts them sets it."""
+        """What a month of requests would cost; set by the code that counts them."""
         self.ledger.add(LAKE, bucket.url)
 
     # --- life ---
 
     def start(self) -> None:
-        """Look for tables, and begin."""
+        """Start the loops, first of all the one that finds tables."""
         self.loops.start()
         interval_s = self.config.loops.tables_s
         self.loops.add(
@@ -93,7 +92,7 @@ class Process:
         )
 
     def end(self, error: BaseException | None = None) -> None:
-        """Have the process end; with an error, because it must."""
+        """End the process; ``error`` is the fatal failure, if there was one."""
         if error is not None:
             with self._lock:
                 self.fatal = self.fatal or error
@@ -108,7 +107,7 @@ class Process:
         self._abandon.set()
 
     def stop(self) -> bool:
-        """End the loops; whether all runs have ended, the merge by itself or abandoned."""
+        """End the loops; return whether all runs have ended, abandoned ones included."""
         self._stopping.set()
         self.loops.stop()
         step_s = 0.2
@@ -119,8 +118,7 @@ class Process:
             left_s -= step_s
         if not idle:
             _logger.warning(
-                "the grace is over: the running merge is abandoned, and loses its work and "
-                "nothing else"
+                "the grace period is over: the running merge is abandoned; only its work is lost"
             )
             self._abandon.set()
             idle = self.loops.wait(_ABANDONED_S)
@@ -128,7 +126,7 @@ class Process:
             try:
                 keeper.close()
             except (BlockstoreError, OSError) as error:
-                _logger.warning("the cache of %s was not written: %s", keeper.name, error)
+                _logger.warning("could not write the cache of %s: %s", keeper.name, error)
         return idle
 
     # --- tables ---
@@ -145,20 +143,18 @@ class Process:
         return self.config.loops.tables_s
 
     def _warn(self, names: Collection[str]) -> None:
-        """Of a URL without tables, and of tables that only the configuration knows: once, and again
-        after they were there."""
+        """Warn once of a URL without tables, and of tables that only the configuration names; warn
+        again if they vanish later."""
         warnings = {
-            f'the configuration has [tables."{name}"], and there is no such table at '
+            f'the configuration has [tables."{name}"], but there is no such table at '
             f"{self.lake.bucket.url}: check its name"
             for name in self.config.unmatched(names)
         }
         if not names:
-            warnings.add(
-                f"no table at {self.lake.bucket.url}, nor in a folder right below it: check the URL"
-            )
-        for warning in sorted(warnings - self._told):
+            warnings.add(f"no table at {self.lake.bucket.url} or directly below it: check the URL")
+        for warning in sorted(warnings - self._warned):
             _logger.warning("%s", warning)
-        self._told = warnings
+        self._warned = warnings
 
     def _known(self) -> set[str]:
         return {status.name for status in self.ledger.tables()}
@@ -167,7 +163,9 @@ class Process:
         left = not self.config.tends(place.name)
         self.ledger.add(place.name, place.bucket.url, left=left)
         with about(table=place.name):
-            _logger.info("found a table%s", ", which is left alone" if left else "")
+            _logger.info(
+                "found a table%s", ", which the configuration leaves alone" if left else ""
+            )
         if not left:
             self.loops.add(
                 Loop(
@@ -181,7 +179,7 @@ class Process:
             )
 
     def _open(self, place: Place) -> float:
-        """Open a table, and watch from then on whether it is still there."""
+        """Open a table; once it is open, check that it still exists."""
         with self._lock:
             keeper = self._keepers.get(place.name)
         if keeper is not None:
@@ -213,33 +211,33 @@ class Process:
         return self.config.loops.tables_s
 
     def _still_there(self, keeper: Keeper) -> float:
-        """A folder may outlive its table, and another table may be made in it: let go of what is no
-        longer there."""
+        """Drop the table if it no longer exists: its folder may remain, and another table may be
+        created in it."""
         if not keeper.there():
             self._let_go(keeper.name)
         return self.config.loops.tables_s
 
     def _let_go(self, name: str) -> None:
         with about(table=name):
-            _logger.warning("the table is gone, or cannot be seen any more: it is let go of")
+            _logger.warning("the table is gone or no longer visible: the process drops it")
         self.loops.drop(name)
         self.ledger.drop(name)
         with self._lock:
             self._keepers.pop(name, None)
 
     def open(self, table: str) -> Table:
-        """The handle on a table that is looked after. Raises NotFound."""
+        """The handle on a table of this process. Raises NotFound."""
         with self._lock:
             keeper = self._keepers.get(table)
         if keeper is None:
             known = ", ".join(sorted(self._keepers)) or "none yet"
-            raise NotFound(f"no table {table!r} is looked after here; those that are: {known}")
+            raise NotFound(f"this process has no table {table!r}; its tables: {known}")
         return keeper.table
 
-    # --- what is told ---
+    # --- status ---
 
     def status(self) -> Status:
-        """How the process is doing now. No request is sent."""
+        """The state of the process now. Sends no request."""
         now_ms, now_s = self.world.clock.now_ms(), self.world.clock.monotonic_s()
         tables = tuple(self._with_progress(table) for table in self.ledger.tables())
         lake = self.ledger.lake_loops()
@@ -273,18 +271,18 @@ class Process:
     def _ending(self) -> tuple[str, ...]:
         if self.fatal is not None:
             return (f"the process ends: {self.fatal}",)
-        return ("the process was told to stop",) if self._stopping.is_set() else ()
+        return ("the process is stopping",) if self._stopping.is_set() else ()
 
     def _dead(self) -> tuple[str, ...]:
         if self.fatal is not None:
             return (f"the process ends: {self.fatal}",)
         if not self.loops.alive and not self._stopping.is_set():
-            return ("the loops do not run",)
+            return ("the loops are not running",)
         return ()
 
     def _idle_s(self, *, here: bool = False) -> float | None:
-        """The longest silence of a running merge; with ``here`` only of those whose bytes pass
-        through this process."""
+        """The longest time without progress of a running merge; with ``here`` only of merges whose
+        bytes pass through this process."""
         with self._lock:
             keepers = list(self._keepers.items())
         running = {table.name for table in self.ledger.tables() if table.running}
@@ -292,7 +290,7 @@ class Process:
         return max((one.idle_s() for one in monitors if not (here and one.remote)), default=None)
 
     def _with_progress(self, table: TableStatus) -> TableStatus:
-        """The table, with what it has asked of its boundary, and how far its running jobs are."""
+        """The table, with the requests to its boundary and the progress of its running jobs."""
         with self._lock:
             keeper = self._keepers.get(table.name)
         if keeper is None:

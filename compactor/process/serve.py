@@ -1,13 +1,12 @@
 """Running the compactor as a process: configuration in, exit code out.
 
 Rules:
-- SIGTERM or SIGINT stops it, safely, within ``grace``; a second one abandons the running merge at
+- SIGTERM or SIGINT stops it safely, within ``grace``; a second one abandons the running merge at
   once. Exit code 0.
-- A fatal failure ends it with the error as its last line. Exit code 1. So it does beside a merge
-  that does not come back.
-- What merges of dead processes left in the work directory goes first.
-- What the process serves, it serves from its first moment to its last: a probe sees it start and
-  stop.
+- A fatal failure ends it with the error as its last line and exit code 1, even if a merge does not
+  return.
+- Work directories left by dead merges are removed first.
+- It serves HTTP from its first moment to its last: a probe sees it start and stop.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _logger = logging.getLogger(__name__)
 def serve(
     url: str, config: ProcessConfig, engine: MergeEngine, *, shard: Shard | None = None
 ) -> None:
-    """Run until a signal, or until the process must end. Raises Fenced or BoundaryLost then."""
+    """Run until a signal, or until a fatal failure, which is raised: Fenced or BoundaryLost."""
     world = World.real()
     bucket = Billed(open_bucket(url, world))
     process = Process(bucket, world, config, engine, shard=shard)
@@ -59,12 +58,12 @@ def serve(
     check_outside_tables(config.settings.work_dir)
     cleared = clear_abandoned(config.settings.work_dir)
     if cleared:
-        _logger.info("removed %s work folders of merges that died", cleared)
+        _logger.info("removed %s work folders of dead merges", cleared)
     with _served(process, registry, config), _signals(process):
-        _logger.info("looks after %s in the role %s", bucket.url, process.status().role)
+        _logger.info("manages %s in the role %s", bucket.url, process.status().role)
         process.start()
         world.pool.wait(process.ended)
-        _logger.info("stops%s", "" if process.fatal is None else ", because it must")
+        _logger.info("stops%s", "" if process.fatal is None else " after a fatal failure")
         idle = process.stop()
     if not idle:
         _end_without_threads(process.fatal)
@@ -85,13 +84,13 @@ def application(process: Process, registry: CollectorRegistry) -> ASGIApp:
 def _end_without_threads(fatal: BaseException | None) -> NoReturn:
     """End now, with the error as the last line where there is one.
 
-    A thread that does not come back from the store or the disk would hold the interpreter for ever.
-    What it was at is debris: nothing of it is visible, and the next start goes on.
+    A thread that does not return from the store or the disk would keep the interpreter alive
+    forever. Its work is debris that readers never see; the next start continues.
     """
-    _logger.warning("a merge did not notice that it was abandoned: the process ends without it")
+    _logger.warning("an abandoned merge did not stop: the process ends without waiting for it")
     logging.shutdown()
     code = 0 if fatal is None else 1
-    with suppress(OSError, ValueError):  # nobody may read it any more
+    with suppress(OSError, ValueError):  # standard error may be closed
         if fatal is not None:
             report(fatal)
     for stream in (sys.stdout, sys.stderr):
@@ -112,15 +111,15 @@ def _served(process: Process, registry: CollectorRegistry, config: ProcessConfig
 
 @contextmanager
 def _signals(process: Process) -> Iterator[None]:
-    """SIGTERM and SIGINT end the process; what they did before comes back afterwards.
+    """SIGTERM and SIGINT end the process; the previous handlers are restored afterwards.
 
-    A handler runs in the middle of whatever the main thread does, so it takes no lock: it writes a
-    byte, and a thread acts.
+    A handler interrupts the main thread anywhere, so it must take no lock: it writes a byte, and a
+    thread acts on it.
     """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
 
-    def told(number: int, _: FrameType | None) -> None:
+    def handle(number: int, _: FrameType | None) -> None:
         try:
             os.write(writing, b"!")
         except BlockingIOError:
@@ -135,7 +134,7 @@ def _signals(process: Process) -> Iterator[None]:
     listener = threading.Thread(target=act, name="signals", daemon=True)
     listener.start()
     before: dict[int, Any] = {
-        one: signal.signal(one, told) for one in (signal.SIGTERM, signal.SIGINT)
+        one: signal.signal(one, handle) for one in (signal.SIGTERM, signal.SIGINT)
     }
     try:
         yield

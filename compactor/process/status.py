@@ -1,14 +1,13 @@
-"""What the process tells of itself at one moment: a frozen value for its page, its metrics and its
-probes.
+"""The state of the process at one moment: a frozen value for its page, its metrics and its probes.
 
 Rules:
-- A status is made at once from the ledger, under its lock: what it says of one table belongs
-  together.
-- Times in milliseconds are this machine's clock's, for people; None is "never". Ages are told by
-  times in seconds, of a clock that nobody sets: a machine whose clock is set back must not make
-  anything look younger than it is.
+- A status is made at once from the ledger, under its lock, so what it says of one table is
+  consistent.
+- Times in milliseconds come from this machine's clock and are for people; None means never. Ages
+  use times in seconds of a monotonic clock: setting the machine's clock back must not make anything
+  look younger than it is.
 - Nothing here is a promise, only an observation.
-- Every problem comes with what to do: a sentence, or the whole command line that fixes it.
+- Every problem comes with what to do: a sentence, or the command line that fixes it.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ class TableHealth(StrEnum):
     """It was found, and not every loop has ended once."""
     OK = "ok"
     FAILING = "failing"
-    """A loop fails and is tried again: the store does not answer, the disk is full."""
+    """A loop fails and is retried: the store does not respond, the disk is full."""
     DEGRADED = "degraded"
-    """A loop fails in a way that does not mend itself: a person must look."""
+    """A loop fails in a way that does not resolve itself: a person must look."""
     LEFT = "left"
     """The configuration leaves it alone."""
 
@@ -47,9 +46,9 @@ class JobState(StrEnum):
     DAMAGED = "damaged"
     """An input is not what its meta.json says: quarantined, and the others are planned again."""
     FAILED = "failed"
-    """The store or the disk failed: tried again later."""
+    """The store or the disk failed: retried later."""
     ABANDONED = "abandoned"
-    """The process was told to stop."""
+    """The process was stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +70,7 @@ class JobStatus:
     blocks: int
     rows: int
     bytes: int
-    """Of the inputs together; as many, at most, are expected to be written."""
+    """Of all inputs; at most this many are expected to be written."""
     min_time_ms: int
     max_time_ms: int
     memory_bytes: int
@@ -81,8 +80,8 @@ class JobStatus:
     started_ms: int | None = None
     ended_ms: int | None = None
     progress: float = 0.0
-    """From 0 to 1: bytes written of those expected; of merges done elsewhere, what their engine
-    tells of all together."""
+    """From 0 to 1: bytes written of those expected; for remote merges, what their engine reports
+    for all of them."""
     seconds: float = 0.0
     rows_per_s: float = 0.0
     block: str | None = None
@@ -102,11 +101,11 @@ class Quarantined:
     since_ms: int
     """When this process first saw it."""
     command: str
-    """The command line that mends it, or tells what else is needed; no row is lost by it."""
+    """The command line that repairs it, or says what else is needed; it loses no row."""
 
     @property
     def look(self) -> str | None:
-        """The command line that only says what ``command`` would do; None for one that cannot."""
+        """The command line that only shows what ``command`` would do; None if there is none."""
         return (
             f"{self.command} --dry-run" if self.command.startswith("blockstore repair ") else None
         )
@@ -162,7 +161,7 @@ class Totals:
     removed_objects: int = 0
     removed_bytes: int = 0
     retired: int = 0
-    """Blocks that retention took out."""
+    """Blocks that retention expired."""
     collected_entries: int = 0
     collected_checkpoints: int = 0
     written_checkpoints: int = 0
@@ -182,7 +181,7 @@ class TableStatus:
     fix: str = ""
     """What to do about it."""
     since_ms: int | None = None
-    """Since when it is as it is."""
+    """Since when it has this health."""
     indexed: bool = True
     version: int | None = None
     boundary: int | None = None
@@ -197,8 +196,8 @@ class TableStatus:
     planned: tuple[JobStatus, ...] = ()
     running: tuple[JobStatus, ...] = ()
     idle_s: float = 0.0
-    """For how long the running merge has moved no byte; 0 of merges that are done elsewhere, whose
-    bytes nobody sees here."""
+    """For how long the running merge has moved no byte; 0 for remote merges, whose bytes do not
+    pass through this process."""
     finished: tuple[JobStatus, ...] = ()
     """The newest first."""
     quarantined: tuple[Quarantined, ...] = ()
@@ -210,7 +209,7 @@ class TableStatus:
     """Blocks that are not live, and that a version or a tag names."""
     totals: Totals = field(default_factory=Totals)
     asked_of_boundary: BoundaryCounts = field(default_factory=BoundaryCounts, compare=False)
-    """What the table's handle has asked of its boundary."""
+    """Requests of the table's handle to its boundary."""
 
     @property
     def backlog_jobs(self) -> int:
@@ -222,7 +221,7 @@ class TableStatus:
 
     @property
     def last_success_ms(self) -> int | None:
-        """When every loop had ended well for the last time: the oldest of their last successes."""
+        """The oldest of the loops' last successes; None if a loop has had none."""
         ended = [one.last_success_ms for one in self.loops]
         return None if not ended or None in ended else min(one for one in ended if one is not None)
 
@@ -235,7 +234,7 @@ class TableStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """The whole process."""
+    """The process, with all its tables."""
 
     url: str
     program: str
@@ -256,6 +255,6 @@ class Status:
     """Those over the lake."""
     tables: tuple[TableStatus, ...] = ()
     gone: int = 0
-    """Tables that were looked after and are no longer there."""
+    """Tables that the process had and that no longer exist."""
     month_cost: Mapping[str, float] = field(default_factory=dict)
     """What a month of requests would cost, by price class."""

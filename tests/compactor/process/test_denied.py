@@ -183,7 +183,7 @@ def test_retention_names_a_block_that_it_could_not_mark(
     process, aging = retiring(tmp_path, 40)
     (table,) = process.status().tables
     assert (table.totals.retired, aging.days()) == (1, [40, 30, 10])
-    assert f"block {aging.blocks[40]} was not taken out: s3:PutObject" in caplog.text
+    assert f"block {aging.blocks[40]} was not expired: s3:PutObject" in caplog.text
 
 
 @pytest.mark.parametrize(("age_days", "denied"), [(0, "put_if_absent"), (3, "delete")])

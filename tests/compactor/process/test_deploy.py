@@ -81,7 +81,7 @@ def test_the_container_is_healthy_exactly_if_the_process_is_with_and_without_tls
     tmp_path: Path, image: str, tls: bool
 ) -> None:
     cert, key = certificate(tmp_path) if tls else (None, None)
-    ill = Health(reasons=("the loops do not run",))
+    ill = Health(reasons=("the loops are not running",))
     for health in (Health(), ill):
         app = Starlette(routes=health_routes(lambda health=health: health, Health))
         with Server(app, Listening(host="127.0.0.1", port=0, tls_cert=cert, tls_key=key)) as server:

@@ -106,7 +106,10 @@ def test_probes_metrics_and_the_page_are_served(lake: Tended) -> None:
         assert client.get("/-/ready").status_code == 200
         # The scheduler of this process was never started, and nothing that stands still calls
         # itself healthy.
-        assert client.get("/-/healthy").json() == {"ok": False, "reasons": ["the loops do not run"]}
+        assert client.get("/-/healthy").json() == {
+            "ok": False,
+            "reasons": ["the loops are not running"],
+        }
         assert "blockstore_compactor_ready 1.0" in client.get("/metrics").text
         page = client.get("/")
         assert page.status_code == 200

@@ -266,7 +266,7 @@ def test_a_cache_folder_that_cannot_be_made_keeps_no_table_from_its_care_and_is_
     assert process.status().not_ready == ()
     told = [one.getMessage() for one in caplog.records if "cache folder" in one.getMessage()]
     assert len(told) == 1
-    assert told[0].startswith(f"the cache folder {in_the_way}/cache cannot be made (")
+    assert told[0].startswith(f"cannot create the cache folder {in_the_way}/cache (")
 
 
 def test_a_table_whose_index_is_damaged_is_degraded_and_stops_no_other(lake: Tended) -> None:
@@ -528,7 +528,7 @@ def test_no_run_begins_once_the_process_stops(lake: Tended) -> None:
     process.end()
     assert process.stop()
     assert process.turn("a", COMPACT) is None
-    assert "told to stop" in process.status().not_ready[0]
+    assert "is stopping" in process.status().not_ready[0]
 
 
 def test_the_handle_of_a_table_is_the_process_s_own_and_an_unknown_one_is_named(
@@ -538,5 +538,5 @@ def test_the_handle_of_a_table_is_the_process_s_own_and_an_unknown_one_is_named(
     process = lake.process()
     process.look()
     assert process.open("a").url.endswith("/a")
-    with pytest.raises(BlockstoreError, match="'b' is looked after here; those that are: a"):
+    with pytest.raises(BlockstoreError, match="this process has no table 'b'; its tables: a"):
         process.open("b")

@@ -48,11 +48,11 @@ def test_a_lake_without_a_table_is_not_ready_once_it_was_listed() -> None:
         (replace(TABLE, loops=()), "t: not opened yet"),
         (
             replace(TABLE, loops=(replace(WELL, last_success_s=None, problem="no answer"),)),
-            "not ended once yet: no answer",
+            "has not finished a run yet: no answer",
         ),
         (
             replace(TABLE, loops=(replace(WELL, last_success_s=NOW_S - 1801),)),
-            "has not ended well for 1801 s",
+            "has not succeeded for 1801 s",
         ),
         (
             replace(TABLE, health=TableHealth.DEGRADED, problem="entry 7 is damaged", fix="verify"),
@@ -101,7 +101,7 @@ MERGE = JobStatus(
 
 
 def hanging(name: str, hours: float = 8) -> LoopStatus:
-    """A loop that ended well once, and whose present run began so many hours ago."""
+    """A loop that succeeded once, and whose present run began so many hours ago."""
     start_s = NOW_S - hours * HOUR_S
     return replace(WELL, name=name, running=True, last_start_s=start_s, last_success_s=start_s - 1)
 
@@ -109,7 +109,9 @@ def hanging(name: str, hours: float = 8) -> LoopStatus:
 @pytest.mark.parametrize("name", ["clean", "retention", "index", "backlog", "compact"])
 def test_a_run_that_does_not_end_is_named(name: str) -> None:
     (reason,) = reasons(replace(TABLE, loops=(WELL, hanging(name))))
-    assert reason == f"t: {name} has run for 28800 s and not ended: see whether the store answers"
+    assert (
+        reason == f"t: {name} has run for 28800 s without ending: check whether the store responds"
+    )
     assert reasons(replace(TABLE, loops=(hanging(name, 1.9),))) == ()
     slow = replace(hanging(name), interval_s=3 * 3600)
     assert reasons(replace(TABLE, loops=(slow,))) == (), "a run has four of its intervals"
@@ -134,7 +136,7 @@ def test_the_bytes_of_a_merge_vouch_for_its_own_loop_alone() -> None:
 def test_a_run_that_never_ended_before_is_named_once() -> None:
     first = replace(hanging("clean"), last_success_s=None)
     (reason,) = reasons(replace(TABLE, loops=(first,)))
-    assert "has not ended once yet" in reason
+    assert "has not finished a run yet" in reason
 
 
 def test_a_slow_loop_has_three_of_its_intervals() -> None:

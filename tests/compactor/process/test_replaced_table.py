@@ -73,7 +73,7 @@ def test_no_loop_writes_into_the_new_table_by_what_it_knew_of_the_old(
     process.turn("a", loop)
     assert objects(lake) == before
     assert process.of("a").health is TableHealth.FAILING
-    assert "another one was made under its name" in process.of("a").problem
+    assert "another one has its name" in process.of("a").problem
     lake.check()
 
 
