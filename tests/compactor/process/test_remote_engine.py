@@ -137,7 +137,7 @@ def test_a_round_of_which_nothing_is_heard_is_told_and_never_a_reason_to_restart
     assert unhealthy == []
     (reason,) = reasons
     assert "moved no byte for 14400 s" in reason
-    assert "whether its tasks go on there" in reason
+    assert "whether its tasks still run" in reason
     assert len(lake.live("a")) == 6
     assert silence(process) == []
 
