@@ -115,7 +115,7 @@ def test_once_clears_what_merges_that_died_left_in_the_work_directory(
         left.mkdir(parents=True)
         left.with_name(left.name + ".lock").touch()
         text = out(capsys, url, "--once", *words)
-        assert text.startswith("removed 1 work folder of merges that died\n") is said
+        assert text.startswith("removed 1 work folder of dead merges\n") is said
         assert list(work.iterdir()) == []
 
 
@@ -126,7 +126,7 @@ def test_once_refuses_a_work_directory_inside_a_table(
     monkeypatch.setenv("BLOCKSTORE_COMPACTOR_WORK_DIR", f"{table}/work")
     version = open_table(url).poll()
     assert run(["compact", url, "--once"]) == 1
-    assert f"lies inside the table {table}" in capsys.readouterr().err
+    assert f"is inside the table {table}" in capsys.readouterr().err
     assert open_table(url).poll() == version
 
 

@@ -115,7 +115,7 @@ def test_garbage_of_the_promised_size_and_hash_is_a_damaged_block(
 ) -> None:
     at = bench(tmp_path)
     good, bad = at.block(rows(0)), spoiled(at, at.block(rows(1)), *spot)
-    with pytest.raises(DamagedInput, match="no readable Parquet file") as found:
+    with pytest.raises(DamagedInput, match="not a readable Parquet file") as found:
         at.merge([good, bad], memory_bytes=memory_bytes)
     assert found.value.ulid == bad.ulid
 

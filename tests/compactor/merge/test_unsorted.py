@@ -82,7 +82,7 @@ def test_blocks_of_another_sort_key_are_sorted_first_without_an_attempt_for_each
     check_rows(new, found, metas)
     assert reads == 1
     assert done.notes == (
-        "20 blocks were not sorted by b, row, as the table is now: they were sorted first",
+        "20 blocks were not sorted by b, row, the table's sort key: they were sorted first",
     )
 
 
@@ -117,7 +117,7 @@ def test_many_surprises_are_not_waited_for_one_by_one(tmp_path: Path) -> None:
     assert reads == 4
     assert len(done.notes) == 4
     assert done.notes[-1].startswith(
-        "after 3 blocks that are not sorted by a all others were sorted first too"
+        "3 blocks are not sorted by a as they declare, so all others were sorted first too"
     )
 
 
@@ -135,7 +135,7 @@ def test_blocks_of_another_sort_key_can_be_merged_in_pieces(tmp_path: Path) -> N
     found = at.rows(merged_block(task, whole, visible_by=VisibleBy.INDEX))
     check_rows(at, found, [one.meta for one in task.inputs])
     assert whole.notes == (
-        "6 blocks were not sorted by b, as the table is now: they were sorted first",
+        "6 blocks were not sorted by b, the table's sort key: they were sorted first",
     )
 
 

@@ -97,7 +97,7 @@ def test_a_table_that_only_the_configuration_knows_is_told(
     config.write_text("[tables.B]\ntend = false\n")
     assert run(["compact", f"{folder}/lake?durable=false", *words, "--config", str(config)]) == 0
     (note,) = capsys.readouterr().err.splitlines()
-    assert note.startswith('note: the configuration has [tables."B"], and there is no such table')
+    assert note.startswith('note: the configuration has [tables."B"], but there is no such table')
 
 
 def test_a_table_that_fails_is_named_and_the_others_are_merged(
@@ -116,8 +116,8 @@ def test_a_table_that_fails_is_named_and_the_others_are_merged(
     ("words", "part"),
     [
         (["--plan", "--wait"], "expected one"),
-        (["--once", "--shard", "0/2"], "--shard goes with --wait"),
-        (["--wait", "--json"], "takes no --json"),
+        (["--once", "--shard", "0/2"], "--shard needs --wait"),
+        (["--wait", "--json"], "leave out --json"),
         (["--wait", "--shard", "2/2"], "does not exist"),
         (["--once", "--engine", "steam"], "expected one of"),
     ],

@@ -157,9 +157,7 @@ def test_a_work_directory_inside_a_table_ends_it_with_a_clear_last_line(
     monkeypatch.setenv("BLOCKSTORE_COMPACTOR_WORK_DIR", f"{tmp_path}/lake/a/work")
     code, last = compactors().ended()
     assert code == 1
-    assert last.startswith(
-        f"error: the work directory {tmp_path}/lake/a/work lies inside the table"
-    )
+    assert last.startswith(f"error: the work directory {tmp_path}/lake/a/work is inside the table")
 
 
 def test_of_two_processes_in_a_role_the_newer_works_and_the_older_ends_in_both_orders(

@@ -117,7 +117,7 @@ def test_blocks_that_can_be_read_no_more_do_not_hold_the_figures_back(
     page = opened(visit, shown, errors=True).page
     page.route("**/api/timeline?*", lambda route: route.abort())
     shown.process.change("readings", version=1_300)
-    expect(page.locator("#table-note")).to_contain_text("those drawn are as of")
+    expect(page.locator("#table-note")).to_contain_text("the blocks shown are as of")
     expect(
         page.locator("#tables-body tbody tr").first.locator("td[data-label=Version]")
     ).to_have_text("1,300")
