@@ -1,5 +1,6 @@
-"""What a merge makes of a chunk that cannot be read: the machine's fault is raised as it is, the
-block's names the block."""
+"""How a merge reports a chunk that cannot be read: the machine's fault is raised as it is, the
+block's names the block.
+"""
 
 from __future__ import annotations
 

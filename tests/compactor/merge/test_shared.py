@@ -1,4 +1,4 @@
-"""What chunks of a merge share: room for their readers, and better guesses."""
+"""What chunks of a merge share: memory for their readers, and better guesses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Chunks that are not in the table's order: sorted first, in one go, and told in one sentence."""
+"""Chunks that are not in the table's order: sorted first, in one pass, and reported in one
+sentence."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ class Reads(Wrapper):
 
 
 def merged(at: Bench, metas: Sequence[BlockMeta]) -> tuple[pa.Table, Merged, int]:
-    """The rows of the merge of small blocks, what it answered, and how often it read the chunk that
+    """The rows of the merge of small blocks, its result, and how often it read the chunk that
     it read most."""
     reads = Reads(at.bucket)
     task = at.task(metas)
@@ -95,7 +96,7 @@ def test_a_key_that_begins_with_the_tables_is_as_good_as_its_own(tmp_path: Path)
     assert (reads, done.notes) == (1, ())
 
 
-def test_one_surprise_stands_for_all_chunks_of_its_block(tmp_path: Path) -> None:
+def test_one_surprise_counts_for_all_chunks_of_its_block(tmp_path: Path) -> None:
     at = bench(tmp_path, "a")
     wild = at.block(*(rows(seed) for seed in range(5)), presorted=True)
     metas = [wild, *(at.block(rows(seed)) for seed in range(5, 8))]
