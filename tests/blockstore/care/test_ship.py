@@ -16,7 +16,7 @@ from blockstore.bucket.metered import Metered
 from blockstore.care.build import build_block
 from blockstore.care.ship import Shipper
 from blockstore.care.shipper_state import load
-from blockstore.compactor.clean import Cleaner
+from blockstore.compactor.clean.cleaner import Cleaner
 from blockstore.errors import AccessDenied, Corrupt, Invalid, Throttled, Unavailable
 from blockstore.format.block import BlockMeta, Job, VisibleBy
 from blockstore.format.chunks import BlockWriter
