@@ -15,13 +15,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from blockstore.spark.appending import append
     from blockstore.spark.merging import merge_engine
-    from blockstore.spark.overwriting import overwrite
-    from blockstore.spark.reading import How, how, read
+    from blockstore.spark.reading.dataframe import How, how, read
     from blockstore.spark.registering import register
     from blockstore.spark.streaming.batch import foreach_batch
-    from blockstore.spark.written import Written
+    from blockstore.spark.writing.dataframe import append
+    from blockstore.spark.writing.overwriting import overwrite
+    from blockstore.spark.writing.result import Written
 
 __all__ = [
     "How",
@@ -36,14 +36,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "How": "blockstore.spark.reading",
-    "Written": "blockstore.spark.written",
-    "append": "blockstore.spark.appending",
+    "How": "blockstore.spark.reading.dataframe",
+    "Written": "blockstore.spark.writing.result",
+    "append": "blockstore.spark.writing.dataframe",
     "foreach_batch": "blockstore.spark.streaming.batch",
-    "how": "blockstore.spark.reading",
+    "how": "blockstore.spark.reading.dataframe",
     "merge_engine": "blockstore.spark.merging",
-    "overwrite": "blockstore.spark.overwriting",
-    "read": "blockstore.spark.reading",
+    "overwrite": "blockstore.spark.writing.overwriting",
+    "read": "blockstore.spark.reading.dataframe",
     "register": "blockstore.spark.registering",
 }
 

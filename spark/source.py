@@ -20,13 +20,13 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from blockstore.errors import Invalid
-from blockstore.spark.options import read_options, write_options
-from blockstore.spark.planning import plan_write
-from blockstore.spark.reader import FilteringReader, SnapshotReader
+from blockstore.spark.reading.data_source import FilteringReader, SnapshotReader
+from blockstore.spark.reading.target import Target, resolved
 from blockstore.spark.streaming.options import asks_for_a_stream, sink_options, source_options
-from blockstore.spark.target import Target, resolved
 from blockstore.spark.worker import settle
-from blockstore.spark.writer import TasksWriter
+from blockstore.spark.writing.data_source import TasksWriter
+from blockstore.spark.writing.options import read_options, write_options
+from blockstore.spark.writing.prepare import plan_write
 from blockstore.world import World
 
 __all__ = ["BlockstoreSource"]

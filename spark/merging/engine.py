@@ -23,9 +23,9 @@ from typing import Any
 from blockstore.bucket.api import Bucket
 from blockstore.errors import BlockstoreError, MissingExtra, Unavailable
 from blockstore.spark.merging.parts import MergePieces, Task
-from blockstore.spark.merging.telling import Told, telling
+from blockstore.spark.merging.progress import Told, telling
 from blockstore.spark.merging.work import ANSWERS, Failure, Job, merging_task
-from blockstore.spark.option_texts import checked_url, size
+from blockstore.spark.options import checked_url, size
 from blockstore.world import World
 
 __all__ = ["PIECE_SIZE", "SparkMergeEngine"]

@@ -19,11 +19,11 @@ from blockstore.errors import Conflict, Invalid, NotFound
 from blockstore.format import Job, WrittenChunks
 from blockstore.format.chunk_size import check_chunk_size
 from blockstore.index.batches import STREAM
-from blockstore.spark.appending import append
-from blockstore.spark.commit import commit
-from blockstore.spark.options import DEFAULT_BUFFER_BYTES, DEFAULT_CHUNK_BYTES, checked_url
-from blockstore.spark.plan import WritePlan
-from blockstore.spark.written import Written
+from blockstore.spark.writing.commit import commit
+from blockstore.spark.writing.dataframe import append
+from blockstore.spark.writing.options import DEFAULT_BUFFER_BYTES, DEFAULT_CHUNK_BYTES, checked_url
+from blockstore.spark.writing.plan import WritePlan
+from blockstore.spark.writing.result import Written
 from blockstore.table import open_any
 from blockstore.world import World
 

@@ -14,8 +14,8 @@ from enum import StrEnum
 
 from blockstore.errors import Invalid
 from blockstore.operations.instants import to_ms
-from blockstore.spark.option_texts import known, names, size_if_given, table_url, whole
-from blockstore.spark.options import WriteOptions, write_options
+from blockstore.spark.options import known, names, size_if_given, table_url, whole
+from blockstore.spark.writing.options import WriteOptions, write_options
 
 __all__ = [
     "Start",

@@ -26,10 +26,10 @@ from pyspark.sql.types import StructType
 
 from blockstore.errors import BlockstoreError, Invalid, Unavailable
 from blockstore.format import WrittenChunks
-from blockstore.spark.options import WriteOptions
-from blockstore.spark.plan import WritePlan
-from blockstore.spark.planning import plan_write
-from blockstore.spark.task import write_task
+from blockstore.spark.writing.options import WriteOptions
+from blockstore.spark.writing.plan import WritePlan
+from blockstore.spark.writing.prepare import plan_write
+from blockstore.spark.writing.task import write_task
 from blockstore.world import World
 
 __all__ = ["BatchAnswer", "BatchWriter"]

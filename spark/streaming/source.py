@@ -38,9 +38,9 @@ from blockstore.index.blocks import Blocks
 from blockstore.scan.execute import read_part, read_plan
 from blockstore.scan.plan import ScanPlan, plan_scan
 from blockstore.scan.snapshot import Snapshot
-from blockstore.spark.batches import conform
-from blockstore.spark.shares import shares
-from blockstore.spark.streaming.following import NO_LIMIT, Follower, Limit, Window
+from blockstore.spark.reading.batches import conform
+from blockstore.spark.reading.shares import shares
+from blockstore.spark.streaming.follower import NO_LIMIT, Follower, Limit, Window
 from blockstore.spark.streaming.options import StreamReadOptions
 from blockstore.spark.streaming.position import Position
 from blockstore.spark.types import batch_schema, spark_schema

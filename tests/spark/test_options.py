@@ -6,8 +6,13 @@ import pytest
 
 from blockstore.errors import Invalid
 from blockstore.format.block import Job
-from blockstore.spark.option_texts import names, names_text
-from blockstore.spark.options import DEFAULT_BUFFER_BYTES, checked_url, read_options, write_options
+from blockstore.spark.options import names, names_text
+from blockstore.spark.writing.options import (
+    DEFAULT_BUFFER_BYTES,
+    checked_url,
+    read_options,
+    write_options,
+)
 
 URL = {"path": "lake/flights"}
 

@@ -1,0 +1,90 @@
+"""Which snapshot a DataFrame reads, and under which schema: resolved once, then fixed.
+
+A DataFrame is one version of the table: its plan is made again for every query, but never of
+another version, so that its rows and its schema stay what they were however the table grows. A
+table without an index has no versions, and what only a listing shows has none yet: that is kept as
+it was when the DataFrame was made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark.sql import types as st
+
+import blockstore as bs
+from blockstore.bucket import open_bucket
+from blockstore.index.blocks import Blocks
+from blockstore.predicate.nodes import FALSE
+from blockstore.predicate.parse import Predicate
+from blockstore.scan.snapshot import Snapshot
+from blockstore.scan.view import TableSnapshot
+from blockstore.spark.reading.nulls import without_nulls
+from blockstore.spark.types import spark_schema
+from blockstore.spark.writing.options import ReadOptions
+from blockstore.table import open_any
+from blockstore.world import World
+
+__all__ = ["Target", "resolved"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A version of a table, and the columns of it that are read."""
+
+    url: str
+    version: int | None
+    schema: pa.Schema
+    not_null: frozenset[str] = frozenset()
+    """Columns of the schema that are declared so."""
+    kept: Snapshot | None = None
+    """The snapshot itself where no version names all of it: of a table without an index, or by a
+    listing. The blocks that the index names are left out of it where there is a version; they are
+    read again."""
+
+    @property
+    def spark_schema(self) -> st.StructType:
+        """The schema of the DataFrame; raises Invalid for a column that Spark has no type for."""
+        return spark_schema(self.schema, self.not_null)
+
+    def snapshot(self, world: World) -> TableSnapshot:
+        """The snapshot itself; raises VersionExpired once the version was collected."""
+        if self.version is None:
+            assert self.kept is not None, "what has no version is kept"
+            return TableSnapshot(
+                bucket=open_bucket(self.url, world), world=world, snapshot=self.kept
+            )
+        found = bs.open(self.url, world=world).snapshot(version=self.version)
+        if self.kept is None:
+            return found
+        listed = replace(self.kept, blocks=found.snapshot.blocks)
+        return TableSnapshot(bucket=found.bucket, world=world, snapshot=listed)
+
+
+def resolved(options: ReadOptions, world: World) -> tuple[Target, TableSnapshot]:
+    """What the options name, as of now, and its snapshot.
+
+    Raises Corrupt rather than leave malformed blocks out.
+    """
+    table = open_any(options.url, world=world)
+    if options.listed and table.indexed:
+        table = bs.open(options.url, discovery="list", world=world)
+    snapshot = table.snapshot(
+        version=options.version, as_of=options.as_of, tag=options.tag, strict=True
+    )
+    # No row meets FALSE: the plan costs nothing and has the columns.
+    nothing = snapshot.scan(columns=options.columns, where=Predicate(node=FALSE)).plan
+    kept = None
+    if not table.indexed or snapshot.snapshot.listed:
+        kept = replace(snapshot.snapshot, blocks=Blocks.of())
+    target = Target(
+        url=table.url,
+        version=snapshot.version,
+        schema=nothing.output_schema,
+        not_null=without_nulls(snapshot.scan(columns=options.columns).plan)
+        if options.not_null
+        else frozenset(),
+        kept=kept,
+    )
+    return target, snapshot
