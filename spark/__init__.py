@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from blockstore.spark.merging import merge_engine
     from blockstore.spark.reading.dataframe import How, how, read
-    from blockstore.spark.registering import register
+    from blockstore.spark.source import register
     from blockstore.spark.streaming.batch import foreach_batch
-    from blockstore.spark.writing.dataframe import append
-    from blockstore.spark.writing.overwriting import overwrite
+    from blockstore.spark.writing.dataframe import append, overwrite
     from blockstore.spark.writing.result import Written
 
 __all__ = [
@@ -42,9 +41,9 @@ _HOMES = {
     "foreach_batch": "blockstore.spark.streaming.batch",
     "how": "blockstore.spark.reading.dataframe",
     "merge_engine": "blockstore.spark.merging",
-    "overwrite": "blockstore.spark.writing.overwriting",
+    "overwrite": "blockstore.spark.writing.dataframe",
     "read": "blockstore.spark.reading.dataframe",
-    "register": "blockstore.spark.registering",
+    "register": "blockstore.spark.source",
 }
 
 

@@ -9,22 +9,9 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from blockstore.errors import Invalid
-
-__all__ = [
-    "checked_url",
-    "flag",
-    "known",
-    "labels",
-    "names",
-    "names_text",
-    "size",
-    "size_if_given",
-    "table_url",
-    "whole",
-]
 
 _SIZES = {
     "": 1,
@@ -135,6 +122,11 @@ def names_text(columns: Sequence[str]) -> str:
     """The text that ``names`` reads back as exactly these, whatever commas, spaces and quotes they
     hold."""
     return json.dumps(list(columns)) if columns else ""
+
+
+def column_names(columns: Iterable[str]) -> tuple[str, ...]:
+    """Columns as a caller of a function names them: several, or one by its bare name."""
+    return (columns,) if isinstance(columns, str) else tuple(columns)
 
 
 def labels(text: str) -> dict[str, str]:

@@ -10,6 +10,8 @@ never change under it, and always have its schema.
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -21,15 +23,14 @@ from pyspark.sql.types import StructType
 
 from blockstore.errors import Invalid
 from blockstore.spark.reading.data_source import FilteringReader, SnapshotReader
+from blockstore.spark.reading.options import read_options
 from blockstore.spark.reading.target import Target, resolved
 from blockstore.spark.streaming.options import asks_for_a_stream, sink_options, source_options
 from blockstore.spark.worker import settle
 from blockstore.spark.writing.data_source import TasksWriter
-from blockstore.spark.writing.options import read_options, write_options
+from blockstore.spark.writing.options import write_options
 from blockstore.spark.writing.prepare import plan_write
 from blockstore.world import World
-
-__all__ = ["BlockstoreSource"]
 
 
 class BlockstoreSource(DataSource):
@@ -79,3 +80,15 @@ class BlockstoreSource(DataSource):
                 "outputMode('append'), or foreachBatch with an overwrite of your own."
             )
         return BatchWriter(schema, options)
+
+
+def register(session: Any) -> None:
+    """Make ``format("blockstore")`` known to this session, and the session to the thread that
+    calls.
+
+    In a thread that did not make the session, ``save`` ends as DATA_SOURCE_NOT_FOUND until then:
+    Spark looks up the format of a write in the session that is active in the thread, and there is
+    none."""
+    session.dataSource.register(BlockstoreSource)
+    if not type(session).__module__.startswith("pyspark.sql.connect"):
+        session._jvm.SparkSession.setActiveSession(session._jsparkSession)

@@ -22,8 +22,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from blockstore.errors import Invalid
 
-__all__ = ["arrow_schema", "batch_schema", "native_can_read", "spark_schema"]
-
 METADATA_PREFIX = "blockstore."
 COMMENT = "comment"
 """Where Spark has the text that describes a column."""
@@ -123,6 +121,11 @@ def native_can_read(kind: pa.DataType) -> bool:
     if at.is_struct(kind):
         return all(native_can_read(field.type) for field in kind)
     return kind in _NATIVE
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark's parser reads it back, whatever characters it has."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _spark_type(kind: pa.DataType, column: str) -> st.DataType:

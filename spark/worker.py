@@ -15,8 +15,6 @@ import pyarrow as pa
 
 from blockstore.world import World
 
-__all__ = ["settle", "task_world"]
-
 _REUSED = "SPARK_REUSE_WORKER"
 """Spark sets it for processes that it uses again, and for no other."""
 

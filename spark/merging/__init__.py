@@ -14,7 +14,7 @@ from blockstore.errors import MissingExtra
 from blockstore.spark.merging.engine import SparkMergeEngine
 
 if TYPE_CHECKING:
-    from blockstore.spark.merging.parts import MergePieces
+    from blockstore.spark.merging.work import MergePieces
 
 __all__ = ["SparkMergeEngine", "engine", "merge_engine"]
 

@@ -22,13 +22,10 @@ from typing import Any
 
 from blockstore.bucket.api import Bucket
 from blockstore.errors import BlockstoreError, MissingExtra, Unavailable
-from blockstore.spark.merging.parts import MergePieces, Task
 from blockstore.spark.merging.progress import Told, telling
-from blockstore.spark.merging.work import ANSWERS, Failure, Job, merging_task
+from blockstore.spark.merging.work import ANSWERS, Failure, Job, MergePieces, Task, merging_task
 from blockstore.spark.options import checked_url, size
 from blockstore.world import World
-
-__all__ = ["PIECE_SIZE", "SparkMergeEngine"]
 
 PIECE_SIZE = "spark.blockstore.merge.pieceSize"
 """The setting of a session that says from what size on a merge is cut."""

@@ -13,8 +13,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Told", "telling"]
-
 EVERY_S = 1.0
 _GROUP = "spark.jobGroup.id"
 

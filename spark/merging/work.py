@@ -9,21 +9,53 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from blockstore.bucket import open_bucket
+from blockstore.bucket.api import Bucket, ReadBucket
 from blockstore.errors import BlockstoreError
-from blockstore.spark.merging.parts import MergePieces
+from blockstore.format import BlockMeta
 from blockstore.world import World
-
-__all__ = ["ANSWERS", "Failure", "Job", "merging_task"]
 
 ANSWERS = "place int, answer binary"
 """The columns, in Spark's words, of what a task yields."""
+
+
+class Input(Protocol):
+    """A block to merge."""
+
+    @property
+    def meta(self) -> BlockMeta: ...
+
+
+class Task(Protocol):
+    """One merge, or a piece of one."""
+
+    @property
+    def ulid(self) -> str: ...
+
+    @property
+    def inputs(self) -> Sequence[Input]: ...
+
+
+class MergePieces(Protocol):
+    """How merges are cut, done and put together; what they answer is only carried."""
+
+    def cut(self, bucket: ReadBucket, task: Any, count: int) -> Sequence[Any]:
+        """The task as at most ``count`` pieces."""
+        ...
+
+    def merge(self, bucket: Bucket, world: World, task: Any, options: Any) -> Any:
+        """One task or piece, in the calling process."""
+        ...
+
+    def together(self, task: Any, parts: Sequence[Any]) -> Any | None:
+        """What the pieces make; None where the task must be done in one piece."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,6 @@ import pyarrow.compute as pc
 
 from blockstore.errors import Invalid
 
-__all__ = ["conform"]
-
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The columns of ``schema`` out of ``batch``, by name and cast without loss; raises Invalid

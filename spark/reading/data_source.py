@@ -27,12 +27,10 @@ from blockstore.scan.plan import ScanPlan
 from blockstore.scan.view import TableSnapshot
 from blockstore.spark.reading.batches import conform
 from blockstore.spark.reading.filters import from_spark
+from blockstore.spark.reading.options import ReadOptions
 from blockstore.spark.reading.shares import Share, shares
 from blockstore.spark.types import batch_schema
 from blockstore.spark.worker import task_world
-from blockstore.spark.writing.options import ReadOptions
-
-__all__ = ["FilteringReader", "SharesPartition", "SnapshotReader"]
 
 
 class SharesPartition(InputPartition):

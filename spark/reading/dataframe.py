@@ -18,19 +18,18 @@ from weakref import WeakKeyDictionary
 from blockstore.errors import Invalid
 from blockstore.scan.plan import ScanPlan
 from blockstore.scan.view import TableSnapshot
-from blockstore.spark.options import names_text
+from blockstore.spark.options import checked_url, names_text
 from blockstore.spark.reading.data_source import SnapshotReader
 from blockstore.spark.reading.mapped import mapped_frame
 from blockstore.spark.reading.native import native_frame, obstacle
+from blockstore.spark.reading.options import ReadOptions, listed
 from blockstore.spark.reading.target import Target, resolved
 from blockstore.spark.source import BlockstoreSource
-from blockstore.spark.writing.options import ReadOptions, checked_url, listed
 from blockstore.world import World
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Engine", "How", "how", "read"]
 
 _log = logging.getLogger("blockstore.spark")
 

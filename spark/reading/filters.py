@@ -34,8 +34,7 @@ from blockstore.predicate.nodes import (
     Prefix,
 )
 from blockstore.predicate.parse import Predicate, parse_filters
-
-__all__ = ["from_spark", "has_counterpart", "quoted", "to_spark"]
+from blockstore.spark.types import quoted
 
 _OPERATORS: dict[type[ds.Filter], tuple[str, str]] = {
     ds.EqualTo: ("=", "<>"),
@@ -84,11 +83,6 @@ def to_spark(node: Node) -> SparkColumn | None:
     """The condition as a Spark column that is true for exactly the same rows, or None if there is
     none."""
     return _column(node) if has_counterpart(node) else None
-
-
-def quoted(name: str) -> str:
-    """A column's name as Spark's parser reads it back, whatever characters it has."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _condition(filter_: ds.Filter) -> tuple[str, str, Any]:

@@ -25,7 +25,6 @@ from blockstore.spark.reading.data_source import SnapshotReader
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["mapped_frame"]
 
 MOST_BYTES = 4 * 2**20
 """Pickled shares that every task may be handed."""

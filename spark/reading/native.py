@@ -26,12 +26,10 @@ from blockstore.predicate.nodes import TRUE
 from blockstore.scan.chunk import HIDDEN, ColumnRead, ScanGroup
 from blockstore.scan.nans import may_hold_nan
 from blockstore.scan.plan import ScanPlan
-from blockstore.spark.reading.filters import has_counterpart, quoted, to_spark
+from blockstore.spark.reading.filters import has_counterpart, to_spark
 from blockstore.spark.reading.reach import PATTERN_CHARACTERS, path_of_chunks
 from blockstore.spark.settings import held
-from blockstore.spark.types import native_can_read, spark_schema
-
-__all__ = ["native_frame", "obstacle"]
+from blockstore.spark.types import native_can_read, quoted, spark_schema
 
 SOURCE = "_source"
 MOST_GROUPS = 32

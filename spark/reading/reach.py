@@ -15,8 +15,6 @@ from typing import Any
 
 from blockstore.bucket import ReadBucket
 
-__all__ = ["PATTERN_CHARACTERS", "PathOf", "path_of_chunks"]
-
 PathOf = Callable[[str], str]
 
 S3 = "s3://"

@@ -18,8 +18,6 @@ from dataclasses import dataclass
 
 from blockstore.scan.chunk import ScanChunk
 
-__all__ = ["Share", "share_bytes", "shares"]
-
 MOST_PARTS = 256
 USUAL_TASKS = 16
 LEAST_BYTES = 32 * 2**20

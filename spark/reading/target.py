@@ -18,15 +18,14 @@ from blockstore.bucket import open_bucket
 from blockstore.index.blocks import Blocks
 from blockstore.predicate.nodes import FALSE
 from blockstore.predicate.parse import Predicate
+from blockstore.scan.chunk import ScanChunk
+from blockstore.scan.plan import ScanPlan
 from blockstore.scan.snapshot import Snapshot
 from blockstore.scan.view import TableSnapshot
-from blockstore.spark.reading.nulls import without_nulls
+from blockstore.spark.reading.options import ReadOptions
 from blockstore.spark.types import spark_schema
-from blockstore.spark.writing.options import ReadOptions
 from blockstore.table import open_any
 from blockstore.world import World
-
-__all__ = ["Target", "resolved"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +81,29 @@ def resolved(options: ReadOptions, world: World) -> tuple[Target, TableSnapshot]
         url=table.url,
         version=snapshot.version,
         schema=nothing.output_schema,
-        not_null=without_nulls(snapshot.scan(columns=options.columns).plan)
+        not_null=_without_nulls(snapshot.scan(columns=options.columns).plan)
         if options.not_null
         else frozenset(),
         kept=kept,
     )
     return target, snapshot
+
+
+def _without_nulls(plan: ScanPlan) -> frozenset[str]:
+    """The columns of the plan's output of which no chunk holds a null. What is not known counts as
+    one: hidden columns, labels, columns that are younger than a chunk, and all of a plan without
+    chunks."""
+    held = (
+        [name for name in plan.output_schema.names if name in plan.columns.table.names]
+        if plan.chunks
+        else []
+    )
+    return frozenset(
+        name for name in held if all(_none_in(chunk, plan, name) for chunk in plan.chunks)
+    )
+
+
+def _none_in(chunk: ScanChunk, plan: ScanPlan, name: str) -> bool:
+    stored_as = plan.reads(chunk.schema_id)[name].stored_as
+    found = None if stored_as is None else chunk.file.columns.get(stored_as)
+    return found is not None and found.nulls == 0

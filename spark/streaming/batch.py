@@ -19,9 +19,10 @@ from blockstore.errors import Conflict, Invalid, NotFound
 from blockstore.format import Job, WrittenChunks
 from blockstore.format.chunk_size import check_chunk_size
 from blockstore.index.batches import STREAM
+from blockstore.spark.options import checked_url, column_names
 from blockstore.spark.writing.commit import commit
 from blockstore.spark.writing.dataframe import append
-from blockstore.spark.writing.options import DEFAULT_BUFFER_BYTES, DEFAULT_CHUNK_BYTES, checked_url
+from blockstore.spark.writing.options import DEFAULT_BUFFER_BYTES, DEFAULT_CHUNK_BYTES
 from blockstore.spark.writing.plan import WritePlan
 from blockstore.spark.writing.result import Written
 from blockstore.table import open_any
@@ -30,7 +31,6 @@ from blockstore.world import World
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["check_not_set_back", "commit_batch", "foreach_batch", "stream_job"]
 
 _QUERY = "sql.streaming.queryId"
 _RUN = "spark.jobGroup.id"
@@ -105,7 +105,7 @@ def foreach_batch(
     """
     target = checked_url(url)
     check_chunk_size(chunk_bytes, "chunk_bytes")
-    keys = (sort_by,) if isinstance(sort_by, str) else tuple(sort_by)
+    keys = column_names(sort_by)
 
     def write(batch: DataFrame, number: int) -> None:
         job = stream_job(stream or _query(batch), number)

@@ -20,8 +20,6 @@ from blockstore.index.blocks import LiveBlock
 from blockstore.index.entry import Entry, Operation
 from blockstore.index.fold import void_commit
 
-__all__ = ["News", "news_of", "nothing_at"]
-
 _ADDING = frozenset({Operation.APPEND, Operation.DISCOVER})
 _SILENT = frozenset(
     {

@@ -28,8 +28,6 @@ from blockstore.spark.streaming.entries import News, news_of, nothing_at
 from blockstore.spark.streaming.options import Start, StreamStart
 from blockstore.spark.streaming.position import Position
 
-__all__ = ["NO_LIMIT", "Follower", "Limit", "Window"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:

@@ -17,15 +17,6 @@ from blockstore.operations.instants import to_ms
 from blockstore.spark.options import known, names, size_if_given, table_url, whole
 from blockstore.spark.writing.options import WriteOptions, write_options
 
-__all__ = [
-    "Start",
-    "StreamReadOptions",
-    "StreamStart",
-    "asks_for_a_stream",
-    "sink_options",
-    "source_options",
-]
-
 _STREAM_ONLY = ("start", "on_removal", "max_blocks", "max_bytes", "labels")
 _SOURCE = ("path", "columns", "where", "partition_size", *_STREAM_ONLY)
 _OF_JOBS = ("app", "batch", "any_order", "if_exists", "where", "isolation", "read_version")

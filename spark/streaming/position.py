@@ -22,8 +22,6 @@ from typing import Any
 
 from blockstore.errors import Corrupt
 
-__all__ = ["Position"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:

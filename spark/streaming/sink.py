@@ -32,8 +32,6 @@ from blockstore.spark.writing.prepare import plan_write
 from blockstore.spark.writing.task import write_task
 from blockstore.world import World
 
-__all__ = ["BatchAnswer", "BatchWriter"]
-
 QUERY = "sql.streaming.queryId"
 """The local property in which Spark tells a task which query it serves."""
 

@@ -48,8 +48,6 @@ from blockstore.spark.worker import task_world
 from blockstore.table import Table
 from blockstore.world import World
 
-__all__ = ["PlanPartition", "TableStreamReader", "stream_schema"]
-
 
 def stream_schema(options: StreamReadOptions, world: World) -> StructType:
     """The columns of a stream.

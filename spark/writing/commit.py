@@ -30,8 +30,6 @@ from blockstore.spark.writing.result import Written
 from blockstore.table import Table, open_any
 from blockstore.world import World
 
-__all__ = ["commit"]
-
 
 def commit(plan: WritePlan, written: Sequence[WrittenChunks], world: World) -> Written:
     """Make one block of what the tasks wrote, and make it visible."""

@@ -25,8 +25,6 @@ from blockstore.spark.writing.plan import WritePlan
 from blockstore.spark.writing.task import write_task
 from blockstore.world import World
 
-__all__ = ["TaskAnswer", "TasksWriter"]
-
 
 @dataclass(frozen=True)
 class TaskAnswer(WriterCommitMessage):

@@ -21,8 +21,6 @@ from blockstore.index.state import State
 from blockstore.lifecycle.upload import finish_upload, in_time, upload_again
 from blockstore.table import Table
 
-__all__ = ["JobAppend", "holds_a_write", "publish", "there_already"]
-
 
 @dataclass(kw_only=True)
 class JobAppend(Append):

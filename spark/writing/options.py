@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -18,35 +18,18 @@ from blockstore.errors import Invalid
 from blockstore.format.block import Job
 from blockstore.format.chunk_size import check_chunk_size
 from blockstore.spark.options import (
-    checked_url,
     flag,
     known,
     labels,
     names,
     size,
-    size_if_given,
     table_url,
     whole,
 )
 
-__all__ = [
-    "IfExists",
-    "ReadOptions",
-    "WriteOptions",
-    "checked_url",
-    "column_names",
-    "if_exists_of",
-    "listed",
-    "read_options",
-    "write_options",
-]
-
 _WRITE = (
     "path", "app", "batch", "any_order", "time_column", "sort_by", "labels", "buffer_size", "chunk_size",
     "if_exists", "where", "isolation", "read_version", "cluster",
-)  # fmt: skip
-_READ = (
-    "path", "version", "as_of", "tag", "discovery", "columns", "where", "filters", "not_null", "partition_size",
 )  # fmt: skip
 
 DEFAULT_BUFFER_BYTES = 256 * 2**20
@@ -108,42 +91,6 @@ class WriteOptions:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadOptions:
-    """Which snapshot is read, and which part of it.
-
-    None means the newest version, all columns, every row.
-    """
-
-    url: str
-    version: int | None = None
-    as_of: str | None = None
-    tag: str | None = None
-    listed: bool = False
-    """Whether blocks that no entry names yet are looked for by a listing."""
-    columns: tuple[str, ...] | None = None
-    where: str | None = None
-    filters: bool = False
-    """Whether Spark's own filters prune chunks (needs spark.sql.python.filterPushdown.enabled)."""
-    not_null: bool = False
-    """Whether columns of which no row of the snapshot is null are declared so."""
-    partition_bytes: int | None = None
-    """Chunks are gathered, and large ones are cut, into Spark partitions of about this size;
-
-    None: by ``shares.share_bytes``.
-    """
-
-    def __post_init__(self) -> None:
-        given = {"version": self.version, "as_of": self.as_of, "tag": self.tag}
-        named = [f"{name}={value!r}" for name, value in given.items() if value is not None]
-        if self.listed:
-            named.append("discovery='list'")
-        if len(named) > 1:
-            raise Invalid(
-                f"{' and '.join(named)} are given: expected one of them, drop the others."
-            )
-
-
 def write_options(options: Mapping[str, str], *, overwrite: bool = False) -> WriteOptions:
     """The options of ``df.write``; raises Invalid naming the one that is wrong."""
     given = known(options, _WRITE, "write")
@@ -172,24 +119,6 @@ def write_options(options: Mapping[str, str], *, overwrite: bool = False) -> Wri
     )
 
 
-def read_options(options: Mapping[str, str]) -> ReadOptions:
-    """The options of ``spark.read``; raises Invalid naming the one that is wrong."""
-    given = known(options, _READ, "read")
-    version, columns = given.get("version"), given.get("columns")
-    return ReadOptions(
-        url=table_url(given, "load"),
-        version=None if version is None else whole(version, "version", least=1),
-        as_of=given.get("as_of"),
-        tag=given.get("tag"),
-        listed=listed(given.get("discovery", "index")),
-        columns=None if columns is None else names(columns, "columns"),
-        where=given.get("where"),
-        filters=flag(given, "filters"),
-        not_null=flag(given, "not_null"),
-        partition_bytes=size_if_given(given, "partition_size"),
-    )
-
-
 def if_exists_of(text: str) -> IfExists:
     """What a write does where the table holds a write already. Raises Invalid."""
     try:
@@ -198,18 +127,6 @@ def if_exists_of(text: str) -> IfExists:
         raise Invalid(
             f"if_exists={text!r}: expected one of {', '.join(repr(str(one)) for one in IfExists)}."
         ) from None
-
-
-def column_names(columns: Iterable[str]) -> tuple[str, ...]:
-    """Columns as a caller of a function names them: several, or one by its bare name."""
-    return (columns,) if isinstance(columns, str) else tuple(columns)
-
-
-def listed(discovery: str) -> bool:
-    """Whether ``discovery`` means a listing. Raises Invalid."""
-    if discovery not in ("index", "list"):
-        raise Invalid(f"discovery={discovery!r}: expected 'index' or 'list'.")
-    return discovery == "list"
 
 
 def _job(given: Mapping[str, str]) -> Job | None:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from blockstore.operations.begun import Begun
     from blockstore.spark.writing.result import Written
 
-__all__ = ["PRODUCER", "WritePlan"]
 
 PRODUCER = "spark"
 

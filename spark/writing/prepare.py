@@ -35,8 +35,6 @@ from blockstore.spark.writing.result import Written
 from blockstore.table import Table, open_any
 from blockstore.world import World
 
-__all__ = ["plan_write"]
-
 
 def plan_write(schema: st.StructType, options: WriteOptions, world: World) -> WritePlan:
     """The plan for writing rows of a DataFrame's ``schema``; raises Invalid if they do not fit the

@@ -14,8 +14,6 @@ from typing import Any
 
 from blockstore.world import World
 
-__all__ = ["progress"]
-
 _log = logging.getLogger("blockstore.spark")
 
 EVERY_S = 15.0

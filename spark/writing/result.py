@@ -7,8 +7,6 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["Written"]
-
 _log = logging.getLogger("blockstore.spark")
 
 

@@ -26,8 +26,6 @@ from blockstore.spark.writing.plan import PRODUCER, WritePlan
 from blockstore.spark.writing.uploads import UploadsBeside
 from blockstore.world import World
 
-__all__ = ["ANSWER", "answering_task", "write_task"]
-
 _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 
 ANSWER = "written binary"

@@ -18,8 +18,6 @@ from collections.abc import Callable
 from blockstore.bucket.api import Bucket, ObjectWriter
 from blockstore.bucket.wrapper import Wrapper
 
-__all__ = ["UploadsBeside"]
-
 WAITING_BYTES = 32 * 2**20
 
 

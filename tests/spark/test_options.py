@@ -6,13 +6,9 @@ import pytest
 
 from blockstore.errors import Invalid
 from blockstore.format.block import Job
-from blockstore.spark.options import names, names_text
-from blockstore.spark.writing.options import (
-    DEFAULT_BUFFER_BYTES,
-    checked_url,
-    read_options,
-    write_options,
-)
+from blockstore.spark.options import checked_url, names, names_text
+from blockstore.spark.reading.options import read_options
+from blockstore.spark.writing.options import DEFAULT_BUFFER_BYTES, write_options
 
 URL = {"path": "lake/flights"}
 

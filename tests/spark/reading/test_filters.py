@@ -11,7 +11,8 @@ from pyspark.sql import datasource as ds
 
 from blockstore.predicate.nodes import FALSE, TRUE, Column, Compare, IsNull, Node, OneOf, Op, Prefix
 from blockstore.predicate.parse import parse
-from blockstore.spark.reading.filters import from_spark, has_counterpart, quoted
+from blockstore.spark.reading.filters import from_spark, has_counterpart
+from blockstore.spark.types import quoted
 
 SCHEMA = pa.schema(
     [

@@ -16,7 +16,7 @@ from pyspark.sql import functions as sf
 
 import blockstore as bs
 from blockstore import spark as bs_spark
-from blockstore.spark.tuning import BATCH_BYTES, BATCH_ROWS
+from blockstore.spark.settings import BATCH_BYTES, BATCH_ROWS
 from blockstore.world import Threads
 from tests.spark.rows import every_type, flights, values
 

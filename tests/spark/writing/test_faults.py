@@ -20,7 +20,7 @@ from pyspark.sql import types as st
 import blockstore as bs
 from blockstore import spark as bs_spark
 from blockstore.errors import Unavailable
-from blockstore.spark.tuning import BATCH_ROWS
+from blockstore.spark.settings import BATCH_ROWS
 from blockstore.spark.writing import commit as committing
 from blockstore.spark.writing.data_source import TasksWriter
 from blockstore.spark.writing.options import WriteOptions
