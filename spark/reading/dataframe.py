@@ -94,7 +94,6 @@ def read(
     columns: Iterable[str] | None = None,
     where: str | None = None,
     engine: str = "auto",
-    native: bool | None = None,
 ) -> DataFrame:
     """The table at ``url`` as a DataFrame of one version: the newest, or that of a number, of a
     time or of a tag.
@@ -103,11 +102,10 @@ def read(
     columns, also the hidden ones (``_source``, ``_row_id``, ``_version``), and ``where`` (a
     condition in Blockstore's SQL subset) rows; chunks that cannot match are not opened.
     ``engine="native"`` insists on Spark's own Parquet reader and raises Invalid where it cannot
-    serve; ``"python"`` reads by Python in Spark's tasks; ``native=True`` and ``False`` are short
-    for these.
+    serve; ``"python"`` reads by Python in Spark's tasks.
     """
     options = _options(url, version, as_of, tag, discovery, columns, where)
-    choice = _choice(session, options, _engine(engine, native))
+    choice = _choice(session, options, _engine(engine))
     _log.info("%s", choice.how)
     if choice.how.engine is Engine.NATIVE:
         frame = native_frame(
@@ -130,7 +128,6 @@ def how(
     columns: Iterable[str] | None = None,
     where: str | None = None,
     engine: str = "auto",
-    native: bool | None = None,
 ) -> How:
     """How ``read`` reads, and why: of a DataFrame that it answered, or of a session, a URL and what
     else ``read`` takes."""
@@ -143,7 +140,7 @@ def how(
             )
         return _told[source]
     options = _options(url, version, as_of, tag, discovery, columns, where)
-    return _choice(source, options, _engine(engine, native)).how
+    return _choice(source, options, _engine(engine)).how
 
 
 def _options(
@@ -170,18 +167,13 @@ def _options(
     )
 
 
-def _engine(engine: str, native: bool | None) -> Engine:
+def _engine(engine: str) -> Engine:
     try:
-        asked = Engine(engine)
+        return Engine(engine)
     except ValueError:
         raise Invalid(
             f"engine={engine!r}: expected one of {', '.join(repr(str(one)) for one in Engine)}"
         ) from None
-    if native is None:
-        return asked
-    if asked is not Engine.AUTO:
-        raise Invalid(f"both engine={engine!r} and native={native} are given: drop native")
-    return Engine.NATIVE if native else Engine.PYTHON
 
 
 def _choice(session: Any, options: ReadOptions, engine: Engine) -> _Choice:

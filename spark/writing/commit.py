@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import blockstore as bs
 from blockstore.errors import Conflict
@@ -23,7 +24,7 @@ from blockstore.operations.access import Access
 from blockstore.operations.append import AppendedBlock, append_block, earlier_block
 from blockstore.operations.begun import Begun, begun_on, end
 from blockstore.operations.overwrite import done_before
-from blockstore.spark.writing.first_write import holds_a_write, publish
+from blockstore.spark.writing.first_write import JobAppend, holds_a_write
 from blockstore.spark.writing.options import IfExists
 from blockstore.spark.writing.plan import PRODUCER, WritePlan
 from blockstore.spark.writing.result import Written
@@ -78,29 +79,17 @@ def _together(written: Sequence[WrittenChunks]) -> WrittenChunks | None:
 
 
 def _alone(plan: WritePlan, table: Table, meta: BlockMeta, *, first: bool) -> Written:
-    """An append that asks something of the table, so that it has an entry to itself."""
+    """An append with a condition, so that it has an entry to itself."""
+    append = partial(JobAppend, ordered=not plan.any_order, url=plan.url, first=first)
     try:
-        durable, committed = publish(
-            table, meta, first=first, any_order=plan.any_order, message=plan.message
+        block = append_block(
+            table.bucket, table.world, table.log, meta, message=plan.message, append=append
         )
     except Conflict:
         if plan.if_exists is IfExists.IGNORE and holds_a_write(table.log.poll()):
             return Written(url=plan.url, ignored=True)
         raise
-    if committed.already and plan.job is not None:
-        earlier = earlier_block(table.log.state, plan.job)
-        if earlier is not None and earlier.ulid != durable.ulid:
-            return _appended(plan, earlier)
-    return Written(
-        url=plan.url,
-        ulid=durable.ulid,
-        version=committed.version,
-        published=True,
-        already=committed.already,
-        rows=durable.rows,
-        bytes=durable.bytes,
-        chunks=len(durable.chunks),
-    )
+    return _appended(plan, block)
 
 
 def _overwritten(

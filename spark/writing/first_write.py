@@ -13,13 +13,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from blockstore.errors import BlockCondemned, Conflict
-from blockstore.format import BlockMeta
-from blockstore.ids import ulid_time_ms
-from blockstore.index.change import Append, Committed, Draft
+from blockstore.errors import Conflict
+from blockstore.index.change import Append, Draft
 from blockstore.index.state import State
-from blockstore.lifecycle.upload import finish_upload, in_time, upload_again
-from blockstore.table import Table
 
 
 @dataclass(kw_only=True)
@@ -58,29 +54,3 @@ def there_already(url: str, version: int) -> str:
         "(if_exists='append'), leave it (if_exists='ignore'), or replace its rows (mode "
         "'overwrite')"
     )
-
-
-def publish(
-    table: Table, meta: BlockMeta, *, first: bool, any_order: bool, message: str
-) -> tuple[BlockMeta, Committed]:
-    """Make a block whose chunks are uploaded durable and visible, by one entry. Raises Conflict
-    where it must be the first write and is not; then nothing of it is visible, ever."""
-    bucket, world = table.bucket, table.world
-    meta = finish_upload(bucket, world, in_time(bucket, world, meta, ulid_time_ms(meta.ulid)))
-    for last in (False, False, True):
-        change = JobAppend(
-            commit=world.ids.ulid(),
-            blocks=(meta,),
-            job=meta.job,
-            ordered=not any_order,
-            message=message,
-            url=table.url,
-            first=first,
-        )
-        try:
-            return meta, table.log.commit(change)
-        except BlockCondemned:
-            if last:
-                raise
-            meta = finish_upload(bucket, world, upload_again(bucket, world, meta))
-    raise AssertionError("unreachable: the last attempt answers or raises")

@@ -36,7 +36,7 @@ def by_format(session: SparkSession, url: str, **options: object) -> DataFrame:
 def by_read(session: SparkSession, url: str, **options: object) -> DataFrame:
     if isinstance(options.get("columns"), str):
         options["columns"] = str(options["columns"]).split(",")
-    return bs_spark.read(session, url, native=True, **options)
+    return bs_spark.read(session, url, engine="native", **options)
 
 
 def by_python(session: SparkSession, url: str, **options: object) -> DataFrame:
@@ -156,7 +156,7 @@ def test_every_condition_means_the_same_to_spark_and_to_us(
 
 def test_the_data_source_can_be_insisted_on(spark_session: SparkSession, url: str) -> None:
     found = bs_spark.read(
-        spark_session, url, native=False, columns=["delay"], where="origin = 'EWR'"
+        spark_session, url, engine="python", columns=["delay"], where="origin = 'EWR'"
     )
     assert sorted(row.delay for row in found.collect()) == [10, 20, 30]
     assert found.inputFiles() == []
@@ -179,8 +179,6 @@ def test_a_read_says_who_reads_and_why(
         bs_spark.how(found.where("delay > 1"))
     with pytest.raises(bs.Invalid, match="expected one of 'auto', 'native', 'python'"):
         bs_spark.read(spark_session, url, engine="fast")
-    with pytest.raises(bs.Invalid, match="drop native"):
-        bs_spark.read(spark_session, url, engine="python", native=True)
 
 
 def test_the_version_of_a_tag(spark_session: SparkSession, read: Read, url: str) -> None:
@@ -383,7 +381,7 @@ def test_a_path_that_spark_takes_for_a_pattern_is_read_by_the_data_source(
     bs_spark.append(spark_session.range(3), url)
     assert values(bs_spark.read(spark_session, url)) == values(spark_session.range(3))
     with pytest.raises(bs.Invalid, match="native"):
-        bs_spark.read(spark_session, url, native=True)
+        bs_spark.read(spark_session, url, engine="native")
 
 
 def test_types_that_sparks_parquet_reader_lacks_are_read_by_the_data_source(

@@ -62,8 +62,8 @@ def test_rows_and_schema_are_those_of_the_data_source(
 def test_each_share_is_a_task_and_only_chunks_that_can_match_have_one(
     spark_session: SparkSession, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spark.shares.LEAST_BYTES", 1)
-    monkeypatch.setattr("spark.shares.USUAL_TASKS", 3)
+    monkeypatch.setattr("blockstore.spark.reading.shares.LEAST_BYTES", 1)
+    monkeypatch.setattr("blockstore.spark.reading.shares.USUAL_TASKS", 3)
     whole = bs_spark.read(spark_session, url, engine="python")
     assert whole.rdd.getNumPartitions() == 3
     assert whole.count() == 6

@@ -40,14 +40,14 @@ def url(tmp_path: Path) -> str:
     return url
 
 
-@pytest.mark.parametrize("native", [True, False], ids=["native", "source"])
-def test_a_dataframe_is_one_listing(spark_session: SparkSession, url: str, native: bool) -> None:
-    found = bs_spark.read(spark_session, url, where="origin <> 'LGA'", native=native)
+@pytest.mark.parametrize("engine", ["native", "python"])
+def test_a_dataframe_is_one_listing(spark_session: SparkSession, url: str, engine: str) -> None:
+    found = bs_spark.read(spark_session, url, where="origin <> 'LGA'", engine=engine)
     assert sorted(row.delay for row in found.collect()) == [1, 2, 10, 20]
     older = bs.open(url, discovery="list", world=World.manual(seed=9))
     older.append(pa.table({"origin": ["EWR"], "delay": [99]}, schema=SCHEMA))
     assert found.count() == 4, "what comes later is not seen by a DataFrame that was made before"
-    assert bs_spark.read(spark_session, url, native=native).count() == 7
+    assert bs_spark.read(spark_session, url, engine=engine).count() == 7
 
 
 def test_an_append_is_one_block_that_waits_for_its_age(

@@ -53,9 +53,9 @@ def test_every_value_comes_back_by_every_way(
     rows = every_type(spark_session)
     write(rows, url)
     assert values(spark_session.read.format("blockstore").load(url)) == values(rows)
-    assert values(bs_spark.read(spark_session, url, native=False)) == values(rows)
+    assert values(bs_spark.read(spark_session, url, engine="python")) == values(rows)
     without_nan = [name for name in rows.columns if name not in ("f32", "f64")]
-    found = bs_spark.read(spark_session, url, native=True, columns=without_nan)
+    found = bs_spark.read(spark_session, url, engine="native", columns=without_nan)
     assert values(found) == values(rows.select(without_nan))
 
 
