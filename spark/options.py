@@ -1,8 +1,10 @@
-"""What one option's text says, checked: shared by reads, writes and streams.
+"""Parse the text of one option; used by reads, writes, streams and merges.
 
-- Option names are case-insensitive, as everywhere in Spark; a name that nobody reads is an error
-  that names the nearest known one.
-- An error names the option, what was found and what was expected.
+- Option names are case-insensitive, as everywhere in Spark. An unknown name is an error that names
+  the nearest known one.
+- An error names the option, the value found and the value expected.
+- Columns are separated by commas, or given as a JSON list where a name contains a comma or begins
+  or ends with a space. Labels are ``key=value`` pairs separated by commas.
 """
 
 from __future__ import annotations
@@ -26,33 +28,32 @@ _SIZES = {
 _JSON_LIST = '["'
 _ALIASES = {"replacewhere": "where", "versionasof": "version"}
 _INSTEAD = {
-    "partitionoverwritemode": "a table has no partitions, and without a condition an overwrite "
-    "replaces all rows: say which with "
-    "option('where', \"day = '2024-01-01'\").",
+    "partitionoverwritemode": "a table has no partitions, and an overwrite without a condition "
+    "replaces all rows: choose the rows with option('where', \"day = '2024-01-01'\").",
     "timestampasof": "use 'as_of', where a time without a zone is UTC and not the session's.",
 }
-"""What other formats call it, and what to use: to drop such an option would be another write, or
-another read."""
+"""Options of other formats, and what to use instead. Ignoring one would change the write or the
+read."""
 _CATALOG = (
-    "Spark tells a data source no URL of a table in its catalog (saveAsTable, insertInto, CREATE "
-    "TABLE): use save and load, or in SQL "
+    "Spark does not pass a data source the URL of a table in its catalog (saveAsTable, insertInto, "
+    "CREATE TABLE): use save and load, or in SQL "
     "CREATE TEMPORARY VIEW flights USING blockstore OPTIONS (path 's3://lake/flights')."
 )
 _OF_CATALOG = "provider"
-"""A property of tables in Spark's catalog, which Spark hands on as if it were an option."""
+"""A property of tables in Spark's catalog, which Spark passes on as if it were an option."""
 _YES_NO = {"true": True, "false": False}
 
 
 def known(options: Mapping[str, str], every: tuple[str, ...], verb: str) -> dict[str, str]:
-    """The options by their lower-case names; what other table formats call ours is understood.
+    """The options by their lower-case names; names that other table formats use are translated.
     Raises Invalid for one that is not among ``every``."""
     given: dict[str, str] = {}
     for said, value in options.items():
         name = _ALIASES.get(said.lower(), said.lower())
         if name in given and given[name] != value:
             raise Invalid(
-                f"option {said!r} is another name of {name!r}, and both are given with different "
-                "values: keep one."
+                f"option {said!r} is another name for {name!r}, and the two have different values: "
+                "keep one of them."
             )
         given[name] = value
     if _OF_CATALOG in given:
@@ -61,7 +62,7 @@ def known(options: Mapping[str, str], every: tuple[str, ...], verb: str) -> dict
         if name not in every:
             near = difflib.get_close_matches(name, every, n=1)
             instead = _INSTEAD.get(
-                name, "look up what it shall do in the Spark guide before you drop it."
+                name, "find its replacement in the Spark guide before you remove it."
             )
             meant = f"did you mean {near[0]!r}?" if near else instead
             raise Invalid(
@@ -72,30 +73,29 @@ def known(options: Mapping[str, str], every: tuple[str, ...], verb: str) -> dict
 
 
 def checked_url(url: str) -> str:
-    """The URL of a table that several processes can reach; raises Invalid for one that lives in one
-    process."""
+    """The URL of a table that several processes can reach. Raises Invalid for ``memory://``."""
     if url.lower().startswith("memory://"):
         raise Invalid(
-            f"{url} lives in the memory of one process and Spark's tasks run in others: use a "
-            "folder or an s3:// URL."
+            f"{url} is in the memory of one process, and Spark's tasks run in others: use a folder "
+            "or an s3:// URL."
         )
     return url
 
 
 def table_url(given: Mapping[str, str], method: str) -> str:
-    """The table that the options name;
+    """The URL of the table that the options name, for the user's call of ``method``.
 
-    ``method`` is what the user calls. Raises Invalid for none.
+    Raises Invalid if there is none.
     """
     url = given.get("path", "")
     if not url:
         raise Invalid(
-            f"no table is named: give its URL, as in .{method}('s3://lake/flights'). {_CATALOG}"
+            f"no table URL is given: pass it, as in .{method}('s3://lake/flights'). {_CATALOG}"
         )
     return checked_url(url)
 
 
-def whole(text: str, name: str, *, least: int) -> int:
+def integer(text: str, name: str, *, least: int) -> int:
     """A whole number of at least ``least``. Raises Invalid."""
     if not (text.isascii() and text.isdigit()) or int(text) < least:
         raise Invalid(f"option {name}={text!r}: expected a whole number of at least {least}.")
@@ -103,29 +103,25 @@ def whole(text: str, name: str, *, least: int) -> int:
 
 
 def names(text: str, name: str) -> tuple[str, ...]:
-    """Names separated by commas, or a JSON list of them, which takes each as it is; each once.
-
-    Raises Invalid.
-    """
+    """Column names, separated by commas or as a JSON list. Raises Invalid if one is repeated."""
     if text.startswith(_JSON_LIST):
         parts = _from_json(text, name)
     else:
         parts = tuple(part.strip() for part in text.split(",")) if text.strip() else ()
     if "" in parts or len(set(parts)) != len(parts):
         raise Invalid(
-            f"option {name}={text!r}: expected different column names separated by commas."
+            f"option {name}={text!r}: expected distinct column names separated by commas."
         )
     return parts
 
 
 def names_text(columns: Sequence[str]) -> str:
-    """The text that ``names`` reads back as exactly these, whatever commas, spaces and quotes they
-    hold."""
+    """The text that ``names`` parses back into exactly these, with commas, spaces and quotes."""
     return json.dumps(list(columns)) if columns else ""
 
 
 def column_names(columns: Iterable[str]) -> tuple[str, ...]:
-    """Columns as a caller of a function names them: several, or one by its bare name."""
+    """Columns as a function argument gives them: several names, or one string."""
     return (columns,) if isinstance(columns, str) else tuple(columns)
 
 
@@ -140,15 +136,13 @@ def labels(text: str) -> dict[str, str]:
                 "'cluster=eu1'."
             )
         if key in found:
-            raise Invalid(
-                f"option labels={text!r}: label {key!r} is given twice; keep one of its values."
-            )
+            raise Invalid(f"option labels={text!r}: label {key!r} is given twice; keep one value.")
         found[key] = value
     return found
 
 
 def flag(given: Mapping[str, str], name: str) -> bool:
-    """True or false; false where it is not given. Raises Invalid."""
+    """True or false; false if the option is not given. Raises Invalid."""
     value = given.get(name, "false").lower()
     if value not in _YES_NO:
         raise Invalid(f"option {name}={given[name]!r}: expected true or false.")
@@ -168,7 +162,7 @@ def size(given: Mapping[str, str], name: str, default: int) -> int:
 
 
 def size_if_given(given: Mapping[str, str], name: str) -> int | None:
-    """The same, or None where the option is not given."""
+    """The size, or None if the option is not given."""
     return size(given, name, 0) if name in given else None
 
 
@@ -179,8 +173,7 @@ def _from_json(text: str, name: str) -> tuple[str, ...]:
         parts = None
     if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
         raise Invalid(
-            f"option {name}={text!r}: expected a JSON list of column names, since it begins like "
-            "one, as in "
-            f"{json.dumps(['a', 'b,c'])!r}."
+            f"option {name}={text!r}: it begins like a JSON list; expected a list of column names "
+            f"such as {json.dumps(['a', 'b,c'])!r}."
         )
     return tuple(parts)

@@ -1,8 +1,8 @@
-"""How far the Spark job of a round of merges is, told while it runs: the answers of its tasks come
-back all at once.
+"""Report the share of a round's Spark job that has ended, while it runs: the results of its tasks
+come back together at the end.
 
-Spark's status tracker knows it in a classic session. Spark Connect has none: there nothing is told
-before the round has ended. What is asked is never worth an error.
+In a classic session Spark's status tracker provides the numbers. Spark Connect has none, and
+nothing is reported there before the round has ended. An error while reading them is ignored.
 """
 
 from __future__ import annotations
@@ -18,36 +18,35 @@ _GROUP = "spark.jobGroup.id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """Who hears how far a pass is, and between which shares of it the part lies that reports
-    here."""
+class Progress:
+    """The progress of a part of a pass: ``call`` receives the share of the complete pass, of which
+    this part covers the range from ``low`` to ``high``."""
 
     call: Callable[[float], None]
     low: float = 0.0
     high: float = 1.0
 
     def ended(self, share: float) -> None:
-        """So much of this part has ended."""
+        """Report that this share of the part has ended."""
         self.call(self.low + (self.high - self.low) * share)
 
-    def part(self, first: int, past: int, of: int) -> Told:
-        """For those from ``first`` to before ``past`` of this part's ``of``."""
+    def part(self, first: int, past: int, of: int) -> Progress:
+        """The progress of the items from ``first`` to before ``past``, of ``of`` in this part."""
         step = (self.high - self.low) / of
-        return Told(call=self.call, low=self.low + step * first, high=self.low + step * past)
+        return Progress(call=self.call, low=self.low + step * first, high=self.low + step * past)
 
 
 @contextmanager
-def telling(
-    session: Any, told: Told | None, group: str, *, every_s: float = EVERY_S
+def reporting(
+    session: Any, progress: Progress | None, group: str, *, every_s: float = EVERY_S
 ) -> Iterator[None]:
-    """While the body runs one Spark job in this thread: tell whenever one more of its tasks has
-    ended.
+    """Report progress whenever a task ends, while the body runs one Spark job in this thread.
 
-    ``group`` names the body's jobs, for as long as it runs, and no others. Nothing is done where
-    nobody listens.
+    ``group`` is the job group of the body's jobs and of no others. Without ``progress`` it does
+    nothing.
     """
     context = getattr(session, "_sc", None)
-    if told is None or context is None:
+    if progress is None or context is None:
         yield
         return
     from pyspark import InheritableThread
@@ -57,14 +56,16 @@ def telling(
     def watch() -> None:
         before = 0
         while not over.wait(every_s):
-            with suppress(Exception):  # the tracker may fail once, and the session may end under it
+            with suppress(
+                Exception
+            ):  # the tracker may fail once, and the session may end meanwhile
                 ended, total = _ended(context.statusTracker(), group)
                 if ended > before:
                     before = ended
-                    told.ended(ended / total)
+                    progress.ended(ended / total)
 
     with ExitStack() as undo:
-        with suppress(Exception):  # then nothing is told, and the merges are done all the same
+        with suppress(Exception):  # then nothing is reported, and the merges still run
             others = context.getLocalProperty(_GROUP)
             undo.callback(_put_back, context, others)
             context.setLocalProperty(_GROUP, group)
@@ -81,9 +82,9 @@ def _put_back(context: Any, group: str | None) -> None:
 
 
 def _ended(tracker: Any, group: str) -> tuple[int, int]:
-    """The tasks that have ended, and all, of the stage that merges: the last one.
+    """The ended tasks and all tasks of the last stage, the one that merges.
 
-    Those before it only deal the tasks out.
+    The stages before it only distribute the tasks.
     """
     jobs = [tracker.getJobInfo(one) for one in tracker.getJobIdsForGroup(group)]
     stages = [max(job.stageIds) for job in jobs if job is not None and len(job.stageIds) > 1]

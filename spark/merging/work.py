@@ -1,9 +1,11 @@
-"""What one Spark task does for a merge: unpack it, do it, pack the answer.
+"""What one Spark task does for a merge: unpack it, do it, pack the result.
 
-- An error that the project raises on purpose is an answer: the merge's own, which ends no other
-  merge of the job. Anything else fails the attempt, and Spark tries again.
-- Attempts never write the same object, and only the answer of the one that Spark takes is used:
-  what the others wrote is debris inside the block's directory, which its meta.json does not list.
+- An error of the project is a result: that of one merge, which ends no other merge of the job. Any
+  other error fails the attempt, and Spark tries again.
+- Attempts never write the same object, and only the result of the attempt that Spark accepts is
+  used. What the others wrote is debris in the block's directory, which its meta.json does not list.
+- The compactor's tasks, results and pieces are protocols here, because the rooms never import one
+  another. They must be picklable, and workers must have the package that defines them.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ from blockstore.errors import BlockstoreError
 from blockstore.format import BlockMeta
 from blockstore.world import World
 
-ANSWERS = "place int, answer binary"
-"""The columns, in Spark's words, of what a task yields."""
+RESULTS = "place int, result binary"
+"""The columns, in Spark's notation, that a task yields."""
 
 
 class Input(Protocol):
@@ -43,24 +45,24 @@ class Task(Protocol):
 
 
 class MergePieces(Protocol):
-    """How merges are cut, done and put together; what they answer is only carried."""
+    """How merges are cut, done and combined. Their results are only passed on."""
 
     def cut(self, bucket: ReadBucket, task: Any, count: int) -> Sequence[Any]:
-        """The task as at most ``count`` pieces."""
+        """Cut the task into at most ``count`` pieces."""
         ...
 
     def merge(self, bucket: Bucket, world: World, task: Any, options: Any) -> Any:
-        """One task or piece, in the calling process."""
+        """Do one task or piece, in the calling process."""
         ...
 
     def together(self, task: Any, parts: Sequence[Any]) -> Any | None:
-        """What the pieces make; None where the task must be done in one piece."""
+        """Combine the results of the pieces; None if the task must be done in one piece."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What all tasks of one Spark job share."""
+    """The values that all tasks of one Spark job share."""
 
     url: str
     pieces: MergePieces
@@ -69,8 +71,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """An error as it travels: exceptions with arguments of their own do not survive pickle by
-    themselves."""
+    """A picklable error: exceptions with arguments of their own do not survive pickle."""
 
     kind: type[BlockstoreError]
     args: tuple[Any, ...]
@@ -81,7 +82,7 @@ class Failure:
         return cls(kind=type(error), args=error.args, state=dict(vars(error)))
 
     def error(self) -> BlockstoreError:
-        """The error again, without the traceback, which stays in the worker's log."""
+        """The error without its traceback, which stays in the worker's log."""
         error = self.kind.__new__(self.kind)
         error.args = self.args
         vars(error).update(self.state)
@@ -89,18 +90,18 @@ class Failure:
 
 
 def merging_task(job: Job) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow``: rows of place and packed task in, rows of place and packed
-    answer out."""
+    """A function for ``mapInArrow``: from rows of a place and a pickled task to rows of the place
+    and the pickled result."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for place, packed in zip(batch.column(0), batch.column(1), strict=True):
-                yield _row(place, pickle.dumps(_answer(job, pickle.loads(packed.as_py()))))
+                yield _row(place, pickle.dumps(_result(job, pickle.loads(packed.as_py()))))
 
     return task
 
 
-def _answer(job: Job, task: Any) -> Any:
+def _result(job: Job, task: Any) -> Any:
     world = World.real()
     try:
         return job.pieces.merge(open_bucket(job.url, world), world, task, job.options)
@@ -108,7 +109,7 @@ def _answer(job: Job, task: Any) -> Any:
         return Failure.of(error)
 
 
-def _row(place: pa.Scalar, answer: bytes) -> pa.RecordBatch:
-    # Not pa.array: given a list, it imports pandas.
-    columns = [pa.repeat(place.cast(pa.int32()), 1), pa.repeat(pa.scalar(answer, pa.binary()), 1)]
-    return pa.RecordBatch.from_arrays(columns, names=["place", "answer"])
+def _row(place: pa.Scalar, result: bytes) -> pa.RecordBatch:
+    # Not pa.array: with a list it imports pandas.
+    columns = [pa.repeat(place.cast(pa.int32()), 1), pa.repeat(pa.scalar(result, pa.binary()), 1)]
+    return pa.RecordBatch.from_arrays(columns, names=["place", "result"])

@@ -1,12 +1,12 @@
-"""The data source's read side: chunks that can match, shared out to Spark's tasks and read by
+"""The data source's read side: chunks that can match, divided among Spark's tasks and read by
 pyarrow.
 
-- Chunks are pruned on the driver; a task is handed its own chunks, or its part of a large one, and
-  nothing of the others.
-- Every value is as it was: filters of the scan are applied exactly, and what Spark's types cannot
-  hold is an error.
-- Spark pickles the reader before it asks for partitions, so that the plan is made when the reader
-  is, and again when Spark offers filters; what only the driver needs does not travel.
+- Chunks are pruned on the driver. A task receives its own chunks, or its part of a large one, and
+  no others.
+- Every value is unchanged: conditions are applied exactly, and a value that Spark's types cannot
+  store is an error.
+- Spark pickles the reader before it calls ``partitions``. So the plan is made in the constructor,
+  and again when Spark offers filters. What only the driver needs does not travel.
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ class SharesPartition(InputPartition):
 
 
 class SnapshotReader(DataSourceReader):
-    """Reads one version of a table, under the schema that Spark asks for (by name, in its
-    order)."""
+    """Reads one version of a table with the schema that Spark passes: its columns, in its order."""
 
     def __init__(self, snapshot: TableSnapshot, options: ReadOptions, schema: StructType) -> None:
         self._url = snapshot.bucket.url
@@ -88,8 +87,10 @@ class SnapshotReader(DataSourceReader):
 
 
 class FilteringReader(SnapshotReader):
-    """The same, pruned by the filters of the query as well. Spark refuses such a reader unless its
-    setting ``spark.sql.python.filterPushdown.enabled`` is true, so that it is made only on request.
+    """A reader that also prunes by the filters of the query.
+
+    Spark refuses such a reader unless ``spark.sql.python.filterPushdown.enabled`` is true, so it is
+    used on request only.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802

@@ -1,9 +1,9 @@
-"""``read(session, url)``: a snapshot as a DataFrame, by the fastest way that gives exactly its
+"""``read(session, url)``: a snapshot as a DataFrame, by the fastest engine that returns its exact
 rows.
 
-Where Spark's JVM reaches the chunks, its own Parquet reader reads the pruned list of them;
-everywhere else, and for what that reader cannot do, Python in Spark's tasks does. The choice is
-logged, ``how`` tells it and why, and ``engine`` makes it.
+Where Spark's JVM reaches the chunks, its own Parquet reader reads the pruned list of them. For
+everything else, Python in Spark's tasks does. The choice is logged, ``how`` returns it with its
+reason, and ``engine`` overrides it.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _log = logging.getLogger("blockstore.spark")
 
 
 class Engine(StrEnum):
-    """Who reads the chunks."""
+    """What reads the chunks."""
 
     AUTO = "auto"
     NATIVE = "native"
     """Spark's own Parquet reader."""
     PYTHON = "python"
-    """Python in Spark's tasks, as for the data source."""
+    """Python in Spark's tasks, as in the data source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,14 +65,13 @@ class How:
         version = "a listing" if self.version is None else f"version {self.version}"
         return (
             f"{self.url}: {version} by {by}, since {self.reason}; {self.chunks} chunks of "
-            f"{self.bytes:,} bytes, "
-            f"{self.chunks_pruned} left out"
+            f"{self.bytes:,} bytes, {self.chunks_pruned} pruned"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Choice:
-    """A read, decided."""
+    """A read and the engine chosen for it."""
 
     target: Target
     snapshot: TableSnapshot
@@ -80,7 +79,7 @@ class _Choice:
     how: How
 
 
-_told: WeakKeyDictionary[Any, How] = WeakKeyDictionary()
+_how_of: WeakKeyDictionary[Any, How] = WeakKeyDictionary()
 
 
 def read(
@@ -95,14 +94,23 @@ def read(
     where: str | None = None,
     engine: str = "auto",
 ) -> DataFrame:
-    """The table at ``url`` as a DataFrame of one version: the newest, or that of a number, of a
-    time or of a tag.
+    """Read one version of the table at ``url`` as a DataFrame.
 
-    ``discovery="list"`` also reads blocks that only a listing shows so far. ``columns`` picks
-    columns, also the hidden ones (``_source``, ``_row_id``, ``_version``), and ``where`` (a
-    condition in Blockstore's SQL subset) rows; chunks that cannot match are not opened.
-    ``engine="native"`` insists on Spark's own Parquet reader and raises Invalid where it cannot
-    serve; ``"python"`` reads by Python in Spark's tasks.
+    Args:
+        session: the Spark session, classic or Connect.
+        url: the table.
+        version: the version to read; default: the newest.
+        as_of: read the last version committed at or before this time.
+        tag: read the version with this tag.
+        discovery: ``"list"`` also reads blocks that only a listing shows so far.
+        columns: these columns only; may name hidden ones (``_source``, ``_row_id``, ``_version``).
+        where: a condition in Blockstore's SQL subset; chunks that cannot match are not opened.
+        engine: ``"native"`` requires Spark's own Parquet reader, ``"python"`` reads by Python in
+            Spark's tasks, ``"auto"`` chooses.
+
+    Raises:
+        Invalid: an argument is wrong, or ``engine="native"`` cannot read the table exactly.
+        NotFound: there is no such table, version or tag.
     """
     options = _options(url, version, as_of, tag, discovery, columns, where)
     choice = _choice(session, options, _engine(engine))
@@ -113,7 +121,7 @@ def read(
         )
     else:
         frame = _by_python(session, choice, options)
-    _told[frame] = choice.how
+    _how_of[frame] = choice.how
     return frame
 
 
@@ -129,16 +137,15 @@ def how(
     where: str | None = None,
     engine: str = "auto",
 ) -> How:
-    """How ``read`` reads, and why: of a DataFrame that it answered, or of a session, a URL and what
-    else ``read`` takes."""
+    """How ``read`` reads, and why: of a DataFrame that it returned, or with a session, a URL and
+    the other arguments of ``read``."""
     if url is None:
-        if source not in _told:
+        if source not in _how_of:
             raise Invalid(
-                "this DataFrame is not one that spark.read answered (one made from it is "
-                "another): ask how(session, url, …) "
-                "with what read was given"
+                "this DataFrame was not returned by blockstore.spark.read (a DataFrame derived "
+                "from one is another): call how(session, url, …) with the arguments of that read"
             )
-        return _told[source]
+        return _how_of[source]
     options = _options(url, version, as_of, tag, discovery, columns, where)
     return _choice(source, options, _engine(engine)).how
 
@@ -154,7 +161,7 @@ def _options(
 ) -> ReadOptions:
     if isinstance(columns, str):
         raise Invalid(
-            f"columns is the text {columns!r}, expected a list of column names: [{columns!r}]"
+            f"columns is the string {columns!r}, expected a list of column names: [{columns!r}]"
         )
     return ReadOptions(
         url=checked_url(url),
@@ -179,17 +186,16 @@ def _engine(engine: str) -> Engine:
 def _choice(session: Any, options: ReadOptions, engine: Engine) -> _Choice:
     target, snapshot = resolved(options, World.real())
     plan = snapshot.scan(columns=options.columns, where=options.where).plan
-    chosen, reason = Engine.PYTHON, "engine='python' asks for it"
+    chosen, reason = Engine.PYTHON, "engine='python' requires it"
     if engine is not Engine.PYTHON:
         against = obstacle(session, plan, snapshot.bucket)
         if against is not None and engine is Engine.NATIVE:
             raise Invalid(
-                f"engine='native' cannot read {target.url}, since {against}: leave the choice "
-                "open (engine='auto')."
+                f"engine='native' cannot read {target.url}, since {against}: use engine='auto'."
             )
         chosen = Engine.NATIVE if against is None else Engine.PYTHON
         reason = against or "it reaches the files and reads these columns exactly"
-    told = How(
+    chosen_how = How(
         url=target.url,
         engine=chosen,
         reason=reason,
@@ -199,13 +205,13 @@ def _choice(session: Any, options: ReadOptions, engine: Engine) -> _Choice:
         rows=plan.rows,
         bytes=plan.bytes,
     )
-    return _Choice(target=target, snapshot=snapshot, plan=plan, how=told)
+    return _Choice(target=target, snapshot=snapshot, plan=plan, how=chosen_how)
 
 
 def _by_python(session: Any, choice: _Choice, options: ReadOptions) -> DataFrame:
-    """The rows by Python, pinned to what was found.
+    """The rows by Python, pinned to the resolved version.
 
-    The data source, where it must be, looks at a listing again by itself.
+    Without a version, the data source makes the listing again.
     """
     found = choice.target
     frame = mapped_frame(

@@ -1,12 +1,12 @@
 """Conditions between Spark and Blockstore, in both directions.
 
-- From Spark: the ``column op literal`` filters that Spark offers a data source. One that has no
-  counterpart is left out: Spark evaluates every filter again, so that a lost one costs time and
-  never rows.
-- To Spark: a whole condition of ours as a Spark column, exactly, or None if a part of it cannot be
-  said.
+- From Spark: the ``column op literal`` filters that Spark offers a data source. A filter without a
+  counterpart is left out. Spark evaluates every filter again, so a missing one costs time and never
+  rows.
+- To Spark: a complete condition of Blockstore as a Spark column, exactly, or None if a part of it
+  has no counterpart.
 - Both sides order values alike: NaN equals itself and is greater than every other float, strings
-  compare by their UTF-8 bytes, a null satisfies nothing but IS NULL.
+  compare by their UTF-8 bytes, and a null satisfies only IS NULL.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _OPERATORS: dict[type[ds.Filter], tuple[str, str]] = {
     ds.IsNull: ("is null", "is not null"),
     ds.IsNotNull: ("is not null", "is null"),
 }
-"""Spark's filter classes as operators of ours, plain and negated."""
+"""Spark's filter classes as Blockstore's operators, plain and negated."""
 _US = 1_000
 _DAY_NS = 86_400_000_000_000
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -54,45 +54,49 @@ _FIRST_US = (datetime.datetime.min - _EPOCH) // datetime.timedelta(microseconds=
 _LAST_US = (datetime.datetime.max - _EPOCH) // datetime.timedelta(microseconds=1)
 
 
-class _Untold(Exception):
+class _NoCounterpart(Exception):
     """The condition, or a part of it, has no counterpart on the other side."""
 
 
 def from_spark(filters: Iterable[ds.Filter], schema: pa.Schema) -> Predicate:
-    """What is certain of every row that Spark keeps: the conjunction of the filters that have a
-    counterpart."""
+    """The conjunction of the filters that have a counterpart: true for every row that Spark
+    keeps."""
     certain = Predicate()
     for filter_ in filters:
         try:
             certain = certain.also(parse_filters([_condition(filter_)], schema))
-        except (_Untold, Invalid):
+        except (_NoCounterpart, Invalid):
             continue
     return certain
 
 
 def has_counterpart(node: Node) -> bool:
-    """Whether ``to_spark`` answers a column; asks Spark nothing."""
+    """Whether ``to_spark`` returns a column; makes no call to Spark."""
     if isinstance(node, And | Or):
         return all(has_counterpart(part) for part in node.parts)
     if isinstance(node, Compare):
-        return _can_say(node.column.type, node.key)
-    return not isinstance(node, OneOf) or all(_can_say(node.column.type, key) for key in node.keys)
+        return _has_literal(node.column.type, node.key)
+    return not isinstance(node, OneOf) or all(
+        _has_literal(node.column.type, key) for key in node.keys
+    )
 
 
 def to_spark(node: Node) -> SparkColumn | None:
-    """The condition as a Spark column that is true for exactly the same rows, or None if there is
-    none."""
+    """A Spark column that is true for exactly the same rows, or None if there is none."""
     return _column(node) if has_counterpart(node) else None
 
 
 def _condition(filter_: ds.Filter) -> tuple[str, str, Any]:
-    """A filter as ``(column, operator, value)``. What Not makes true is where its child is false:
-    for a null, Spark drops the row either way, except under ``<=>``, which is left alone."""
+    """A filter as ``(column, operator, value)``.
+
+    Not is true where its child is false. For a null, Spark drops the row in both cases, except
+    under ``<=>``, which is left out when negated.
+    """
     negated = isinstance(filter_, ds.Not)
     plain = filter_.child if isinstance(filter_, ds.Not) else filter_
     path: tuple[str, ...] = getattr(plain, "attribute", ())
     if len(path) != 1:
-        raise _Untold
+        raise _NoCounterpart
     value = getattr(plain, "value", None)
     if isinstance(plain, ds.EqualNullSafe) and not negated:
         return (path[0], "is null", None) if value is None else (path[0], "=", value)
@@ -100,7 +104,7 @@ def _condition(filter_: ds.Filter) -> tuple[str, str, Any]:
         return path[0], "starts with", value
     operators = _OPERATORS.get(type(plain))
     if operators is None:
-        raise _Untold
+        raise _NoCounterpart
     return path[0], operators[negated], value
 
 
@@ -137,7 +141,7 @@ def _comparison(column: SparkColumn, node: Compare) -> SparkColumn:
     return column > value if node.op is Op.GT else column >= value
 
 
-def _can_say(kind: pa.DataType, key: Key) -> bool:
+def _has_literal(kind: pa.DataType, key: Key) -> bool:
     """Whether Spark has a literal for a key of a column of this type."""
     if pa.types.is_date(kind):
         return True
@@ -150,8 +154,7 @@ def _can_say(kind: pa.DataType, key: Key) -> bool:
 
 
 def _literal(kind: pa.DataType, key: Key) -> SparkColumn:
-    """A key of a column of this type as a Spark literal of the type that Spark reads the column
-    as."""
+    """A key of a column as a Spark literal, of the type with which Spark reads the column."""
     if pa.types.is_date(kind):
         return sf.date_from_unix_date(sf.lit(int(key) // _DAY_NS))
     if pa.types.is_timestamp(kind):

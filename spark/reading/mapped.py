@@ -1,15 +1,15 @@
-"""A plan as a DataFrame over ``mapInArrow``: what the data source reads, planned once in the user's
-own process.
+"""A plan as a DataFrame over ``mapInArrow``: the data source's rows, planned once in the user's own
+process.
 
-- Partition k of a range of n numbers reads the k-th of the plan's n shares: one task each, tried
-  again alone.
-- Spark copies a row of a data source twice and counts it as it goes by; what ``mapInArrow`` yields
-  it copies once. And no process is asked for a plan, at no action.
-- Spark takes what it maps to have as many rows as the range, and sends a table that it believes to
-  be small to every executor. So the range is as long as the plan has rows, and each partition keeps
-  the first of its numbers.
-- Every task is handed the pickled shares of all and opens its own: so a plan of very many chunks is
-  left to the data source, which hands each task its own share only.
+- Partition k of a range of n numbers reads the k-th of the plan's n shares: one task each, retried
+  alone.
+- Spark copies a row of a data source twice and counts it on the way. It copies the rows of
+  ``mapInArrow`` once. And no action needs another process to plan.
+- Spark assumes that the result of a map has as many rows as the range, and sends a table that it
+  believes to be small to every executor. So the range is as long as the plan has rows, and each
+  partition keeps only the first of its numbers.
+- Every task receives the pickled shares of all tasks and opens its own. So a plan of very many
+  chunks is left to the data source, which sends each task its own share only.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ if TYPE_CHECKING:
 
 
 MOST_BYTES = 4 * 2**20
-"""Pickled shares that every task may be handed."""
-
+"""The limit of the pickled shares that every task receives."""
 
 MOST_NUMBERS = 2**27
-"""Numbers that the ranges have at most, and a tenth of a second of one core's work: no such table
-is believed to be small."""
+"""The limit of the range, a tenth of a second of one core's work. Spark never believes a table of
+this size to be small."""
 
 
 def mapped_frame(session: Any, reader: SnapshotReader, rows: int) -> DataFrame | None:
-    """The rows of the reader's plan, or None where its shares are too many for every task to be
-    handed all of them. ``rows`` is how many there may be."""
+    """The rows of the reader's plan, or None if its shares are too large to send to every task.
+
+    ``rows`` is the upper bound of the number of rows.
+    """
     shares = [pickle.dumps(partition) for partition in reader.partitions()]
     if sum(map(len, shares)) > MOST_BYTES:
         return None

@@ -1,14 +1,14 @@
-"""A plan as a DataFrame over Spark's own Parquet reader: faster than rows through Python, where
-Spark can do it.
+"""A plan as a DataFrame over Spark's own Parquet reader, which is faster than rows through Python.
 
-- Exactly the plan's rows, or an obstacle that says why not: one DataFrame for the chunks that are
-  treated alike (their schema, labels, hidden sources), and the union of those.
-- Spark must fail where a chunk is missing or damaged and must not guess at times: the reader's
-  options say so, whatever the session's settings are.
-- Spark lists the files in this process: its own way for more than 32 paths is a job of one task a
-  path.
-- What need not be said is not: each column of a ``select`` is a dozen calls into the JVM, and a
-  short query's time.
+- It returns exactly the plan's rows, or an obstacle that says why it cannot. There is one DataFrame
+  for the chunks that are treated alike (schema, labels, hidden sources), and the result is their
+  union.
+- Spark must fail if a chunk is missing or damaged, and must not guess at times. The reader's
+  options enforce this whatever the session's settings are.
+- Spark lists the files in this process: for more than 32 paths it would otherwise run a job of one
+  task a path.
+- A ``select`` is left out where it changes nothing: each column of it is a dozen calls into the
+  JVM, which is the time of a short query.
 """
 
 from __future__ import annotations
@@ -40,32 +40,32 @@ _OPTIONS = {
     "mergeSchema": "false",
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
-    # It looks up boxed numbers, of which -0.0 is not 0.0: for x = 0 it drops a row group that holds
-    # the former only.
+    # It compares boxed numbers, for which -0.0 is not 0.0: for x = 0 it drops a row group that
+    # contains only -0.0.
     "parquet.filter.dictionary.enabled": "false",
 }
 _LIST_HERE = {"spark.sql.sources.parallelPartitionDiscovery.threshold": str(2**31 - 1)}
 
 
 def obstacle(session: Any, plan: ScanPlan, bucket: ReadBucket) -> str | None:
-    """Why Spark's own reader cannot read this plan, as the end of a sentence; None if it can."""
+    """Why Spark's reader cannot read this plan, as the end of a sentence; None if it can."""
     hidden = sorted(set(plan.needed) & set(HIDDEN.names))
     if hidden:
         return f"{', '.join(hidden)} must be computed from the index"
-    strange = [
+    unreadable = [
         name
         for name in plan.needed
         if name in plan.columns.table.names and not _readable(plan, name)
     ]
-    if strange:
-        return f"Spark's Parquet reader does not read the type of {', '.join(strange)}"
+    if unreadable:
+        return f"Spark's Parquet reader does not read the type of {', '.join(unreadable)}"
     doubtful = [
         name
         for name in plan.needed
         if name in plan.columns.table.names and _may_hold_nan(plan, name)
     ]
     if doubtful:
-        return f"{', '.join(doubtful)} may hold NaN, which Spark's Parquet reader prunes away"
+        return f"{', '.join(doubtful)} may contain NaN, which Spark's Parquet reader prunes away"
     if plan.predicate.extra is not None or not has_counterpart(plan.predicate.node):
         return "the condition has no counterpart in Spark"
     if len(plan.groups()) > MOST_GROUPS:
@@ -78,7 +78,7 @@ def obstacle(session: Any, plan: ScanPlan, bucket: ReadBucket) -> str | None:
     for chunk in plan.chunks:
         path = path_of(chunk.key)
         if not PATTERN_CHARACTERS.isdisjoint(path):
-            return f"Spark takes {path} for a pattern"
+            return f"Spark reads {path} as a pattern"
     return None
 
 
@@ -114,7 +114,7 @@ def _group_frame(session: Any, plan: ScanPlan, group: ScanGroup, bucket: ReadBuc
             columns.append(quoted(name))
             continue
         as_stored = False
-        columns.append(_made(name, group, read))
+        columns.append(_derived(name, group, read))
     if group.sources is not None or group.excepted is not None:
         fields.append(pa.field(SOURCE, pa.string()))
     path_of = path_of_chunks(session, bucket, group.chunks[0].key)
@@ -128,9 +128,9 @@ def _group_frame(session: Any, plan: ScanPlan, group: ScanGroup, bucket: ReadBuc
     return frame if as_stored else frame.select(*columns)
 
 
-def _made(name: str, group: ScanGroup, read: ColumnRead | None) -> Column:
-    """A column that does not stand in the group's files as the table has it: a label (``read`` is
-    None), one that they lack, or one that was renamed or widened since."""
+def _derived(name: str, group: ScanGroup, read: ColumnRead | None) -> Column:
+    """A column that the group's files do not store as the table defines it: a label (``read`` is
+    None), a missing one, or one that was renamed or widened later."""
     if read is None:
         return sf.lit(group.labels[name]).cast("string").alias(name)
     kind = spark_schema(pa.schema([(name, read.type)]))[name].dataType
@@ -139,7 +139,7 @@ def _made(name: str, group: ScanGroup, read: ColumnRead | None) -> Column:
 
 
 def _readable(plan: ScanPlan, name: str) -> bool:
-    """Whether Spark reads the column's type in every schema that the plan's chunks have."""
+    """Whether Spark reads the column's type in every schema of the plan's chunks."""
     for schema_id in {chunk.schema_id for chunk in plan.chunks}:
         read = plan.reads(schema_id)[name]
         if not native_can_read(read.type):
@@ -152,8 +152,8 @@ def _readable(plan: ScanPlan, name: str) -> bool:
 
 
 def _may_hold_nan(plan: ScanPlan, name: str) -> bool:
-    """Whether a chunk may hold NaN there: Spark pushes filters down to bounds in which NaN does not
-    stand, and for one read alone that cannot be turned off."""
+    """Whether the column may contain NaN in a chunk. Spark prunes by bounds that leave NaN out, and
+    this cannot be turned off for one read."""
     for group in plan.groups():
         stored = plan.reads(group.schema_id)[name].stored_as
         if stored is not None and may_hold_nan(

@@ -1,4 +1,4 @@
-"""What a user may set in ``option(…)`` of a read, checked at once."""
+"""The options of a read, checked when they are parsed."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from blockstore.errors import Invalid
-from blockstore.spark.options import flag, known, names, size_if_given, table_url, whole
+from blockstore.spark.options import flag, integer, known, names, size_if_given, table_url
 
 _READ = (
-    "path", "version", "as_of", "tag", "discovery", "columns", "where", "filters", "not_null", "partition_size",
+    "path", "version", "as_of", "tag", "discovery", "columns", "where", "filters", "not_null",
+    "partition_size",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """Which snapshot is read, and which part of it.
+    """Which snapshot to read, and which part of it.
 
     None means the newest version, all columns, every row.
     """
@@ -25,18 +26,15 @@ class ReadOptions:
     as_of: str | None = None
     tag: str | None = None
     listed: bool = False
-    """Whether blocks that no entry names yet are looked for by a listing."""
+    """Whether a listing also finds blocks that no entry names yet."""
     columns: tuple[str, ...] | None = None
     where: str | None = None
     filters: bool = False
     """Whether Spark's own filters prune chunks (needs spark.sql.python.filterPushdown.enabled)."""
     not_null: bool = False
-    """Whether columns of which no row of the snapshot is null are declared so."""
+    """Whether columns without a null in the snapshot are declared ``not null``."""
     partition_bytes: int | None = None
-    """Chunks are gathered, and large ones are cut, into Spark partitions of about this size;
-
-    None: by ``shares.share_bytes``.
-    """
+    """The approximate size of a Spark partition; None means ``shares.share_bytes``."""
 
     def __post_init__(self) -> None:
         given = {"version": self.version, "as_of": self.as_of, "tag": self.tag}
@@ -44,18 +42,16 @@ class ReadOptions:
         if self.listed:
             named.append("discovery='list'")
         if len(named) > 1:
-            raise Invalid(
-                f"{' and '.join(named)} are given: expected one of them, drop the others."
-            )
+            raise Invalid(f"{' and '.join(named)} exclude each other: keep one of them.")
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
-    """The options of ``spark.read``; raises Invalid naming the one that is wrong."""
+    """Parse the options of ``spark.read``. Raises Invalid with the name of the wrong one."""
     given = known(options, _READ, "read")
     version, columns = given.get("version"), given.get("columns")
     return ReadOptions(
         url=table_url(given, "load"),
-        version=None if version is None else whole(version, "version", least=1),
+        version=None if version is None else integer(version, "version", least=1),
         as_of=given.get("as_of"),
         tag=given.get("tag"),
         listed=listed(given.get("discovery", "index")),
@@ -68,7 +64,7 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
 
 
 def listed(discovery: str) -> bool:
-    """Whether ``discovery`` means a listing. Raises Invalid."""
+    """Whether ``discovery`` requests a listing. Raises Invalid."""
     if discovery not in ("index", "list"):
         raise Invalid(f"discovery={discovery!r}: expected 'index' or 'list'.")
     return discovery == "list"

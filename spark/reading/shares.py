@@ -1,14 +1,15 @@
-"""What each Spark task reads: small chunks gathered, large ones cut by row group. Pure.
+"""Divide a plan among Spark's tasks: small chunks are grouped, large ones are cut by row group.
+Pure.
 
 Rules:
 - Every row of every chunk is in exactly one share.
-- A run holds chunks in the plan's order, up to ``partition_bytes``; a chunk that is larger than
-  that by half is cut into shares of about that size, each alone in its run. How many row groups it
-  has only its footer tells: a share without one is an empty task.
-- Asked for nothing there is one run, empty.
-- Where nobody says how large a share is, there are about sixteen, each large enough to be worth a
-  task: how many cores there are is not known where the plan is made, and with few large shares one
-  core would end long after the others.
+- A run contains chunks in the plan's order, up to ``partition_bytes``. A chunk that is larger by
+  half is cut into shares of about that size, each alone in its run. Only its footer says how many
+  row groups it has: a share without one is an empty task.
+- A plan without chunks is one empty run.
+- By default there are about sixteen shares, each large enough to be worth a task. The number of
+  cores is unknown where the plan is made, and with a few large shares one core would finish long
+  after the others.
 """
 
 from __future__ import annotations
@@ -34,8 +35,7 @@ class Share:
 
 
 def share_bytes(chunks: Iterable[ScanChunk]) -> int:
-    """How large shares of these chunks should be: a sixteenth of all, but between 32 and 128
-    MiB."""
+    """The default size of a share: a sixteenth of all chunks, but between 32 and 128 MiB."""
     total = sum(chunk.file.bytes for chunk in chunks)
     return max(LEAST_BYTES, min(MOST_BYTES, -(-total // USUAL_TASKS)))
 
@@ -43,9 +43,9 @@ def share_bytes(chunks: Iterable[ScanChunk]) -> int:
 def shares(
     chunks: Sequence[ScanChunk], partition_bytes: int | None = None
 ) -> list[tuple[Share, ...]]:
-    """The chunks in order, in runs for one task each of about ``partition_bytes`` (None:
+    """The chunks in order, in at least one run; each run is for one task.
 
-    ``share_bytes``); at least one run.
+    ``partition_bytes`` is the approximate size of a run; None means ``share_bytes``.
     """
     partition_bytes = share_bytes(chunks) if partition_bytes is None else partition_bytes
     runs: list[list[Share]] = []

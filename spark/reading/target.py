@@ -1,9 +1,9 @@
-"""Which snapshot a DataFrame reads, and under which schema: resolved once, then fixed.
+"""Which snapshot a DataFrame reads, and with which schema: resolved once, then fixed.
 
-A DataFrame is one version of the table: its plan is made again for every query, but never of
-another version, so that its rows and its schema stay what they were however the table grows. A
-table without an index has no versions, and what only a listing shows has none yet: that is kept as
-it was when the DataFrame was made.
+A DataFrame is one version of the table. Its plan is made again for every query, but never for
+another version, so its rows and its schema do not change while the table grows. A table without an
+index has no versions, and blocks that only a listing shows are in none yet. For these the snapshot
+itself is kept as it was when the DataFrame was made.
 """
 
 from __future__ import annotations
@@ -30,27 +30,26 @@ from blockstore.world import World
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A version of a table, and the columns of it that are read."""
+    """A version of a table, and the columns to read."""
 
     url: str
     version: int | None
     schema: pa.Schema
     not_null: frozenset[str] = frozenset()
-    """Columns of the schema that are declared so."""
+    """The columns that the schema declares ``not null``."""
     kept: Snapshot | None = None
-    """The snapshot itself where no version names all of it: of a table without an index, or by a
-    listing. The blocks that the index names are left out of it where there is a version; they are
-    read again."""
+    """The snapshot, if no version names all of it: of a table without an index, or from a listing.
+    If there is a version, the blocks that its index entry names are left out and read again."""
 
     @property
     def spark_schema(self) -> st.StructType:
-        """The schema of the DataFrame; raises Invalid for a column that Spark has no type for."""
+        """The schema of the DataFrame. Raises Invalid for a column whose type Spark lacks."""
         return spark_schema(self.schema, self.not_null)
 
     def snapshot(self, world: World) -> TableSnapshot:
-        """The snapshot itself; raises VersionExpired once the version was collected."""
+        """Open the snapshot. Raises VersionExpired once the version was collected."""
         if self.version is None:
-            assert self.kept is not None, "what has no version is kept"
+            assert self.kept is not None, "a target without a version keeps its snapshot"
             return TableSnapshot(
                 bucket=open_bucket(self.url, world), world=world, snapshot=self.kept
             )
@@ -62,17 +61,14 @@ class Target:
 
 
 def resolved(options: ReadOptions, world: World) -> tuple[Target, TableSnapshot]:
-    """What the options name, as of now, and its snapshot.
-
-    Raises Corrupt rather than leave malformed blocks out.
-    """
+    """Resolve the options now. Raises Corrupt for a malformed block instead of leaving it out."""
     table = open_any(options.url, world=world)
     if options.listed and table.indexed:
         table = bs.open(options.url, discovery="list", world=world)
     snapshot = table.snapshot(
         version=options.version, as_of=options.as_of, tag=options.tag, strict=True
     )
-    # No row meets FALSE: the plan costs nothing and has the columns.
+    # No row satisfies FALSE: the plan costs nothing and has the columns.
     nothing = snapshot.scan(columns=options.columns, where=Predicate(node=FALSE)).plan
     kept = None
     if not table.indexed or snapshot.snapshot.listed:
@@ -90,16 +86,19 @@ def resolved(options: ReadOptions, world: World) -> tuple[Target, TableSnapshot]
 
 
 def _without_nulls(plan: ScanPlan) -> frozenset[str]:
-    """The columns of the plan's output of which no chunk holds a null. What is not known counts as
-    one: hidden columns, labels, columns that are younger than a chunk, and all of a plan without
-    chunks."""
-    held = (
+    """The columns of the plan's output without a null in any chunk, by the blocks' statistics.
+
+    An unknown count is taken as a null: hidden columns, labels, columns that are younger than a
+    chunk, and every column of a plan without chunks. Declaring these columns is worth it: the null
+    check of each value is a quarter of Spark's work for rows from Python.
+    """
+    stored = (
         [name for name in plan.output_schema.names if name in plan.columns.table.names]
         if plan.chunks
         else []
     )
     return frozenset(
-        name for name in held if all(_none_in(chunk, plan, name) for chunk in plan.chunks)
+        name for name in stored if all(_none_in(chunk, plan, name) for chunk in plan.chunks)
     )
 
 

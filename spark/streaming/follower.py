@@ -1,16 +1,14 @@
-"""Following a table: from a position, the blocks of the next micro-batch and where it ends.
+"""Follow a table: from a position to the blocks of the next micro-batch, and its end.
 
 - Rows come in the order of versions. A batch ends at a limit, at the newest version, or before a
-  version that removes or changes rows, so that what came before it is delivered; asked to go on
-  from there, it raises Conflict.
-- A limit is never so low that a batch is empty: it has at least one block if there is one.
-- A block stays readable while a version above the boundary names it, and the one that added it
-  does. So what can be planned can be read, also where a merge has replaced it since; and where the
-  versions were collected before the stream came to them the answer is VersionExpired, which says
-  how to go on.
-- A position whose version has another commit than it had belongs to a table that is no more:
-  Conflict. That is looked at for every batch that brings something, and by a stream that waits once
-  a minute.
+  version that removes or changes rows, so that everything before it is delivered. A batch that
+  would start at such a version raises Conflict.
+- A limit never makes a batch empty: it contains at least one block if there is one.
+- A block stays readable while a version above the boundary names it, and the version that added it
+  does. So what is planned can be read, even if a merge has replaced it since. If the versions were
+  collected before the stream read them, VersionExpired is raised and says how to continue.
+- If a position's version has another commit than before, the table was replaced: Conflict. This is
+  checked for every batch with rows, and once a minute by a stream that waits.
 """
 
 from __future__ import annotations
@@ -24,14 +22,14 @@ from blockstore.index.blocks import LiveBlock
 from blockstore.index.entry import Operation
 from blockstore.index.fold import void_commit
 from blockstore.index.log import Log
-from blockstore.spark.streaming.entries import News, news_of, nothing_at
+from blockstore.spark.streaming.entries import News, news_of, void_news
 from blockstore.spark.streaming.options import Start, StreamStart
 from blockstore.spark.streaming.position import Position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """What one batch may hold; None = any number."""
+    """The limits of one batch; None means no limit."""
 
     blocks: int | None = None
     bytes: int | None = None
@@ -40,7 +38,8 @@ class Limit:
 NO_LIMIT = Limit()
 
 _LOOK_S = 60.0
-"""How often a stream that waits looks whether its table was made anew: one small request."""
+"""The interval at which a waiting stream checks that its table was not replaced: one small
+request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,34 +57,31 @@ class Follower:
     def __init__(
         self, log: Log, *, ignores_removal: bool = False, clock: Clock | None = None
     ) -> None:
-        """With a ``clock`` a stream that waits looks once a minute whether its table is still the
-        same."""
+        """With a ``clock``, a waiting stream checks once a minute for a replaced table."""
         self._log = log
         self._ignores = ignores_removal
         self._clock = clock
         self._looked_s = 0.0
         self._known: Position | None = None
-        """The position that was found to be of this table's history last. Good for as long as
-        nothing is new: what comes next may be of a table that was made anew meanwhile."""
+        """The last position that was found in this table's history. It is valid until there is a
+        new version: that one may belong to a table that replaced this one."""
 
     def newest(self) -> int:
-        """The newest version.
-
-        Raises Conflict where the table's history was replaced since it was asked for last.
-        """
+        """The newest version. Raises Conflict if the table's history was replaced since the last
+        call."""
         try:
             return self._log.poll().version
         except HistoryReplaced as error:
             raise Conflict(
-                f"the stream has read another table at {self._log.bucket.url}, which was made "
-                "anew or brought back from a copy: start "
-                f"the stream with a new checkpoint location ({error})"
+                f"the table at {self._log.bucket.url} was created again or restored from a copy "
+                "after the stream read it: start the stream with a new checkpoint location "
+                f"({error})"
             ) from error
 
     def begin(self, start: StreamStart, latest: int) -> Position:
-        """Where a new stream begins, ``latest`` being the newest version.
+        """The position where a new stream begins; ``latest`` is the newest version.
 
-        Raises NotFound, and VersionExpired for what was collected.
+        Raises NotFound for a version that does not exist, VersionExpired for a collected one.
         """
         url = self._log.bucket.url
         if start.kind is Start.LATEST:
@@ -103,28 +99,30 @@ class Follower:
                 return Position(version=0)
         if start.at > latest + 1:
             raise NotFound(
-                f"{url} has no version {start.at}, expected one from 1 to {latest}, its latest, "
-                "or the next: "
-                "option('start', 'latest') begins with the next"
+                f"{url} does not have version {start.at}: expected a version from 1 to {latest}, "
+                "its latest, or the next one (option('start', 'latest') begins with the next)"
             )
         if start.at <= latest:
             self._entry(start.at)
         return self._at(start.at - 1)
 
     def _earliest(self, latest: int) -> Position:
-        """The snapshot of the first version that shows every row of the oldest one left, and that
-        stays for half the retention yet where no rows were removed since: the oldest may be
-        collected any minute, and its batches could not go on."""
+        """The snapshot of a version that contains every row of the oldest version left.
+
+        The oldest version may be collected at any time, which would stop its batches. So a later
+        version is taken, one that remains for half the retention, as long as no rows were removed
+        in between.
+        """
         state = self._log.state
         now_ms = state.time_ms if self._clock is None else self._clock.now_ms()
-        stays_ms = now_ms - 500 * state.definition.properties.history_retention_s
+        recent_ms = now_ms - 500 * state.definition.properties.history_retention_s
         entries = self._log.entries(None, latest)
         last = next(entries, None)
         if last is None:
             return replace(self._at(latest), snapshot=True)
         for entry in entries:
             if (
-                entry.time > stays_ms
+                entry.time > recent_ms
                 or entry.operation == Operation.EXPIRE
                 or news_of(entry).changes
             ):
@@ -133,36 +131,36 @@ class Follower:
         return Position(version=last.id, commit=last.commit, snapshot=True)
 
     def window(self, start: Position, until: int, limit: Limit = NO_LIMIT) -> Window:
-        """What follows on ``start``, up to the end of version ``until`` or the limit."""
+        """The blocks after ``start``, up to the end of version ``until`` or the limit."""
         self._check_same_table(start, idle=until <= start.version and not start.snapshot)
-        taken = _Taken(limit)
+        batch = _Batch(limit)
         at = start
         if start.snapshot:
-            at = taken.some(self._snapshot(start.version), start)
+            at = batch.take(self._snapshot(start.version), start)
             if at.snapshot:
-                return Window(start=start, end=at, blocks=tuple(taken.blocks))
+                return Window(start=start, end=at, blocks=tuple(batch.blocks))
         for news in self._news(at, until):
             if news.changes and not self._ignores:
                 if at == start:
                     raise self._changed(news)
                 break
             before = at
-            at = taken.some(news.blocks, before, news)
+            at = batch.take(news.blocks, before, news)
             if at.version < news.version:
                 break
-        return Window(start=start, end=at, blocks=tuple(taken.blocks))
+        return Window(start=start, end=at, blocks=tuple(batch.blocks))
 
     def between(self, start: Position, end: Position) -> Window:
-        """What lies between two positions, as it was told before; of a batch that Spark runs
+        """The blocks between two positions, the same each time: for a batch that Spark runs
         again."""
         self._check_same_table(start)
-        self._check_same_table(end)  # a start before the first version has no commit to tell by
+        self._check_same_table(end)  # a start before the first version has no commit to compare
         blocks: list[LiveBlock] = []
         at = start
         if start.snapshot:
-            held = self._snapshot(start.version)
-            upto = end.blocks if end.snapshot else len(held)
-            blocks += held[start.blocks : upto]
+            stored = self._snapshot(start.version)
+            upto = end.blocks if end.snapshot else len(stored)
+            blocks += stored[start.blocks : upto]
             at = Position(version=start.version, commit=start.commit)
         if not end.snapshot:
             until = end.version + 1 if end.blocks else end.version
@@ -175,24 +173,26 @@ class Follower:
         return Window(start=start, end=end, blocks=tuple(blocks))
 
     def _news(self, at: Position, until: int) -> Iterator[News]:
-        """The versions after a position, up to ``until``. Raises VersionExpired with the way on."""
+        """The versions after a position, up to ``until``.
+
+        Raises VersionExpired with a message that says how to continue.
+        """
         if at.version >= until:
             return
         try:
             version = at.version + 1
             for entry in self._log.entries(version, until):
-                yield from map(nothing_at, range(version, entry.id))
+                yield from map(void_news, range(version, entry.id))
                 yield news_of(entry)
                 version = entry.id + 1
-            yield from map(nothing_at, range(version, until + 1))
+            yield from map(void_news, range(version, until + 1))
         except VersionExpired as error:
             raise VersionExpired(
                 f"the stream has read {self._log.bucket.url} up to version {at.version}, and "
-                f"{error}. To go on, start it with "
-                "a new checkpoint location and option('start', …): 'snapshot' delivers every row "
-                "again, 'earliest' or a "
-                "version what is left; alter the table's history_retention if streams may rest "
-                "for longer"
+                f"{error}. To continue, start it with a new checkpoint location and "
+                "option('start', …): 'snapshot' delivers every row again; 'earliest' or a version "
+                "delivers what is left. Increase the table's history_retention if streams may "
+                "pause for longer"
             ) from error
 
     def _snapshot(self, version: int) -> Sequence[LiveBlock]:
@@ -201,12 +201,11 @@ class Follower:
         except VersionExpired as error:
             raise VersionExpired(
                 f"the stream was reading the snapshot of version {version}, and {error}. Start it "
-                "with a new checkpoint "
-                "location, and a higher max_blocks or max_bytes"
+                "with a new checkpoint location, and with a higher max_blocks or max_bytes"
             ) from error
 
     def _at(self, version: int) -> Position:
-        """The end of a version, with its commit where that can still be told."""
+        """The end of a version, with its commit if its entry still exists."""
         if version == 0:
             return Position(version=0)
         try:
@@ -220,14 +219,14 @@ class Follower:
         return void_commit(version) if entry is None else entry.commit
 
     def _check_same_table(self, position: Position, *, idle: bool = False) -> None:
-        """Raise Conflict if the position is of another table.
+        """Raise Conflict if the position belongs to another table.
 
-        ``idle``: there is nothing after it.
+        ``idle``: there is no new version.
         """
         if not position.commit:
             return
         if idle and position == self._known:
-            self._check_now_and_then(position)
+            self._check_at_interval(position)
             return
         newest = self._log.state.version
         if position.version > newest:
@@ -235,54 +234,54 @@ class Follower:
         try:
             found = self._entry(position.version)
         except VersionExpired:
-            # Entries after it may still be there; if not, they say so.
+            # Entries after it may still exist; if not, reading them raises.
             commits = self._log.state.commits
             if commits.at(position.version) not in (None, position.commit):
-                raise self._another(position, "has another commit there, collected since") from None
+                raise self._another(
+                    position, "had another commit at that version, collected since"
+                ) from None
             return
         if found != position.commit:
-            raise self._another(position, f"has the commit {found} there")
+            raise self._another(position, f"has commit {found} at that version")
         self._known = position
 
-    def _check_now_and_then(self, position: Position) -> None:
+    def _check_at_interval(self, position: Position) -> None:
         if self._clock is None or self._clock.monotonic_s() - self._looked_s < _LOOK_S:
             return
         self._looked_s = self._clock.monotonic_s()
-        anew = self._log.follow()
-        if anew is not self._log and anew.state.commits.at(position.version) != position.commit:
-            raise self._another(position, f"is another one, at version {anew.state.version}")
+        newest = self._log.follow()
+        if newest is not self._log and newest.state.commits.at(position.version) != position.commit:
+            raise self._another(position, f"is another one, at version {newest.state.version}")
 
     def _another(self, position: Position, found: str) -> Conflict:
         return Conflict(
             f"the stream has read a table at {self._log.bucket.url} up to version "
-            f"{position.version} (commit "
-            f"{position.commit}), but the table there {found}: it was made anew or brought back "
-            "from a copy; start the stream "
-            "with a new checkpoint location"
+            f"{position.version} (commit {position.commit}), but the table there {found}: it was "
+            "created again or restored from a copy. Start the stream with a new checkpoint location"
         )
 
     def _changed(self, news: News) -> Conflict:
         return Conflict(
             f"version {news.version} of {self._log.bucket.url} ({news.operation}) removes or "
-            "changes rows that the stream may "
-            "have delivered; everything before it was delivered. To pass over it, restart the "
-            "stream with "
-            "option('on_removal', 'ignore'); to have the rows as they are now, start one with a "
-            "new checkpoint location"
+            "changes rows that the stream may have delivered; everything before it was delivered. "
+            "To skip it, restart the stream with option('on_removal', 'ignore'); to read the rows "
+            "as they are now, start a stream with a new checkpoint location"
         )
 
 
-class _Taken:
-    """The blocks of a batch so far, and whether one more may come in."""
+class _Batch:
+    """The blocks of a batch so far, within its limits."""
 
     def __init__(self, limit: Limit) -> None:
         self._limit = limit
         self._bytes = 0
         self.blocks: list[LiveBlock] = []
 
-    def some(self, blocks: Sequence[LiveBlock], at: Position, news: News | None = None) -> Position:
-        """Take blocks from ``at.blocks`` on; answers where it stopped: behind the last, or before
-        the first that is too much. Without ``news`` they are those of a snapshot."""
+    def take(self, blocks: Sequence[LiveBlock], at: Position, news: News | None = None) -> Position:
+        """Add blocks from ``at.blocks`` on, and return the position after the last one that fits.
+
+        Without ``news`` they are the blocks of a snapshot.
+        """
         for place in range(at.blocks, len(blocks)):
             if not self._fits(blocks[place]):
                 return replace(at, blocks=place)

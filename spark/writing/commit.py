@@ -1,14 +1,13 @@
-"""The end of a Spark job, on the driver: the winning attempts' chunks become one visible block.
+"""The end of a Spark job, on the driver: the chunks of the accepted task attempts become one block.
 
 - meta.json lists the files of the attempts that Spark committed and no other file of the directory.
-- A missing table is created here; whoever created it in between must have given it the schema that
-  the tasks wrote, and an overwrite that found no table replaces nothing that came in between: it
-  conflicts.
-- No rows, no block; that is said as a warning, since ``save`` answers nothing. An overwrite by no
-  rows is a delete.
-- What counts as success, and what an error means, is what ``Table.append`` says: without a job the
-  write succeeds once the block is complete; with one it is published, or the job must be retried.
-  An overwrite is published or refused.
+- A missing table is created here. If another writer created it meanwhile, it must have the schema
+  that the tasks wrote; and an overwrite that found no table conflicts with rows written meanwhile.
+- Without rows there is no block. This is logged as a warning, since ``save`` returns nothing. An
+  overwrite without rows is a delete.
+- Success and errors have the meaning that ``Table.append`` gives them: without a job the write
+  succeeds once the block is complete; with a job it is published, or the job must be retried. An
+  overwrite is published or refused.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from blockstore.operations.access import Access
 from blockstore.operations.append import AppendedBlock, append_block, earlier_block
 from blockstore.operations.begun import Begun, begun_on, end
 from blockstore.operations.overwrite import done_before
-from blockstore.spark.writing.first_write import JobAppend, holds_a_write
+from blockstore.spark.writing.first_write import ConditionalAppend, contains_a_write
 from blockstore.spark.writing.options import IfExists
 from blockstore.spark.writing.plan import PRODUCER, WritePlan
 from blockstore.spark.writing.result import Written
@@ -33,19 +32,18 @@ from blockstore.world import World
 
 
 def commit(plan: WritePlan, written: Sequence[WrittenChunks], world: World) -> Written:
-    """Make one block of what the tasks wrote, and make it visible."""
+    """Make one visible block of what the tasks wrote."""
     if plan.done is not None:
-        return plan.done.say()
+        return plan.done.log()
     started, now = world.clock.monotonic_s(), world.clock.now_ms()
-    answer = _committed(plan, written, world)
+    result = _committed(plan, written, world)
     spent = {
         "plan": plan.plan_s,
         "tasks": max(0, now - plan.planned_ms) / 1000,
         "commit": world.clock.monotonic_s() - started,
     }
-    return replace(
-        answer, seconds={phase: round(seconds, 3) for phase, seconds in spent.items()}
-    ).say()
+    seconds = {phase: round(seconds, 3) for phase, seconds in spent.items()}
+    return replace(result, seconds=seconds).log()
 
 
 def _committed(plan: WritePlan, written: Sequence[WrittenChunks], world: World) -> Written:
@@ -80,13 +78,13 @@ def _together(written: Sequence[WrittenChunks]) -> WrittenChunks | None:
 
 def _alone(plan: WritePlan, table: Table, meta: BlockMeta, *, first: bool) -> Written:
     """An append with a condition, so that it has an entry to itself."""
-    append = partial(JobAppend, ordered=not plan.any_order, url=plan.url, first=first)
+    append = partial(ConditionalAppend, ordered=not plan.any_order, url=plan.url, first=first)
     try:
         block = append_block(
             table.bucket, table.world, table.log, meta, message=plan.message, append=append
         )
     except Conflict:
-        if plan.if_exists is IfExists.IGNORE and holds_a_write(table.log.poll()):
+        if plan.if_exists is IfExists.IGNORE and contains_a_write(table.log.poll()):
             return Written(url=plan.url, ignored=True)
         raise
     return _appended(plan, block)
@@ -99,12 +97,12 @@ def _overwritten(
     if plan.creates:
         begun = begun_on(access, begun)
         if done_before(access.log, begun.job) is None and (
-            begun.seen or holds_a_write(table.log.at(begun.version))
+            begun.seen or contains_a_write(table.log.at(begun.version))
         ):
             raise Conflict(
-                f"{plan.url} was created by another writer while this overwrite, which had found "
-                "no table there, was under "
-                "way, and holds rows that it never saw: run it again on the table as it is"
+                f"{plan.url} did not exist when this overwrite began; another writer created it "
+                "meanwhile, with rows that this overwrite never saw: run it again on the table as "
+                "it is"
             )
     done = end(access, begun, chunks)
     if done.already:
@@ -149,8 +147,10 @@ def _appended(plan: WritePlan, block: AppendedBlock) -> Written:
 
 
 def _table(plan: WritePlan, world: World) -> Table:
-    """The table of the plan, created if the plan says so; raises Conflict if another made it
-    another way."""
+    """The table of the plan, created if necessary.
+
+    Raises Conflict if another writer created it with another definition.
+    """
     if not plan.creates:
         return open_any(plan.url, world=world)
     mine = plan.definition
@@ -167,9 +167,8 @@ def _table(plan: WritePlan, world: World) -> Table:
         table = bs.open(plan.url, world=world)
     if table.definition != mine:
         raise Conflict(
-            f"{plan.url} was created by another writer while this job ran, with another "
-            "definition than the "
-            f"DataFrame's ({', '.join(mine.schema.names)}): run the job again, it then appends to "
-            "the table as it is."
+            f"another writer created {plan.url} while this job ran, and its definition differs "
+            f"from the DataFrame's ({', '.join(mine.schema.names)}): run the job again to append "
+            "to the table as it is."
         )
     return table

@@ -1,13 +1,14 @@
-"""One write as one Spark action in the user's own process: planned, run by tasks over
-``mapInArrow``, committed.
+"""``append`` and ``overwrite``: one write as one Spark action in the user's own process.
 
-- What the action answers comes from winning attempts only, and nothing of it stays lazy, so that no
-  later use of a result can write again.
-- Spark's Arrow batches are tuned around the action (``tuning``), and the session is left as it was
-  found.
-- With ``cluster`` rows are exchanged between tasks first, by ranges of the table's sort key, and
-  sorted within them by Spark, which spills: so no two chunks of the block overlap, however much a
-  task has.
+The write is planned, run by tasks over ``mapInArrow`` and committed.
+
+- The action returns the results of accepted attempts only, and none of it stays lazy: using a
+  result later cannot write again.
+- Spark's Arrow batches are tuned around the action (``settings``), and the session's own settings
+  are restored after it.
+- With ``cluster``, rows are first exchanged between tasks by ranges of the table's sort key, and
+  sorted within them by Spark, which spills. So no two chunks of the block overlap, however much
+  data a task has.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from blockstore.spark.writing.plan import WritePlan
 from blockstore.spark.writing.prepare import plan_write
 from blockstore.spark.writing.progress import progress
 from blockstore.spark.writing.result import Written
-from blockstore.spark.writing.task import ANSWER, answering_task
+from blockstore.spark.writing.task import RESULT, result_task
 from blockstore.world import World
 
 if TYPE_CHECKING:
@@ -57,13 +58,27 @@ def append(
 ) -> Written:
     """Append the DataFrame's rows to the table at ``url`` as one block, visible all at once.
 
-    A missing table is created from the DataFrame's schema with ``time_column``, ``sort_by`` and
-    ``labels``. A ``job`` that was committed before writes nothing and answers the earlier block;
-    with ``any_order`` its batches may come in any order (a backfill). ``if_exists`` is
-    ``"append"``, ``"error"`` or ``"ignore"``: what happens where the table holds a write already,
-    judged when the write is committed. ``cluster`` exchanges the rows by ranges of the sort key
-    first. Each task sorts at most ``buffer_bytes`` of rows in memory. Raises Invalid if the rows do
-    not fit the table, and what ``Table.append`` raises.
+    Args:
+        df: the rows; columns are matched by name.
+        url: the table; a missing one is created from the DataFrame's schema.
+        job: counts once: if it was committed before, nothing is written and the earlier block is
+            returned.
+        any_order: let the job's batches be committed in any order (a backfill).
+        if_exists: ``"append"``, ``"error"`` or ``"ignore"``: what to do if the table already
+            contains a write, decided at the commit.
+        time_column: the time column of a table that this write creates.
+        sort_by: the sort key of a table that this write creates.
+        labels: constants of the block; also the defaults of a table that this write creates.
+        cluster: exchange the rows by ranges of the sort key first.
+        buffer_bytes: the bytes of rows that each task buffers and sorts in memory.
+        chunk_bytes: the largest chunk.
+        tune: hold Arrow settings around the action that make it fast.
+        message: a text for the table's history.
+
+    Raises:
+        Invalid: the rows or the arguments do not fit the table.
+        Conflict: the table contains a write and ``if_exists`` is ``"error"``.
+        BlockstoreError: any error of ``Table.append``.
     """
     options = WriteOptions(
         url=checked_url(url),
@@ -101,12 +116,20 @@ def overwrite(
     """Replace all rows of the table at ``url``, or those for which ``where`` is true, by the
     DataFrame's, in one version.
 
-    Every new row must meet ``where``. What others append after this call began stays, unless
-    ``isolation`` (default: the table's property) is ``"serializable"``: then it conflicts.
-    ``read_version`` is the version that the DataFrame was computed from: what others did is judged
-    from there on, and rows that they took away since conflict too. The other arguments are those of
-    ``append``. Raises Conflict where others replaced rows that it is about, or the table was
-    dropped and made anew, while it ran.
+    Args:
+        df: the new rows; each must satisfy ``where``.
+        url: the table.
+        where: the condition of the rows to replace; default: all rows.
+        isolation: ``"serializable"`` makes rows that others append meanwhile a conflict; otherwise
+            they stay. Default: the table's property.
+        read_version: the version that the DataFrame was computed from. Changes of others count from
+            it, and rows that they removed since are a conflict too.
+
+    The other arguments are those of ``append``.
+
+    Raises:
+        Invalid: the rows or the arguments do not fit the table.
+        Conflict: meanwhile others replaced rows that match, or dropped and recreated the table.
     """
     options = WriteOptions(
         url=checked_url(url),
@@ -127,7 +150,7 @@ def overwrite(
 
 
 def run(df: DataFrame, options: WriteOptions, *, tune: bool, cluster: bool) -> Written:
-    """Write the DataFrame's rows as the options say."""
+    """Write the DataFrame's rows with these options."""
     world = World.real()
     plan = plan_write(df.schema, options, world)
     if plan.done is not None:
@@ -135,16 +158,15 @@ def run(df: DataFrame, options: WriteOptions, *, tune: bool, cluster: bool) -> W
     rows = _clustered(df, plan) if cluster else df
     settings = batch_settings(df.schema) if tune else {}
     with held(df.sparkSession, settings), progress(df.sparkSession, plan.url, world):
-        answers = rows.mapInArrow(answering_task(plan), ANSWER).collect()
-    return commit(plan, [pickle.loads(answer.written) for answer in answers], world)
+        results = rows.mapInArrow(result_task(plan), RESULT).collect()
+    return commit(plan, [pickle.loads(result.written) for result in results], world)
 
 
 def _clustered(df: DataFrame, plan: WritePlan) -> DataFrame:
     if not plan.definition.sort_by:
         raise Invalid(
-            f"cluster=True exchanges rows by the sort key, and {plan.url} has none: create it "
-            "with sort_by=[…], or drop "
-            "cluster"
+            f"cluster=True exchanges rows by the sort key, and {plan.url} has none: create the "
+            "table with sort_by=[…], or remove cluster"
         )
     keys = [quoted(name) for name in plan.definition.sort_by]
     return df.repartitionByRange(*keys).sortWithinPartitions(*keys)

@@ -1,12 +1,11 @@
-"""Appends with a condition on the table: its first write only, or a job whose batches come in any
-order.
+"""Appends with a condition: only as the table's first write, or with batches in any order.
 
 Rules:
-- Whether the table held a write is judged inside the commit, on the very state that the entry
-  follows: two first writes at once cannot both win, however early each of them looked.
-- A table that is only created holds no write. So a first attempt that failed after it had created
+- Whether the table contains a write is decided inside the commit, on the state that the entry
+  follows. Two first writes at once cannot both win, however early each of them looked.
+- A table that was only created contains no write. So a first attempt that failed after it created
   the table never hides the job's rows from its retry.
-- Such a block is visible by its entry only: refused, it is debris, and nobody discovers it.
+- Such a block is visible by its entry only: if it is refused it is debris, and is never discovered.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from blockstore.index.state import State
 
 
 @dataclass(kw_only=True)
-class JobAppend(Append):
+class ConditionalAppend(Append):
     """One block, alone in its entry."""
 
     url: str
@@ -27,8 +26,8 @@ class JobAppend(Append):
     """Whether it must be the table's first write."""
 
     def draft(self, state: State) -> Draft:
-        if self.first and holds_a_write(state):
-            raise Conflict(there_already(self.url, state.version))
+        if self.first and contains_a_write(state):
+            raise Conflict(already_written(self.url, state.version))
         return super().draft(state)
 
     @property
@@ -36,8 +35,8 @@ class JobAppend(Append):
         return False
 
 
-def holds_a_write(state: State) -> bool:
-    """Whether anything was ever written to the table, also if it was deleted since."""
+def contains_a_write(state: State) -> bool:
+    """Whether the table was ever written to, even if the rows were deleted since."""
     return (
         len(state.blocks) > 0
         or state.next_row_id > 0
@@ -46,11 +45,10 @@ def holds_a_write(state: State) -> bool:
     )
 
 
-def there_already(url: str, version: int) -> str:
-    """What to say of a table that holds a write."""
+def already_written(url: str, version: int) -> str:
+    """The message for a table that contains a write."""
     return (
-        f"{url} holds a write already, at version {version}, and if_exists is 'error': append to "
-        "it "
-        "(if_exists='append'), leave it (if_exists='ignore'), or replace its rows (mode "
+        f"{url} already contains a write, at version {version}, and if_exists is 'error': append "
+        "to it (if_exists='append'), leave it (if_exists='ignore'), or replace its rows (mode "
         "'overwrite')"
     )

@@ -1,11 +1,7 @@
-"""What a user may say in ``option(…)``, checked at once and turned into values.
+"""The options of a write, checked when they are parsed.
 
-- Option names are case-insensitive, as everywhere in Spark; a name that nobody reads is an error
-  that names the nearest known one: a misspelt ``app`` must not quietly cost the exactly-once
-  promise.
-- ``app`` and ``batch`` come together or not at all.
-- Columns are named in one comma-separated string, or in a JSON list where a name holds a comma or
-  begins or ends with a space; labels are ``key=value`` pairs separated by commas.
+``app`` and ``batch`` are given together or not at all. An unknown option is an error: a misspelt
+``app`` would otherwise lose the exactly-once promise without notice.
 """
 
 from __future__ import annotations
@@ -19,16 +15,17 @@ from blockstore.format.block import Job
 from blockstore.format.chunk_size import check_chunk_size
 from blockstore.spark.options import (
     flag,
+    integer,
     known,
     labels,
     names,
     size,
     table_url,
-    whole,
 )
 
 _WRITE = (
-    "path", "app", "batch", "any_order", "time_column", "sort_by", "labels", "buffer_size", "chunk_size",
+    "path", "app", "batch", "any_order", "time_column", "sort_by", "labels", "buffer_size",
+    "chunk_size",
     "if_exists", "where", "isolation", "read_version", "cluster",
 )  # fmt: skip
 
@@ -37,8 +34,8 @@ DEFAULT_CHUNK_BYTES = 256 * 2**20
 
 
 class IfExists(StrEnum):
-    """What a write does where the table holds a write already; one that is only created counts as
-    not there yet."""
+    """What a write does if the table already contains a write. A table that was only created does
+    not contain one."""
 
     APPEND = "append"
     ERROR = "error"
@@ -49,18 +46,18 @@ class IfExists(StrEnum):
 class WriteOptions:
     """How a DataFrame is written.
 
-    The definition's parts (time column, sort key, labels) serve a first write only.
+    The time column, the sort key and the labels define the table on its first write.
     """
 
     url: str
     job: Job | None = None
     any_order: bool = False
-    """Whether the job's batches may come in any order: a backfill."""
+    """Whether the job's batches may be committed in any order: a backfill."""
     time_column: str | None = None
     sort_by: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     buffer_bytes: int = DEFAULT_BUFFER_BYTES
-    """Rows that one task holds in memory before it sorts and writes a chunk."""
+    """The bytes of rows that a task buffers before it sorts and writes a chunk."""
     chunk_bytes: int = DEFAULT_CHUNK_BYTES
     if_exists: IfExists = IfExists.APPEND
     overwrite: bool = False
@@ -75,31 +72,29 @@ class WriteOptions:
         check_chunk_size(self.chunk_bytes, "chunk_size (chunk_bytes)")
         if self.any_order and self.job is None:
             raise Invalid(
-                "any_order is about a job's batches, and no job is named: give app and batch too"
+                "any_order is for the batches of a job, and no job is named: also give app and "
+                "batch"
             )
         if self.overwrite and self.if_exists is not IfExists.APPEND:
             raise Invalid(
-                f"if_exists={str(self.if_exists)!r} and an overwrite exclude each other: drop one "
-                "of them"
+                f"if_exists={str(self.if_exists)!r} and an overwrite exclude each other: remove one"
             )
         about = (self.where, self.isolation, self.read_version)
         if not self.overwrite and any(one is not None for one in about):
             raise Invalid(
-                "where, isolation and read_version are those of an overwrite, and this is an "
-                "append: say mode('overwrite'), or filter the "
-                "DataFrame"
+                "where, isolation and read_version are options of an overwrite, and this is an "
+                "append: use mode('overwrite'), or filter the DataFrame"
             )
 
 
 def write_options(options: Mapping[str, str], *, overwrite: bool = False) -> WriteOptions:
-    """The options of ``df.write``; raises Invalid naming the one that is wrong."""
+    """Parse the options of ``df.write``. Raises Invalid with the name of the wrong one."""
     given = known(options, _WRITE, "write")
     if flag(given, "cluster"):
         raise Invalid(
-            "option cluster='true': a data source is handed rows as they are and cannot exchange "
-            "them between tasks; use "
-            "spark.append(df, url, cluster=True), or df.repartitionByRange('a', 'b') by the sort "
-            "key before the write."
+            "option cluster='true': a data source cannot exchange rows between tasks; use "
+            "blockstore.spark.append(df, url, cluster=True), or call df.repartitionByRange('a', "
+            "'b') with the sort key before the write."
         )
     read = given.get("read_version")
     return WriteOptions(
@@ -115,12 +110,12 @@ def write_options(options: Mapping[str, str], *, overwrite: bool = False) -> Wri
         overwrite=overwrite,
         where=given.get("where"),
         isolation=given.get("isolation"),
-        read_version=None if read is None else whole(read, "read_version", least=1),
+        read_version=None if read is None else integer(read, "read_version", least=1),
     )
 
 
 def if_exists_of(text: str) -> IfExists:
-    """What a write does where the table holds a write already. Raises Invalid."""
+    """Parse ``if_exists``. Raises Invalid."""
     try:
         return IfExists(text)
     except ValueError:
@@ -135,7 +130,7 @@ def _job(given: Mapping[str, str]) -> Job | None:
         return None
     if not app or batch is None:
         raise Invalid(
-            f"a job is named by both options: found app={app!r} and batch={batch!r}; give each "
-            "batch a number of its own."
+            f"a job needs both options: found app={app!r} and batch={batch!r}; give each batch a "
+            "number of its own."
         )
-    return Job(app=app, batch=whole(batch, "batch", least=0))
+    return Job(app=app, batch=integer(batch, "batch", least=0))

@@ -1,5 +1,4 @@
-"""What a Spark job writes: one value, decided on the driver, carried to every task and to the
-commit.
+"""What a Spark job writes: one value, made on the driver, sent to every task and to the commit.
 
 Every task's process imports this module and ``task``, so they import nothing of the index.
 """
@@ -23,7 +22,7 @@ PRODUCER = "spark"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePlan:
-    """One job's write: where, as which block, under which definition."""
+    """One job's write: to which table, as which block, with which definition."""
 
     url: str
     ulid: str
@@ -33,7 +32,7 @@ class WritePlan:
     labels: Mapping[str, str] = field(default_factory=dict)
     job: Job | None = None
     any_order: bool = False
-    """Whether the job's batches may come in any order."""
+    """Whether the job's batches may be committed in any order."""
     if_exists: IfExists = IfExists.APPEND
     begun: Begun | None = None
     """The overwrite; None for an append."""
@@ -41,8 +40,8 @@ class WritePlan:
     buffer_bytes: int
     chunk_bytes: int
     done: Written | None = None
-    """The answer, where there is nothing to write: the job was committed before, or the table is
-    left as it is."""
+    """The result if nothing is written: the job was committed before, or the table is left as it
+    is."""
     plan_s: float = 0.0
     planned_ms: int = 0
     """When the plan was ready, by the clock of the driver's machine."""

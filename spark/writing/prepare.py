@@ -1,14 +1,13 @@
-"""The plan of a write, made on the driver before any task starts.
+"""Make the plan of a write, on the driver, before any task starts.
 
-- One job = one block: its ULID is drawn here, and all tasks write chunks into its directory.
-- A missing table is only planned here, from the DataFrame's schema; the commit creates it, so that
+- One job is one block: its ULID is drawn here, and all tasks write chunks into its directory.
+- A missing table is only planned here, from the DataFrame's schema. The commit creates it, so that
   a job that fails leaves no empty table behind.
-- A DataFrame that does not fit the table is refused here, in one sentence, before a row moves.
-- A job whose batch the table has committed already plans nothing: its tasks write no byte. A batch
-  that can no longer be committed is refused here, not after an hour of writing.
-- An overwrite is begun here: what others change from now on is judged when it ends.
-- Whether there is a write that ``if_exists`` means is looked at here, to spare the work, and judged
-  at the commit.
+- A DataFrame that does not fit the table is refused here, before a row moves.
+- A job whose batch was committed before writes nothing. A batch that can no longer be committed is
+  refused here, not after an hour of writing.
+- An overwrite begins here: changes of others from now on are judged at its end.
+- The check of ``if_exists`` here only saves work; the commit decides.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from blockstore.operations.access import Access
 from blockstore.operations.append import earlier_block
 from blockstore.operations.begun import Begun, begin_anew, begun_on
 from blockstore.spark.types import arrow_schema
-from blockstore.spark.writing.first_write import holds_a_write, there_already
+from blockstore.spark.writing.first_write import already_written, contains_a_write
 from blockstore.spark.writing.options import IfExists, WriteOptions
 from blockstore.spark.writing.plan import PRODUCER, WritePlan
 from blockstore.spark.writing.result import Written
@@ -37,8 +36,11 @@ from blockstore.world import World
 
 
 def plan_write(schema: st.StructType, options: WriteOptions, world: World) -> WritePlan:
-    """The plan for writing rows of a DataFrame's ``schema``; raises Invalid if they do not fit the
-    table, and Conflict if the table holds a write although ``if_exists`` is ``error``."""
+    """Plan the write of rows of a DataFrame's ``schema``.
+
+    Raises Invalid if they do not fit the table, and Conflict if the table contains a write and
+    ``if_exists`` is ``error``.
+    """
     started = world.clock.monotonic_s()
     rows = arrow_schema(schema)
     try:
@@ -79,8 +81,8 @@ def plan_write(schema: st.StructType, options: WriteOptions, world: World) -> Wr
 def _begun(
     table: Table | None, definition: Definition, options: WriteOptions, world: World
 ) -> Begun:
-    """The overwrite, begun on the table or on the one that is to be created."""
-    asked = Begun(
+    """Begin the overwrite, on the table or on the one that the commit will create."""
+    overwrite = Begun(
         source=world.ids.ulid(),
         definition=definition,
         labels=dict(options.labels or definition.labels),
@@ -94,34 +96,34 @@ def _begun(
     if table is None:
         if options.read_version is not None:
             raise NotFound(
-                f"read_version is {options.read_version}, and there is no table at {options.url}: "
+                f"read_version is {options.read_version}, but there is no table at {options.url}: "
                 "check the URL"
             )
-        return begin_anew(asked)
-    return begun_on(Access.of(table.bucket, world, table.log), asked, options.read_version)
+        return begin_anew(overwrite)
+    return begun_on(Access.of(table.bucket, world, table.log), overwrite, options.read_version)
 
 
 def _done(table: Table, options: WriteOptions) -> Written | None:
-    """The answer where there is nothing to write.
+    """The result if there is nothing to write, else None.
 
     Raises Invalid for a batch that can no longer be committed.
     """
     if options.job is not None:
-        # Invalid without an index, where no write happens once
+        # Raises Invalid for a table without an index, where no write can count once.
         earlier = _committed_before(table.log.state, table, options.job, options.any_order)
         if earlier is not None:
             table.log.confirm()
             return earlier
-    if options.if_exists is IfExists.APPEND or not holds_a_write(table.log.state):
+    if options.if_exists is IfExists.APPEND or not contains_a_write(table.log.state):
         return None
     if options.if_exists is IfExists.ERROR:
-        raise Conflict(there_already(table.url, table.log.state.version))
+        raise Conflict(already_written(table.url, table.log.state.version))
     return Written(url=table.url, ignored=True)
 
 
 def _committed_before(state: State, table: Table, job: Job, any_order: bool) -> Written | None:
-    asked = Append(commit=table.world.ids.ulid(), blocks=(), job=job, ordered=not any_order)
-    if not isinstance(decide(state, asked), Done):
+    append = Append(commit=table.world.ids.ulid(), blocks=(), job=job, ordered=not any_order)
+    if not isinstance(decide(state, append), Done):
         return None
     found, app = earlier_block(state, job), state.batches.get(job.app)
     written = None if app is None else app.written(job.batch)
@@ -147,21 +149,19 @@ def _new_definition(rows: pa.Schema, options: WriteOptions) -> Definition:
 
 
 def _check_agreement(definition: Definition, options: WriteOptions) -> None:
-    """Options that define a table serve its first write; later ones may repeat them, not contradict
-    them."""
-    for name, asked, found in (
+    """Raise Invalid for an option that contradicts the table's definition."""
+    for name, given, found in (
         ("time_column", options.time_column, definition.time_column),
         ("sort_by", ",".join(options.sort_by), ",".join(definition.sort_by)),
     ):
-        if asked and asked != found:
+        if given and given != found:
             raise Invalid(
-                f"option {name}={asked!r}, but {options.url} was created with "
-                f"{name}={found or None!r}: "
-                "drop the option, or write to a new table."
+                f"option {name}={given!r}, but {options.url} was created with "
+                f"{name}={found or None!r}: remove the option, or write to a new table."
             )
 
 
 def _check_fit(rows: pa.Schema, definition: Definition) -> None:
-    """Raise what the first batch of such rows would raise in a task."""
+    """Raise the error that the first batch of such rows would raise in a task."""
     empty = [pa.array([], column.type) for column in rows]
     cast_batch(pa.RecordBatch.from_arrays(empty, schema=rows), definition)

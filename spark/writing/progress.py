@@ -1,7 +1,7 @@
-"""A line in the log, now and then, while a long job runs: how many of its tasks are done.
+"""Log how many tasks of a long job are done, every 15 seconds.
 
-Spark tells that of a classic session; across Spark Connect there is only the time. What is asked is
-never worth an error.
+In a classic session Spark provides the numbers; across Spark Connect only the time is logged. An
+error while reading them is ignored.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ EVERY_S = 15.0
 
 @contextmanager
 def progress(session: Any, what: str, world: World, *, every_s: float = EVERY_S) -> Iterator[None]:
-    """Say every so often how far Spark's jobs are, while the body runs."""
+    """Log the progress of Spark's jobs at an interval while the body runs."""
     ended = threading.Event()
     begun = world.clock.monotonic_s()
 
-    def say() -> None:
+    def report() -> None:
         while not ended.wait(every_s):
             spent = world.clock.monotonic_s() - begun
             _log.info("%s: %s%.0f s", what, _tasks(session), spent)
 
-    thread = threading.Thread(target=say, name="blockstore-progress", daemon=True)
+    thread = threading.Thread(target=report, name="blockstore-progress", daemon=True)
     thread.start()
     try:
         yield
@@ -40,8 +40,7 @@ def progress(session: Any, what: str, world: World, *, every_s: float = EVERY_S)
 
 
 def _tasks(session: Any) -> str:
-    """The tasks of the stages that run now: those of this job, and of others in the same
-    application."""
+    """The tasks of the stages that run now, of this job and of others in the same application."""
     done = total = 0
     with suppress(Exception):
         tracker = session.sparkContext.statusTracker()

@@ -1,12 +1,12 @@
-"""Uploads beside encoding: a bucket whose new objects are sent by a thread of their own.
+"""Uploads in the background: a bucket whose new objects are sent by a thread of their own.
 
-While one chunk is on its way, the next is sorted and encoded. Rules:
-- The bytes that wait are bounded; a writer that is faster than the store waits for it.
-- Objects go up one after another, in the order in which they were begun: a task's memory and
-  connections stay what they are without this.
-- ``settle`` returns once every object is whole in the bucket, or raises what the first failure was.
-  Before that nobody may name an object. After a failure nothing more is sent.
-- Only ``put`` and ``writer`` go beside; everything else is asked at once.
+While one chunk is sent, the next is sorted and encoded. Rules:
+- The bytes that wait are bounded: a writer that is faster than the store waits for it.
+- Objects are sent one after another, in the order in which they were begun. So a task needs no more
+  memory and connections than without this.
+- ``settle`` returns after every object is stored completely, or raises the first failure. Before
+  that no object may be named. After a failure nothing more is sent.
+- Only ``put`` and ``writer`` run in the background; every other call runs at once.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from blockstore.bucket.wrapper import Wrapper
 WAITING_BYTES = 32 * 2**20
 
 
-class UploadsBeside(Wrapper):
-    """One task's uploads. End it with ``settle``, or with ``drop``."""
+class BackgroundUploads(Wrapper):
+    """The uploads of one task. End them with ``settle`` or ``drop``."""
 
     def __init__(self, inner: Bucket, *, waiting_bytes: int = WAITING_BYTES) -> None:
         super().__init__(inner)
@@ -35,20 +35,20 @@ class UploadsBeside(Wrapper):
         self._failure: BaseException | None = None
         self._thread: threading.Thread | None = None
         self._unsent: list[ObjectWriter] = []
-        """The objects that were begun and are not whole in the bucket."""
+        """The objects that were begun and are not complete."""
 
     def put(self, key: str, data: bytes) -> str:
-        """Send a whole object; its ETag is not known yet."""
-        self._later(len(data), lambda: self.inner.put(key, data))
+        """Send an object; its ETag is not known yet."""
+        self.later(len(data), lambda: self.inner.put(key, data))
         return ""
 
     def writer(self, key: str) -> ObjectWriter:
         inner = self.inner.writer(key)
         self._unsent.append(inner)
-        return _Beside(self, inner)
+        return _BackgroundWriter(self, inner)
 
     def settle(self) -> None:
-        """Wait until everything is in the bucket. Raises what a put would raise."""
+        """Wait until every object is stored. Raises the errors of a put."""
         with self._turn:
             self._turn.wait_for(lambda: not self._steps and not self._busy)
             self._ended = True
@@ -58,29 +58,23 @@ class UploadsBeside(Wrapper):
             raise self._failure
 
     def drop(self) -> None:
-        """Forget what was not sent yet."""
+        """Discard what was not sent yet."""
         with self._turn:
             self._steps.clear()
             self._ended = True
             self._turn.notify_all()
         self._join()
         while self._unsent:
-            # a multipart upload that nobody ends is kept, unseen, and paid for
+            # An open multipart upload is stored invisibly, and paid for.
             self._unsent.pop().abort()
 
-    def whole(self, inner: ObjectWriter) -> None:
-        """Close an object, by the thread that sends."""
+    def finish(self, inner: ObjectWriter) -> None:
+        """Close an object, in the sending thread."""
         inner.close()
         self._unsent.remove(inner)
 
     def later(self, size: int, step: Callable[[], object]) -> None:
-        """Do a step of an upload after all that were asked for before it.
-
-        Raises what went wrong in one of those.
-        """
-        self._later(size, step)
-
-    def _later(self, size: int, step: Callable[[], object]) -> None:
+        """Queue a step of an upload. Raises the failure of an earlier step."""
         with self._turn:
             self._turn.wait_for(
                 lambda: (
@@ -111,7 +105,7 @@ class UploadsBeside(Wrapper):
             failure: BaseException | None = None
             try:
                 step()
-            except BaseException as error:  # noqa: BLE001 - raised again by whoever waits for the upload
+            except BaseException as error:  # noqa: BLE001 - raised again in the waiting thread
                 failure = error
             with self._turn:
                 self._busy = False
@@ -128,22 +122,22 @@ class UploadsBeside(Wrapper):
             self._thread = None
 
 
-class _Beside:
-    """An object that is written here and sent there."""
+class _BackgroundWriter:
+    """Writes an object through the background thread."""
 
-    def __init__(self, uploads: UploadsBeside, inner: ObjectWriter) -> None:
+    def __init__(self, uploads: BackgroundUploads, inner: ObjectWriter) -> None:
         self._uploads = uploads
         self._inner = inner
         self._aborted = False
 
     def write(self, data: bytes | memoryview, /) -> int:
-        # A copy: the caller may use its buffer again before the piece is sent.
+        # A copy: the caller may reuse its buffer before the piece is sent.
         piece = bytes(data)
         self._uploads.later(len(piece), lambda: self._inner.write(piece))
         return len(piece)
 
     def close(self) -> None:
-        self._uploads.later(0, lambda: self._uploads.whole(self._inner))
+        self._uploads.later(0, lambda: self._uploads.finish(self._inner))
 
     def abort(self) -> None:
         if not self._aborted:

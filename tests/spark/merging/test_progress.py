@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import pyspark
 import pytest
 
-from blockstore.spark.merging.progress import Told, telling
+from blockstore.spark.merging.progress import Progress, reporting
 
 
 def test_what_a_part_tells_is_its_share_of_the_whole() -> None:
     heard: list[float] = []
-    round_ = Told(call=heard.append).part(32, 64, 64)
+    round_ = Progress(call=heard.append).part(32, 64, 64)
     round_.ended(0.5)
     half = round_.part(1, 2, 2)
     half.ended(0.0)
@@ -24,7 +24,10 @@ def test_what_a_part_tells_is_its_share_of_the_whole() -> None:
 
 def test_a_session_without_a_tracker_tells_nothing_and_an_error_of_the_job_passes() -> None:
     heard: list[float] = []
-    with pytest.raises(KeyError), telling(SimpleNamespace(), Told(call=heard.append), "merges"):
+    with (
+        pytest.raises(KeyError),
+        reporting(SimpleNamespace(), Progress(call=heard.append), "merges"),
+    ):
         raise KeyError("the job failed")
     assert heard == []
 
@@ -50,7 +53,7 @@ class Context:
 
 def test_a_tracker_that_fails_ends_neither_the_round_nor_the_telling() -> None:
     context = Context()
-    with telling(SimpleNamespace(_sc=context), Told(call=print), "merges", every_s=0.001):
+    with reporting(SimpleNamespace(_sc=context), Progress(call=print), "merges", every_s=0.001):
         assert context.group == "merges"
         while context.asked < 3:
             time.sleep(0.001)
@@ -66,6 +69,6 @@ def test_without_a_thread_nothing_is_told_and_the_round_is_done(
 
     monkeypatch.setattr(pyspark, "InheritableThread", Threads)
     context, done = Context(), []
-    with telling(SimpleNamespace(_sc=context), Told(call=print), "merges"):
+    with reporting(SimpleNamespace(_sc=context), Progress(call=print), "merges"):
         done.append(1)
     assert (done, context.group) == ([1], "others")

@@ -34,8 +34,8 @@ def test_columns_come_by_name_in_sparks_order_and_types() -> None:
 @pytest.mark.parametrize(
     ("column", "kind", "message"),
     [
-        (pa.array([1001], pa.timestamp("ns")), pa.timestamp("us"), "column 'a'.*holds nanoseconds"),
-        (pa.array([2**40]), pa.int32(), "column 'a'.*holds values"),
+        (pa.array([1001], pa.timestamp("ns")), pa.timestamp("us"), "column 'a'.*contains nanoseconds"),
+        (pa.array([2**40]), pa.int32(), "column 'a'.*contains values"),
     ],
     ids=["nanoseconds", "range"],
 )
@@ -53,7 +53,7 @@ def test_a_double_that_no_float_holds_is_refused() -> None:
     )
     assert str(held["a"].to_pylist()) == "[0.5, None, nan, -0.0, inf]"
     for value in (0.1, 1e300):
-        with pytest.raises(Invalid, match="column 'a' of type double holds values"):
+        with pytest.raises(Invalid, match="column 'a' of type double contains values"):
             conform(pa.record_batch({"a": pa.array([value])}), narrow)
 
 
@@ -61,5 +61,5 @@ def test_a_null_where_none_may_be_is_an_error_and_no_other_value() -> None:
     schema = pa.schema([pa.field("a", pa.int64(), nullable=False), pa.field("b", pa.int64())])
     whole = pa.record_batch({"a": pa.array([1, 2]), "b": pa.array([None, 2])})
     assert conform(whole, schema).to_pydict() == {"a": [1, 2], "b": [None, 2]}
-    with pytest.raises(Invalid, match=r"column 'a' is declared not null and holds 1 nulls"):
+    with pytest.raises(Invalid, match=r"column 'a' is declared not null and contains 1 nulls"):
         conform(pa.record_batch({"a": pa.array([1, None]), "b": pa.array([1, 2])}), schema)

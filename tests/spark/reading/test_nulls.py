@@ -90,7 +90,7 @@ def test_statistics_that_lie_are_an_error_and_no_other_value(
     meta.write_text(json.dumps(said))
     frame = load(spark_session, url, not_null="true")
     assert "word" in not_null(frame)
-    with pytest.raises(Exception, match="declared not null and holds 1 nulls"):
+    with pytest.raises(Exception, match="declared not null and contains 1 nulls"):
         frame.collect()
 
 
@@ -98,5 +98,5 @@ def test_a_schema_of_the_users_own_that_is_wrong_is_an_error(
     spark_session: SparkSession, url: str
 ) -> None:
     own = spark_session.read.format("blockstore").schema("id bigint, word string not null")
-    with pytest.raises(Exception, match="column 'word' is declared not null and holds 1 nulls"):
+    with pytest.raises(Exception, match="column 'word' is declared not null and contains 1 nulls"):
         own.load(url).collect()

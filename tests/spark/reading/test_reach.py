@@ -60,4 +60,4 @@ def test_s3_is_not_reached_without_the_connector_or_at_another_endpoint(
 ) -> None:
     assert "no S3A connector" in str(path_of_chunks(session(connector=False), s3, "a"))
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    assert "looks at Amazon" in str(path_of_chunks(session(connector=True), s3, "a"))
+    assert "connector uses Amazon" in str(path_of_chunks(session(connector=True), s3, "a"))

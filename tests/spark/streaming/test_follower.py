@@ -174,7 +174,7 @@ def test_a_stream_begins_where_it_is_told_to(tmp_path: Path) -> None:
     assert ids(Start.VERSION, newest(at) + 1) == []
     assert ids(Start.TIME, time) == [1, 2]
     assert ids(Start.TIME, 0) == [0, 1, 2]
-    with pytest.raises(NotFound, match="has no version 9"):
+    with pytest.raises(NotFound, match="does not have version 9"):
         begun(at, Start.VERSION, 9)
 
 
@@ -237,9 +237,9 @@ def test_a_table_that_was_made_anew_is_not_taken_for_the_old_one(
     for _ in range(appends):
         at.append()
     for known in (place, replace(place, snapshot=True)):
-        with pytest.raises(Conflict, match=r"made anew or brought back.*new checkpoint location"):
+        with pytest.raises(Conflict, match=r"created again or restored.*new checkpoint location"):
             follower(at).window(known, newest(at))
-        with pytest.raises(Conflict, match="made anew or brought back"):
+        with pytest.raises(Conflict, match="created again or restored"):
             follower(at).between(known, replace(place, version=newest(at)))
 
 
@@ -257,7 +257,7 @@ def test_a_table_that_is_made_anew_under_a_stream_that_waits_is_not_followed_on(
     at.remake()
     for _ in range(appends):
         at.append()
-    with pytest.raises(Conflict, match=r"made anew or brought back.*new checkpoint location"):
+    with pytest.raises(Conflict, match=r"created again or restored.*new checkpoint location"):
         waits.window(place, waits.newest())
 
 
@@ -271,7 +271,7 @@ def test_a_batch_from_before_the_first_version_is_not_planned_again_from_a_table
     at.remake()
     for _ in range(3):
         at.append()
-    with pytest.raises(Conflict, match=r"made anew or brought back.*new checkpoint location"):
+    with pytest.raises(Conflict, match=r"created again or restored.*new checkpoint location"):
         follower(at).between(Position(version=0), end)
 
 
@@ -309,7 +309,7 @@ def test_a_stream_that_waits_is_told_that_its_table_was_made_anew(tmp_path: Path
     at.remake()
     at.append()
     at.world.clock.sleep(3_600)
-    with pytest.raises(Conflict, match="made anew"):
+    with pytest.raises(Conflict, match="created again"):
         waits.window(place, table.log.poll().version)
 
 
@@ -325,7 +325,7 @@ def test_a_table_made_anew_is_told_also_where_its_boundary_stands_at_the_streams
         at.append()
     assert at.collect() == place.version == 3
     at.append()
-    with pytest.raises(Conflict, match="made anew"):
+    with pytest.raises(Conflict, match="created again"):
         follower(at).window(place, newest(at))
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from blockstore.errors import Unavailable
-from blockstore.spark.writing.data_source import TaskAnswer, TasksWriter
+from blockstore.spark.writing.data_source import TaskResult, TasksWriter
 
 
 @pytest.mark.parametrize(
-    "messages", [[None], [TaskAnswer(None), None], [TaskAnswer(None), object()]]
+    "messages", [[None], [TaskResult(None), None], [TaskResult(None), object()]]
 )
 def test_a_commit_with_an_answer_missing_is_refused(messages: list[Any]) -> None:
     with pytest.raises(Unavailable, match="nothing was committed"):

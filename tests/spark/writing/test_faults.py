@@ -161,7 +161,8 @@ def test_a_driver_that_is_killed_leaves_the_table_as_it_was(url: str, step: str)
     before = bs.create(url, schema=pa.schema([("id", pa.int64())])).append(batch(1, 2))
     with subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", CHILD.format(step=step), url],
-        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     ) as child:  # fmt: skip
         assert child.stdout is not None

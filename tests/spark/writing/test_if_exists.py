@@ -48,10 +48,10 @@ def test_by_every_way_the_first_write_is_made_and_the_second_refused_or_left_out
 ) -> None:
     rows = spark_session.range(3)
     rows.write.format("blockstore").mode("append").option("if_exists", "error").save(url)
-    with pytest.raises(Exception, match="holds a write already"):
+    with pytest.raises(Exception, match="already contains a write"):
         rows.write.format("blockstore").mode("append").option("if_exists", "error").save(url)
     rows.write.format("blockstore").mode("append").option("if_exists", "ignore").save(url)
-    with pytest.raises(bs.Conflict, match="holds a write already"):
+    with pytest.raises(bs.Conflict, match="already contains a write"):
         bs_spark.append(rows, url, if_exists="error")
     answer = bs_spark.append(rows, url, if_exists="ignore")
     assert (answer.ignored, answer.ulid, answer.rows) == (True, None, 0)
@@ -91,7 +91,7 @@ def test_of_two_first_writes_at_once_one_wins_and_the_other_is_never_discovered(
         plan(url, IfExists.IGNORE),
     )
     assert finish(first, 1).published
-    with pytest.raises(bs.Conflict, match="holds a write already"):
+    with pytest.raises(bs.Conflict, match="already contains a write"):
         finish(second, 2)
     assert finish(third, 3).ignored
     listed = bs.open(url, discovery="list")
@@ -105,7 +105,7 @@ def test_of_two_first_writes_at_once_one_wins_and_the_other_is_never_discovered(
 def test_a_write_that_was_deleted_since_is_a_write(url: str) -> None:
     finish(plan(url, IfExists.ERROR), 1)
     bs.open(url).delete("id = 1")
-    with pytest.raises(bs.Conflict, match="holds a write already"):
+    with pytest.raises(bs.Conflict, match="already contains a write"):
         plan(url, IfExists.ERROR)
 
 

@@ -118,7 +118,7 @@ def test_the_answer_tells_what_went_and_what_came(
     assert done.removed == (second.ulid,)
     assert list(done.rewritten) == [first.ulid]
     assert list(done.seconds) == ["plan", "tasks", "commit"]
-    assert "in the place of 2 rows (1 blocks gone, 1 rewritten)" in caplog.text
+    assert "replacing 2 rows (1 blocks removed, 1 rewritten)" in caplog.text
     assert list(bs.open(url).history())[-1].message == "mended"
     again = bs_spark.append(
         spark_session.range(0).select(
@@ -236,7 +236,7 @@ def test_a_table_that_another_made_while_the_job_ran_keeps_its_rows(url: str) ->
     assert mine.creates
     other = bs.create(url, schema=SCHEMA)
     other.append(pa.Table.from_batches([batch(("n", 7))]))
-    with pytest.raises(bs.Conflict, match="found no table"):
+    with pytest.raises(bs.Conflict, match="did not exist when this overwrite began"):
         finish(mine, ("c", 9))
     assert delays(url) == [7]
 
@@ -273,9 +273,9 @@ def test_an_overwrite_that_only_took_an_unpublished_write_away_says_so(
     table.delete("key = 'a' or key = 'b'")
     unpublished = table.append(pa.Table.from_batches([batch(("u", 5))]), publish=False)
     with caplog.at_level(logging.INFO, logger="blockstore.spark"):
-        done = finish(plan(url)).say()
+        done = finish(plan(url)).log()
     assert (done.ulid, done.removed, done.accounted) == (None, (), (unpublished.ulid,))
-    assert "1 blocks gone" in caplog.text
+    assert "1 blocks removed" in caplog.text
     assert f"version {done.version}" in caplog.text
 
 
@@ -312,7 +312,7 @@ def test_a_table_without_an_index_is_refused(url: str) -> None:
 
 
 def test_an_append_has_no_condition_and_an_overwrite_no_if_exists(url: str) -> None:
-    with pytest.raises(bs.Invalid, match="those of an overwrite"):
+    with pytest.raises(bs.Invalid, match="options of an overwrite"):
         plan(url, overwrite=False, where="key = 'a'")
     with pytest.raises(bs.Invalid, match="exclude each other"):
         plan(url, if_exists="error")
@@ -340,10 +340,10 @@ def test_rows_computed_from_a_version_conflict_with_what_came_since(
 def test_a_version_of_a_table_that_is_not_there_is_not_found(
     spark_session: SparkSession, write: Write, url: str
 ) -> None:
-    with pytest.raises(Exception, match="read_version is 2, and there is no table"):
+    with pytest.raises(Exception, match="read_version is 2, but there is no table"):
         write(flights(spark_session, ("EWR", 1, 1)), url, read_version=2)
     with pytest.raises(
-        bs.Invalid, match="where, isolation and read_version are those of an overwrite"
+        bs.Invalid, match="where, isolation and read_version are options of an overwrite"
     ):
         WriteOptions(url=url, read_version=2)
 

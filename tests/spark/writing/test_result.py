@@ -35,7 +35,7 @@ SPENT = {"plan": 0.25, "tasks": 61.0, "commit": 0.5}
         (
             Written(url="u", operation="overwrite", version=3, removed=("A",), rows_removed=None),
             "INFO",
-            "in the place of an unknown number of rows (1 blocks gone, 0 rewritten)",
+            "replacing an unknown number of rows (1 blocks removed, 0 rewritten)",
         ),
         (
             Written(url="u", ulid="B", version=2, already=True),
@@ -51,7 +51,7 @@ def test_a_write_says_what_became_of_it(
     written: Written, level: str, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, logger="blockstore.spark"):
-        assert written.say() is written
+        assert written.log() is written
     (record,) = caplog.records
     assert record.levelname == level
     assert said in record.getMessage()

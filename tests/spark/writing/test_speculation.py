@@ -30,8 +30,10 @@ from blockstore import spark as bs_spark
 from tests.end_to_end.spark_driver import builder
 
 url, master = sys.argv[1:]
-session = builder(master).config("spark.speculation", "true").config("spark.speculation.interval", "100ms") \
-    .config("spark.speculation.quantile", "0.5").config("spark.speculation.minTaskRuntime", "100ms").getOrCreate()
+session = builder(master).config("spark.speculation", "true") \
+    .config("spark.speculation.interval", "100ms") \
+    .config("spark.speculation.quantile", "0.5") \
+        .config("spark.speculation.minTaskRuntime", "100ms").getOrCreate()
 session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "1000")
 
 def slow_once(batches):

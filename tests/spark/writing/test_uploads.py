@@ -13,7 +13,7 @@ from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.wrapper import Wrapper
 from blockstore.clock import ManualClock
 from blockstore.errors import Unavailable
-from blockstore.spark.writing.uploads import UploadsBeside
+from blockstore.spark.writing.uploads import BackgroundUploads
 
 
 class Gated(Wrapper):
@@ -43,7 +43,7 @@ def keys(store: Wrapper) -> list[str]:
 
 def test_a_writer_goes_on_while_its_object_is_sent_and_settling_waits_for_all() -> None:
     store = Gated()
-    uploads = UploadsBeside(store)
+    uploads = BackgroundUploads(store)
     uploads.put("a", b"1")
     uploads.put("b", b"2")
     large = uploads.writer("c")
@@ -60,7 +60,7 @@ def test_a_writer_goes_on_while_its_object_is_sent_and_settling_waits_for_all() 
 
 def test_what_waits_is_bounded() -> None:
     store = Gated()
-    uploads = UploadsBeside(store, waiting_bytes=10)
+    uploads = BackgroundUploads(store, waiting_bytes=10)
     passed = threading.Event()
 
     def write() -> None:
@@ -81,7 +81,7 @@ def test_what_waits_is_bounded() -> None:
 def test_an_object_larger_than_the_bound_goes_alone() -> None:
     store = Gated()
     store.gate.set()
-    uploads = UploadsBeside(store, waiting_bytes=10)
+    uploads = BackgroundUploads(store, waiting_bytes=10)
     uploads.put("a", b"x" * 100)
     uploads.put("b", b"x" * 100)
     uploads.settle()
@@ -91,7 +91,7 @@ def test_an_object_larger_than_the_bound_goes_alone() -> None:
 def test_a_failed_upload_fails_whoever_goes_on_or_settles_and_nothing_more_is_sent() -> None:
     store = Gated(broken={"a"})
     store.gate.set()
-    uploads = UploadsBeside(store)
+    uploads = BackgroundUploads(store)
     uploads.put("a", b"1")
 
     def go_on() -> None:
@@ -107,7 +107,7 @@ def test_a_failed_upload_fails_whoever_goes_on_or_settles_and_nothing_more_is_se
 
 def test_dropping_leaves_nothing_behind_and_no_thread() -> None:
     store = Gated()
-    uploads = UploadsBeside(store)
+    uploads = BackgroundUploads(store)
     writer = uploads.writer("a")
     writer.write(b"1")
     writer.abort()
@@ -153,7 +153,7 @@ class _Noted:
 def test_what_is_dropped_before_it_was_sent_is_aborted_too() -> None:
     """Else its multipart upload stays in the bucket, where nobody sees it, and is paid for."""
     store = Begun()
-    uploads = UploadsBeside(store)
+    uploads = BackgroundUploads(store)
     whole, half = uploads.writer("whole"), uploads.writer("half")
     whole.write(b"x")
     whole.close()
