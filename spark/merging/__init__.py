@@ -21,10 +21,9 @@ Example::
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
-from blockstore.errors import MissingExtra
+from blockstore.extras import load, missing
 from blockstore.spark.merging.engine import SparkMergeEngine
 
 if TYPE_CHECKING:
@@ -32,12 +31,16 @@ if TYPE_CHECKING:
 
 __all__ = ["SparkMergeEngine", "engine", "merge_engine"]
 
-GROUP = "blockstore.merge_pieces"
-
 
 def engine(pieces: MergePieces) -> SparkMergeEngine:
-    """The engine on the session that ``spark-submit`` or the environment configures. The session
-    starts at the first merge."""
+    """The engine on the session that ``spark-submit`` or the environment configures.
+
+    The session starts at the first merge. Raises MissingExtra if pyspark is not installed.
+    """
+    try:
+        import pyspark  # noqa: F401 - what is missing is reported before the first merge
+    except ModuleNotFoundError as error:
+        raise missing(error, "the merge engine spark", "spark") from error
     return SparkMergeEngine(pieces=pieces)
 
 
@@ -48,9 +51,5 @@ def merge_engine(session: Any, *, piece_bytes: int | None = None) -> SparkMergeE
     ``spark.blockstore.merge.pieceSize``, else 1 GiB) is cut by ranges of its leading key into
     several tasks. Raises MissingExtra if the compactor's packages are not installed.
     """
-    found = next(iter(entry_points(group=GROUP)), None)
-    if found is None:
-        raise MissingExtra(
-            "the compactor's part of a merge is not installed: pip install 'blocklake[compactor]'"
-        )
-    return SparkMergeEngine(pieces=found.load()(), session=session, piece_bytes=piece_bytes)
+    pieces = load("blockstore.compactor.merge.pieces", "Pieces", "a merge on Spark")()
+    return SparkMergeEngine(pieces=pieces, session=session, piece_bytes=piece_bytes)
