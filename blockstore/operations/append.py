@@ -50,6 +50,9 @@ __all__ = [
 
 _logger = logging.getLogger(__name__)
 
+AppendOf = Callable[..., Append]
+"""``Append``, or a kind of it that sets conditions."""
+
 _UPLOADS = 3
 """A fresh ULID is condemned only where the clocks are days apart: then copying once more cannot
 help."""
@@ -79,14 +82,21 @@ NOTHING = AppendedBlock(ulid=None, version=None, published=False)
 
 
 def append_block(
-    bucket: Bucket, world: World, log: Log | None, meta: BlockMeta, *, message: str = ""
+    bucket: Bucket,
+    world: World,
+    log: Log | None,
+    meta: BlockMeta,
+    *,
+    message: str = "",
+    append: AppendOf = Append,
 ) -> AppendedBlock:
     """Make a block whose chunks are uploaded durable and, given a log, visible.
 
-    Its upload began when its ULID was drawn.
+    Its upload began when its ULID was drawn. ``append`` makes the change that names the block.
     """
     with own_looks(log):
-        return publish(bucket, world, log, _durable(bucket, world, log, meta), message=message)
+        durable = _durable(bucket, world, log, meta)
+        return publish(bucket, world, log, durable, message=message, append=append)
 
 
 def _durable(bucket: Bucket, world: World, log: Log | None, meta: BlockMeta) -> BlockMeta:
@@ -131,13 +141,19 @@ def is_accounted(log: Log | None, sources: Sequence[str]) -> bool:
 
 
 def publish(
-    bucket: Bucket, world: World, log: Log | None, meta: BlockMeta, *, message: str = ""
+    bucket: Bucket,
+    world: World,
+    log: Log | None,
+    meta: BlockMeta,
+    *,
+    message: str = "",
+    append: AppendOf = Append,
 ) -> AppendedBlock:
     """Make a durable block visible; without a log it waits to be discovered."""
     if log is None:
         return _answer(meta, version=None, published=False)
     for _ in range(_UPLOADS):
-        change = Append(commit=world.ids.ulid(), blocks=(meta,), job=meta.job, message=message)
+        change = append(commit=world.ids.ulid(), blocks=(meta,), job=meta.job, message=message)
         try:
             committed = log.commit(change)
         except BlockCondemned as error:
@@ -168,6 +184,8 @@ def _how_to_go_on(meta: BlockMeta, then: str) -> str:
             f"the rows of job {meta.job.app!r}, batch {meta.job.batch}, were not published: once "
             f"{then}, run the same job again"
         )
+    if meta.visible_by is VisibleBy.INDEX:
+        return f"the rows of block {meta.sources[0]} were not published: once {then}, run it again"
     return (
         f"block {meta.sources[0]} was uploaded: do not write its rows under another name; once "
         f"{then}, "
