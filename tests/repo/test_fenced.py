@@ -32,6 +32,7 @@ ELSEWHERE = {
     ("README.md", "import blockstore as bs"): README,
     ("README.md", "blockstore query lake/readings"): README,
     ("README.md", "from pyspark.sql import SparkSession"): README,
+    ("CONTRIBUTING.md", "scripts/prove"): "it takes hours",
     ("docs/architecture.md", " Spark jobs, Python, devices"): DRAWING,
     ("docs/architecture.md", "flights/"): DRAWING,
     ("docs/format.md", "<table>/"): DRAWING,
