@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 from unittest.mock import MagicMock
@@ -17,9 +18,11 @@ def cli() -> str:
     for source in (verbs, rooms):
         for verb in source.VERBS:
             app.command(source.load(verb), name=verb)
-    text: str = app.generate_docs()
+    # The usage names the module that Python runs, which is mkdocs here.
+    text: str = app.generate_docs().replace(" -m mkdocs", "")
     _, begin, rest = text.partition("\n## blockstore ")
-    return (begin + rest).strip().replace("## blockstore ", "## ")
+    text = (begin + rest).strip().replace("## blockstore ", "## ")
+    return re.sub(r"`[^`\n]*`", lambda code: code[0].replace("\\[", "["), text)
 
 
 def http() -> str:

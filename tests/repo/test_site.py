@@ -31,6 +31,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "Documentation built" in done.stderr, "a quiet build counts no warning"
     return built
 
 
@@ -58,6 +59,7 @@ def test_every_public_name_is_in_the_reference(site: Path) -> None:
 def test_every_verb_and_route_is_in_the_reference(site: Path) -> None:
     commands = (site / "reference" / "cli.html").read_text()
     assert [verb for verb in (*VERBS, *rooms.VERBS) if f'<h2 id="{verb}">' not in commands] == []
+    assert "blockstore create --schema" in re.sub(r"<[^>]*>", "", commands)
     routes = (site / "reference" / "http.html").read_text()
     for route in ("POST /v1/query", "POST /v1/jobs", "GET /v1/tables"):
         assert f"<code>{route}</code>" in routes
