@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
 
-from blockstore.care.verify.examine import examine, list_directory
+from blockstore.care.examine import examine, list_directory
 from blockstore.cli.blocks import Shown
 from blockstore.cli.output import Cell
 from blockstore.errors import NotFound

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from blockstore.care.hiding import Waiting
+from blockstore.care.marks.hiding import Waiting
 from blockstore.compactor.by_hand import clean_once
 from blockstore.compactor.report import JobResult, Outcome
 from blockstore.errors import Conflict, Unanswered

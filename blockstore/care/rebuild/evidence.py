@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from blockstore.care.examine import Examined
 from blockstore.care.survey import Survey
-from blockstore.care.verify.examine import Examined
 from blockstore.format.block import BlockMeta
 from blockstore.format.marks import MarkReason
 from blockstore.index.entry import Entry

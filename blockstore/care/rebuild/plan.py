@@ -15,12 +15,12 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from blockstore.bucket.api import Bucket
+from blockstore.care.examine import Examined, examine
 from blockstore.care.rebuild.compose import compose, newest_definition, newest_tags
 from blockstore.care.rebuild.decide import Judged, Verdict, decide
 from blockstore.care.rebuild.definition import define
 from blockstore.care.rebuild.evidence import Evidence, gather
 from blockstore.care.survey import Survey, read_checkpoint, survey
-from blockstore.care.verify.examine import Examined, examine
 from blockstore.care.verify.index import check_index
 from blockstore.care.verify.inventory import Inventory, take_inventory
 from blockstore.errors import Conflict, Corrupt, Invalid, NewerFormat, NotFound

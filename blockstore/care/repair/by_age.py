@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from blockstore.care.hiding import keep_from_merges, mark_too
+from blockstore.care.marks.hiding import keep_from_merges, mark_too
 from blockstore.care.repair.copies import GoodFiles
+from blockstore.care.repair.replacement import PRODUCER, write_in_place_of
 from blockstore.care.repair.target import Target
-from blockstore.care.repair.writing import PRODUCER, write_in_place_of
 from blockstore.format.block import BlockMeta
 from blockstore.freshness import Freshness
 from blockstore.lifecycle import second_look

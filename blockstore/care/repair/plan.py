@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from blockstore.bucket.api import Bucket, ReadBucket
+from blockstore.care.examine import Examined, examine, list_directory
 from blockstore.care.finding import Check, Finding, Severity
-from blockstore.care.kept import KeptBlock, kept_blocks
-from blockstore.care.quarantine import DAMAGE, is_whole, quarantined_as
+from blockstore.care.marks.quarantine import DAMAGE, is_whole, quarantined_as
 from blockstore.care.repair.by_age import unchosen
 from blockstore.care.repair.copies import Copies, GoodFiles
 from blockstore.care.repair.put_back import PutBack, look_for
@@ -26,8 +26,8 @@ from blockstore.care.repair.target import Target
 from blockstore.care.survey import Survey, state_at, survey
 from blockstore.care.verify import verify
 from blockstore.care.verify.block import check_block
-from blockstore.care.verify.examine import Examined, examine, list_directory
 from blockstore.care.verify.index import check_index, check_tags
+from blockstore.care.verify.kept import KeptBlock, kept_blocks
 from blockstore.errors import Invalid, NotFound
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.index.state import State

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from blockstore.bucket.api import Bucket
-from blockstore.care.quarantine import is_whole, release
+from blockstore.care.marks.quarantine import is_whole, release
 from blockstore.care.repair.adopt import adopt
 from blockstore.care.repair.by_age import Mended, mend, raise_above
 from blockstore.care.repair.plan import RepairPlan, Step, StepKind
+from blockstore.care.repair.replacement import upload_in_place_of
 from blockstore.care.repair.target import Target
-from blockstore.care.repair.writing import upload_in_place_of
 from blockstore.care.survey import REPAIR
 from blockstore.care.verify.block import check_block
 from blockstore.errors import AccessDenied, BlockstoreError, Conflict, Corrupt, Invalid, NotFound

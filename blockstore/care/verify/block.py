@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from blockstore.bucket.api import ReadBucket
+from blockstore.care.examine import Examined, examine, list_directory
 from blockstore.care.finding import Check, Finding, Severity
 from blockstore.care.verify.deep import check_deep
-from blockstore.care.verify.examine import Examined, examine, list_directory
 from blockstore.care.verify.live import check_files, check_live
 from blockstore.errors import NotFound
 from blockstore.format.schema import serialize

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields, replace
 
+from blockstore.care.examine import Examined
 from blockstore.care.finding import Check, Finding, Severity
-from blockstore.care.verify.examine import Examined
 from blockstore.format.block import BlockMeta
 from blockstore.format.definition import Definition
 from blockstore.index.rows import LiveBlock

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from blockstore.care.examine import Examined
 from blockstore.care.finding import Check, Finding, Severity
-from blockstore.care.verify.examine import Examined
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.properties import Properties
 from blockstore.ids import ulid_time_ms

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from blockstore.care.finding import Check, Finding, Severity
-from blockstore.care.quarantine import is_whole
+from blockstore.care.marks.quarantine import is_whole
 from blockstore.names import no_compact_mark_key
 
 __all__ = ["check_quarantined"]

@@ -17,16 +17,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from blockstore.bucket.api import ReadBucket
+from blockstore.care.examine import Examined, examine, list_directory
 from blockstore.care.finding import Check, Finding, Report, Severity
-from blockstore.care.kept import KeptBlock, kept_blocks
-from blockstore.care.quarantine import quarantined_as
+from blockstore.care.marks.quarantine import quarantined_as
 from blockstore.care.survey import Survey, slim, survey
+from blockstore.care.verify.check_kept import check_kept, kept_hash
 from blockstore.care.verify.deep import check_deep
 from blockstore.care.verify.duplicates import Duplicates
-from blockstore.care.verify.examine import Examined, examine, list_directory
 from blockstore.care.verify.index import check_index, check_tags
 from blockstore.care.verify.inventory import Inventory, check_names, take_inventory
-from blockstore.care.verify.kept import check_kept, kept_hash
+from blockstore.care.verify.kept import KeptBlock, kept_blocks
 from blockstore.care.verify.live import check_live
 from blockstore.care.verify.noted import Noted, check_noted
 from blockstore.care.verify.others import Surroundings, check_any, check_other

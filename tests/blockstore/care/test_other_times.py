@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from blockstore.bucket.memory import MemoryBucket
-from blockstore.care.build import build_block
 from blockstore.care.finding import Check, Severity
 from blockstore.care.repair import Wishes, carry_out, plan_repair
 from blockstore.care.repair.target import Target
-from blockstore.care.ship import Shipper
+from blockstore.care.ship.build import build_block
+from blockstore.care.ship.shipper import Shipper
 from blockstore.care.verify import verify
 from blockstore.compactor.retention import plan_retention
 from blockstore.format.definition import Definition

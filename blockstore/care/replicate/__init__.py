@@ -1,0 +1,1 @@
+"""A copy of a table at another place, brought up to date by each run."""

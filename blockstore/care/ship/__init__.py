@@ -1,0 +1,1 @@
+"""Finished blocks: built in a folder without a network, and shipped to a table later."""

@@ -1,0 +1,145 @@
+"""``blockstore ship``: finished blocks of a folder into a table, once or as they come."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from blockstore.bucket import open_bucket
+from blockstore.care.ship.build import folder_at
+from blockstore.care.ship.shipper import ShippedBlock, Shipper, ShipReport
+from blockstore.cli.failure import complain
+from blockstore.cli.following import follow, interval_s
+from blockstore.cli.options import Json
+from blockstore.cli.output import count, counted, say, show_json, size
+from blockstore.cli.progress import progress
+from blockstore.world import World
+
+__all__ = ["ship"]
+
+_INTERVAL = "30s"
+
+
+def ship(
+    folder: str,
+    url: str,
+    /,
+    *,
+    once: Annotated[bool, Parameter(negative="")] = False,
+    watch: str | None = None,
+    follow_: Annotated[bool, Parameter(name="--follow", negative="")] = False,
+    remove_shipped: Annotated[bool, Parameter(negative="")] = False,
+    json: Json = False,
+) -> int:
+    """Upload finished blocks from a folder, each exactly once, the oldest first, however often it
+    is tried.
+
+    The exit code is 1 if a block was refused: it is named, and the others are shipped. With
+    --follow and --watch the verb goes on until it is interrupted.
+
+    Parameters
+    ----------
+    folder
+        Finished blocks, as build makes them; what was shipped is kept there in
+        blockstore.shipper.json.
+    url
+        The table, with an index or without; it must be there.
+    once
+        Ship what is there now, and end (the default).
+    watch
+        Look again so often, such as 30s.
+    follow_
+        As --watch 30s.
+    remove_shipped
+        Delete a block from the folder once it is durable in the table.
+    json
+        Print JSON, one document a pass.
+    """
+    pause_s = _pause_s(once, watch, follow_)
+    world = World.real()
+    shipper = Shipper(
+        folder_at(folder, world), open_bucket(url, world), world, remove_shipped=remove_shipped
+    )
+
+    def act() -> ShipReport:
+        with progress(f"shipping to {url}", shipper.waiting_bytes(), quiet=json) as advance:
+            report = shipper.once(advance)
+        _tell(report, folder, url, json=json, quietly=pause_s is not None)
+        return report
+
+    if pause_s is not None:
+        return follow(world, pause_s, act)
+    refused = len(act().refused)
+    return (
+        complain(f"{counted(refused, 'block')} of {folder} need a look, see above")
+        if refused
+        else 0
+    )
+
+
+def _pause_s(once: bool, watch: str | None, following: bool) -> float | None:
+    if once or (watch is None and not following):
+        return None
+    return interval_s(watch or _INTERVAL, "--watch")
+
+
+def _tell(report: ShipReport, folder: str, url: str, *, json: bool, quietly: bool) -> None:
+    """What a pass did; nothing where it did nothing and another follows."""
+    if quietly and not (report.shipped or report.refused or report.removed):
+        return
+    if json:
+        show_json(_json(report))
+        return
+    for block in report.shipped:
+        say(f"shipped {block.ulid}: {_what(block)}")
+    for refused in report.refused:
+        say(f"{'late' if refused.late else 'refused'} {refused.ulid}: {refused.reason}")
+    if report.removed:
+        say(f"removed {counted(len(report.removed), 'shipped block')} from {folder}")
+    waiting = (
+        f", {counted(len(report.unfinished), 'directory')} unfinished" if report.unfinished else ""
+    )
+    rows = sum(block.rows for block in report.shipped if not block.already)
+    say(f"{counted(len(report.shipped), 'block')}, {count(rows)} new rows, to {url}{waiting}")
+
+
+def _what(block: ShippedBlock) -> str:
+    if block.already:
+        return "the table has its rows already"
+    where = (
+        ""
+        if block.lies_as == block.ulid
+        else f" as block {block.lies_as}, because its upload was refused"
+    )
+    seen = (
+        "not published, readers will discover it by its age"
+        if block.version is None
+        else f"version {block.version}"
+    )
+    if block.late:
+        seen = "uploaded, and not shown"
+    return f"{counted(block.rows, 'row')}, {size(block.bytes)}{where}: {seen}"
+
+
+def _json(report: ShipReport) -> dict[str, object]:
+    return {
+        "shipped": [
+            {
+                "ulid": block.ulid,
+                "as": block.lies_as,
+                "rows": block.rows,
+                "bytes": block.bytes,
+                "version": block.version,
+                "already": block.already,
+                "late": block.late,
+            }
+            for block in report.shipped
+        ],
+        "refused": [
+            {"ulid": refused.ulid, "reason": refused.reason, "late": refused.late}
+            for refused in report.refused
+        ],
+        "unfinished": list(report.unfinished),
+        "removed": list(report.removed),
+    }
