@@ -33,8 +33,6 @@ from blockstore.names import (
     object_key,
 )
 
-__all__ = ["Examined", "examine", "list_directory"]
-
 A = TypeVar("A")
 
 

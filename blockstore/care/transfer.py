@@ -23,8 +23,6 @@ from blockstore.format.block import ChunkFile
 from blockstore.names import object_key
 from blockstore.world import World
 
-__all__ = ["Advance", "holds", "patient", "pieces", "place", "send_file", "sizes_in", "verify_file"]
-
 PIECE_BYTES = 8 * 1024 * 1024
 
 Advance = Callable[[int], None]
@@ -76,15 +74,15 @@ def send_file(
     ulid: str,
     file: ChunkFile,
     *,
-    lies_as: str,
+    stored_ulid: str,
     advance: Advance,
 ) -> None:
-    """Copy a file of block ``ulid`` into the target's directory of block ``lies_as``.
+    """Copy a file of block ``ulid`` into the target's directory of block ``stored_ulid``.
 
     Raises Corrupt, naming the block, where it holds other bytes than its meta.json says; then
     nothing is visible.
     """
-    writer = target.writer(object_key(lies_as, file.path))
+    writer = target.writer(object_key(stored_ulid, file.path))
     try:
         for piece in _checked(source, ulid, file):
             writer.write(piece)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from blockstore.cli import rooms
-from blockstore.cli.failure import Usage, report, unanswered
+from blockstore.cli.failure import Usage, report, report_lost_output
 from blockstore.cli.lean import collects_rarely, leave, without_algebra_threads, without_pandas
 from blockstore.cli.streams import Output, prepare
 from blockstore.cli.verbs import READS, VERBS, load
@@ -21,7 +21,6 @@ from blockstore.cli.verbs import READS, VERBS, load
 if TYPE_CHECKING:
     from cyclopts import App
 
-__all__ = ["main", "run"]
 
 _DEBUG = "--debug"
 _HELP = ("--help", "-h")
@@ -67,7 +66,7 @@ def _ended(output: Output, code: int) -> int:
         if not told:
             code = report(error, changes=False)
     if output.lasting and output.failure is not None:
-        unanswered(output, code)
+        report_lost_output(output, code)
     # Python flushes once more at its end: what is still held goes nowhere.
     output.lasting = True
     return code

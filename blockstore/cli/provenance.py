@@ -20,8 +20,6 @@ from blockstore.index.kept import Kept
 from blockstore.names import NO_COMPACT_MARK, object_key
 from blockstore.table import Table
 
-__all__ = ["Provenance", "provenance", "rows_by_source"]
-
 _SOURCE = "_source"
 
 

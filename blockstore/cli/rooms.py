@@ -12,9 +12,6 @@ from typing import Any
 
 from blockstore.errors import MissingExtra
 
-__all__ = ["MODULES", "READS", "VERBS", "at_once", "load"]
-
-
 VERBS = {
     "cleanup": "Publish aged blocks, mark what nobody needs, remove what was marked long enough "
     "ago.",

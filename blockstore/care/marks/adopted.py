@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from blockstore.format.marks import DeletionMark
 
-__all__ = ["ADOPTED", "adopted_name"]
-
 ADOPTED = "adopted: its rows are those of block "
 """How the details of such a mark begin."""
 

@@ -37,26 +37,14 @@ from blockstore.lifecycle.take_away import take_away
 from blockstore.names import NO_COMPACT_MARK, deletion_mark_key, no_compact_mark_key
 from blockstore.world import World
 
-__all__ = [
-    "Waiting",
-    "Waits",
-    "can_be_merged",
-    "keep_from_merges",
-    "look_again",
-    "mark_too",
-    "merges_known_ms",
-    "shown_by",
-    "still_shown",
-]
-
 _LOOKS = 2
 """So many looks follow the first one, evenly: what one of them finds has come since the last, and
 is not old enough to count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """That somebody waits now, and why."""
+class Wait:
+    """That somebody on_wait now, and why."""
 
     what: str
     """What will be known then, as a clause."""
@@ -65,7 +53,7 @@ class Waiting:
     seconds: float
 
 
-Waits = Callable[[Waiting], None]
+OnWait = Callable[[Wait], None]
 """Hears of each wait before it begins."""
 
 
@@ -77,7 +65,7 @@ def keep_from_merges(
     why: str,
     *,
     wait: bool,
-    waits: Waits = lambda _: None,
+    on_wait: OnWait = lambda _: None,
 ) -> int | None:
     """Keep a block from merges; None once every merge of it is listed, else from when on it is, by
     the store's clock.
@@ -85,7 +73,7 @@ def keep_from_merges(
     ``wait`` sleeps until then.
     """
     delay_ms = round(merges_settle_s(properties) * 1000)
-    told_ms: int | None = None
+    reported_ms: int | None = None
     while True:
         # Every time: somebody may have withdrawn it meanwhile, and then all begins anew.
         take_over(bucket, world, ulid, why)
@@ -95,13 +83,13 @@ def keep_from_merges(
             return None
         if not wait:
             return known_ms
-        if known_ms != told_ms:
+        if known_ms != reported_ms:
             # The store's clock may go slower than ours: then some of the same wait is left.
             what = (
                 "it is kept from merges now, and one that had begun is listed by then, or dropped"
             )
-            waits(Waiting(what=what, until_ms=known_ms, seconds=left_ms / 1000))
-            told_ms = known_ms
+            on_wait(Wait(what=what, until_ms=known_ms, seconds=left_ms / 1000))
+            reported_ms = known_ms
         world.clock.sleep(left_ms / 1000)
 
 
@@ -111,22 +99,22 @@ def look_again(
     world: World,
     meta: BlockMeta,
     properties: Properties,
-    waits: Waits = lambda _: None,
+    on_wait: OnWait = lambda _: None,
 ) -> None:
     """Look after a block that was just hidden, until its mark is ``sync_delay`` old. Raises
     Conflict where its rows can be read all the same."""
     delay_ms = round(properties.sync_delay_s * 1000)
-    told = False
+    reported = False
     while True:
         until_ms = _marked_ms(bucket, meta.ulid) + delay_ms
         _take_away_merges(catalog, bucket, world, meta, properties)
         left_ms = until_ms - bucket.now_ms()
         if left_ms <= 0:
             return
-        if not told:
+        if not reported:
             what = "it is hidden now, and a merge of it that comes late is looked for until then"
-            waits(Waiting(what=what, until_ms=until_ms, seconds=left_ms / 1000))
-            told = True
+            on_wait(Wait(what=what, until_ms=until_ms, seconds=left_ms / 1000))
+            reported = True
         world.clock.sleep(min(left_ms, delay_ms / _LOOKS) / 1000)
 
 

@@ -20,7 +20,7 @@ from enum import StrEnum
 from blockstore.bucket.api import Bucket
 from blockstore.care.examine import Examined, examine, list_directory
 from blockstore.care.marks.hiding import (
-    Waits,
+    OnWait,
     can_be_merged,
     keep_from_merges,
     look_again,
@@ -48,8 +48,6 @@ from blockstore.names import DELETION_MARK, META, NO_COMPACT_MARK, is_ulid
 from blockstore.operations.expire import expire
 from blockstore.world import World
 
-__all__ = ["MarkKind", "Marked", "Marker"]
-
 _DETAILS = 1_000
 
 
@@ -68,7 +66,7 @@ class Marked:
     kind: MarkKind
     changed: bool
     """False if it was so before."""
-    told: str
+    summary: str
     """What was done, and what follows from it, as a clause."""
     version: int | None = None
     """The entry by which a live block was taken out."""
@@ -87,12 +85,12 @@ class Marker:
     properties: Properties
     catalog: Catalog
 
-    def delete(self, ulid: str, details: str = "", waits: Waits = lambda _: None) -> Marked:
+    def delete(self, ulid: str, details: str = "", on_wait: OnWait = lambda _: None) -> Marked:
         """Have a block deleted. Raises NotFound for an unknown one, Conflict for one that a version
         or a tag names, or, without an index, whose rows are read out of another.
 
-        Without an index this waits twice, for ``sync_delay`` each time, and before the block is
-        hidden some minutes more where that is short or listings lag; ``waits`` hears of it. Whoever
+        Without an index this on_wait twice, for ``sync_delay`` each time, and before the block is
+        hidden some minutes more where that is short or listings lag; ``on_wait`` hears of it. Whoever
         was interrupted asks for the same again, and it goes on where it was.
         """
         found = self._look(ulid, details)
@@ -104,7 +102,7 @@ class Marker:
         mark = found.mark
         if mark is not None:
             if self.log is None:
-                self._look_after(found, hidden=mark.reason in HIDING, waits=waits)
+                self._look_after(found, hidden=mark.reason in HIDING, on_wait=on_wait)
             said = f"marked for deletion already, {mark.reason}" + (
                 f": {mark.details}" if mark.details else ""
             )
@@ -117,7 +115,7 @@ class Marker:
             )
         if self.log is not None:
             return self._place(ulid, details, "no version and no tag names it")
-        return self._hide(found, details, waits)
+        return self._hide(found, details, on_wait)
 
     def keep_from_merges(self, ulid: str, details: str = "") -> Marked:
         """Keep the compactor's merges away from a block. Raises NotFound for an unknown one."""
@@ -127,7 +125,7 @@ class Marker:
                 ulid=ulid,
                 kind=MarkKind.NO_COMPACT,
                 changed=True,
-                told="no merge takes it from now on",
+                summary="no merge takes it from now on",
             )
         return self._unchanged(ulid, MarkKind.NO_COMPACT, "kept from merges already")
 
@@ -146,16 +144,16 @@ class Marker:
             return self._unchanged(ulid, kind, f"no {kind} mark lay there{kept}")
         if kind is MarkKind.NO_COMPACT:
             withdraw_no_compact(self.bucket, self.world, ulid)
-            return Marked(ulid=ulid, kind=kind, changed=True, told="merges may take it again")
+            return Marked(ulid=ulid, kind=kind, changed=True, summary="merges may take it again")
         withdraw_deletion(self.bucket, self.world, ulid)
         if META not in list_directory(self.bucket, ulid).objects:
-            told = (
+            summary = (
                 "the mark is withdrawn, but meta.json is gone: the removal had begun, and what is "
                 "left is no block any more"
             )
         else:
-            told = f"the mark is withdrawn; nothing removes the block{kept}"
-        return Marked(ulid=ulid, kind=kind, changed=True, told=told)
+            summary = f"the mark is withdrawn; nothing removes the block{kept}"
+        return Marked(ulid=ulid, kind=kind, changed=True, summary=summary)
 
     def marks_on(self, ulid: str) -> str:
         """Which marks lie on a block of a table without an index, and whether it is hidden, as a
@@ -224,15 +222,17 @@ class Marker:
             format_duration(delay)
             for delay in (self.properties.history_retention_s, self.properties.delete_delay_s)
         )
-        told = (
+        summary = (
             f"taken out of the table by version {version}; earlier versions keep it for {kept}, "
             "and a tag for as long as it "
             f"stands, then the compactor marks it and removes it {wait} later; until then restore "
             "brings it back"
         )
-        return Marked(ulid=ulid, kind=MarkKind.DELETION, changed=True, told=told, version=version)
+        return Marked(
+            ulid=ulid, kind=MarkKind.DELETION, changed=True, summary=summary, version=version
+        )
 
-    def _hide(self, found: Examined, details: str, waits: Waits) -> Marked:
+    def _hide(self, found: Examined, details: str, on_wait: OnWait) -> Marked:
         """Hide a block of a table without an index, once no merge can show its rows again, and look
         after it."""
         ulid = found.ulid
@@ -245,23 +245,23 @@ class Marker:
             self.properties,
             "it is going to be hidden",
             wait=True,
-            waits=waits,
+            on_wait=on_wait,
         )
         self._refuse_shown(found)
         done = self._place(ulid, details, "readers do not see it any more")
         now = examine(self.bucket, list_directory(self.bucket, ulid))
         self._look_after(
-            found, hidden=now.mark is not None and now.mark.reason in HIDING, waits=waits
+            found, hidden=now.mark is not None and now.mark.reason in HIDING, on_wait=on_wait
         )
         return done
 
-    def _look_after(self, found: Examined, *, hidden: bool, waits: Waits) -> None:
+    def _look_after(self, found: Examined, *, hidden: bool, on_wait: OnWait) -> None:
         """Without an index: raise Conflict where the rows of a marked block are read all the same,
         now or soon."""
         if not hidden or found.meta is None or not can_be_merged(found.found):
             self._refuse_shown(found)
         else:
-            look_again(self.catalog, self.bucket, self.world, found.meta, self.properties, waits)
+            look_again(self.catalog, self.bucket, self.world, found.meta, self.properties, on_wait)
 
     def _refuse_shown(self, found: Examined) -> None:
         """Without an index: raise Conflict where another block shows the rows."""
@@ -283,11 +283,11 @@ class Marker:
         if not place_deletion(self.bucket, self.world, ulid, MarkReason.MANUAL, details):
             return self._unchanged(ulid, MarkKind.DELETION, "marked for deletion already")
         wait = format_duration(self.properties.delete_delay_s)
-        told = (
+        summary = (
             f"marked: {said}; the compactor removes it {wait} from now, and until then the mark "
             "can be withdrawn"
         )
-        return Marked(ulid=ulid, kind=MarkKind.DELETION, changed=True, told=told)
+        return Marked(ulid=ulid, kind=MarkKind.DELETION, changed=True, summary=summary)
 
     def _unchanged(self, ulid: str, kind: MarkKind, said: str) -> Marked:
-        return Marked(ulid=ulid, kind=kind, changed=False, told=f"nothing changed: {said}")
+        return Marked(ulid=ulid, kind=kind, changed=False, summary=f"nothing changed: {said}")

@@ -16,17 +16,15 @@ that is damaged all the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
 from blockstore.bucket.api import Bucket, ReadBucket
-from blockstore.care.finding import Check, Finding
+from blockstore.care.finding import Check, Finding, Severity
 from blockstore.errors import Corrupt, ObjectMissing
 from blockstore.format.marks import NoCompactMark, NoCompactReason, decode_no_compact_mark
 from blockstore.lifecycle.mark import place_no_compact, withdraw_no_compact
 from blockstore.names import no_compact_mark_key
 from blockstore.world import World
-
-__all__ = ["DAMAGE", "is_whole", "quarantined_as", "release", "take_over"]
 
 DAMAGE = frozenset(
     {
@@ -49,7 +47,7 @@ _STUMBLES = DAMAGE | {Check.SOURCE}
 """What a merge refuses, or should not be given."""
 
 
-def is_whole(findings: Iterable[Finding]) -> bool:
+def can_merge(findings: Iterable[Finding]) -> bool:
     """Whether merges may take a block of which a deep look found this.
 
     Text that is no UTF-8 can be merged.
@@ -86,8 +84,8 @@ def take_over(bucket: Bucket, world: World, ulid: str, details: str) -> bool:
     found = quarantined_as(_mark(bucket, ulid))
     if found is None or not release(bucket, world, ulid):
         return False
-    told = "; ".join(filter(None, (details, f"a merge had found it damaged: {found}")))
-    return place_no_compact(bucket, world, ulid, NoCompactReason.MANUAL, told)
+    reason = "; ".join(filter(None, (details, f"a merge had found it damaged: {found}")))
+    return place_no_compact(bucket, world, ulid, NoCompactReason.MANUAL, reason)
 
 
 def _mark(bucket: ReadBucket, ulid: str) -> NoCompactMark | None:
@@ -95,3 +93,30 @@ def _mark(bucket: ReadBucket, ulid: str) -> NoCompactMark | None:
         return decode_no_compact_mark(bucket.get(no_compact_mark_key(ulid)).data, ulid=ulid)
     except (Corrupt, ObjectMissing):
         return None
+
+
+def check_quarantined(
+    marked: Mapping[str, str], findings: Iterable[Finding], url: str, *, deep: bool
+) -> Iterator[Finding]:
+    """Those of the ``marked`` blocks that readers read (ULID to what a merge had found) of which
+    ``findings`` tell no damage."""
+    by_block: dict[str, list[Finding]] = {ulid: [] for ulid in marked}
+    for finding in findings:
+        if finding.block in by_block:
+            by_block[finding.block].append(finding)
+    for ulid, why in marked.items():
+        if not can_merge(by_block[ulid]):
+            continue
+        seen = (
+            "and it is whole"
+            if deep
+            else "and all but its bytes, which only the repair looks at, is whole"
+        )
+        yield Finding(
+            severity=Severity.WARNING,
+            check=Check.MARK,
+            object=no_compact_mark_key(ulid),
+            block=ulid,
+            what=f"no merge takes the block, which was found damaged ({why}), {seen}",
+            fix=f"blockstore repair {url} --block {ulid}",
+        )

@@ -10,7 +10,7 @@ Rules:
 
 from __future__ import annotations
 
-from blockstore.care.repair.plan import RepairPlan, Step, StepKind, Wishes, plan_repair
+from blockstore.care.repair.plan import RepairOptions, RepairPlan, Step, StepKind, plan_repair
 from blockstore.care.repair.run import Done, carry_out
 
-__all__ = ["Done", "RepairPlan", "Step", "StepKind", "Wishes", "carry_out", "plan_repair"]
+__all__ = ["Done", "RepairPlan", "Step", "StepKind", "RepairOptions", "carry_out", "plan_repair"]

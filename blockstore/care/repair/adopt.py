@@ -36,8 +36,6 @@ from blockstore.names import no_compact_mark_key
 from blockstore.operations.append import AppendedBlock
 from blockstore.operations.writer import WriteOptions, Writer
 
-__all__ = ["adopt"]
-
 
 def adopt(target: Target, files: GoodFiles) -> AppendedBlock:
     """Write the rows as a new block and publish it.

@@ -23,8 +23,6 @@ from blockstore.format.written import WrittenChunks, block_meta
 from blockstore.freshness import Freshness
 from blockstore.lifecycle.upload import finish_upload
 
-__all__ = ["PRODUCER", "Replacement", "upload_in_place_of", "write_in_place_of"]
-
 PRODUCER = "repair"
 
 _SOURCE = "_source"

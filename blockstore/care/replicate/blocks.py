@@ -35,8 +35,6 @@ from blockstore.names import (
 )
 from blockstore.world import World
 
-__all__ = ["BlockCopier", "Gone", "ReadMeta"]
-
 _GROUP = 64
 """So many blocks are copied side by side, and held as values."""
 _MARKS = {DELETION_MARK: withdraw_deletion, NO_COMPACT_MARK: withdraw_no_compact}
@@ -139,7 +137,7 @@ class BlockCopier:
                 self._target,
                 meta.ulid,
                 file,
-                lies_as=meta.ulid,
+                stored_ulid=meta.ulid,
                 advance=self._advance,
             )
         except ObjectMissing:

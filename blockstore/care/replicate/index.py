@@ -54,8 +54,6 @@ from blockstore.index.storetime import Pace
 from blockstore.names import checkpoint_key, entry_key
 from blockstore.world import World
 
-__all__ = ["IndexCopier"]
-
 A = TypeVar("A")
 
 _RESTARTS = 20

@@ -35,8 +35,6 @@ from blockstore.lifecycle.standing import is_known
 from blockstore.names import META, meta_key
 from blockstore.world import World
 
-__all__ = ["ReplicationReport", "Replicator"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicationReport:

@@ -39,8 +39,6 @@ from blockstore.operations.incoming import batches_of
 from blockstore.operations.unindexed import Unindexed, never_indexed
 from blockstore.world import World
 
-__all__ = ["build", "build_block", "definition_at", "folder_at", "remember", "remembered"]
-
 _PRODUCER = "build"
 
 

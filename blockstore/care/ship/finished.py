@@ -24,8 +24,6 @@ from blockstore.format.loading import load_meta
 from blockstore.lifecycle.listing import Directory, list_directories
 from blockstore.names import BOUNDARY, INDEX, META, SHIPPER_STATE, meta_key, object_key
 
-__all__ = ["FinishedBlocks"]
-
 
 class FinishedBlocks:
     """The finished blocks of one folder."""

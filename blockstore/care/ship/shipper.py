@@ -32,9 +32,8 @@ from blockstore.bucket.api import Bucket
 from blockstore.care.examine import examine, list_directory
 from blockstore.care.marks.adopted import adopted_name
 from blockstore.care.ship.finished import FinishedBlocks
-from blockstore.care.ship.joining import Joining
-from blockstore.care.ship.shipped import Looked, look_at_lines
-from blockstore.care.ship.state import Sent, ShipperState, load, save
+from blockstore.care.ship.state import CheckedLines, Sent, ShipperState, check_lines, load, save
+from blockstore.care.ship.unindexed import UnindexedTarget
 from blockstore.care.transfer import Advance, holds, patient, place, send_file, sizes_in
 from blockstore.errors import (
     AccessDenied,
@@ -61,8 +60,6 @@ from blockstore.names import META, SHIPPER_STATE
 from blockstore.operations.append import publish
 from blockstore.world import World
 
-__all__ = ["RefusedBlock", "ShipReport", "ShippedBlock", "Shipper"]
-
 _REFUSALS = (Corrupt, Invalid, Conflict, Indeterminate)
 """What keeps one block back, and leaves the others."""
 _THE_STORES = (AccessDenied, BoundaryLost, Fenced, HistoryReplaced)
@@ -77,7 +74,7 @@ class ShippedBlock:
     """A block of the folder that is durable in the table now."""
 
     ulid: str
-    lies_as: str
+    stored_ulid: str
     """Its name in the table."""
     rows: int
     bytes: int
@@ -122,7 +119,7 @@ class _Durable:
     """A block of the folder whose rows the table holds."""
 
     meta: BlockMeta
-    lies_as: str
+    stored_ulid: str
     block: BlockMeta | None
     """As it lies there now; None where the table accounted for its rows before."""
 
@@ -135,7 +132,7 @@ class _Pass:
     held: Mapping[str, str] = field(default_factory=dict)
     """Of a table without an index whose folder has no state, or a wrong one: source to the block
     that holds it."""
-    looked: Looked = field(default_factory=Looked)
+    checked: CheckedLines = field(default_factory=CheckedLines)
     """What the table says of the state's lines."""
     lost: frozenset[str] = frozenset()
     """Blocks that are said to be shipped and are not there; a person decides whether they are
@@ -161,7 +158,7 @@ class Shipper:
         self._table = place(target)
         self._world = world
         self._log: Log | None = None
-        self._joining = Joining(self._bucket, world)
+        self._unindexed = UnindexedTarget(self._bucket, world)
         self._remove = remove_shipped
 
     def waiting_bytes(self) -> int:
@@ -186,7 +183,7 @@ class Shipper:
         remembered = load(self._blocks.bucket)
         state = (remembered or ShipperState()).only(directories)
         known = self._look(finished, state, rebuild=remembered is None)
-        state = state.without(self._table, known.looked.gone - known.lost)
+        state = state.without(self._table, known.checked.gone - known.lost)
         shipped: list[ShippedBlock] = []
         refused: list[RefusedBlock] = []
         adopted: list[str] = []
@@ -202,13 +199,13 @@ class Shipper:
                         raise
                     refused.append(RefusedBlock(ulid=ulid, reason=str(error)))
                     continue
-                sent = Sent(lies_as=block.lies_as, late=block.late)
+                sent = Sent(stored_ulid=block.stored_ulid, late=block.late)
                 state = state.with_sent(self._table, ulid, sent)
                 save(self._blocks.bucket, state)
                 shipped.append(block)
             if ulid in known.lost:
                 refused.append(RefusedBlock(ulid=ulid, reason=_lost(sent)))
-            if sent.late and self._was_adopted(sent.lies_as, known.state):
+            if sent.late and self._was_adopted(sent.stored_ulid, known.state):
                 sent = replace(sent, late=False)
                 state = state.with_sent(self._table, ulid, sent)
                 save(self._blocks.bucket, state)
@@ -222,7 +219,9 @@ class Shipper:
                 sorted(directories.keys() - finished.keys() - state.sent_to(self._table).keys())
             ),
             removed=self._take_away(
-                directories, state, known.looked.there.union(adopted, (one.ulid for one in shipped))
+                directories,
+                state,
+                known.checked.there.union(adopted, (one.ulid for one in shipped)),
             ),
         )
 
@@ -236,20 +235,20 @@ class Shipper:
             self._log = None
             new = finished.keys() - state.sent_to(self._table).keys()
             if new or (self._remove and finished):
-                self._joining.begin(error)
-            looked = self._look_at_lines(state, None)
-            wanted = looked.gone | (new if rebuild else set())
+                self._unindexed.begin(error)
+            checked = self._check_lines(state, None)
+            wanted = checked.gone | (new if rebuild else set())
             held = self._held(min(wanted)) if wanted else {}
             lost = frozenset(
-                ulid for ulid in looked.gone if not held.keys() >= {*self._sources(ulid)}
+                ulid for ulid in checked.gone if not held.keys() >= {*self._sources(ulid)}
             )
-            return _Pass(state=None, held=held, looked=looked, lost=lost)
-        looked = self._look_at_lines(state, self._log.state)
-        return _Pass(state=self._log.state, looked=looked, lost=looked.gone & looked.forgotten)
+            return _Pass(state=None, held=held, checked=checked, lost=lost)
+        checked = self._check_lines(state, self._log.state)
+        return _Pass(state=self._log.state, checked=checked, lost=checked.gone & checked.forgotten)
 
-    def _look_at_lines(self, state: ShipperState, index: State | None) -> Looked:
+    def _check_lines(self, state: ShipperState, index: State | None) -> CheckedLines:
         lines = state.sent_to(self._table)
-        return look_at_lines(
+        return check_lines(
             self._bucket, self._world, lines, self._sources, index, removing=self._remove
         )
 
@@ -279,9 +278,9 @@ class Shipper:
         self._check_wanted(meta, known.state)
         holder = _holder(meta, known)
         if holder is not None:
-            return _Durable(meta=meta, lies_as=holder, block=None)
+            return _Durable(meta=meta, stored_ulid=holder, block=None)
         block = self._uploaded(meta, advance)
-        return _Durable(meta=meta, lies_as=block.ulid, block=block)
+        return _Durable(meta=meta, stored_ulid=block.ulid, block=block)
 
     def _shown(self, durable: _Durable, state: State | None) -> ShippedBlock:
         """Publish a durable block, where that is for a writer to do. A damaged index stops the
@@ -289,7 +288,7 @@ class Shipper:
         block, meta = durable.block, durable.meta
         shipped = ShippedBlock(
             ulid=meta.ulid,
-            lies_as=durable.lies_as,
+            stored_ulid=durable.stored_ulid,
             rows=meta.rows,
             bytes=meta.bytes,
             already=block is None,
@@ -306,7 +305,7 @@ class Shipper:
             raise _Stop from error
         return replace(
             shipped,
-            lies_as=answer.ulid or block.ulid,
+            stored_ulid=answer.ulid or block.ulid,
             version=answer.version,
             already=answer.already,
         )
@@ -320,7 +319,7 @@ class Shipper:
                 "the table it belongs to with 'blockstore replicate', or write its rows again"
             )
         if state is None:
-            contradiction = self._joining.why_not(meta.schema)
+            contradiction = self._unindexed.why_not(meta.schema)
             if contradiction is not None:
                 raise Invalid(
                     f"block {meta.ulid} contradicts the blocks in {self._bucket.url}: "
@@ -355,7 +354,7 @@ class Shipper:
                 if durable is not None:
                     return durable
         except BlockCondemned:
-            meta, there = self._anew(meta), {}
+            meta, there = self._successor(meta), {}
         for _ in range(_UPLOADS):
             self._send(meta, origin, there, advance)
             try:
@@ -364,7 +363,7 @@ class Shipper:
                 )
             except BlockCondemned as error:
                 condemned, begun_ms = error, self._world.clock.now_ms()
-                meta, there = self._anew(meta), {}
+                meta, there = self._successor(meta), {}
         raise condemned
 
     def _check_same(self, meta: BlockMeta) -> None:
@@ -380,7 +379,7 @@ class Shipper:
             "folder or a source of randomness; build its rows again"
         )
 
-    def _anew(self, refused: BlockMeta) -> BlockMeta:
+    def _successor(self, refused: BlockMeta) -> BlockMeta:
         return successor(refused, self._world.ids.ulid(), self._world.clock.now_ms())
 
     def _send(
@@ -394,7 +393,12 @@ class Shipper:
                 advance(file.bytes)
                 return
             send_file(
-                self._blocks.reader, self._bucket, origin, file, lies_as=meta.ulid, advance=advance
+                self._blocks.reader,
+                self._bucket,
+                origin,
+                file,
+                stored_ulid=meta.ulid,
+                advance=advance,
             )
 
         self._world.pool.map(send, meta.files)
@@ -427,13 +431,13 @@ def _holder(meta: BlockMeta, known: _Pass) -> str | None:
         return meta.ulid
     holders = {known.held.get(source) for source in sources}
     holder = holders.pop() if len(holders) == 1 else None
-    # A block that lies there under its own name is looked at whole (R3) before it is believed.
+    # A block that lies there under its own name is checked at whole (R3) before it is believed.
     return holder if holder != meta.ulid else None
 
 
 def _lost(sent: Sent) -> str:
     return (
-        f"block {sent.lies_as} was shipped and is not in the table now, nor is it known that "
+        f"block {sent.stored_ulid} was shipped and is not in the table now, nor is it known that "
         "others hold its rows: if the table "
         f"was lost, delete {SHIPPER_STATE} in the folder, and what the table lacks is shipped "
         "again; if the block was removed "
@@ -443,7 +447,7 @@ def _lost(sent: Sent) -> str:
 
 def _too_late(sent: Sent) -> str:
     return (
-        f"block {sent.lies_as} was uploaded and is at or below the table's floor: it comes too "
+        f"block {sent.stored_ulid} was uploaded and is at or below the table's floor: it comes too "
         "late to be told from a write "
         "that was removed, and readers leave it out; let a person decide with 'blockstore repair "
         "--adopt'"

@@ -14,18 +14,18 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 import orjson
 
-from blockstore.bucket.api import Bucket
+from blockstore.bucket.api import Bucket, ReadBucket, is_there
 from blockstore.errors import Corrupt, NewerFormat, ObjectMissing
 from blockstore.format.document import Document, parse
 from blockstore.format.features import FORMAT_VERSION, refuse_newer
-from blockstore.names import SHIPPER_STATE, is_ulid
-
-__all__ = ["Sent", "ShipperState", "load", "save"]
+from blockstore.index.state import State
+from blockstore.names import SHIPPER_STATE, is_ulid, meta_key
+from blockstore.world import World
 
 _logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ _logger = logging.getLogger(__name__)
 class Sent:
     """A block that is durable in the table."""
 
-    lies_as: str
+    stored_ulid: str
     """Its name there: another than here where its upload was refused and made again."""
     late: bool = False
     """It lies at or below the table's floor: a person decides."""
@@ -101,7 +101,7 @@ def _encode(state: ShipperState) -> bytes:
 
 
 def _sent_json(sent: Sent) -> dict[str, object]:
-    return {"as": sent.lies_as, **({"late": True} if sent.late else {})}
+    return {"as": sent.stored_ulid, **({"late": True} if sent.late else {})}
 
 
 def _decode(data: bytes, subject: str) -> ShipperState:
@@ -120,9 +120,62 @@ def _sent(blocks: Document) -> dict[str, Sent]:
         if not is_ulid(ulid):
             blocks.fail(ulid, "a block's ULID as its name")
         sent = blocks.document(ulid)
-        found[ulid] = Sent(lies_as=sent.ulid("as"), late=sent.flag("late", False))
+        found[ulid] = Sent(stored_ulid=sent.ulid("as"), late=sent.flag("late", False))
     return found
 
 
 def _digest(tables: object) -> str:
     return hashlib.sha256(orjson.dumps(tables, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedLines:
+    """The lines of one table, by block."""
+
+    there: frozenset[str] = frozenset()
+    """The table bears them out."""
+    gone: frozenset[str] = frozenset()
+    """It was asked for them and does not have them."""
+    forgotten: frozenset[str] = frozenset()
+    """An index may have known of them and forgotten: they lie at or below its floor."""
+
+
+def check_lines(
+    bucket: ReadBucket,
+    world: World,
+    lines: Mapping[str, Sent],
+    sources_of: Callable[[str], tuple[str, ...]],
+    state: State | None,
+    *,
+    removing: bool,
+) -> CheckedLines:
+    """Compare the lines with the table in ``bucket``; ``state`` is its index's. What the index
+    accounts for costs no request, anything else a HEAD at most."""
+    there: set[str] = set()
+    forgotten: set[str] = set()
+    asked: list[str] = []
+    for ulid, sent in lines.items():
+        if state is not None:
+            # A level-1 block is its own source: its meta.json need not be read.
+            sources = (ulid,) if ulid in state.accounted else sources_of(ulid)
+            if len(state.accounted.held(sources)) == len(sources):
+                there.add(ulid)
+                continue
+            if any(map(state.below_floor, (sent.stored_ulid, *sources))):
+                forgotten.add(ulid)
+        if (removing and not sent.late) or (state is not None and ulid not in forgotten):
+            asked.append(ulid)
+    lying = {
+        ulid
+        for ulid, lies in zip(
+            asked,
+            world.pool.map(lambda ulid: is_there(bucket, meta_key(lines[ulid].stored_ulid)), asked),
+            strict=True,
+        )
+        if lies
+    }
+    return CheckedLines(
+        there=frozenset(there | lying),
+        gone=frozenset({*asked} - lying),
+        forgotten=frozenset(forgotten),
+    )

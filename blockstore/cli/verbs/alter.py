@@ -15,8 +15,6 @@ from blockstore.cli.values import pairs
 from blockstore.errors import Invalid
 from blockstore.table import open_any
 
-__all__ = ["alter"]
-
 
 def alter(
     url: str,

@@ -10,8 +10,7 @@ from blockstore.care.ship.build import build_block, definition_at, folder_at, re
 from blockstore.cli.definitions import read_schema
 from blockstore.cli.failure import Usage
 from blockstore.cli.files.forms import Form
-from blockstore.cli.files.given import Given
-from blockstore.cli.files.source import sources
+from blockstore.cli.files.source import FileRows, sources
 from blockstore.cli.options import Json, Many
 from blockstore.cli.output import counted, say, show_json, size
 from blockstore.cli.progress import progress
@@ -19,8 +18,6 @@ from blockstore.cli.values import listed, pairs
 from blockstore.errors import Invalid
 from blockstore.format.definition import Definition
 from blockstore.world import World
-
-__all__ = ["build"]
 
 
 def build(
@@ -87,7 +84,7 @@ def build(
     with sources(files, format_) as named:
         total = sum(source.bytes for source in named)
         with progress(f"building in {folder}", total, quiet=json) as advance:
-            rows = Given(named, definition.schema, null, advance)
+            rows = FileRows(named, definition.schema, null, advance)
             try:
                 meta = build_block(place, world, definition, iter(rows), labels=labels)
             except Invalid as error:

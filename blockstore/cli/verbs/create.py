@@ -15,8 +15,6 @@ from blockstore.operations.unindexed import declare
 from blockstore.table import Table
 from blockstore.table import create as create_table
 
-__all__ = ["create"]
-
 
 def create(
     url: str,

@@ -6,12 +6,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from blockstore.cli.changed import changed_json, told
+from blockstore.cli.changed import changed_json, summary
 from blockstore.cli.options import DryRun, Json
 from blockstore.cli.output import say, show_json
 from blockstore.table import open_any
-
-__all__ = ["delete"]
 
 
 def delete(
@@ -55,4 +53,4 @@ def delete(
     if json:
         show_json(changed_json(done))
     else:
-        say(told(done, table.url))
+        say(summary(done, table.url))

@@ -10,8 +10,6 @@ from blockstore.format.block import BlockMeta
 from blockstore.format.definition import Definition
 from blockstore.table import open_any
 
-__all__ = ["diff"]
-
 
 def diff(url: str, before: int, after: int, /, *, json: Json = False) -> None:
     """Show what changed between two versions.

@@ -13,8 +13,6 @@ from blockstore.cli.output import Cell, Column, count, iso, show_json, show_tabl
 from blockstore.index.entry import Entry
 from blockstore.table import open_any
 
-__all__ = ["history"]
-
 _COLUMNS = (
     Column("version", "VERSION", right=True),
     Column("time", "TIME"),

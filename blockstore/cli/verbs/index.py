@@ -18,8 +18,6 @@ from blockstore.cli.options import Json, Many
 from blockstore.cli.output import Cell, Column, count, counted, say, show_json, show_table
 from blockstore.world import World
 
-__all__ = ["index"]
-
 _COLUMNS = (
     Column("verdict", ""),
     Column("ulid", "BLOCK"),
@@ -27,7 +25,7 @@ _COLUMNS = (
     Column("why", "WHY", fold=True),
 )
 _WAYS = {
-    Way.MEND: "every entry can be followed: only the boundary or a checkpoint is written again, "
+    Way.FILL_IN: "every entry can be followed: only the boundary or a checkpoint is written again, "
     "and nothing is lost",
     Way.FINISH: "a rebuild died after it had written its state: it is carried on",
     Way.RENEW: "the entries end before the latest one: a new index begins, from what can be read "
@@ -80,7 +78,7 @@ def index(
         leave_out=frozenset(ulid.upper() for ulid in leave_out),
         properties=delays(property_),
     )
-    ready = plan.way is Way.MEND or plan.state is not None
+    ready = plan.way is Way.FILL_IN or plan.state is not None
     done = (
         carry_out(bucket, world, plan, message=message) if yes and not dry_run and ready else None
     )
@@ -105,7 +103,7 @@ def _show(plan: RebuildPlan, done: Rebuilt | None) -> None:
     say(_WAYS[plan.way])
     if plan.judged:
         show_table(_COLUMNS, [_row(one) for one in (*plan.stops, *plan.unsure, *_certain(plan))])
-    for line in plan.told:
+    for line in plan.notes:
         say(f"note: {line}")
     if done is not None:
         say(
@@ -124,8 +122,8 @@ def _show(plan: RebuildPlan, done: Rebuilt | None) -> None:
 
 
 def _certain(plan: RebuildPlan) -> list[Judged]:
-    told = {one.ulid for one in (*plan.stops, *plan.unsure)}
-    return [one for one in plan.judged if one.ulid not in told]
+    notes = {one.ulid for one in (*plan.stops, *plan.unsure)}
+    return [one for one in plan.judged if one.ulid not in notes]
 
 
 def _row(one: Judged) -> dict[str, str]:
@@ -142,7 +140,7 @@ def _json(plan: RebuildPlan, done: Rebuilt | None) -> dict[str, Cell]:
         "url": plan.url,
         "way": str(plan.way),
         "damage": list(plan.damage),
-        "notes": list(plan.told),
+        "notes": list(plan.notes),
         "blocks": [
             {
                 "ulid": one.ulid,

@@ -3,21 +3,21 @@ it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
+from string import Formatter
 from typing import Annotated, Literal
 
+import orjson
 from cyclopts import Parameter
 
 from blockstore.cli.blocks import LONG, WIDE, Shown, cells, examine
 from blockstore.cli.failure import Usage
 from blockstore.cli.options import Json, Many
 from blockstore.cli.output import Cell, counted, rows_as, say, show_json, show_table, size
-from blockstore.cli.templates import template as parse_template
 from blockstore.cli.values import pairs
 from blockstore.lifecycle.states import BlockState
 from blockstore.table import Table, open_any
-
-__all__ = ["inspect"]
 
 _KEYS = (
     "ulid",
@@ -76,7 +76,7 @@ def inspect(
     strange = [name for name in state if name not in set(BlockState)]
     if strange:
         raise Usage(f"--state is {strange[0]!r}, expected one of {', '.join(BlockState)}")
-    line = None if template is None else parse_template(template, _KEYS)
+    line = None if template is None else _line_of(template)
     table = open_any(url)
     examined = examine(table)
     _check_state(examined, wanted)
@@ -147,3 +147,56 @@ def _order(text: str) -> Callable[[list[Shown]], list[Shown]]:
         ) else value if value is not None else ""
 
     return lambda blocks: sorted(blocks, key=key, reverse=text.startswith("-"))
+
+
+_UNBOUNDED = re.compile(r"[{}]|\d{5}")
+
+
+def _line_of(text: str) -> Callable[[Mapping[str, Cell]], str]:
+    """Return the function that formats a row by ``--template``. Raises Usage for a bad template.
+
+    A field is a plain name of a row's value, with a format if wanted (``{rows:,}``). Attributes and
+    indexes are refused, so that a template reads nothing but the row. A width comes from the
+    template, never from a value, and has at most four digits, so that it fills no memory.
+    """
+    try:
+        parts = list(Formatter().parse(text))
+    except ValueError as error:
+        raise Usage(f"--template is {text!r}, which is no format string ({error})") from None
+    fields = [field for _, field, _, _ in parts if field is not None]
+    strange = next((field for field in fields if field not in _KEYS), None)
+    if strange is not None:
+        raise Usage(f"--template names {{{strange}}}, expected one of {', '.join(_KEYS)}")
+
+    wide = next((form for _, _, form, _ in parts if form and _UNBOUNDED.search(form)), None)
+    if wide is not None:
+        raise Usage(
+            f"--template has the format {wide!r}, expected widths of at most 9999 and no other "
+            "field in it"
+        )
+
+    def line(row: Mapping[str, Cell]) -> str:
+        try:
+            return text.format_map({name: _value(row.get(name)) for name in _KEYS})
+        except (ValueError, TypeError, KeyError) as error:
+            raise Usage(
+                f"--template {text!r} cannot be filled in for {row.get('ulid')} ({error})"
+            ) from None
+
+    return line
+
+
+def _value(value: Cell) -> str | int | float:
+    """Missing values are empty, nested ones JSON; numbers keep their formats."""
+    if value is None:
+        return _Empty()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str | int | float) else orjson.dumps(value).decode()
+
+
+class _Empty(str):
+    """An empty text that takes any format."""
+
+    def __format__(self, spec: str) -> str:
+        return ""

@@ -17,8 +17,6 @@ from blockstore.operations.lakes import folders, is_table
 from blockstore.table import Table
 from blockstore.world import World
 
-__all__ = ["ls"]
-
 _TABLES = (
     Column("name", "TABLE"),
     Column("rows", "ROWS", right=True),

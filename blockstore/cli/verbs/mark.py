@@ -4,22 +4,24 @@ helps."""
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from importlib import import_module
 from typing import Annotated, TypeAlias
 
 from cyclopts import Parameter
 
-from blockstore.care.marks.hiding import Waiting
+from blockstore.care.marks.hiding import Wait
 from blockstore.care.marks.marker import Marked, Marker, MarkKind
 from blockstore.cli.failure import Interrupted, Usage, complain, remark
 from blockstore.cli.opening import Property, open_with
 from blockstore.cli.options import Json
 from blockstore.cli.output import counted, iso, say, show_json, size
-from blockstore.cli.removal import Remove, removal
+from blockstore.errors import MissingExtra
 from blockstore.format.durations import format_duration
+from blockstore.lifecycle.remove import Removed
 from blockstore.table import Table
 
-__all__ = ["mark"]
-
+_COMPACTOR = "blockstore.compactor.by_hand"
 Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 
 
@@ -42,8 +44,8 @@ def mark(
 
     A live block is taken out of the table by an entry; the compactor removes it once no version
     names it any more. Without an index the mark hides it: this command keeps it from merges first
-    and waits, hides it, and looks for a while whether a merge that comes late shows its rows again.
-    It says what it waits for; interrupted, it goes on when it is run again.
+    and on_wait, hides it, and looks for a while whether a merge that comes late shows its rows again.
+    It says what it on_wait for; interrupted, it goes on when it is run again.
 
     Parameters
     ----------
@@ -80,7 +82,7 @@ def mark(
     if force and not now:
         raise Usage("--force goes with --now: a mark alone is never forced")
     ulid = ulid.upper()
-    remover = removal() if now else None
+    remove_now = _remover() if now else None
     table = open_with(url, property_)
     marker = Marker(
         bucket=table.bucket,
@@ -89,8 +91,10 @@ def mark(
         properties=table.definition.properties,
         catalog=table.catalog,
     )
-    if remover is not None:
-        return _remove_now(table, marker, ulid, details, remover, yes=yes, force=force, json=json)
+    if remove_now is not None:
+        return _remove_now(
+            table, marker, ulid, details, remove_now, yes=yes, force=force, json=json
+        )
     kind = MarkKind.DELETION if deletion else MarkKind.NO_COMPACT
     if remove:
         done = marker.withdraw(ulid, kind)
@@ -107,9 +111,9 @@ def _delete(marker: Marker, ulid: str, details: str) -> Marked:
 
     Raises Interrupted with what lies there by then.
     """
-    waited: list[Waiting] = []
+    waited: list[Wait] = []
 
-    def tell(waiting: Waiting) -> None:
+    def tell(waiting: Wait) -> None:
         waited.append(waiting)
         whole = 60 if waiting.seconds > 60 else 1
         lasts = format_duration(math.ceil(waiting.seconds / whole) * whole)
@@ -135,11 +139,11 @@ def _show(done: Marked, *, json: bool) -> None:
                 "kind": str(done.kind),
                 "changed": done.changed,
                 "version": done.version,
-                "told": done.told,
+                "told": done.summary,
             }
         )
     else:
-        say(f"{done.ulid}: {done.told}")
+        say(f"{done.ulid}: {done.summary}")
 
 
 def _remove_now(
@@ -147,7 +151,7 @@ def _remove_now(
     marker: Marker,
     ulid: str,
     details: str,
-    remover: Remove,
+    remove_now: Callable[..., Removed],
     *,
     yes: bool,
     force: bool,
@@ -164,7 +168,7 @@ def _remove_now(
         )
     if table.indexed and ulid in table.log.poll().blocks:
         marker.delete(ulid, details)
-    removed = remover(table, ulid, details, force=force)
+    removed = remove_now(table, ulid, details, force=force)
     if json:
         show_json(
             {
@@ -183,3 +187,18 @@ def _remove_now(
     return complain(
         f"block {ulid} is marked and not removed: {why}; run it again, or leave it to the compactor"
     )
+
+
+def _remover() -> Callable[..., Removed]:
+    """Return the compactor's removal: only the compactor's code removes.
+
+    It is loaded by name, because the command line imports no room. Raises MissingExtra.
+    """
+    try:
+        found: Callable[..., Removed] = import_module(_COMPACTOR).remove_now
+    except ImportError as error:
+        raise MissingExtra(
+            f"--now needs the compactor, which cannot be loaded ({error}): pip install "
+            "'blocklake[compactor]', or mark the block without --now"
+        ) from error
+    return found

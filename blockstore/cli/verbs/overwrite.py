@@ -7,19 +7,16 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from blockstore.cli.changed import changed_json, told
+from blockstore.cli.changed import changed_json, summary
 from blockstore.cli.failure import Usage
 from blockstore.cli.files.forms import Form
-from blockstore.cli.files.given import Given
-from blockstore.cli.files.source import sources
+from blockstore.cli.files.source import FileRows, sources
 from blockstore.cli.options import DryRun, Json, Many
 from blockstore.cli.output import say, show_json
 from blockstore.cli.progress import progress
 from blockstore.cli.values import job_of, pairs
 from blockstore.errors import Invalid
 from blockstore.table import open_any
-
-__all__ = ["overwrite"]
 
 
 def overwrite(
@@ -83,7 +80,7 @@ def overwrite(
     with sources(files, format_) as named:
         total = sum(source.bytes for source in named)
         with progress(f"overwriting {table.name}", total, quiet=json) as advance:
-            rows = Given(named, table.definition.schema, null, advance)
+            rows = FileRows(named, table.definition.schema, null, advance)
             try:
                 done = table.overwrite(
                     iter(rows),
@@ -100,4 +97,4 @@ def overwrite(
     if json:
         show_json(changed_json(done))
     else:
-        say(told(done, table.url))
+        say(summary(done, table.url))

@@ -10,8 +10,6 @@ from blockstore.cli.options import Json
 from blockstore.cli.output import Column, say, show_json, show_table
 from blockstore.world import World
 
-__all__ = ["probe"]
-
 _COLUMNS = (
     Column("result", ""),
     Column("name", "PROMISE"),

@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 from cyclopts import Parameter
 
 from blockstore.bucket import open_bucket
-from blockstore.care.repair import Done, RepairPlan, StepKind, Wishes, carry_out, plan_repair
+from blockstore.care.repair import Done, RepairOptions, RepairPlan, StepKind, carry_out, plan_repair
 from blockstore.care.repair.target import Target
 from blockstore.cli.failure import complain
 from blockstore.cli.opening import Property, open_with
@@ -16,8 +16,6 @@ from blockstore.cli.options import Json, Many
 from blockstore.cli.output import Cell, Column, count, counted, iso, say, show_json, show_table
 from blockstore.errors import Corrupt, NewerFormat
 from blockstore.world import World
-
-__all__ = ["repair"]
 
 _COLUMNS = (
     Column("does", "DOES"),
@@ -82,7 +80,7 @@ def repair(
     """
     world = World.real()
     bucket = open_bucket(url, world)
-    wishes = Wishes(
+    options = RepairOptions(
         blocks=tuple(ulid.upper() for ulid in block),
         adopt=tuple(ulid.upper() for ulid in adopt),
         replica=None if from_ is None else open_bucket(from_, world),
@@ -91,13 +89,13 @@ def repair(
         stale_entry=stale_entry,
     )
     target = _target(url, property_)
-    plan = plan_repair(bucket, world, target, wishes)
-    acting = plan.acts and not dry_run and (yes or wishes.named)
+    plan = plan_repair(bucket, world, target, options)
+    acting = plan.acts and not dry_run and (yes or options.named)
     done = tuple(carry_out(bucket, target, plan, wait=wait)) if acting else ()
     if json:
         show_json(_json(plan, done))
     else:
-        _show(plan, done, acting=acting, named=wishes.named)
+        _show(plan, done, acting=acting, named=options.named)
     failed = sum(one.failed for one in done)
     return (
         complain(f"{counted(failed, 'step')} not done in {plan.url}, run it again") if failed else 0
@@ -134,7 +132,7 @@ def _show(plan: RepairPlan, done: tuple[Done, ...], *, acting: bool, named: bool
             later = (
                 "" if one.ready_ms is None else f"; run this again at {iso(one.ready_ms)} or later"
             )
-            say(f"{one.step.object}: {one.told}{later}")
+            say(f"{one.step.object}: {one.summary}{later}")
     elif plan.acts:
         lost = f", {counted(plan.rows_lost, 'row')} would be lost" if plan.rows_lost else ""
         how = "the same without --dry-run does it" if named else _HOW
@@ -167,7 +165,7 @@ def _json(plan: RepairPlan, done: tuple[Done, ...]) -> dict[str, Cell]:
         "done": [
             {
                 "object": one.step.object,
-                "told": one.told,
+                "told": one.summary,
                 "failed": one.failed,
                 "block": one.ulid,
                 "version": one.version,

@@ -15,8 +15,6 @@ from blockstore.cli.output import counted, say, show_json, size
 from blockstore.cli.progress import progress
 from blockstore.world import World
 
-__all__ = ["replicate"]
-
 
 def replicate(
     source: str,
@@ -56,7 +54,7 @@ def replicate(
     def act() -> ReplicationReport:
         with progress(f"replicating to {target}", None, quiet=json) as advance:
             report = replicator.once(advance)
-        _tell(report, target, json=json, quietly=pause_s is not None)
+        _report(report, target, json=json, quietly=pause_s is not None)
         return report
 
     if pause_s is not None:
@@ -69,7 +67,7 @@ def replicate(
     )
 
 
-def _tell(report: ReplicationReport, target: str, *, json: bool, quietly: bool) -> None:
+def _report(report: ReplicationReport, target: str, *, json: bool, quietly: bool) -> None:
     """What a pass did; nothing where it did nothing and another follows."""
     if quietly and not (
         report.blocks or report.entries or report.marked or report.withdrawn or report.refused

@@ -7,8 +7,6 @@ from blockstore.cli.output import counted, say, show_json
 from blockstore.cli.values import moment_ms
 from blockstore.table import open_any
 
-__all__ = ["restore"]
-
 
 def restore(
     url: str,

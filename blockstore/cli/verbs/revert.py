@@ -7,8 +7,6 @@ from blockstore.cli.output import count, counted, say, show_json
 from blockstore.operations.answer import Reverted
 from blockstore.table import open_any
 
-__all__ = ["revert"]
-
 
 def revert(
     url: str,
@@ -51,11 +49,11 @@ def revert(
             }
         )
         return
-    for line in _told(done, table.url):
+    for line in _lines(done, table.url):
         say(line)
 
 
-def _told(done: Reverted, url: str) -> list[str]:
+def _lines(done: Reverted, url: str) -> list[str]:
     verb = "would hide" if done.dry_run else "hid"
     lines = []
     for source, block in done.hidden.items():

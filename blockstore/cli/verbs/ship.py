@@ -16,8 +16,6 @@ from blockstore.cli.output import count, counted, say, show_json, size
 from blockstore.cli.progress import progress
 from blockstore.world import World
 
-__all__ = ["ship"]
-
 _INTERVAL = "30s"
 
 
@@ -65,7 +63,7 @@ def ship(
     def act() -> ShipReport:
         with progress(f"shipping to {url}", shipper.waiting_bytes(), quiet=json) as advance:
             report = shipper.once(advance)
-        _tell(report, folder, url, json=json, quietly=pause_s is not None)
+        _report(report, folder, url, json=json, quietly=pause_s is not None)
         return report
 
     if pause_s is not None:
@@ -84,7 +82,7 @@ def _pause_s(once: bool, watch: str | None, following: bool) -> float | None:
     return interval_s(watch or _INTERVAL, "--watch")
 
 
-def _tell(report: ShipReport, folder: str, url: str, *, json: bool, quietly: bool) -> None:
+def _report(report: ShipReport, folder: str, url: str, *, json: bool, quietly: bool) -> None:
     """What a pass did; nothing where it did nothing and another follows."""
     if quietly and not (report.shipped or report.refused or report.removed):
         return
@@ -109,8 +107,8 @@ def _what(block: ShippedBlock) -> str:
         return "the table has its rows already"
     where = (
         ""
-        if block.lies_as == block.ulid
-        else f" as block {block.lies_as}, because its upload was refused"
+        if block.stored_ulid == block.ulid
+        else f" as block {block.stored_ulid}, because its upload was refused"
     )
     seen = (
         "not published, readers will discover it by its age"
@@ -127,7 +125,7 @@ def _json(report: ShipReport) -> dict[str, object]:
         "shipped": [
             {
                 "ulid": block.ulid,
-                "as": block.lies_as,
+                "as": block.stored_ulid,
                 "rows": block.rows,
                 "bytes": block.bytes,
                 "version": block.version,

@@ -27,8 +27,6 @@ from blockstore.format.block import ChunkFile, StatValue
 from blockstore.names import is_ulid
 from blockstore.table import open_any
 
-__all__ = ["show"]
-
 Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 
 _WIDEST_VALUE = len("2013-01-01 00:00:00+00:00")
@@ -79,7 +77,7 @@ def show(url: str, ulid: str, /, *, rows: Flag = False, json: Json = False) -> N
         value = {**block.json(), **known.json(), "files": [_file(file) for file in _files(block)]}
         show_json(value if by_source is None else {**value, "rows_by_source": by_source})
     else:
-        _tell(block, known, by_source, table.definition.schema)
+        _show(block, known, by_source, table.definition.schema)
 
 
 def _files(block: Shown) -> tuple[ChunkFile, ...]:
@@ -100,7 +98,7 @@ def _file(file: ChunkFile) -> dict[str, Cell]:
     }
 
 
-def _tell(
+def _show(
     block: Shown, known: Provenance, by_source: Mapping[str, int] | None, schema: pa.Schema
 ) -> None:
     shown = cells(block)
@@ -108,7 +106,7 @@ def _tell(
     say(f"state    {block.state}: {block.reason}")
     if block.version is not None:
         say(f"version  {block.version}, rows from id {block.first_row_id}")
-    _tell_provenance(known)
+    _show_provenance(known)
     meta = block.meta
     if meta is None:
         say(f"size     {size(block.bytes)} in {counted(block.objects or 0, 'object')}")
@@ -141,7 +139,7 @@ def _tell(
     show_table(_STATISTICS, [row for file in meta.files for row in _statistics(file, schema)])
 
 
-def _tell_provenance(known: Provenance) -> None:
+def _show_provenance(known: Provenance) -> None:
     if known.committed is not None:
         entry = known.committed
         told = f": {entry.message}" if entry.message else ""

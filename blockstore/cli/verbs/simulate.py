@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from blockstore.simulation.run import Outcome
     from blockstore.simulation.series import Series
 
-__all__ = ["simulate"]
 
 _DAY_MS = 86_400_000
 

@@ -6,8 +6,6 @@ from blockstore.cli.options import Json
 from blockstore.cli.output import say, show_json
 from blockstore.table import open_any
 
-__all__ = ["tag"]
-
 
 def tag(
     url: str, name: str, /, *, version: int | None = None, message: str = "", json: Json = False

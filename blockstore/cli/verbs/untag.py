@@ -6,8 +6,6 @@ from blockstore.cli.options import Json
 from blockstore.cli.output import say, show_json
 from blockstore.table import open_any
 
-__all__ = ["untag"]
-
 
 def untag(url: str, name: str, /, *, message: str = "", json: Json = False) -> None:
     """Take a tag away; its version expires with its age.

@@ -19,8 +19,6 @@ from blockstore.cli.progress import progress
 from blockstore.errors import Invalid
 from blockstore.world import World
 
-__all__ = ["verify"]
-
 _COLUMNS = (
     Column("severity", ""),
     Column("check", "CHECK"),

@@ -10,8 +10,7 @@ from cyclopts import Parameter
 
 from blockstore.cli.failure import Interrupted, Usage
 from blockstore.cli.files.forms import Form
-from blockstore.cli.files.given import Given
-from blockstore.cli.files.source import sources
+from blockstore.cli.files.source import FileRows, sources
 from blockstore.cli.options import Json, Many
 from blockstore.cli.output import count, say, show_json, size
 from blockstore.cli.progress import progress
@@ -22,8 +21,6 @@ from blockstore.format.durations import format_duration
 from blockstore.operations.append import AppendedBlock
 from blockstore.operations.writer import Writer
 from blockstore.table import Table, open_any
-
-__all__ = ["write"]
 
 
 def write(
@@ -73,11 +70,11 @@ def write(
         total = sum(source.bytes for source in named)
         with (
             progress(f"writing {table.name}", total, quiet=json) as advance,
-            _told_if_it_ends_early(
+            _reporting_early_end(
                 table, table.writer(job=job, labels=labels, message=message), job
             ) as writer,
         ):
-            rows = Given(named, table.definition.schema, null, advance)
+            rows = FileRows(named, table.definition.schema, null, advance)
             for batch in rows:
                 try:
                     writer.write(batch)
@@ -87,11 +84,11 @@ def write(
     if json:
         show_json(_json(block))
     else:
-        say(_told(table.url, block))
+        say(_summary(table.url, block))
 
 
 @contextmanager
-def _told_if_it_ends_early(table: Table, writer: Writer, job: Job | None) -> Iterator[Writer]:
+def _reporting_early_end(table: Table, writer: Writer, job: Job | None) -> Iterator[Writer]:
     """The writer, finished or aborted at the end; an interruption says what became of the rows, and
     so does a refusal that comes after rows were uploaded."""
     url = table.url
@@ -100,7 +97,7 @@ def _told_if_it_ends_early(table: Table, writer: Writer, job: Job | None) -> Ite
             yield writer
     except KeyboardInterrupt as interrupt:
         if writer.block is not None:
-            fate = f"too late, {_told(url, writer.block)}"
+            fate = f"too late, {_summary(url, writer.block)}"
         elif writer.ulid is None:
             fate = f"nothing was written to {url}{_debris(table, writer)}"
         else:
@@ -111,8 +108,8 @@ def _told_if_it_ends_early(table: Table, writer: Writer, job: Job | None) -> Ite
             )
         raise Interrupted(fate) from interrupt
     except (Conflict, Invalid, NoSpace) as error:
-        told = _debris(table, writer) if writer.ulid is None else _unpublished(writer.ulid, job)
-        error.args = (f"{error}{told}", *error.args[1:])
+        suffix = _debris(table, writer) if writer.ulid is None else _unpublished(writer.ulid, job)
+        error.args = (f"{error}{suffix}", *error.args[1:])
         raise
 
 
@@ -157,7 +154,7 @@ def _json(block: AppendedBlock) -> dict[str, object]:
     }
 
 
-def _told(url: str, block: AppendedBlock) -> str:
+def _summary(url: str, block: AppendedBlock) -> str:
     if block.already:
         return (
             f"nothing written to {url}: this batch was written before, as block "

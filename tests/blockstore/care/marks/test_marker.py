@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from blockstore.care.marks.hiding import Waiting
+from blockstore.care.marks.hiding import Wait
 from blockstore.care.marks.marker import Marked, Marker, MarkKind
 from blockstore.clock import ManualClock
 from blockstore.errors import BlockstoreError, Conflict, Invalid, NotFound
@@ -51,7 +51,7 @@ def test_a_live_block_is_taken_out_by_an_entry_and_gets_no_mark() -> None:
     done = marker(made).delete(made.blocks["d"], "wrong day")
     assert done.changed
     assert done.version == made.open().log.state.version
-    assert "48h" in done.told
+    assert "48h" in done.summary
     assert marks(made) == []
     assert made.found() == before - rows_of("d")
     entry = next(iter(made.open().log.entries(done.version)))
@@ -88,7 +88,7 @@ def test_what_nobody_names_any_more_is_marked_and_twice_is_a_no_op_that_says_so(
     assert (mark.reason, mark.details) == (MarkReason.MANUAL, "really")
     second = marker(made).delete(made.blocks["d"], "again")
     assert not second.changed
-    assert "manual: really" in second.told
+    assert "manual: really" in second.summary
 
 
 def test_a_block_that_only_a_listing_shows_is_marked() -> None:
@@ -103,7 +103,7 @@ def test_without_an_index_the_mark_hides_the_block_once_merges_are_known_and_wit
     made = worn().without_index()
     before = made.listed_rows()
     seen = []
-    done = listed(made).delete(made.blocks["d"], waits=lambda _: seen.append(made.listed_rows()))
+    done = listed(made).delete(made.blocks["d"], on_wait=lambda _: seen.append(made.listed_rows()))
     assert seen == [before, before - rows_of("d")]
     assert done.changed
     assert made.listed_rows() == before - rows_of("d")
@@ -119,8 +119,8 @@ def test_each_wait_is_told_once_where_the_store_s_clock_goes_slower_than_ours(
     monkeypatch.setattr(
         clock, "sleep", lambda seconds: ManualClock.sleep(clock, max(seconds * 0.7, 0.001))
     )
-    waited: list[Waiting] = []
-    listed(made).delete(made.blocks["d"], waits=waited.append)
+    waited: list[Wait] = []
+    listed(made).delete(made.blocks["d"], on_wait=waited.append)
     assert [one.what.split(" now")[0] for one in waited] == [
         "it is kept from merges",
         "it is hidden",
@@ -131,14 +131,14 @@ def test_a_withdrawn_mark_on_a_block_whose_removal_had_begun_says_so() -> None:
     made = worn().without_index()
     listed(made).delete(made.blocks["d"])
     made.bucket.delete([meta_key(made.blocks["d"])])
-    assert "removal had begun" in listed(made).withdraw(made.blocks["d"], MarkKind.DELETION).told
+    assert "removal had begun" in listed(made).withdraw(made.blocks["d"], MarkKind.DELETION).summary
 
 
 def test_without_an_index_what_readers_do_not_see_is_marked_at_once() -> None:
     made = worn().without_index()
     made.bucket.put(meta_key(made.blocks["d"]), b"garbage")
-    waited: list[Waiting] = []
-    assert listed(made).delete(made.blocks["d"], waits=waited.append).changed
+    waited: list[Wait] = []
+    assert listed(made).delete(made.blocks["d"], on_wait=waited.append).changed
     assert waited == []
     assert marks(made) == [deletion_mark_key(made.blocks["d"])]
 

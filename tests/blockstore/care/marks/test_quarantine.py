@@ -10,7 +10,7 @@ import pytest
 
 from blockstore.care.finding import Report
 from blockstore.care.marks import marker as marking
-from blockstore.care.repair import StepKind, Wishes, carry_out, plan_repair
+from blockstore.care.repair import RepairOptions, StepKind, carry_out, plan_repair
 from blockstore.compactor.observe import observe
 from blockstore.compactor.once import compact_once
 from blockstore.compactor.quarantined import MarkedMalformed
@@ -107,11 +107,11 @@ def test_a_mark_that_a_person_places_between_the_look_and_the_deed_stays() -> No
     ulid = made.blocks["d"]
     quarantine(made, ulid)
     on = target(made)
-    found = plan_repair(made.bucket, made.world, on, Wishes(blocks=(ulid,)))
+    found = plan_repair(made.bucket, made.world, on, RepairOptions(blocks=(ulid,)))
     made.bucket.delete([no_compact_mark_key(ulid)])
     quarantine(made, ulid, NoCompactReason.MANUAL)
     (done,) = carry_out(made.bucket, on, found)
-    assert "nothing to do" in done.told
+    assert "nothing to do" in done.summary
     mark = decode_no_compact_mark(made.bucket.get(no_compact_mark_key(ulid)).data, ulid=ulid)
     assert mark.reason is NoCompactReason.MANUAL
 
@@ -257,7 +257,7 @@ def test_a_person_who_wants_a_quarantined_block_kept_from_merges_takes_the_mark_
     assert mark.details.startswith("I am looking at it; a merge had found it damaged: ")
     assert "torn" in mark.details
     assert marked_ms(made, ulid) >= before + 7_200_000, (
-        "whoever waits by the mark waits from now on"
+        "whoever on_wait by the mark on_wait from now on"
     )
     repair(made, blocks=(ulid,))
     assert is_marked(made, ulid)

@@ -110,7 +110,7 @@ def test_a_lost_boundary_comes_back_and_nothing_else_changes(data: bytes | None)
         made.bucket.put(BOUNDARY, data)
     assert unreadable(made)
     found = plan(made)
-    assert (found.way, found.judged) == (Way.MEND, ())
+    assert (found.way, found.judged) == (Way.FILL_IN, ())
     assert rebuild(made.bucket, made.world, found) == Rebuilt(version=7, boundary=5, blocks=3)
     assert made.open().log.state == before
     assert made.found() == ALL
@@ -157,7 +157,7 @@ def test_where_every_entry_can_be_followed_no_block_is_left_out_by_a_rebuild() -
         plan(made, made.blocks["d"])
 
 
-# -- what is lost is told by the blocks
+# -- what is lost is notes by the blocks
 #   ---------------------------------------------------------------------------
 
 
@@ -396,7 +396,7 @@ def test_a_lost_alter_is_told_by_the_blocks_that_were_written_after_it() -> None
     made.open().append(wider)
     lose(made)
     found = plan(made)
-    assert any("put together from the blocks" in line for line in found.told)
+    assert any("put together from the blocks" in line for line in found.notes)
     bring_back(made)
     table = made.open().snapshot().scan(columns=["writer", "note"]).to_table().to_pylist()
     assert {row["writer"]: row["note"] for row in table if row["writer"] in "ag"} == {
@@ -411,7 +411,7 @@ def test_a_table_without_any_block_or_entry_cannot_be_told() -> None:
     made.bucket.delete([key for key in made.objects() if not key.startswith("gc/")])
     made.bucket.put(BOUNDARY, b"7")
     found = plan(made)
-    assert any("tells the table's columns" in line for line in found.told)
+    assert any("tells the table's columns" in line for line in found.notes)
     with pytest.raises(Conflict, match="nothing was written"):
         rebuild(made.bucket, made.world, found)
     made.bucket.delete([BOUNDARY])
@@ -441,7 +441,7 @@ def test_tags_that_can_be_read_stay_and_others_are_dropped_with_a_word() -> None
     made.append("h")
     made.bucket.delete([entry_key(10), checkpoint_key(8)])
     found = plan(made)
-    assert any("'lost' is dropped" in line for line in found.told)
+    assert any("'lost' is dropped" in line for line in found.notes)
     rebuild(made.bucket, made.world, found)
     assert made.open().log.state.tags == {"kept": 5}
     assert len(made.open().log.at(5).blocks) == 1
@@ -572,7 +572,7 @@ def test_a_rebuild_that_dies_anywhere_is_carried_on_and_each_row_is_read_once(na
                 pass
             if not unreadable(made):
                 assert made.found() == expected, point
-            if not is_whole(made):
+            if not is_complete(made):
                 bring_back(made)
             assert made.found() == expected, point
             assert made.verify().findings == (), point
@@ -596,7 +596,7 @@ def test_planted_the_boundary_before_the_state_loses_what_the_state_knew() -> No
     assert made.found() == WITH_LISTED + rows_of("g", "h")
 
 
-def is_whole(made: Care) -> bool:
+def is_complete(made: Care) -> bool:
     """Whether the rebuild had come to its end."""
     return not unreadable(made) and not made.verify().errors
 

@@ -10,7 +10,7 @@ import pytest
 
 from blockstore.bucket.api import Bucket, ReadBucket
 from blockstore.care.marks.marker import Marker
-from blockstore.care.repair import Done, RepairPlan, StepKind, Wishes, carry_out, plan_repair
+from blockstore.care.repair import Done, RepairOptions, RepairPlan, StepKind, carry_out, plan_repair
 from blockstore.care.repair.target import Target
 from blockstore.errors import BlockstoreError, Conflict, Invalid, NotFound
 from blockstore.format.definition import Definition
@@ -51,7 +51,7 @@ def target(made: Care, bucket: Bucket | None = None) -> Target:
 
 
 def plan(made: Care, **wishes: object) -> RepairPlan:
-    return plan_repair(made.bucket, made.world, target(made), Wishes(**wishes))  # type: ignore[arg-type]
+    return plan_repair(made.bucket, made.world, target(made), RepairOptions(**wishes))  # type: ignore[arg-type]
 
 
 def repair(
@@ -59,7 +59,7 @@ def repair(
 ) -> list[Done]:
     own = bucket or made.bucket
     on = target(made, own)
-    found = plan_repair(own, made.world, on, Wishes(**wishes))  # type: ignore[arg-type]
+    found = plan_repair(own, made.world, on, RepairOptions(**wishes))  # type: ignore[arg-type]
     return list(carry_out(own, on, found, wait=wait))
 
 
@@ -179,12 +179,12 @@ def test_what_was_merged_meanwhile_is_told_and_the_others_are_mended() -> None:
         made.bucket,
         made.world,
         on,
-        Wishes(blocks=(made.blocks["d"], made.blocks["e"]), replica=replica.bucket),
+        RepairOptions(blocks=(made.blocks["d"], made.blocks["e"]), replica=replica.bucket),
     )
     made.expire(made.blocks["d"])
     first, second = carry_out(made.bucket, on, found)
     assert (first.failed, second.failed) == (True, False)
-    assert "changed since" in first.told
+    assert "changed since" in first.summary
     assert made.found() == rows_of("a", "b", "c", "e")
 
 
@@ -218,7 +218,7 @@ def test_a_garbage_checkpoint_is_written_again_also_where_the_table_cannot_be_op
     good = made.bucket.get(checkpoint_key(5)).data
     made.bucket.put(checkpoint_key(5), b"garbage")
     assert made.found() == ALL, "readers begin below it"
-    found = plan_repair(made.bucket, made.world, None, Wishes())
+    found = plan_repair(made.bucket, made.world, None, RepairOptions())
     assert [step.kind for step in found.steps] == [StepKind.CHECKPOINT]
     assert [one.failed for one in carry_out(made.bucket, None, found)] == [False]
     assert made.bucket.get(checkpoint_key(5)).data == good
@@ -249,7 +249,7 @@ def test_a_tag_s_checkpoint_is_written_again_also_where_the_table_cannot_be_open
         made.edit(entry_key(3), lambda data: b"{")
     with pytest.raises(BlockstoreError):
         made.open()
-    found = plan_repair(made.bucket, made.world, None, Wishes())
+    found = plan_repair(made.bucket, made.world, None, RepairOptions())
     done = list(carry_out(made.bucket, None, found))
     assert [one.failed for one in done] == ([False] if readable else [])
     if readable:
@@ -271,7 +271,7 @@ def test_what_only_a_person_can_mend_is_told_with_the_command() -> None:
 def test_names_that_are_none_and_blocks_that_are_not_there_are_refused() -> None:
     made = worn()
     with pytest.raises(Invalid, match="no block's name"):
-        Wishes(blocks=("../x",))
+        RepairOptions(blocks=("../x",))
     with pytest.raises(NotFound, match="no block"):
         plan(made, blocks=(made.world.ids.ulid(),))
 
@@ -348,7 +348,7 @@ def test_a_block_below_the_floor_is_adopted_as_a_new_write_once() -> None:
     assert block is not None
     assert (block.meta.sources, block.meta.level) == ((done.ulid,), 1)
     (again,) = repair(made, adopt=(ulid,))
-    assert "before" in again.told
+    assert "before" in again.summary
     assert made.found() == ALL + rows_of("late")
 
 
@@ -385,7 +385,7 @@ def test_a_block_of_a_schema_that_the_table_never_had_is_adopted_by_name_or_refu
     (done,) = repair(made, adopt=(found["turned"],))
     assert not done.failed
     (refused,) = repair(made, adopt=(found["other"],))
-    assert (refused.failed, "'more'" in refused.told) == (True, True)
+    assert (refused.failed, "'more'" in refused.summary) == (True, True)
     assert made.found() == ALL + rows_of("turned")
     assert [key for key in made.objects() if key.endswith("-mark.json")] == [
         deletion_mark_key(found["turned"])
@@ -415,7 +415,7 @@ def test_the_copies_of_one_write_are_adopted_once() -> None:
     copies = [merge_of(made, made, (ulid,), revision=number) for number in (1, 2)]
     done = [repair(made, adopt=(one,))[0] for one in (*copies, ulid)]
     assert len({one.ulid for one in done}) == 1
-    assert ["before" in one.told for one in done] == [False, True, True]
+    assert ["before" in one.summary for one in done] == [False, True, True]
     assert made.found() == ALL + rows_of("late")
 
 
@@ -426,7 +426,7 @@ def test_a_block_of_whose_rows_a_part_was_adopted_is_refused() -> None:
     repair(made, adopt=(ulid,))
     (done,) = repair(made, adopt=(both,))
     assert done.failed
-    assert f"block {ulid}" in done.told
+    assert f"block {ulid}" in done.summary
     assert made.found() == ALL + rows_of("late")
     assert deletion_mark_key(both) not in made.objects()
 
@@ -437,7 +437,7 @@ def test_a_block_that_a_person_marked_is_not_adopted_and_a_live_one_neither() ->
     place_deletion(made.bucket, made.world, ulid, MarkReason.MANUAL, "junk")
     (done,) = repair(made, adopt=(ulid,))
     assert done.failed
-    assert "withdraw the mark first" in done.told
+    assert "withdraw the mark first" in done.summary
     with pytest.raises(Invalid, match="is live"):
         plan(made, adopt=(made.blocks["d"],))
     with pytest.raises(Invalid, match="without an index"):
@@ -473,7 +473,7 @@ def test_without_an_index_a_repair_marks_waits_and_then_replaces() -> None:
     assert done.ready_ms == made.world.clock.now_ms() + 24 * 3600_000
     assert made.listed_rows() == BY_AGE
     (again,) = repair(made, blocks=(ulid,), replica=replica.bucket)
-    assert "nothing to do" in again.told
+    assert "nothing to do" in again.summary
 
 
 def test_it_waits_by_itself_if_told_to() -> None:
@@ -486,7 +486,7 @@ def test_it_waits_by_itself_if_told_to() -> None:
 
 
 def test_a_merge_that_was_running_when_it_began_does_not_bring_the_old_rows_back() -> None:
-    """The merge takes the block's rows and its neighbor's, and ends while the repair waits."""
+    """The merge takes the block's rows and its neighbor's, and ends while the repair on_wait."""
     made = unindexed()
     ulid, neighbor = made.blocks["d"], made.blocks["f"]
     before = made.copy()
@@ -498,7 +498,7 @@ def test_a_merge_that_was_running_when_it_began_does_not_bring_the_old_rows_back
     merge_of(made, before, (made.blocks["d"], neighbor), revision=3)
     made.world.clock.sleep(2 * 3600)
     (done,) = repair(made, blocks=(ulid,))
-    assert "nothing to do" in done.told
+    assert "nothing to do" in done.summary
     assert made.listed_rows() == BY_AGE
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.care.finding import Severity
-from blockstore.care.repair import RepairPlan, StepKind, Wishes, carry_out, plan_repair
+from blockstore.care.repair import RepairOptions, RepairPlan, StepKind, carry_out, plan_repair
 from blockstore.care.verify import verify
 from blockstore.errors import Corrupt, Invalid, NotFound
 from blockstore.index.log import Log, create
@@ -34,7 +34,7 @@ def log(bucket: MemoryBucket, world: World) -> Log:
 
 
 def plan(bucket: MemoryBucket, world: World, entry: int) -> RepairPlan:
-    return plan_repair(bucket, world, None, Wishes(stale_entry=entry))
+    return plan_repair(bucket, world, None, RepairOptions(stale_entry=entry))
 
 
 @pytest.mark.usefixtures("log")
@@ -65,7 +65,7 @@ def test_an_entry_that_follows_on_the_one_below_is_never_removed(
     for number in (10, 11):
         log.commit(append(number))
     (done,) = carry_out(bucket, None, found)
-    assert (done.failed, "grown past it" in done.told) == (True, True)
+    assert (done.failed, "grown past it" in done.summary) == (True, True)
     assert log.commit(append(12)).version == 6
     assert Log(bucket, world).state == log.state
 

@@ -11,7 +11,7 @@ import logging
 
 import pytest
 
-from blockstore.care.repair.plan import StepKind, Wishes, plan_repair
+from blockstore.care.repair.plan import RepairOptions, StepKind, plan_repair
 from blockstore.care.repair.run import carry_out
 from blockstore.errors import Corrupt
 from blockstore.index.checkpoint import (
@@ -73,7 +73,7 @@ def test_a_repair_makes_it_again_from_the_entries_and_the_hint_names_its_bytes()
     write_checkpoint(made.bucket, made.open().log.poll())
     good = made.bucket.get(checkpoint_key(7)).data
     lie(made.bucket, 7)
-    found = plan_repair(made.bucket, made.world, None, Wishes())
+    found = plan_repair(made.bucket, made.world, None, RepairOptions())
     assert [step.kind for step in found.steps] == [StepKind.CHECKPOINT]
     assert [one.failed for one in carry_out(made.bucket, None, found)] == [False]
     assert decode_checkpoint(

@@ -66,7 +66,7 @@ def test_finished_blocks_are_shipped_the_oldest_first_and_published(place: Place
     built = device.build("a", "b", "c")
     report = device.shipper(place.bucket).once()
     assert [block.ulid for block in report.shipped] == [meta.ulid for meta in built]
-    assert [block.lies_as for block in report.shipped] == [meta.ulid for meta in built]
+    assert [block.stored_ulid for block in report.shipped] == [meta.ulid for meta in built]
     assert [block.version for block in report.shipped] == (
         [2, 3, 4] if place.indexed else [None] * 3
     )
@@ -289,13 +289,13 @@ def test_a_refused_upload_goes_on_under_a_new_name_that_the_state_remembers(plac
     mark(place, meta.ulid)
     report = device.shipper(place.bucket).once()
     (block,) = report.shipped
-    assert block.lies_as != meta.ulid
+    assert block.stored_ulid != meta.ulid
     state = load(device.folder)
     assert state is not None
-    assert state.sent_to(place.bucket.url)[meta.ulid].lies_as == block.lies_as
+    assert state.sent_to(place.bucket.url)[meta.ulid].stored_ulid == block.stored_ulid
     if place.indexed:
         assert place.found() == expected(a=1)
-        live = place.open().log.state.blocks.get(block.lies_as)
+        live = place.open().log.state.blocks.get(block.stored_ulid)
         assert live is not None
         assert (live.meta.sources, live.meta.revision) == ((meta.ulid,), 1)
     assert everywhere(place) == expected(a=1)
@@ -320,7 +320,7 @@ def test_an_upload_that_is_removed_meanwhile_is_made_again_from_the_folder(place
 
     faulty.before.append(clean)
     (block,) = device.shipper(faulty).once().shipped
-    assert block.lies_as != meta.ulid
+    assert block.stored_ulid != meta.ulid
     if place.indexed:
         assert place.found() == expected(a=1)
 
@@ -331,7 +331,7 @@ def test_a_removed_upload_that_died_before_it_knew_is_made_again(place: Place) -
     place.bucket.put(meta_key(meta.ulid), encode(meta))
     mark(place, meta.ulid)
     (block,) = device.shipper(place.bucket).once().shipped
-    assert block.lies_as != meta.ulid
+    assert block.stored_ulid != meta.ulid
     if place.indexed:
         assert place.found() == expected(a=1)
 

@@ -15,9 +15,9 @@ from tests.support.index_data import ulid
 
 STATE = (
     ShipperState()
-    .with_sent("s3://lake/a", ulid(1), Sent(lies_as=ulid(1)))
-    .with_sent("s3://lake/a", ulid(2), Sent(lies_as=ulid(7), late=True))
-    .with_sent("memory://b", ulid(1), Sent(lies_as=ulid(1)))
+    .with_sent("s3://lake/a", ulid(1), Sent(stored_ulid=ulid(1)))
+    .with_sent("s3://lake/a", ulid(2), Sent(stored_ulid=ulid(7), late=True))
+    .with_sent("memory://b", ulid(1), Sent(stored_ulid=ulid(1)))
 )
 
 
@@ -32,13 +32,13 @@ def test_it_is_read_as_it_was_written_by_table(folder: MemoryBucket) -> None:
     assert load(folder) == STATE
     found = load(folder)
     assert found is not None
-    assert found.sent_to("s3://lake/a")[ulid(2)] == Sent(lies_as=ulid(7), late=True)
+    assert found.sent_to("s3://lake/a")[ulid(2)] == Sent(stored_ulid=ulid(7), late=True)
     assert found.sent_to("elsewhere") == {}
 
 
 def test_blocks_that_left_the_folder_are_forgotten() -> None:
     kept = STATE.only({ulid(2)})
-    assert kept.tables == {"s3://lake/a": {ulid(2): Sent(lies_as=ulid(7), late=True)}}
+    assert kept.tables == {"s3://lake/a": {ulid(2): Sent(stored_ulid=ulid(7), late=True)}}
 
 
 def test_a_damaged_one_is_none_and_is_told(

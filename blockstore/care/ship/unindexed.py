@@ -22,10 +22,8 @@ from blockstore.lifecycle.schemas import why_not_joined
 from blockstore.operations.unindexed import Unindexed, never_indexed, whole_block
 from blockstore.world import World
 
-__all__ = ["Joining"]
 
-
-class Joining:
+class UnindexedTarget:
     """What a shipper knows of the blocks at one place; keep it between passes."""
 
     def __init__(self, bucket: Bucket, world: World) -> None:
