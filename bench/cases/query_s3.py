@@ -28,7 +28,7 @@ from bench.peers.duckdb import DuckHandle
 from bench.peers.gateway import GatewayHandle
 from bench.timing import milliseconds
 from blockstore.bucket import open_bucket
-from blockstore.care.replicate.replicator import Replicator
+from blockstore.care.replicate import Replicator
 from blockstore.reader.cache import ChunkCache
 from blockstore.table import open as open_table
 from blockstore.world import World

@@ -12,8 +12,8 @@ import pytest
 
 from blockstore.bucket.api import Bucket, ObjectInfo
 from blockstore.bucket.memory import MemoryBucket
+from blockstore.care.marks import Marked, Marker, MarkKind
 from blockstore.care.marks.hiding import OnWait, Wait
-from blockstore.care.marks.marker import Marked, Marker, MarkKind
 from blockstore.compactor.by_hand import clean_once
 from blockstore.errors import Conflict
 from blockstore.format.properties import Properties

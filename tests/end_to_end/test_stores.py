@@ -19,9 +19,9 @@ import pytest
 import blockstore as bs
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.bucket.local import LocalBucket
-from blockstore.care.replicate.replicator import Replicator
+from blockstore.care.replicate import Replicator
+from blockstore.care.ship import Shipper
 from blockstore.care.ship.build import build_block
-from blockstore.care.ship.shipper import Shipper
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
 from blockstore.index.state import State

@@ -24,7 +24,7 @@ from blockstore.bucket.api import Bucket, is_there
 from blockstore.bucket.wrapper import ReadOnly
 from blockstore.care.replicate.blocks import BlockCopier, Gone
 from blockstore.care.replicate.index import IndexCopier
-from blockstore.care.ship.shipper import RefusedBlock
+from blockstore.care.ship import RefusedBlock
 from blockstore.care.transfer import Advance, patient, place
 from blockstore.errors import Conflict, Corrupt, Invalid, NotFound
 from blockstore.format.block import VisibleBy

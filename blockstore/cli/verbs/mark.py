@@ -10,8 +10,8 @@ from typing import Annotated, TypeAlias
 
 from cyclopts import Parameter
 
+from blockstore.care.marks import Marked, Marker, MarkKind
 from blockstore.care.marks.hiding import Wait
-from blockstore.care.marks.marker import Marked, Marker, MarkKind
 from blockstore.cli.failure import Interrupted, Usage, complain, remark
 from blockstore.cli.opening import Property, open_with
 from blockstore.cli.options import Json

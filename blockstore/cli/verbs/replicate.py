@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from blockstore.bucket import open_bucket
-from blockstore.care.replicate.replicator import ReplicationReport, Replicator
+from blockstore.care.replicate import ReplicationReport, Replicator
 from blockstore.cli.failure import complain
 from blockstore.cli.following import follow, interval_s
 from blockstore.cli.options import Json

@@ -7,8 +7,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from blockstore.bucket import open_bucket
+from blockstore.care.ship import ShippedBlock, Shipper, ShipReport
 from blockstore.care.ship.build import folder_at
-from blockstore.care.ship.shipper import ShippedBlock, Shipper, ShipReport
 from blockstore.cli.failure import complain
 from blockstore.cli.following import follow, interval_s
 from blockstore.cli.options import Json

@@ -12,8 +12,8 @@ from blockstore.bucket.memory import MemoryBucket
 from blockstore.care.finding import Check, Severity
 from blockstore.care.repair import RepairOptions, carry_out, plan_repair
 from blockstore.care.repair.target import Target
+from blockstore.care.ship import Shipper
 from blockstore.care.ship.build import build_block
-from blockstore.care.ship.shipper import Shipper
 from blockstore.care.verify import verify
 from blockstore.compactor.retention import plan_retention
 from blockstore.format.definition import Definition

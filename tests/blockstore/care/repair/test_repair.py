@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from blockstore.bucket.api import Bucket, ReadBucket
-from blockstore.care.marks.marker import Marker
+from blockstore.care.marks import Marker
 from blockstore.care.repair import Done, RepairOptions, RepairPlan, StepKind, carry_out, plan_repair
 from blockstore.care.repair.target import Target
 from blockstore.errors import BlockstoreError, Conflict, Invalid, NotFound
