@@ -1,7 +1,7 @@
 """What a process sees of the store: every request is a turn given up, and may meet a fault.
 
 Rules:
-- A request on_wait for its turn, then the fault is drawn, then it is applied whole or not at all.
+- A request waits for its turn, then the fault is drawn, then it is applied whole or not at all.
 - A request that is not answered costs its sender some seconds; the others go on meanwhile.
 - Before each request the history may be replaced (``replacing.py``).
 - A request that takes away or swaps, decided by a look of before the history was replaced, is

@@ -313,7 +313,7 @@ class _Clock:
 
 
 class _Turns:
-    """A pool that runs calls in turn, and on_wait by giving up the turn."""
+    """A pool that runs calls in turn, and waits by giving up the turn."""
 
     def __init__(self, process: Process) -> None:
         self._scheduler = process.stage.scheduler

@@ -1,7 +1,7 @@
 """Whose turn it is, and what time it is.
 
 Tasks are ordinary threads that take turns: exactly one runs, and it gives up its turn whenever it
-asks the store for something, sleeps, or on_wait for another thread. Who goes on is drawn among those
+asks the store for something, sleeps, or waits for another thread. Who goes on is drawn among those
 that could.
 
 Rules:
@@ -69,11 +69,11 @@ class Task:
         self.body = body
         self.wake_ms = 0
         self.event: threading.Event | None = None
-        """What it on_wait for, if it on_wait for another thread."""
+        """What it waits for, if it waits for another thread."""
         self.idle = False
         """Whether it is between two operations."""
         self.dead = False
-        """Whether it has ended with its process, and on_wait for the next life."""
+        """Whether it has ended with its process, and waits for the next life."""
         self.ended = False
         self.begun = (0, 0)
         """The era and the step in which it began the operation that it is in."""
@@ -311,7 +311,7 @@ class Scheduler:
             return True
         alive = [task.name for task in self.tasks if not task.ended]
         if alive:
-            raise AssertionError(f"everybody on_wait for somebody else: {', '.join(alive)}")
+            raise AssertionError(f"everybody waits for somebody else: {', '.join(alive)}")
         return False
 
     def _night(self) -> None:

@@ -228,9 +228,9 @@ def test_a_merge_whose_process_died_is_taken_away_by_whoever_hides(tmp_path: Pat
     made = plain(tmp_path, "a", "b", "c")
     victim = sorted(made.metas())[0]
     arrive = on_its_way(made)
-    on_wait = itertools.count(1)
-    hide(made, victim, lambda _: arrive() if next(on_wait) == 2 else None)
-    assert next(on_wait) == 3, "it arrived in the second wait"
+    waits = itertools.count(1)
+    hide(made, victim, lambda _: arrive() if next(waits) == 2 else None)
+    assert next(waits) == 3, "it arrived in the second wait"
     assert merges_of(made, victim) == []
     stays_hidden(made)
 
@@ -257,10 +257,10 @@ def test_whoever_hides_and_finds_a_merge_that_counts_is_told(tmp_path: Path) -> 
     made = plain(tmp_path, "a", "b", "c")
     victim = sorted(made.metas())[0]
     arrive = on_its_way(made)
-    on_wait = itertools.count(1)
+    waits = itertools.count(1)
 
     def stand_still(_: Wait) -> None:
-        if next(on_wait) == 2:
+        if next(waits) == 2:
             arrive()
             made.age()
 
@@ -273,10 +273,10 @@ def test_whoever_hides_is_told_of_a_mark_that_went_meanwhile(tmp_path: Path) -> 
     """The withdrawal of an older mark is two requests, and its DELETE may come late (R8)."""
     made = plain(tmp_path, "a", "b")
     victim = sorted(made.metas())[0]
-    on_wait = itertools.count(1)
+    waits = itertools.count(1)
 
     def withdraw(_: Wait) -> None:
-        if next(on_wait) == 2:
+        if next(waits) == 2:
             withdraw_deletion(made.bucket, made.world, victim)
 
     with pytest.raises(Conflict, match="its mark is not there any more"):

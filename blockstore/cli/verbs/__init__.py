@@ -1,8 +1,13 @@
-"""The verbs of the foundation: their names, the sentence that each has in the overview, and where
-each lies.
+"""The verbs of the foundation: their names, and the sentence that the overview shows for each.
 
-A verb is one file of this package with one function of the verb's name. The rooms' verbs are named
-in ``rooms.py``; this module and the verbs import no room.
+A verb is one module of this package, with one function of the verb's name. ``load`` imports it when
+it is used. The verbs of the compactor and the reader are listed in ``cli/rooms.py``; this module and
+the verbs import neither of the two. Only names and sentences are here, so that ``--help`` loads no
+engine.
+
+Example::
+
+    load("ls")("lake/flights", json=True)
 """
 
 from __future__ import annotations
@@ -17,30 +22,30 @@ VERBS = {
     "create": "Define a table.",
     "alter": "Add or widen columns, set properties.",
     "write": "Append files as one block: all of them or none.",
-    "overwrite": "Put the rows of files in the place of others.",
+    "overwrite": "Replace rows by the rows of files, in one version.",
     "delete": "Delete the rows for which a condition is true.",
-    "revert": "Hide the rows of whole writes.",
-    "restore": "Show again what an earlier version did.",
+    "revert": "Undo writes: hide all of their rows.",
+    "restore": "Go back to an earlier version, in one new version.",
     "tag": "Keep a version readable under a name.",
-    "untag": "Take a tag away.",
+    "untag": "Remove a tag.",
     "ls": "List the tables of a lake, or the blocks of a table.",
     "inspect": "Show a table's blocks with their state, labels and sources.",
     "show": "Show everything about one block.",
     "history": "Show a table's versions.",
     "diff": "Show what changed between two versions.",
-    "mark": "Have a block deleted, or keep it from merges.",
-    "verify": "Look whether a table is whole.",
-    "repair": "Mend what verify has found.",
-    "index": "Bring back a lost index.",
-    "build": "Make a finished block in a folder, offline.",
+    "mark": "Mark a block: delete it, or keep it out of merges.",
+    "verify": "Check a table: its listing, its blocks, its index.",
+    "repair": "Repair what verify has found.",
+    "index": "Rebuild a lost index from what is left.",
+    "build": "Build a finished block in a folder, offline.",
     "ship": "Upload finished blocks from a folder, each exactly once.",
     "replicate": "Copy a table, with its versions, to another place.",
-    "probe": "Measure what a store guarantees.",
-    "simulate": "Run the real code under faults, from a seed.",
+    "probe": "Measure what an object store guarantees.",
+    "simulate": "Test the real code under simulated faults, from a seed.",
 }
 
 READS = frozenset({"ls", "inspect", "show", "history", "diff", "verify", "probe", "simulate"})
-"""The verbs that change no table: whoever misses their answer runs them again."""
+"""The verbs that change no table: if their output is lost, they can be run again."""
 
 OTHER_NAMES = {
     "append": "write",
@@ -57,10 +62,10 @@ OTHER_NAMES = {
     "undo": "revert",
     "vacuum": "cleanup",
 }
-"""What Python or other tools call a verb: no verbs, but whoever types one is told the verb."""
+"""Names that Python or other tools use: not verbs; a person who types one is shown the verb."""
 
 
 def load(verb: str) -> Callable[..., Any]:
-    """The function of a verb of the foundation."""
+    """Import a verb of the foundation and return its function."""
     function: Callable[..., Any] = getattr(import_module(f"blockstore.cli.verbs.{verb}"), verb)
     return function

@@ -1,4 +1,4 @@
-"""``blockstore alter``: add columns, widen types, set properties; no block is touched."""
+"""``blockstore alter``: add columns, widen types, set properties. No block is changed."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def alter(
 ) -> None:
     """Add or widen columns, set properties.
 
-    Old blocks are read as the new definition says: a column that they lack is null, a narrower type
-    is widened.
+    Blocks are not rewritten. Old blocks are read under the new definition: a column that they lack
+    is null, and a narrower type is widened.
 
     Parameters
     ----------
@@ -42,19 +42,18 @@ def alter(
     property_
         A table property to set, `name=value`.
     message
-        What the history says about it.
+        A comment for the history.
     json
         Print the new definition as JSON.
     """
     if add is None and widen is None and not property_:
-        raise Usage("alter was told nothing to change: say --add, --widen or --property")
+        raise Usage("nothing to change: give --add, --widen or --property")
     wider = {} if widen is None else {field.name: field.type for field in parse_schema(widen)}
     table = open_any(url)
     if not table.indexed:
         raise Invalid(
-            f"the table at {table.url} has no index to stand in: alter it in the program that "
-            "writes, whose next block "
-            "carries the change"
+            f"the table at {table.url} has no index to record the change: alter it in the program "
+            "that writes, whose next block carries the change"
         )
     definition = table.alter(
         add=() if add is None else list(parse_schema(add)),

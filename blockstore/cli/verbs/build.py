@@ -1,4 +1,4 @@
-"""``blockstore build``: a finished block in a folder of this machine, without a network."""
+"""``blockstore build``: build a finished block in a local folder, without a network."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def build(
     label: Annotated[Many, Parameter(name="--label", negative="")] = (),
     json: Json = False,
 ) -> None:
-    """Make a finished block in a folder, offline, of the rows of files; ship carries it to a table
-    later.
+    """Build a finished block in a folder, offline, from files. Upload it later with ship.
 
     Parameters
     ----------
     folder
-        Where finished blocks wait; what the rows are is said once for it, by --like or --schema.
+        Where finished blocks wait. The first build needs --like or --schema; the folder remembers
+        it.
     files
         Parquet, CSV, TSV, JSON lines or Arrow files, compressed or not; `-` is standard input.
     like
-        The table that the blocks are for: it is asked for its columns, now.
+        The table that the blocks are for. Its columns are read now, so this needs the network.
     schema
         The columns as `name:type,…`, or a file to take them from; with --time-column and --sort-by
         as for create.
@@ -52,26 +52,26 @@ def build(
     sort_by
         The columns, `a,b`, by which rows are sorted in every file.
     format_
-        The files' form, where their names do not tell it.
+        The form of the files, if their names do not show it.
     null
-        Another spelling of null in CSV and TSV, such as NA; an empty field is null anyway.
+        Another spelling of null in CSV and TSV, such as NA. An empty field is always null.
     label
-        A constant of the block, `name=value`.
+        A label of the block, `name=value`.
     json
         Print the block as JSON.
     """
     if not files:
         raise Usage(
-            "build was given no file: name Parquet, CSV, TSV, JSON lines or Arrow files, or - for "
-            "stdin"
+            "no file was given: name Parquet, CSV, TSV, JSON lines or Arrow files, or - for standard "
+            "input"
         )
     if like is not None and (schema is not None or time_column is not None or sort_by is not None):
         raise Usage(
-            "--like and --schema, --time-column, --sort-by exclude each other: the table says all "
-            "of them"
+            "--like cannot be combined with --schema, --time-column or --sort-by: the table defines "
+            "all of them"
         )
     if schema is None and (time_column is not None or sort_by is not None):
-        raise Usage("--time-column and --sort-by go with --schema: name the columns too")
+        raise Usage("--time-column and --sort-by need --schema: give the columns too")
     world = World.real()
     place = folder_at(folder, world)
     wanted = None if like is None else definition_at(like, world)
@@ -99,5 +99,5 @@ def build(
     else:
         say(
             f"built {counted(meta.rows, 'row')}, {size(meta.bytes)}, in {folder} as block "
-            f"{meta.ulid}: ship it when you can"
+            f"{meta.ulid}: upload it with blockstore ship"
         )

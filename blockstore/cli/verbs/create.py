@@ -34,7 +34,7 @@ def create(
     Parameters
     ----------
     url
-        Where the table will lie; the last part of its path is its name in SQL.
+        Where to create the table. The last part of the path is its name in SQL.
     schema
         The columns as `name:type,…` (`"id:int!, time:timestamp[us, UTC], tags:list<string>"`; `!`
         is not null), or a Parquet, CSV, TSV, JSON lines or Arrow file to take them from.
@@ -46,27 +46,26 @@ def create(
         A table property, `name=value`: consistency, sync_delay, delete_delay, partial_delay,
         history_retention, retention, isolation.
     label
-        A constant of everything that is appended, `name=value`; blocks of different labels are
-        never merged.
+        A default label of everything that is appended, `name=value`. Blocks with different labels
+        are never merged.
     no_index
-        A table without an index: blocks become visible by their age, and there are no versions,
-        jobs or transactions. An empty block carries the definition; properties and labels stand
-        nowhere, and are said where they are needed.
+        Create a table without an index: blocks become visible by their age, and there are no
+        versions, jobs or transactions. An empty block holds the definition. Properties and labels
+        are not stored; give them where they are needed.
     key
-        Not yet: keyed tables come later.
+        Not available yet.
     json
         Print the definition as JSON.
     """
     if key is not None:
         raise Usage(
-            "--key is not there yet: keyed tables come with a later release; leave it out to "
+            "--key is not available yet: keyed tables come with a later release; leave it out to "
             "append rows"
         )
     if no_index and (property_ or label):
         raise Usage(
-            "--no-index takes no --property and no --label, because such a table keeps them "
-            "nowhere: a label is given to "
-            "write, a property to the configuration of each process"
+            "--no-index cannot be combined with --property or --label, because such a table does not "
+            "store them: give labels to write, and properties to each process's configuration"
         )
     table = create_table(
         url,
@@ -89,16 +88,17 @@ def create(
 
 
 def _shortcomings(table: Table) -> list[str]:
-    """What the store does not do for the table, said before it costs something (``blockstore
-    probe`` tells more)."""
+    """Return what the store lacks for this table, before it costs something.
+
+    ``blockstore probe`` shows more.
+    """
     notes = []
     fixed = table.log.boundary.why_fixed() if table.indexed else None
     if fixed is not None:
         notes.append(fixed)
     if table.bucket.keeps_versions():
         notes.append(
-            "the bucket keeps versions of what is removed, and they are paid for: add a lifecycle "
-            "rule that expires "
-            "noncurrent versions"
+            "the bucket keeps old versions of removed objects, which cost storage: add a lifecycle "
+            "rule that expires noncurrent versions"
         )
     return notes

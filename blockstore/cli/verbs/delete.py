@@ -1,4 +1,4 @@
-"""``blockstore delete``: the rows for which a condition is true go, in one version."""
+"""``blockstore delete``: delete the rows for which a condition is true, in one version."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ def delete(
 ) -> None:
     """Delete the rows for which a condition is true.
 
-    Earlier versions still show them until they are collected.
+    Earlier versions still show the rows until they are collected.
 
     Parameters
     ----------
     url
         The table.
     where
-        The condition, in SQL; a row for which it is unknown (null) stays. `true` is every row.
+        The condition in SQL. A row for which it is null stays. `true` deletes every row.
     isolation
-        write-serializable: what others append meanwhile stays; serializable: it conflicts. The
-        default is the table's.
+        What to do with rows that others append meanwhile. write-serializable: they stay.
+        serializable: the delete fails with a conflict. The default is the table's property.
     read_version
-        The version that the condition was made for: what others appended since then stays, or
-        conflicts.
+        The version that the condition was written for. Rows appended since then count as appended
+        meanwhile.
     dry_run
-        Say what would go, and change nothing.
+        Show what would be deleted, and change nothing.
     message
-        What the history says about it.
+        A comment for the history.
     json
-        Print the answer as JSON.
+        Print the result as JSON.
     """
     table = open_any(url)
     done = table.delete(

@@ -19,9 +19,9 @@ def diff(url: str, before: int, after: int, /, *, json: Json = False) -> None:
     url
         The table.
     before
-        The version to come from.
+        The earlier version.
     after
-        The version to come to.
+        The later version.
     json
         Print JSON.
     """
@@ -65,7 +65,7 @@ def diff(url: str, before: int, after: int, /, *, json: Json = False) -> None:
 
 def _rows(rows: int | None) -> str:
     if rows is None:
-        return "rows unknown (some are hidden in merged blocks, and only reading tells)"
+        return "rows unknown (some are hidden in merged blocks, and counting them needs a read)"
     return f"{'+' if rows >= 0 else ''}{counted(rows, 'row')}"
 
 
@@ -81,7 +81,7 @@ def _cells(sign: str, meta: BlockMeta) -> dict[str, str]:
 
 
 def _columns(before: Definition, after: Definition) -> list[dict[str, str | None]]:
-    """The columns whose types differ, None where a version lacks the column."""
+    """Return the columns whose types differ; None where a version lacks the column."""
     old = {field.name: type_name(field.type) for field in before.schema}
     new = {field.name: type_name(field.type) for field in after.schema}
     names = [*new, *(name for name in old if name not in new)]

@@ -39,9 +39,9 @@ def history(
     url
         The table.
     last
-        Only so many of the newest versions.
+        Show only this many of the newest versions.
     json
-        Print JSON: one object a version.
+        Print JSON: one object for each version.
     """
     if last is not None and last < 1:
         raise Usage(f"--last is {last}, expected 1 or more")
@@ -88,8 +88,8 @@ def _cells(entry: Entry) -> dict[str, str]:
 
 
 def _named(entry: Entry) -> str:
-    """The tags that the entry gave to versions, or took away."""
+    """Return the tags that the entry set or removed, as text."""
     return ", ".join(
-        f"tag {name!r} taken away" if version is None else f"tag {name!r} for version {version}"
+        f"tag {name!r} removed" if version is None else f"tag {name!r} for version {version}"
         for name, version in sorted(entry.tags.items())
     )

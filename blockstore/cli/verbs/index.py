@@ -1,5 +1,5 @@
-"""``blockstore index rebuild``: bring a lost index back, after saying what is certain and what
-nobody can know."""
+"""``blockstore index rebuild``: rebuild a lost index, after showing what is certain and what is
+not."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _COLUMNS = (
     Column("why", "WHY", fold=True),
 )
 _WAYS = {
-    Way.FILL_IN: "every entry can be followed: only the boundary or a checkpoint is written again, "
-    "and nothing is lost",
-    Way.FINISH: "a rebuild died after it had written its state: it is carried on",
-    Way.RENEW: "the entries end before the latest one: a new index begins, from what can be read "
-    "and what the blocks tell",
+    Way.FILL_IN: "every entry can be read: only the boundary or a checkpoint is written again, and "
+    "nothing is lost",
+    Way.FINISH: "an earlier rebuild stopped after it had written its state: this one finishes it",
+    Way.RENEW: "the latest entries are lost: a new index is built from the entries that can be read "
+    "and from the blocks",
 }
 Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 
@@ -46,10 +46,10 @@ def index(
     message: str = "",
     json: Json = False,
 ) -> int:
-    """Bring back a lost index. Stop every process that works on the table first, and copy index/
-    and gc/ elsewhere.
+    """Rebuild a lost index from what is left. Without --yes only the plan is shown.
 
-    Without --yes it only says what it would do. It is refused while the index can be read.
+    First stop every process that uses the table, and copy the folders index/ and gc/ elsewhere. A
+    rebuild is refused while the index can be read.
 
     Parameters
     ----------
@@ -58,15 +58,15 @@ def index(
     url
         The table.
     leave_out
-        A block that the new index shall not have; may be given several times.
+        A block to leave out of the new index. May be given several times.
     dry_run
-        Only say what would be done; the same as leaving --yes out.
+        Only show the plan, as without --yes.
     yes
-        Do what the plan says.
+        Carry the plan out.
     property_
-        A property of the table, `name=value`, for the case that no definition of it is left.
+        A property of the table, `name=value`. Used if no definition of the table is left.
     message
-        What the history says about it.
+        A comment for the history.
     json
         Print JSON.
     """
@@ -90,10 +90,9 @@ def index(
         return 0
     stops = counted(len(plan.stops), "block")
     return complain(
-        f"a person must decide about {stops} first: mend them, or name what to leave out with "
-        "--leave-out"
+        f"decide about {stops} first: repair them, or leave them out with --leave-out ULID"
         if plan.stops
-        else f"nothing tells what the table at {plan.url} is: restore its index from a copy"
+        else f"the columns of the table at {plan.url} are not known: restore its index from a copy"
     )
 
 
@@ -108,17 +107,17 @@ def _show(plan: RebuildPlan, done: Rebuilt | None) -> None:
     if done is not None:
         say(
             f"rebuilt: version {done.version}, boundary {done.boundary}, "
-            f"{counted(done.blocks, 'block')}; start the "
-            "processes again, and look at the table with blockstore verify"
+            f"{counted(done.blocks, 'block')}; start the processes again, and check the table with "
+            "blockstore verify"
         )
     elif plan.judged:
-        unsure = f", {len(plan.unsure)} of which nobody can be sure" if plan.unsure else ""
+        unsure = f", {len(plan.unsure)} of them uncertain" if plan.unsure else ""
         say(
-            f"nothing was changed: {counted(len(plan.taken), 'block')} would be taken{unsure}; "
-            "--yes does it"
+            f"nothing was changed: the new index would have {counted(len(plan.taken), 'block')}"
+            f"{unsure}; --yes builds it"
         )
     else:
-        say("nothing was changed: --yes does it")
+        say("nothing was changed: --yes carries the plan out")
 
 
 def _certain(plan: RebuildPlan) -> list[Judged]:

@@ -1,5 +1,4 @@
-"""``blockstore inspect``: every block of a table with its state, as one listing and the index show
-it."""
+"""``blockstore inspect``: every block of a table with its state, from one listing and the index."""
 
 from __future__ import annotations
 
@@ -58,16 +57,16 @@ def inspect(
     url
         The table.
     output
-        The form: a table, a wide one, or JSON, CSV, TSV.
+        The form of the output: a table, a wide table, or JSON, CSV, TSV.
     selector
         Show only blocks with this label, `name=value`, or in this state, `state=ready`.
     state
         Show only blocks in this state: fresh, ready, superseded, marked, deleting, partial,
         malformed. May be given several times.
     template
-        Print a line a block by this format string instead, such as '{ulid} {rows:,} {state}'.
+        Print one line for each block by this format string, such as '{ulid} {rows:,} {state}'.
     sort_by
-        What to sort by; `-` in front turns the order around. One of the columns of -o csv.
+        What to sort by: one of the columns of -o csv. A leading `-` reverses the order.
     json
         The same as -o json.
     """
@@ -96,7 +95,7 @@ def inspect(
 
 
 def _rows(blocks: list[Shown], table: Table) -> str:
-    """What is read of these blocks, as the end of a sentence."""
+    """Return what readers see of these blocks, as the end of a sentence."""
     if not table.indexed:
         ready = sum(block.state is BlockState.READY for block in blocks)
         return f"{ready:,} ready; the table has no index"
@@ -107,7 +106,7 @@ def _rows(blocks: list[Shown], table: Table) -> str:
 
 
 def _check_state(blocks: list[Shown], wanted: dict[str, str]) -> None:
-    """Refuse a state that there is none of, unless a label has taken the name."""
+    """Refuse a state that does not exist, unless a label has the name ``state``."""
     state = wanted.get("state")
     labelled = any(block.meta is not None and "state" in block.meta.labels for block in blocks)
     if state is not None and not labelled and state not in set(BlockState):
@@ -136,8 +135,8 @@ def _order(text: str) -> Callable[[list[Shown]], list[Shown]]:
     name = text.removeprefix("-")
     if name not in _KEYS:
         raise Usage(
-            f"--sort-by is {text!r}, expected one of {', '.join(_KEYS)}, with - in front to turn "
-            "it around"
+            f"--sort-by is {text!r}, expected one of {', '.join(_KEYS)}, or one of them with a "
+            "leading - to reverse the order"
         )
 
     def key(block: Shown) -> tuple[bool, object]:
@@ -162,7 +161,7 @@ def _line_of(text: str) -> Callable[[Mapping[str, Cell]], str]:
     try:
         parts = list(Formatter().parse(text))
     except ValueError as error:
-        raise Usage(f"--template is {text!r}, which is no format string ({error})") from None
+        raise Usage(f"--template is {text!r}, which is not a format string ({error})") from None
     fields = [field for _, field, _, _ in parts if field is not None]
     strange = next((field for field in fields if field not in _KEYS), None)
     if strange is not None:
@@ -171,8 +170,8 @@ def _line_of(text: str) -> Callable[[Mapping[str, Cell]], str]:
     wide = next((form for _, _, form, _ in parts if form and _UNBOUNDED.search(form)), None)
     if wide is not None:
         raise Usage(
-            f"--template has the format {wide!r}, expected widths of at most 9999 and no other "
-            "field in it"
+            f"--template has the format {wide!r}, expected a width of at most 9999 and no nested "
+            "field"
         )
 
     def line(row: Mapping[str, Cell]) -> str:
@@ -180,14 +179,14 @@ def _line_of(text: str) -> Callable[[Mapping[str, Cell]], str]:
             return text.format_map({name: _value(row.get(name)) for name in _KEYS})
         except (ValueError, TypeError, KeyError) as error:
             raise Usage(
-                f"--template {text!r} cannot be filled in for {row.get('ulid')} ({error})"
+                f"--template {text!r} cannot be used for {row.get('ulid')} ({error})"
             ) from None
 
     return line
 
 
 def _value(value: Cell) -> str | int | float:
-    """Missing values are empty, nested ones JSON; numbers keep their formats."""
+    """Return a value to format: missing ones are empty, nested ones JSON."""
     if value is None:
         return _Empty()
     if isinstance(value, bool):
@@ -196,7 +195,7 @@ def _value(value: Cell) -> str | int | float:
 
 
 class _Empty(str):
-    """An empty text that takes any format."""
+    """An empty text that accepts any format."""
 
     def __format__(self, spec: str) -> str:
         return ""

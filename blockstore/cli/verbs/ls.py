@@ -31,14 +31,14 @@ _TABLES = (
 def ls(url: str, /, *, json: Json = False) -> int:
     """List the tables of a lake, or the blocks of a table.
 
-    The exit code is 1 if one of them cannot be read; the others are shown all the same.
+    The exit code is 1 if one of them cannot be read; the others are shown.
 
     Parameters
     ----------
     url
         A table, or a folder of tables.
     json
-        Print JSON: one object a table, or a block.
+        Print JSON: one object for each table or block.
     """
     world = World.real()
     bucket = open_bucket(url, world)
@@ -48,8 +48,7 @@ def ls(url: str, /, *, json: Json = False) -> int:
     found = [row for row in rows if row is not None]
     if not found:
         raise NotFound(
-            f"no table at {bucket.url}, nor in a folder right below it: create one, or check the "
-            "URL"
+            f"no table at {bucket.url} or in a folder directly below it: create one, or check the URL"
         )
     if json:
         show_json(found)
@@ -59,7 +58,7 @@ def ls(url: str, /, *, json: Json = False) -> int:
     if not broken:
         return 0
     return complain(
-        f"{counted(len(broken), 'table')} of {bucket.url} cannot be read whole: {', '.join(broken)}"
+        f"{counted(len(broken), 'table')} of {bucket.url} cannot be read completely: {', '.join(broken)}"
     )
 
 
@@ -72,12 +71,12 @@ def _blocks(table: Table, json: bool) -> int:
         show_table(SHORT, [cells(block) for block in blocks])
     if not snapshot.left_out:
         return 0
-    told = "; ".join(f"{ulid}: {damage}" for ulid, damage in sorted(snapshot.left_out.items()))
-    return complain(f"{counted(len(snapshot.left_out), 'block')} of {table.url} left out: {told}")
+    damage = "; ".join(f"{ulid}: {why}" for ulid, why in sorted(snapshot.left_out.items()))
+    return complain(f"{counted(len(snapshot.left_out), 'block')} of {table.url} left out: {damage}")
 
 
 def _table(lake: Bucket, name: str, world: World) -> dict[str, Cell] | None:
-    """A table of the lake, by its index alone where it has one; None for a folder that is none."""
+    """Return a table of the lake, or None for a folder that is not a table."""
     bucket = Prefixed(lake, name)
     row: dict[str, Cell] = {"name": name, "url": bucket.url}
     try:

@@ -1,5 +1,4 @@
-"""``blockstore mark``: a person's marks on a block, and its removal at once where nothing else
-helps."""
+"""``blockstore mark``: place or withdraw a mark on a block, or remove the block at once."""
 
 from __future__ import annotations
 
@@ -40,12 +39,13 @@ def mark(
     property_: Property = (),
     json: Json = False,
 ) -> int:
-    """Have a block deleted, or keep it from merges.
+    """Mark a block: delete it, or keep it out of merges.
 
-    A live block is taken out of the table by an entry; the compactor removes it once no version
-    names it any more. Without an index the mark hides it: this command keeps it from merges first
-    and on_wait, hides it, and looks for a while whether a merge that comes late shows its rows again.
-    It says what it on_wait for; interrupted, it goes on when it is run again.
+    With an index, --deletion takes a live block out of the table with a new version; the compactor
+    removes it when no version needs it any more. Without an index the mark hides the block. The
+    command then first keeps the block out of merges and waits, hides it, and watches for a while
+    whether a late merge shows its rows again. It says what it waits for. If it is interrupted, run
+    it again: it continues.
 
     Parameters
     ----------
@@ -54,33 +54,33 @@ def mark(
     ulid
         The block.
     deletion
-        Have it deleted, after the delays.
+        Delete the block, after the delays.
     no_compact
-        Keep the compactor's merges away from it.
+        Keep the block out of merges.
     details
-        Why: kept in the mark.
+        A reason, stored in the mark.
     remove
-        Take the mark away instead; it is honored at once.
+        Withdraw the mark. This takes effect at once.
     now
-        With --deletion and --yes: remove it at once, without the delays. With an index this takes
-        the compactor's role.
+        With --deletion and --yes: remove the block at once, without the delays. With an index this
+        takes over the compactor's role; a running compactor stops and claims it again.
     yes
-        Really.
+        Confirm --now.
     force
-        Remove it now although a version that can be asked for names it, or another block would show
+        With --now: remove the block although a kept version names it, or another block would show
         its rows again.
     property_
-        For a table without an index, `name=value`: its delays, such as delete_delay=48h, and
+        For a table without an index: its delays, `name=value`, such as delete_delay=48h, and
         consistency=eventual where listings lag.
     json
         Print JSON.
     """
     if deletion == no_compact:
-        raise Usage("mark takes --deletion or --no-compact, expected one of them")
+        raise Usage("give either --deletion or --no-compact")
     if (now or force) and (remove or no_compact):
-        raise Usage("--now and --force go with --deletion alone")
+        raise Usage("--now and --force can only be used with --deletion")
     if force and not now:
-        raise Usage("--force goes with --now: a mark alone is never forced")
+        raise Usage("--force can only be used with --now: a mark needs no force")
     ulid = ulid.upper()
     remove_now = _remover() if now else None
     table = open_with(url, property_)
@@ -107,27 +107,26 @@ def mark(
 
 
 def _delete(marker: Marker, ulid: str, details: str) -> Marked:
-    """Have the block deleted, and tell of each wait.
+    """Have the block deleted, and report each wait.
 
-    Raises Interrupted with what lies there by then.
+    Raises Interrupted with the marks that are placed by then.
     """
     waited: list[Wait] = []
 
-    def tell(waiting: Wait) -> None:
+    def report(waiting: Wait) -> None:
         waited.append(waiting)
         whole = 60 if waiting.seconds > 60 else 1
         lasts = format_duration(math.ceil(waiting.seconds / whole) * whole)
         remark(f"{ulid}: {waiting.what}: waiting {lasts}, until {iso(waiting.until_ms)}")
 
     try:
-        return marker.delete(ulid, details, tell)
+        return marker.delete(ulid, details, report)
     except KeyboardInterrupt:
         if not waited:
             raise
         raise Interrupted(
-            f"{marker.marks_on(ulid)}; run the command again to go on, or with --remove, and with "
-            "--no-compact --remove, to take "
-            "back what lies there"
+            f"{marker.marks_on(ulid)}; run the command again to continue, or run it with --remove "
+            "and with --no-compact --remove to withdraw both marks"
         ) from None
 
 
@@ -159,12 +158,11 @@ def _remove_now(
 ) -> int:
     hindered = marker.hindrance(ulid)
     if hindered is not None and not force:
-        return complain(f"block {ulid} is not removed: {hindered}; --force removes it all the same")
+        return complain(f"block {ulid} is not removed: {hindered}; --force removes it anyway")
     if not yes:
         raise Usage(
-            f"--now removes block {ulid} of {table.url} at once and for good, expected --yes as "
-            "well: without --now it is "
-            "marked, and the mark can be withdrawn"
+            f"--now removes block {ulid} of {table.url} at once and permanently: add --yes to confirm; "
+            "without --now the block is marked, and the mark can be withdrawn"
         )
     if table.indexed and ulid in table.log.poll().blocks:
         marker.delete(ulid, details)
@@ -183,9 +181,9 @@ def _remove_now(
         say(f"{ulid}: removed, {counted(removed.objects, 'object')}, {size(removed.bytes)}")
     if ulid in removed.blocks:
         return 0
-    why = removed.failed.get(ulid) or removed.dropped.get(ulid) or "nobody said why"
+    why = removed.failed.get(ulid) or removed.dropped.get(ulid) or "no reason was given"
     return complain(
-        f"block {ulid} is marked and not removed: {why}; run it again, or leave it to the compactor"
+        f"block {ulid} is marked but not removed: {why}; run it again, or leave it to the compactor"
     )
 
 

@@ -1,5 +1,5 @@
-"""``blockstore overwrite``: the rows of files in the place of all rows, or of those that a
-condition is true for."""
+"""``blockstore overwrite``: replace all rows, or those that meet a condition, by the rows of
+files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def overwrite(
     message: str = "",
     json: Json = False,
 ) -> None:
-    """Put the rows of files in the place of others, in one version.
+    """Replace rows by the rows of files, in one version.
 
     Parameters
     ----------
@@ -44,35 +44,34 @@ def overwrite(
     files
         Parquet, CSV, TSV, JSON lines or Arrow files, compressed or not; `-` is standard input.
     where
-        Replace only the rows for which this SQL condition is true; every new row must meet it.
+        Replace only the rows for which this SQL condition is true. Every new row must meet it.
     format_
-        The files' form, where their names do not tell it.
+        The form of the files, if their names do not show it.
     null
-        Another spelling of null in CSV and TSV, such as NA; an empty field is null anyway.
+        Another spelling of null in CSV and TSV, such as NA. An empty field is always null.
     app
-        With --batch: it happens once, however often it is repeated.
+        With --batch: the overwrite happens once, however often the command is repeated.
     batch
-        The number of the app's batch.
+        The number of the batch of --app.
     label
-        A constant of the new rows, `name=value`.
+        A label of the new block, `name=value`.
     isolation
-        write-serializable: what others append meanwhile stays; serializable: it conflicts. The
-        default is the table's.
+        What to do with rows that others append meanwhile. write-serializable: they stay.
+        serializable: the overwrite fails with a conflict. The default is the table's property.
     read_version
-        The version from which the new rows were computed: what others changed since then conflicts
-        as if it came now.
+        The version from which the new rows were computed. Changes since then count as changes made
+        meanwhile.
     dry_run
-        Read the files, say what would go, and change nothing.
+        Read the files, show what would be replaced, and change nothing.
     message
-        What the history says about it.
+        A comment for the history.
     json
-        Print the answer as JSON.
+        Print the result as JSON.
     """
     if not files:
         raise Usage(
-            "overwrite was given no file: name Parquet, CSV, TSV, JSON lines or Arrow files, or - "
-            "for stdin; to take rows away "
-            "use delete"
+            "no file was given: name Parquet, CSV, TSV, JSON lines or Arrow files, or - for standard "
+            "input; to remove rows use delete"
         )
     job = job_of(app, batch)
     table = open_any(url)

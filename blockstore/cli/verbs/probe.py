@@ -1,4 +1,4 @@
-"""``blockstore probe``: what a store really does, promise by promise."""
+"""``blockstore probe``: measure what a store does, guarantee by guarantee."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from blockstore.world import World
 
 _COLUMNS = (
     Column("result", ""),
-    Column("name", "PROMISE"),
+    Column("name", "GUARANTEE"),
     Column("detail", "SEEN", fold=True),
-    Column("consequence", "SO", fold=True),
+    Column("consequence", "CONSEQUENCE", fold=True),
 )
 
 
 def probe(url: str, /, *, json: Json = False) -> int:
-    """Measure what a store guarantees.
+    """Measure what an object store guarantees.
 
-    Writes a few small objects below the URL and removes them. The exit code is 1 if a promise is
-    not kept without which something does not work; a warning costs something, and works.
+    It writes a few small objects below the URL and removes them again. The exit code is 1 if the
+    store lacks something that Blockstore needs. A warning means that something works, at a cost.
 
     Parameters
     ----------
     url
-        A place in the store where tables are to lie.
+        A place in the store for tables.
     json
-        Print JSON: one object a promise.
+        Print JSON: one object for each guarantee.
     """
     world = World.real()
     bucket = open_bucket(url, world)
@@ -43,7 +43,7 @@ def probe(url: str, /, *, json: Json = False) -> int:
     broken = [finding.name for finding in findings if finding.result is Result.FAILED]
     if not broken:
         return 0
-    return complain(f"{bucket.url} does not keep {', '.join(broken)}: {verdict(findings)}")
+    return complain(f"{bucket.url} does not guarantee {', '.join(broken)}: {verdict(findings)}")
 
 
 def _row(finding: Finding) -> dict[str, str]:

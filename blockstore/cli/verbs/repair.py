@@ -1,5 +1,4 @@
-"""``blockstore repair``: say what would be mended and what it costs, and do it where that was asked
-for."""
+"""``blockstore repair``: show what a repair would do and which rows it would lose, and do it."""
 
 from __future__ import annotations
 
@@ -18,12 +17,12 @@ from blockstore.errors import Corrupt, NewerFormat
 from blockstore.world import World
 
 _COLUMNS = (
-    Column("does", "DOES"),
+    Column("does", "STEP"),
     Column("object", "OBJECT", fold=True),
     Column("lost", "ROWS LOST", right=True),
     Column("what", "", fold=True),
 )
-_HOW = "--yes does what is listed, --block ULID only that block"
+_HOW = "--yes repairs all of this, --block ULID only that block"
 Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 Ulids: TypeAlias = Annotated[Many, Parameter(negative="")]
 
@@ -44,37 +43,39 @@ def repair(
     property_: Property = (),
     json: Json = False,
 ) -> int:
-    """Mend what verify has found.
+    """Repair what verify has found.
 
-    Without the name of a block it only says what it would do, and does it with --yes. The exit code
-    is 1 if a step could not be done.
+    Without options it checks the table and shows a plan; --yes carries the plan out. With --block
+    or --adopt it acts at once on the named blocks; --dry-run shows the plan only. Damaged bytes are
+    replaced from a replica (--from). Rows are lost only with --drop-damaged. The exit code is 1 if
+    a step failed.
 
     Parameters
     ----------
     url
         The table.
     block
-        A block to look at byte by byte, and to mend.
+        Check this block byte by byte, and repair it.
     adopt
-        A block that the index came too late for: its rows become a new write.
+        Accept a block that arrived too late for the index: its rows become a new write.
     from_
-        A replica of the table, from which good bytes are taken.
+        The URL of a replica of the table, from which good bytes are copied.
     drop_damaged
-        Go on without the rows of files that nobody has whole. The plan says how many.
+        Give up the rows of files of which no good copy is left. The plan says how many.
     deep
-        Look for damage inside every file, as verify --deep does.
+        Also check the bytes of every file, as verify --deep does.
     stale_entry
-        The number of an index entry above a gap, left by a writer of a history that was replaced by
-        a copy. It is shown, and with --yes removed.
+        The number of an index entry above a gap. A writer can leave one when a table is restored
+        from a copy while it runs. The entry is shown, and removed with --yes.
     wait
-        Without an index a repair waits sync_delay before it reads: wait here instead of coming
-        back.
+        Without an index a repair waits sync_delay before it reads. Wait here, instead of ending and
+        having to be run again.
     dry_run
-        Only say what would be done.
+        Only show the plan.
     yes
-        Do what the plan says.
+        Carry the plan out.
     property_
-        For a table without an index, `name=value`: its delays, such as sync_delay=15m.
+        For a table without an index: its delays, `name=value`, such as sync_delay=15m.
     json
         Print JSON.
     """
@@ -98,15 +99,14 @@ def repair(
         _show(plan, done, acting=acting, named=options.named)
     failed = sum(one.failed for one in done)
     return (
-        complain(f"{counted(failed, 'step')} not done in {plan.url}, run it again") if failed else 0
+        complain(f"{counted(failed, 'step')} of {plan.url} failed: run the repair again")
+        if failed
+        else 0
     )
 
 
 def _target(url: str, properties: Many) -> Target | None:
-    """The table, opened;
-
-    None where its index cannot be read: then that is all that can be mended.
-    """
+    """Open the table; None if its index cannot be read: then only the index can be repaired."""
     try:
         table = open_with(url, properties)
     except NewerFormat:
@@ -124,7 +124,7 @@ def _target(url: str, properties: Many) -> Target | None:
 
 def _show(plan: RepairPlan, done: tuple[Done, ...], *, acting: bool, named: bool) -> None:
     if not plan.steps:
-        say(f"nothing to mend in {plan.url}")
+        say(f"nothing to repair in {plan.url}")
         return
     show_table(_COLUMNS, [_row(plan, place) for place in range(len(plan.steps))])
     if acting:
@@ -135,7 +135,7 @@ def _show(plan: RepairPlan, done: tuple[Done, ...], *, acting: bool, named: bool
             say(f"{one.step.object}: {one.summary}{later}")
     elif plan.acts:
         lost = f", {counted(plan.rows_lost, 'row')} would be lost" if plan.rows_lost else ""
-        how = "the same without --dry-run does it" if named else _HOW
+        how = "run it without --dry-run to do this" if named else _HOW
         say(f"nothing was changed{lost}: {how}")
 
 

@@ -1,4 +1,4 @@
-"""``blockstore replicate``: the same table at another place, once or as the source goes on."""
+"""``blockstore replicate``: copy a table to another place, once or continuously."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ def replicate(
     interval: str = "1m",
     json: Json = False,
 ) -> int:
-    """Copy a table, with its versions, to another place; run again, it copies what is new.
+    """Copy a table, with its versions, to another place. Run it again to copy what is new.
 
-    Readers of the copy see an earlier version, whole, at every moment. Nobody else may write to the
-    copy, and no compactor may clean it, as long as it is one. The exit code is 1 if damaged blocks
-    were left out; they are named.
+    At every moment readers of the copy see a complete earlier version of the table. As long as it
+    is a copy, no other program may write to it, and no compactor may run on it. The exit code is 1
+    if damaged blocks were left out; they are listed.
 
     Parameters
     ----------
     source
-        The table.
+        The URL of the table.
     target
-        An empty place, or the copy of an earlier run.
+        The URL of an empty place, or of the copy of an earlier run.
     once
-        Copy what is there now, and end (the default).
+        Copy once and end (the default).
     follow_
-        Go on until interrupted.
+        Continue to copy until interrupted.
     interval
-        How often to look, with --follow.
+        The pause between two passes, with --follow.
     json
-        Print JSON, one document a pass.
+        Print JSON: one document for each pass.
     """
     pause_s = interval_s(interval, "--interval") if follow_ and not once else None
     world = World.real()
@@ -61,14 +61,14 @@ def replicate(
         return follow(world, pause_s, act)
     refused = len(act().refused)
     return (
-        complain(f"{counted(refused, 'damaged block')} of {source} were left out, see above")
+        complain(f"{counted(refused, 'damaged block')} of {source} left out, see above")
         if refused
         else 0
     )
 
 
 def _report(report: ReplicationReport, target: str, *, json: bool, quietly: bool) -> None:
-    """What a pass did; nothing where it did nothing and another follows."""
+    """Print what a pass did; with ``quietly`` nothing if it did nothing."""
     if quietly and not (
         report.blocks or report.entries or report.marked or report.withdrawn or report.refused
     ):
@@ -85,7 +85,7 @@ def _report(report: ReplicationReport, target: str, *, json: bool, quietly: bool
     if report.marked or report.withdrawn:
         parts.append(f"{counted(report.marked, 'mark')} placed, {report.withdrawn} withdrawn")
     if report.left_behind:
-        parts.append(f"{counted(report.left_behind, 'block')} kept that the source has removed")
+        parts.append(f"{counted(report.left_behind, 'block')} kept although removed at the source")
     say(f"copied {', '.join(parts)} to {target}: {at}")
 
 

@@ -1,4 +1,4 @@
-"""``blockstore restore``: the rows of an earlier version again, in one new version."""
+"""``blockstore restore``: go back to an earlier version, in one new version."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ def restore(
     message: str = "",
     json: Json = False,
 ) -> None:
-    """Show again what an earlier version did, in one new version.
+    """Go back to an earlier version, in one new version.
 
-    Nothing is copied. Schema and properties stay those of now; what others append meanwhile stays.
+    No rows are copied. The schema and the properties stay as they are now. Rows that others append
+    meanwhile stay.
 
     Parameters
     ----------
@@ -32,13 +33,13 @@ def restore(
     tag
         A tag of the version.
     as_of
-        The last version at this moment: ISO 8601, or milliseconds since the epoch.
+        The version that was current at this moment: ISO 8601, or milliseconds since the epoch.
     dry_run
-        Say what would come back and what would go, and change nothing.
+        Show what would come back and what would be removed, and change nothing.
     message
-        What the history says about it.
+        A comment for the history.
     json
-        Print the answer as JSON.
+        Print the result as JSON.
     """
     table = open_any(url)
     moment = None if as_of is None else moment_ms(as_of, "--as-of")
@@ -55,7 +56,7 @@ def restore(
             }
         )
     elif done.nothing:
-        say(f"{table.url} shows what version {done.to} did: nothing was changed")
+        say(f"{table.url} already has the rows of version {done.to}: nothing was changed")
     else:
         rows = (
             ""

@@ -1,4 +1,4 @@
-"""``blockstore revert``: the rows of whole writes are hidden, and no rows move."""
+"""``blockstore revert``: undo writes by hiding their rows; no rows are moved."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ def revert(
     message: str = "",
     json: Json = False,
 ) -> None:
-    """Hide the rows of whole writes, wherever merges have carried them.
+    """Undo writes: hide all of their rows, in whatever blocks merges have put them.
 
-    Reverting an overwrite does not bring back what it replaced: `restore` does.
+    Reverting an overwrite does not bring back what it replaced; `restore` does.
 
     Parameters
     ----------
     url
         The table.
     ulids
-        The writes: their ULIDs as `write` printed them, or values of `_source`.
+        The ULIDs of the writes, as `write` printed them, or as the column `_source` has them.
     dry_run
-        Say what would be hidden, with the rows of each write, and change nothing.
+        Show what would be hidden, with the rows of each write, and change nothing.
     message
-        What the history says about it.
+        A comment for the history.
     json
-        Print the answer as JSON.
+        Print the result as JSON.
     """
     table = open_any(url)
     done = table.revert(*ulids, dry_run=dry_run, message=message)
@@ -59,11 +59,11 @@ def _lines(done: Reverted, url: str) -> list[str]:
     for source, block in done.hidden.items():
         rows = f"{counted(done.rows[source], 'row')} of" if source in done.rows else "the rows of"
         lines.append(f"{verb} {rows} write {source}, in block {block}")
-    lines += [f"{verb} write {source}, which nobody had published yet" for source in done.accounted]
-    lines += [f"write {source} shows no rows any more: nothing to do" for source in done.already]
+    lines += [f"{verb} write {source}, which was not published yet" for source in done.accounted]
+    lines += [f"write {source} has no visible rows: nothing to do" for source in done.already]
     lines += [
-        f"write {source} was an overwrite: what it replaced does not come back, blockstore "
-        "restore brings it"
+        f"write {source} was an overwrite: the rows that it replaced do not come back; bring them "
+        "back with blockstore restore"
         for source in done.overwrites
     ]
     if done.version is not None:

@@ -1,4 +1,4 @@
-"""``blockstore ship``: finished blocks of a folder into a table, once or as they come."""
+"""``blockstore ship``: upload finished blocks from a folder to a table, once or continuously."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ def ship(
     remove_shipped: Annotated[bool, Parameter(negative="")] = False,
     json: Json = False,
 ) -> int:
-    """Upload finished blocks from a folder, each exactly once, the oldest first, however often it
-    is tried.
+    """Upload finished blocks from a folder, each exactly once, the oldest first.
 
-    The exit code is 1 if a block was refused: it is named, and the others are shipped. With
-    --follow and --watch the verb goes on until it is interrupted.
+    Run it as often as you like: no row is counted twice. The exit code is 1 if a block was refused;
+    it is listed, and the others are shipped. With --follow or --watch the command continues until
+    it is interrupted.
 
     Parameters
     ----------
     folder
-        Finished blocks, as build makes them; what was shipped is kept there in
+        The folder with finished blocks, made by build. What was shipped is recorded there, in
         blockstore.shipper.json.
     url
-        The table, with an index or without; it must be there.
+        The table, with an index or without. It must exist.
     once
-        Ship what is there now, and end (the default).
+        Ship once and end (the default).
     watch
-        Look again so often, such as 30s.
+        Ship again and again with this pause, such as 30s.
     follow_
-        As --watch 30s.
+        The same as --watch 30s.
     remove_shipped
-        Delete a block from the folder once it is durable in the table.
+        Delete a block from the folder when it is durable in the table.
     json
-        Print JSON, one document a pass.
+        Print JSON: one document for each pass.
     """
     pause_s = _pause_s(once, watch, follow_)
     world = World.real()
@@ -70,7 +70,7 @@ def ship(
         return follow(world, pause_s, act)
     refused = len(act().refused)
     return (
-        complain(f"{counted(refused, 'block')} of {folder} need a look, see above")
+        complain(f"{counted(refused, 'block')} of {folder} not shipped or not shown, see above")
         if refused
         else 0
     )
@@ -83,7 +83,7 @@ def _pause_s(once: bool, watch: str | None, following: bool) -> float | None:
 
 
 def _report(report: ShipReport, folder: str, url: str, *, json: bool, quietly: bool) -> None:
-    """What a pass did; nothing where it did nothing and another follows."""
+    """Print what a pass did; with ``quietly`` nothing if it did nothing."""
     if quietly and not (report.shipped or report.refused or report.removed):
         return
     if json:
@@ -104,14 +104,14 @@ def _report(report: ShipReport, folder: str, url: str, *, json: bool, quietly: b
 
 def _what(block: ShippedBlock) -> str:
     if block.already:
-        return "the table has its rows already"
+        return "the table already has its rows"
     where = (
         ""
         if block.stored_ulid == block.ulid
         else f" as block {block.stored_ulid}, because its upload was refused"
     )
     seen = (
-        "not published, readers will discover it by its age"
+        "not published; readers will discover it by its age"
         if block.version is None
         else f"version {block.version}"
     )

@@ -30,7 +30,7 @@ from blockstore.table import open_any
 Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 
 _WIDEST_VALUE = len("2013-01-01 00:00:00+00:00")
-"""A number or a moment is not broken."""
+"""A number or a time is not broken over lines."""
 _FILES = (
     Column("path", "FILE"),
     Column("rows", "ROWS", right=True),
@@ -47,8 +47,7 @@ _STATISTICS = (
 
 
 def show(url: str, ulid: str, /, *, rows: Flag = False, json: Json = False) -> None:
-    """Show everything about one block: its state and why, its marks, who has it, its files and
-    their statistics.
+    """Show everything about one block: its state, marks, versions, files and statistics.
 
     Parameters
     ----------
@@ -57,13 +56,13 @@ def show(url: str, ulid: str, /, *, rows: Flag = False, json: Json = False) -> N
     ulid
         The block.
     rows
-        Count the rows of each source; of a merged block this reads a column of every file.
+        Count the rows of each source. For a merged block this reads a column of every file.
     json
         Print JSON, with the statistics of every file.
     """
     if not is_ulid(ulid.upper()):
         raise Invalid(
-            f"{ulid!r} is no block's name, expected a ULID such as 01JD0000000000000000000000"
+            f"{ulid!r} is not a block name, expected a ULID such as 01JD0000000000000000000000"
         )
     table = open_any(url)
     block = next((block for block in examine(table) if block.ulid == ulid.upper()), None)
@@ -154,7 +153,7 @@ def _show_provenance(known: Provenance) -> None:
             f"mark     for deletion, {mark.reason}, {iso(mark.deletion_time_s * 1000)}{details}{by}"
         )
     if known.no_compact:
-        say("mark     no-compact: merges leave it alone")
+        say("mark     no-compact: merges do not take it")
     for problem in known.mark_problems:
         say(f"mark     {problem}")
     if known.debris:
@@ -187,7 +186,7 @@ def _statistics(file: ChunkFile, schema: pa.Schema) -> list[dict[str, str]]:
 
 
 def _bound(value: StatValue | None, schema: pa.Schema, name: str) -> str:
-    """A bound as people read it: moments are stored as whole numbers in the column's unit."""
+    """Return a bound as text; times are stored as integers in the column's unit."""
     if value is None:
         return ""
     kind = schema.field(name).type if name in schema.names else pa.null()

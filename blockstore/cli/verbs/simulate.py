@@ -1,4 +1,4 @@
-"""``blockstore simulate``: the real code under faults, in a world that one seed decides."""
+"""``blockstore simulate``: run the real code under simulated faults, all decided by one seed."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def simulate(
     processes: Annotated[int, Parameter(name=["--processes", "-j"])] = 0,
     json: Json = False,
 ) -> int:
-    """Run the real code under faults, from a seed.
+    """Test the real code under simulated faults, from a seed.
 
-    Writers, compactors, readers and people work on one table in memory, under lost answers, late
-    requests, stale listings, crashes and clocks that are off; after every step an oracle compares
-    what they see with what must be true. The same seed gives the same run. The exit code is 1 if a
-    promise was broken, and the run is named with the command that replays it.
+    Writers, compactors, readers and people work on one table in memory. Responses are lost, requests
+    arrive late, listings are stale, processes crash and clocks are wrong. After every step an oracle
+    compares what they see with what must be true. The same seed gives the same run. The exit code is
+    1 if a guarantee was broken; the output names the command that replays the run.
 
     Parameters
     ----------
@@ -43,19 +43,19 @@ def simulate(
     seeds
         How many seeds, one run each.
     steps
-        Requests to the store in a run, before everybody finishes in peace.
+        Requests to the store in one run, before the faults end and all processes finish.
     least
-        Fail unless everything that must happen has happened so often in all runs together.
+        Fail unless each required event has happened at least this often in all runs together.
     processes
-        How many runs side by side; 0 is one for each processor.
+        How many runs at the same time; 0 is one for each processor.
     json
-        One JSON document on standard output.
+        Print JSON.
     """
     from blockstore.simulation.series import run_series
 
     if min(seeds, steps) < 1 or min(seed, least, processes) < 0:
         raise Usage(
-            "--seeds and --steps take a number from 1, --seed, --least and --processes one from 0"
+            "--seeds and --steps must be at least 1, --seed, --least and --processes at least 0"
         )
     wanted = min(seeds, processes or os.cpu_count() or 1)
     watch = _show_progress if sys.stderr.isatty() else _silent
@@ -84,11 +84,11 @@ def _show(series: Series, steps: int, missing: list[str]) -> None:
     if broken is not None:
         sys.stderr.write("\n".join([*broken.tail, ""]))
         sys.stderr.write(
-            f"error: seed {broken.seed} broke a promise at step {broken.steps}: {broken.problem}\n"
+            f"error: seed {broken.seed} broke a guarantee at step {broken.steps}: {broken.problem}\n"
         )
         sys.stderr.write(f"replay it: {_replay(broken, steps)}\n")
     for clause in missing:
-        sys.stderr.write(f"error: too rare, {clause}\n")
+        sys.stderr.write(f"error: too rare: {clause}\n")
 
 
 def _to_json(series: Series, steps: int, missing: list[str]) -> dict[str, object]:

@@ -19,9 +19,9 @@ def tag(
     name
         The tag.
     version
-        The version; the newest if it is left out.
+        The version. The default is the newest.
     message
-        What the history says about it.
+        A comment for the history.
     json
         Print the tag as JSON.
     """
@@ -30,4 +30,4 @@ def tag(
     if json:
         show_json({"tag": name, "version": tagged})
     else:
-        say(f"tag {name!r} of {table.url} stands for version {tagged}")
+        say(f"tag {name!r} of {table.url} keeps version {tagged}")

@@ -1,4 +1,4 @@
-"""``blockstore untag``: take a tag away."""
+"""``blockstore untag``: remove a tag."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from blockstore.table import open_any
 
 
 def untag(url: str, name: str, /, *, message: str = "", json: Json = False) -> None:
-    """Take a tag away; its version expires with its age.
+    """Remove a tag. Its version then expires like any other.
 
     Parameters
     ----------
@@ -17,7 +17,7 @@ def untag(url: str, name: str, /, *, message: str = "", json: Json = False) -> N
     name
         The tag.
     message
-        What the history says about it.
+        A comment for the history.
     json
         Print the name as JSON.
     """
@@ -26,4 +26,4 @@ def untag(url: str, name: str, /, *, message: str = "", json: Json = False) -> N
     if json:
         show_json({"untagged": name})
     else:
-        say(f"tag {name!r} of {table.url} is gone; its version expires with its age")
+        say(f"tag {name!r} of {table.url} is removed; its version expires like any other")

@@ -1,4 +1,4 @@
-"""``blockstore verify``: look at a whole table and say what is not as it should be."""
+"""``blockstore verify``: check a table and report what is wrong."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COLUMNS = (
     Column("check", "CHECK"),
     Column("object", "OBJECT", fold=True),
     Column("what", "FOUND", fold=True),
-    Column("fix", "DO", fold=True),
+    Column("fix", "FIX", fold=True),
 )
 
 
@@ -37,21 +37,22 @@ def verify(
     property_: Property = (),
     json: Json = False,
 ) -> int:
-    """Look whether a table is whole: its listing, its blocks, its index. Nothing is changed.
+    """Check a table: its listing, its blocks, its index. Nothing is changed.
 
-    The exit code is 1 if there are errors; warnings and notes are told and are none.
+    Each finding is printed with the command that fixes it. An error means lost or wrong rows, a
+    warning needs a decision, a note needs nothing. The exit code is 1 if there are errors.
 
     Parameters
     ----------
     url
         The table.
     deep
-        Read every file as well: its hash, its rows and their order, its statistics and sources.
+        Also read every file: its hash, its rows and their order, its statistics and sources.
     chain
-        `VERSION:DIGEST`, noted from an earlier verify: tell whether the history still leads through
-        that version.
+        `VERSION:DIGEST`, as an earlier verify printed it: check that the history still contains
+        that version, unchanged.
     property_
-        For a table without an index, `name=value`: its delays, such as sync_delay=15m.
+        For a table without an index: its delays, `name=value`, such as sync_delay=15m.
     json
         Print JSON.
     """
@@ -101,7 +102,7 @@ def _show(report: Report) -> None:
         f"{counted(report.blocks, 'complete block')}, {counted(report.files, 'file')}, "
         f"{size(report.bytes)}, {where}"
     )
-    say(f"{looked}: {', '.join(found) if report.findings else 'everything is as it should be'}")
+    say(f"{looked}: {', '.join(found) if report.findings else 'no problems found'}")
     if report.chain is not None:
         say(f"chain {report.version}:{report.chain}")
 

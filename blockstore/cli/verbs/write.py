@@ -44,24 +44,24 @@ def write(
     files
         Parquet, CSV, TSV, JSON lines or Arrow files, compressed or not; `-` is standard input.
     format_
-        The files' form, where their names do not tell it.
+        The form of the files, if their names do not show it.
     null
-        Another spelling of null in CSV and TSV, such as NA; an empty field is null anyway.
+        Another spelling of null in CSV and TSV, such as NA. An empty field is always null.
     app
-        With --batch: the write happens once, however often it is repeated.
+        With --batch: the write happens once, however often the command is repeated.
     batch
-        The number of the app's batch.
+        The number of the batch of --app.
     label
-        A constant of the block, `name=value`.
+        A label of the block, `name=value`.
     message
-        What the history says about it.
+        A comment for the history.
     json
         Print the block as JSON.
     """
     if not files:
         raise Usage(
-            "write was given no file: name Parquet, CSV, TSV, JSON lines or Arrow files, or - for "
-            "stdin"
+            "no file was given: name Parquet, CSV, TSV, JSON lines or Arrow files, or - for standard "
+            "input"
         )
     job = job_of(app, batch)
     table = open_any(url)
@@ -89,22 +89,24 @@ def write(
 
 @contextmanager
 def _reporting_early_end(table: Table, writer: Writer, job: Job | None) -> Iterator[Writer]:
-    """The writer, finished or aborted at the end; an interruption says what became of the rows, and
-    so does a refusal that comes after rows were uploaded."""
+    """Yield the writer, and finish or abort it at the end.
+
+    If the write is interrupted, or refused after rows were uploaded, the error says what became of
+    the rows.
+    """
     url = table.url
     try:
         with writer:
             yield writer
     except KeyboardInterrupt as interrupt:
         if writer.block is not None:
-            fate = f"too late, {_summary(url, writer.block)}"
+            fate = f"too late: {_summary(url, writer.block)}"
         elif writer.ulid is None:
             fate = f"nothing was written to {url}{_debris(table, writer)}"
         else:
             fate = (
-                f"whether block {writer.ulid} is in {url} is not known: look for it with "
-                f"blockstore inspect {url} before "
-                "you write its rows again"
+                f"it is not known whether block {writer.ulid} is in {url}: look for it with "
+                f"blockstore inspect {url} before you write its rows again"
             )
         raise Interrupted(fate) from interrupt
     except (Conflict, Invalid, NoSpace) as error:
@@ -114,30 +116,31 @@ def _reporting_early_end(table: Table, writer: Writer, job: Job | None) -> Itera
 
 
 def _unpublished(ulid: str, job: Job | None) -> str:
-    """What became of a whole block that was refused: a job's is seen by its entry only, another by
-    its age."""
+    """Return what became of a complete block that was refused, if it is a job's.
+
+    A job's block is visible by its entry only; any other becomes visible by its age.
+    """
     if job is None:
         return ""
     return (
-        f"; its rows lie there as block {ulid}, which no reader sees: run the same job again, or "
-        "leave it to the compactor"
+        f"; its rows are stored as block {ulid}, which no reader sees: run the same job again, or "
+        "leave the block to the compactor"
     )
 
 
 def _debris(table: Table, writer: Writer) -> str:
-    """What a write that ended early has uploaded, and what becomes of it: only the compactor
-    removes (R4)."""
+    """Return what a write that ended early has uploaded; only the compactor removes it (R4)."""
     try:
         ulid, left = writer.left_behind()
     except BlockstoreError as error:
-        return f"; whether files of it lie there is not known ({error})"
+        return f"; it is not known whether files of it were uploaded ({error})"
     if not left:
         return ""
     delays = table.definition.properties
     return (
-        f"; {size(left)} of it lie there as block {ulid}, which no reader sees: the compactor, or "
-        "blockstore cleanup, marks it "
-        f"for deletion once it is {format_duration(delays.partial_delay_s)} old, and removes it "
+        f"; {size(left)} of it were uploaded as block {ulid}, which no reader sees: the compactor, "
+        "or blockstore cleanup, marks it for deletion when it is "
+        f"{format_duration(delays.partial_delay_s)} old, and removes it "
         f"{format_duration(delays.delete_delay_s)} later"
     )
 
@@ -165,7 +168,7 @@ def _summary(url: str, block: AppendedBlock) -> str:
     seen = (
         f"version {block.version}"
         if block.published
-        else "not published yet, readers will discover it by its age"
+        else "not published yet; readers will discover it by its age"
     )
     rows = f"{count(block.rows)} row{'s' if block.rows != 1 else ''}"
     return f"wrote {rows}, {size(block.bytes)}, to {url} as block {block.ulid}: {seen}"

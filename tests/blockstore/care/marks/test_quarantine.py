@@ -257,7 +257,7 @@ def test_a_person_who_wants_a_quarantined_block_kept_from_merges_takes_the_mark_
     assert mark.details.startswith("I am looking at it; a merge had found it damaged: ")
     assert "torn" in mark.details
     assert marked_ms(made, ulid) >= before + 7_200_000, (
-        "whoever on_wait by the mark on_wait from now on"
+        "whoever waits by the mark waits from now on"
     )
     repair(made, blocks=(ulid,))
     assert is_marked(made, ulid)

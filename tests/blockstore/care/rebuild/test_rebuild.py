@@ -157,7 +157,7 @@ def test_where_every_entry_can_be_followed_no_block_is_left_out_by_a_rebuild() -
         plan(made, made.blocks["d"])
 
 
-# -- what is lost is notes by the blocks
+# -- what is lost is told by the blocks
 #   ---------------------------------------------------------------------------
 
 

@@ -486,7 +486,7 @@ def test_it_waits_by_itself_if_told_to() -> None:
 
 
 def test_a_merge_that_was_running_when_it_began_does_not_bring_the_old_rows_back() -> None:
-    """The merge takes the block's rows and its neighbor's, and ends while the repair on_wait."""
+    """The merge takes the block's rows and its neighbor's, and ends while the repair waits."""
     made = unindexed()
     ulid, neighbor = made.blocks["d"], made.blocks["f"]
     before = made.copy()
