@@ -10,6 +10,8 @@ import sys
 from importlib.machinery import ModuleSpec
 from typing import NoReturn
 
+__all__ = ["collects_rarely", "leave", "without_algebra_threads", "without_pandas"]
+
 _OBJECTS = 500_000
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from importlib import import_module
 from typing import Annotated, TypeAlias
 
 from cyclopts import Parameter
@@ -15,12 +14,11 @@ from blockstore.cli.failure import Interrupted, Usage, complain, remark
 from blockstore.cli.opening import Property, open_with
 from blockstore.cli.options import Json
 from blockstore.cli.output import counted, iso, say, show_json, size
-from blockstore.errors import MissingExtra
+from blockstore.extras import load
 from blockstore.format.durations import format_duration
 from blockstore.lifecycle.remove import Removed
 from blockstore.table import Table
 
-_COMPACTOR = "blockstore.compactor.by_hand"
 Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 
 
@@ -82,7 +80,10 @@ def mark(
     if force and not now:
         raise Usage("--force can only be used with --now: a mark needs no force")
     ulid = ulid.upper()
-    remove_now = _remover() if now else None
+    remove_now: Callable[..., Removed] | None = None
+    if now:
+        # Only the compactor removes; the command line imports no room.
+        remove_now = load("blockstore.compactor.by_hand", "remove_now", "--now")
     table = open_with(url, property_)
     marker = Marker(
         bucket=table.bucket,
@@ -185,18 +186,3 @@ def _remove_now(
     return complain(
         f"block {ulid} is marked but not removed: {why}; run it again, or leave it to the compactor"
     )
-
-
-def _remover() -> Callable[..., Removed]:
-    """Return the compactor's removal: only the compactor's code removes.
-
-    It is loaded by name, because the command line imports no room. Raises MissingExtra.
-    """
-    try:
-        found: Callable[..., Removed] = import_module(_COMPACTOR).remove_now
-    except ImportError as error:
-        raise MissingExtra(
-            f"--now needs the compactor, which cannot be loaded ({error}): pip install "
-            "'blocklake[compactor]', or mark the block without --now"
-        ) from error
-    return found
