@@ -1,17 +1,13 @@
-"""How a mark says that a block's rows were adopted: written again as a block of their own, which
-the mark names."""
+"""The mark of an adopted block: its rows were written again as another block, which it names."""
 
 from __future__ import annotations
 
 from blockstore.format.marks import DeletionMark
 
 ADOPTED = "adopted: its rows are those of block "
-"""How the details of such a mark begin."""
+"""The first words of such a mark's details; stored in the bucket."""
 
 
 def adopted_name(mark: DeletionMark | None) -> str | None:
-    """The block that has the rows of a marked one;
-
-    None if it is not marked, or for another reason.
-    """
+    """Return the block that now has the rows; None if the mark has another reason."""
     return mark.superseded_by if mark is not None and mark.details.startswith(ADOPTED) else None

@@ -1,19 +1,19 @@
 """Hiding a block of a table without an index, so that no merge shows its rows again (protocol 3.2).
 
 Rules:
-- First a no-compact mark of one's own, which no repair takes away (``quarantine.py``), then a wait
+- First comes a no-compact mark that no repair removes (``quarantine.py``), then a wait
   (``second_look.py``) by the store's clock: a merge that had begun with the block is listed by then
-  or was dropped, and none begins any more. What is left is remembered by the mark alone, so whoever
-  comes back, or died, goes on where it was.
-- A mark hides what readers read out of the marked block. Where they read some of its rows out of
-  another one that is not hidden, now or once what is fresh has aged, hiding this one would hide
-  nothing of these.
-- Only a block that readers can see is waited for; what is no whole block is in no merge.
-- Once the deletion mark lies there the table is looked at again, at once and until the mark is
-  ``sync_delay`` old, so often that a merge which had stood still is found before anybody counts it.
-  It is taken away (``take_away.py``), or named. A block that holds nothing but hidden rows, as a
-  repair's, is marked too. A mark that is not there any more is said: the withdrawal of an older one
-  may have met it.
+  or was dropped, and no other begins. Only the mark records the progress, so a process that was
+  interrupted, or another one, continues from there.
+- A mark hides the rows that readers read from the marked block. If they read some of its rows from
+  another block that is not hidden, now or after fresh blocks have aged, hiding this one would not
+  hide those rows.
+- Only a block that readers can see needs the wait; an incomplete block is in no merge.
+- After the deletion mark is placed the table is listed again, at once and until the mark is
+  ``sync_delay`` old, often enough to find a stalled merge before any reader counts it. The merge is
+  removed (``take_away.py``), or reported. A block that holds nothing but hidden rows, such as a
+  repair's, is marked too. If the mark has disappeared, that is reported: a late withdrawal of an
+  older mark may have deleted it.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ from blockstore.names import NO_COMPACT_MARK, deletion_mark_key, no_compact_mark
 from blockstore.world import World
 
 _LOOKS = 2
-"""So many looks follow the first one, evenly: what one of them finds has come since the last, and
-is not old enough to count."""
+"""This many listings follow the first one, evenly spaced: what one of them finds is newer than the
+last, and not old enough to count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """That somebody on_wait now, and why."""
+    """A wait that begins now, and its reason."""
 
     what: str
-    """What will be known then, as a clause."""
+    """What is known after the wait, as a clause."""
     until_ms: int
     """By the store's clock."""
     seconds: float
 
 
 OnWait = Callable[[Wait], None]
-"""Hears of each wait before it begins."""
+"""Called with each wait before it begins."""
 
 
 def keep_from_merges(
@@ -67,15 +67,15 @@ def keep_from_merges(
     wait: bool,
     on_wait: OnWait = lambda _: None,
 ) -> int | None:
-    """Keep a block from merges; None once every merge of it is listed, else from when on it is, by
-    the store's clock.
+    """Keep a block out of merges, by a mark.
 
-    ``wait`` sleeps until then.
+    Returns None when every merge of it is listed, else the time at which it will be, by the store's
+    clock. With ``wait`` it sleeps until then.
     """
     delay_ms = round(merges_settle_s(properties) * 1000)
     reported_ms: int | None = None
     while True:
-        # Every time: somebody may have withdrawn it meanwhile, and then all begins anew.
+        # Each time: if the mark was withdrawn meanwhile, the wait starts again.
         take_over(bucket, world, ulid, why)
         known_ms = bucket.head(no_compact_mark_key(ulid)).modified_ms + delay_ms
         left_ms = known_ms - bucket.now_ms()
@@ -84,10 +84,8 @@ def keep_from_merges(
         if not wait:
             return known_ms
         if known_ms != reported_ms:
-            # The store's clock may go slower than ours: then some of the same wait is left.
-            what = (
-                "it is kept from merges now, and one that had begun is listed by then, or dropped"
-            )
+            # The store's clock may be slower than ours: then part of the same wait is left.
+            what = "it is kept out of merges; a merge that had begun is listed or dropped by then"
             on_wait(Wait(what=what, until_ms=known_ms, seconds=left_ms / 1000))
             reported_ms = known_ms
         world.clock.sleep(left_ms / 1000)
@@ -101,8 +99,10 @@ def look_again(
     properties: Properties,
     on_wait: OnWait = lambda _: None,
 ) -> None:
-    """Look after a block that was just hidden, until its mark is ``sync_delay`` old. Raises
-    Conflict where its rows can be read all the same."""
+    """Watch a block that was just hidden, until its mark is ``sync_delay`` old.
+
+    Raises Conflict if its rows can still be read.
+    """
     delay_ms = round(properties.sync_delay_s * 1000)
     reported = False
     while True:
@@ -112,29 +112,31 @@ def look_again(
         if left_ms <= 0:
             return
         if not reported:
-            what = "it is hidden now, and a merge of it that comes late is looked for until then"
+            what = "it is hidden; until then the table is watched for a late merge of it"
             on_wait(Wait(what=what, until_ms=until_ms, seconds=left_ms / 1000))
             reported = True
         world.clock.sleep(min(left_ms, delay_ms / _LOOKS) / 1000)
 
 
 def merges_known_ms(directory: Directory, properties: Properties) -> int | None:
-    """From when on every merge of a block is listed, by the store's clock;
+    """Return when every merge of a block is listed, by the store's clock.
 
-    None if it is not kept from merges.
+    None if the block is not kept out of merges.
     """
     kept = directory.objects.get(NO_COMPACT_MARK)
     return None if kept is None else kept.modified_ms + round(merges_settle_s(properties) * 1000)
 
 
 def can_be_merged(one: Found) -> bool:
-    """Whether a merge may have taken the block: readers see it by its age, now or soon."""
+    """Return whether a merge may have taken the block: readers see it by its age, now or soon."""
     return one.damage is None and one.meta is not None and one.meta.visible_by is VisibleBy.AGE
 
 
 def shown_by(found: Mapping[str, Found], meta: BlockMeta) -> str | None:
-    """A block that is not hidden and out of which some of a block's rows are read, once what is
-    fresh has aged; None if there is none. Pure."""
+    """Return a visible block from which readers read some of a block's rows, or None. Pure.
+
+    Fresh blocks count as if they had aged.
+    """
     metas = (one.meta for one in found.values() if one.meta is not None and can_be_merged(one))
     marks = {ulid: one.mark for ulid, one in found.items() if one.mark is not None}
     chosen = fitting_cover(metas, marks)[0].chosen
@@ -151,31 +153,32 @@ def shown_by(found: Mapping[str, Found], meta: BlockMeta) -> str | None:
 
 
 def still_shown(bucket: Bucket, ulid: str, other: str, why: str = "") -> Conflict:
-    """That rows of a block are read out of another."""
+    """Return the error that rows of a block are read from another one."""
     return Conflict(
-        f"block {ulid} is not hidden: block {other} was merged with some of its rows, which would "
-        f"be read all the same{why}; "
-        f"hide that one, with all that it holds: 'blockstore mark {bucket.url} {other} --deletion'"
+        f"block {ulid} is not hidden: block {other} has some of its rows by a merge, and they would "
+        f"still be read{why}; hide that block, with all of its rows: 'blockstore mark {bucket.url} "
+        f"{other} --deletion'"
     )
 
 
 def _marked_ms(bucket: Bucket, ulid: str) -> int:
-    """When the deletion mark was placed. Raises Conflict where none lies there."""
+    """Return when the deletion mark was placed. Raises Conflict if there is none."""
     try:
         return bucket.head(deletion_mark_key(ulid)).modified_ms
     except ObjectMissing:
         raise Conflict(
-            f"block {ulid} is not hidden: its mark is not there any more; somebody withdrew it, "
-            "or the withdrawal of an older mark came "
-            "late: mark it again"
+            f"block {ulid} is not hidden: its mark is gone; a person withdrew it, or the withdrawal "
+            "of an older mark arrived late: mark it again"
         ) from None
 
 
 def _take_away_merges(
     catalog: Catalog, bucket: Bucket, world: World, meta: BlockMeta, properties: Properties
 ) -> None:
-    """Take away the merges out of which rows of the block would be read, and mark what holds no
-    others. Raises Conflict where one stays."""
+    """Remove the merges from which rows of the block would be read.
+
+    A block that holds no other rows is marked. Raises Conflict if one remains.
+    """
     taken: set[str] = set()
     while True:
         found = {ulid: one for ulid, one in catalog.sync().found.items() if ulid not in taken}
@@ -185,22 +188,17 @@ def _take_away_merges(
         merge = found[other].meta
         assert merge is not None, "the cover chooses what can be read"
         if set(merge.sources) <= set(meta.sources):
-            why = (
-                "another mark lies on it" if not mark_too(bucket, world, other, meta.ulid) else None
-            )
+            why = "it has another mark" if not mark_too(bucket, world, other, meta.ulid) else None
         elif merge.level > 1:
             why = take_away(catalog, bucket, world, properties, merge, meta.sources)
         else:
-            why = "it is no merge"
+            why = "it is not a merge"
         if why is not None:
             raise still_shown(bucket, meta.ulid, other, f" ({why})")
         taken.add(other)
 
 
 def mark_too(bucket: Bucket, world: World, other: str, ulid: str) -> bool:
-    """Hide a block that holds no rows but those of a hidden one;
-
-    False if a mark lies there already.
-    """
+    """Hide a block that only holds rows of a hidden one; False if it has a mark already."""
     details = f"it holds rows of block {ulid}, which is hidden"
     return place_deletion(bucket, world, other, MarkReason.MANUAL, details)

@@ -1,17 +1,17 @@
-"""The mark of the compactor's quarantine: whose it is, and when it may go.
+"""The compactor's quarantine mark: how to recognize it, when it is wrong, and how to remove it.
 
 Rules:
-- It is a no-compact mark with the reason ``malformed``: a merge found the block damaged. One with
-  any other reason, or one that cannot be read, may be a person's, and is left to a person.
-- It goes once every byte of the block was looked at and nothing was found that a merge would
-  stumble over.
+- It is a no-compact mark with the reason ``malformed``: a merge found the block damaged. A mark
+  with another reason, or one that cannot be read, may be a person's, and is left to a person.
+- It is removed when every byte of the block was checked and nothing was found that a merge would
+  refuse.
+- A person, or code that hides a block, takes the quarantine's mark over to keep the block out of
+  merges: the mark's time starts again, and no repair removes it from then on.
+- A check that reports the damage itself does not report the mark. A fast check reads no bytes; it
+  says so and leaves them to the repair.
 
-- A person, or whoever hides a block, who wants it kept from merges takes the quarantine's mark
-  over: it is theirs from then on, its time counts anew, and no repair takes it away.
-
-Taking the quarantine's own mark away is safe at any time. No reader heeds it, and no removal: it
-only keeps the block out of merges, and a merge hashes what it reads, so it marks the block anew if
-that is damaged all the same.
+Removing the quarantine's own mark is safe at any time. Readers and removals ignore it. It only keeps
+the block out of merges, and a merge hashes what it reads, so it marks a damaged block again.
 """
 
 from __future__ import annotations
@@ -38,35 +38,32 @@ DAMAGE = frozenset(
         Check.TIME,
     }
 )
-"""Findings that another copy of the block mends.
+"""Findings that another copy of the block fixes.
 
-Rows of a foreign source are not among them: nobody can say whose they are.
+Rows of a foreign source are not among them: their origin is not known.
 """
 
 _STUMBLES = DAMAGE | {Check.SOURCE}
-"""What a merge refuses, or should not be given."""
+"""What a merge refuses, or should not get."""
 
 
 def can_merge(findings: Iterable[Finding]) -> bool:
-    """Whether merges may take a block of which a deep look found this.
+    """Return whether merges may take a block with these findings of a deep check.
 
-    Text that is no UTF-8 can be merged.
+    Text that is not UTF-8 can be merged.
     """
     return not any(one.check in _STUMBLES for one in findings)
 
 
 def quarantined_as(mark: NoCompactMark | None) -> str | None:
-    """What a merge had found, where the mark is the quarantine's; else None."""
+    """Return what a merge had found, if the mark is the quarantine's; else None."""
     if mark is None or mark.reason is not NoCompactReason.MALFORMED:
         return None
     return mark.details or "a merge found it damaged"
 
 
 def release(bucket: Bucket, world: World, ulid: str) -> bool:
-    """Take the quarantine's mark away;
-
-    False where none lies there now, or one that is a person's.
-    """
+    """Remove the quarantine's mark; False if there is none, or if it is a person's."""
     if quarantined_as(_mark(bucket, ulid)) is None:
         return False
     withdraw_no_compact(bucket, world, ulid)
@@ -74,10 +71,9 @@ def release(bucket: Bucket, world: World, ulid: str) -> bool:
 
 
 def take_over(bucket: Bucket, world: World, ulid: str, details: str) -> bool:
-    """Keep a block from merges by a mark that is not the quarantine's; False where such a one lies
-    there already.
+    """Keep a block out of merges by a mark that is not the quarantine's.
 
-    Raises NotFound where nothing lies in its directory.
+    Returns False if it has such a mark already. Raises NotFound if its directory is empty.
     """
     if place_no_compact(bucket, world, ulid, NoCompactReason.MANUAL, details):
         return True
@@ -98,8 +94,11 @@ def _mark(bucket: ReadBucket, ulid: str) -> NoCompactMark | None:
 def check_quarantined(
     marked: Mapping[str, str], findings: Iterable[Finding], url: str, *, deep: bool
 ) -> Iterator[Finding]:
-    """Those of the ``marked`` blocks that readers read (ULID to what a merge had found) of which
-    ``findings`` tell no damage."""
+    """Report the ``marked`` blocks that are not damaged.
+
+    ``marked`` maps the ULIDs of visible blocks to what a merge had found; ``findings`` are all
+    others of this check.
+    """
     by_block: dict[str, list[Finding]] = {ulid: [] for ulid in marked}
     for finding in findings:
         if finding.block in by_block:
@@ -108,15 +107,15 @@ def check_quarantined(
         if not can_merge(by_block[ulid]):
             continue
         seen = (
-            "and it is whole"
+            "and it is intact"
             if deep
-            else "and all but its bytes, which only the repair looks at, is whole"
+            else "and it is intact, except for its bytes, which only the repair reads"
         )
         yield Finding(
             severity=Severity.WARNING,
             check=Check.MARK,
             object=no_compact_mark_key(ulid),
             block=ulid,
-            what=f"no merge takes the block, which was found damaged ({why}), {seen}",
+            what=f"no merge takes the block: it was found damaged ({why}), {seen}",
             fix=f"blockstore repair {url} --block {ulid}",
         )

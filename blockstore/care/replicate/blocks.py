@@ -1,13 +1,12 @@
-"""The blocks of a replica: copied whole, under their own names, the oldest first.
+"""The blocks of a replica: copied completely, under their own names, the oldest first.
 
 Invariants:
-- Files first, then the marks, then meta.json: whoever lists the replica sees a block complete and
-  marked as its source was, or not at all. After meta.json the listing must hold every file, as in
-  R3.
-- Every byte is hashed on its way; a file that lies there already is read back before it is
-  believed.
-- A replica's block keeps its name: where R3 would go on under a new ULID, this says that somebody
-  cleans the replica.
+- Files first, then the marks, then meta.json: a listing of the replica shows a block complete and
+  marked as at the source, or not at all. After meta.json the listing must have every file, as in R3.
+- Every byte is hashed while it is copied. A file that exists already is read back before it is
+  trusted.
+- A replica's block keeps its name. Where R3 would continue under a new ULID, this raises an error:
+  some other process cleans the replica.
 - Marks are mirrored: placed where the source has one, withdrawn where the source has withdrawn it.
   A block that the source has removed stays: only a compactor removes.
 """
@@ -36,24 +35,24 @@ from blockstore.names import (
 from blockstore.world import World
 
 _GROUP = 64
-"""So many blocks are copied side by side, and held as values."""
+"""This many blocks are copied at the same time, and held in memory."""
 _MARKS = {DELETION_MARK: withdraw_deletion, NO_COMPACT_MARK: withdraw_no_compact}
 
 
 class Gone(Exception):
-    """A block is not in the source any more; its text is the ULID."""
+    """A block is no longer in the source; the text is its ULID."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadMeta:
-    """A block of the source: its meta.json, and what it says."""
+    """A block of the source: the bytes of its meta.json, and the decoded value."""
 
     data: bytes
     meta: BlockMeta
 
 
 class BlockCopier:
-    """Copies blocks of one look at the source and the target; counts what it did."""
+    """Copies blocks between one listing of the source and one of the target; counts what it did."""
 
     def __init__(
         self,
@@ -77,8 +76,11 @@ class BlockCopier:
         self.withdrawn = 0
 
     def complete(self, ulids: Iterable[str]) -> None:
-        """Make every one of these blocks complete in the target. Raises Gone where the source has
-        it no more, Corrupt, naming the block, where it is damaged."""
+        """Make each of these blocks complete in the target.
+
+        Raises Gone if the source no longer has it, and Corrupt, with the block's name, if it is
+        damaged.
+        """
         wanted = iter(sorted(set(ulids) - self._complete))
         while group := list(islice(wanted, _GROUP)):
             read = self._world.pool.map(self.read, group)
@@ -89,11 +91,11 @@ class BlockCopier:
                 self._finish(one)
 
     def mirror_marks(self) -> None:
-        """Bring the marks of blocks that both have to what the source shows."""
+        """Give the blocks that both have the marks of the source."""
         for ulid in sorted(self._complete):
             directory = self._here.get(ulid)
             if directory is None or META not in directory.objects:
-                continue  # being removed at the source, or gone: its marks say nothing any more
+                continue  # being removed at the source, or gone: its marks have no meaning
             there = self._there.get(ulid, Directory(ulid=ulid, objects={}))
             for path, withdraw in _MARKS.items():
                 if path in directory.objects:
@@ -104,15 +106,15 @@ class BlockCopier:
 
     @property
     def there(self) -> frozenset[str]:
-        """The blocks that are complete in the target."""
+        """Return the blocks that are complete in the target."""
         return frozenset(self._complete)
 
     def left_behind(self) -> int:
-        """How many complete blocks of the target the source does not list any more."""
+        """Count the complete blocks of the target that the source no longer lists."""
         return sum(ulid not in self._here for ulid in self._complete)
 
     def read(self, ulid: str) -> ReadMeta:
-        """A block's meta.json in the source. Raises Gone or Corrupt."""
+        """Read a block's meta.json from the source. Raises Gone or Corrupt."""
         try:
             data = self._source.get(meta_key(ulid)).data
             meta = decode(
@@ -144,7 +146,7 @@ class BlockCopier:
             raise Gone(meta.ulid) from None
 
     def _finish(self, read: ReadMeta) -> None:
-        """The block's marks, its meta.json, and the look at what lies there."""
+        """Copy the block's marks and its meta.json, and check the listing."""
         ulid = read.meta.ulid
         directory = self._here.get(ulid, Directory(ulid=ulid, objects={}))
         nothing = self._there.get(ulid, Directory(ulid=ulid, objects={}))
@@ -158,7 +160,7 @@ class BlockCopier:
         self.bytes += sum(file.bytes for file in read.meta.files)
 
     def _mirror(self, here: Directory, there: Directory, path: str) -> None:
-        """Copy a mark, unless the target has the same."""
+        """Copy a mark, unless the target has the same one."""
         key = object_key(here.ulid, path)
         mine, other = here.objects[path], there.objects.get(path)
         if other is not None and other.size == mine.size and other.modified_ms >= mine.modified_ms:
@@ -177,8 +179,7 @@ def _check_listed(meta: BlockMeta, sizes: Mapping[str, int], target: ReadBucket)
     for file in meta.files:
         if sizes.get(file.path) != file.bytes:
             raise Conflict(
-                f"block {meta.ulid}: {file.path} was copied to {target.url} and is gone or "
-                "changed: something cleans or writes "
-                "there; a replica has no compactor and no writer but this, end them and replicate "
-                "again"
+                f"block {meta.ulid}: {file.path} was copied to {target.url} and is now missing or "
+                "changed: another process writes or cleans there; stop it, because only replicate "
+                "may change a replica, and replicate again"
             )

@@ -1,23 +1,22 @@
-"""The index of a replica: the source's own entries, byte for byte, each after the blocks that it
-names.
+"""The index of a replica: the source's entries, byte for byte, each after the blocks it names.
 
 Invariants:
-- The boundary is written first, as 0: until there is a version, nobody takes the place for a table,
-  or for one that lost its index.
-- An entry is created, if absent, in order, once every block that it adds is complete: whoever reads
-  the replica sees an earlier version of the source, whole, never a broken one. Tags' checkpoints
-  and their blocks go before the tag.
+- The boundary is written first, as 0: until there is a version, no reader takes the place for a
+  table, or for one that lost its index.
+- An entry is created, if absent, in order, after every block that it adds is complete. A reader of
+  the replica sees a complete earlier version of the source, never a broken one. The checkpoint and
+  the blocks of a tag are copied before the tag.
 - A replica of a table whose first entries were collected begins at C, the oldest version that the
-  source still promises (its boundary + 1): the blocks of C, the checkpoint of C, then the boundary
-  advances to C (protocol 3.4). So does a replica that the source's boundary has left behind.
-- Only entries above the source's boundary, read after them, are copied, and only while the source
-  is the table that was looked at; what moved meanwhile is planned anew. A void entry is copied like
-  any other: the chain covers it. What it names is not.
-- A replica that has an entry which the source has not, or another one, is forked: Conflict, which
-  names the version, and nothing of it is touched.
-- A checkpoint is copied once all entries up to it are there.
-- A source or a replica that was dropped and made anew between two looks is another table: it is
-  read cold, never folded onto what was known, so that its versions are told as forked.
+  source still keeps (its boundary + 1): the blocks of C, the checkpoint of C, then the boundary
+  advances to C (protocol 3.4). So does a replica that is below the source's boundary.
+- Only entries above the source's boundary are copied (the boundary is read after them), and only
+  while the source is the same table. If either changes, the pass starts again. A void entry is
+  copied like any other, because the chain covers it; the blocks that it names are not.
+- A replica with an entry that the source does not have, or with another one, is forked: Conflict,
+  with the version, and nothing in it is changed.
+- A checkpoint is copied after all entries up to it.
+- A source or a replica that was dropped and created again between two passes is another table. It is
+  read from the start, never folded onto the known state, so that its versions count as forked.
 """
 
 from __future__ import annotations
@@ -63,12 +62,11 @@ _ULID = 26
 
 
 class _Moved(Exception):
-    """The source's boundary passed what was being copied, or another table stands there: plan
-    anew."""
+    """The source's boundary passed what was being copied, or the source is another table now."""
 
 
 class IndexCopier:
-    """Copies the index of one table to one replica; keeps what it read of both between passes."""
+    """Copies the index of one table to one replica; caches what it read of both between passes."""
 
     def __init__(self, source: Log, target: Bucket, world: World) -> None:
         self._source = source
@@ -77,18 +75,18 @@ class IndexCopier:
         self._replica = Log(target, world)
         self._world = world
         self.entries = 0
-        """Entries written by this value so far."""
+        """The number of entries written so far."""
 
     def run(self, blocks: BlockCopier) -> State:
-        """Bring the replica to the source's latest version; answers that state of the source."""
+        """Bring the replica to the source's latest version, and return that state of the source."""
         for _ in range(_RESTARTS):
             try:
                 return self._run(blocks)
             except (_Moved, VersionExpired):
                 continue
         raise Unavailable(
-            f"the boundary of {self._source.bucket.url} moved past what was being copied, "
-            f"{_RESTARTS} times: try again"
+            f"the boundary of {self._source.bucket.url} moved past the version that was being "
+            f"copied, {_RESTARTS} times: try again"
         )
 
     def _run(self, blocks: BlockCopier) -> State:
@@ -101,8 +99,7 @@ class IndexCopier:
         at = self._replica_version(latest)
         if at is None or at < boundary:
             at = self._begin(boundary, blocks)
-        # Also where no entry is new: a pass may have died between the last of them and the
-        # checkpoint.
+        # Also if no entry is new: a pass may have died after the last one, before the checkpoint.
         checkpoint = self._copy_checkpoint(max(self._replica.reader.checkpoints(0), default=0), at)
         while at < latest.version:
             page = range(at + 1, min(at + _PAGE, latest.version) + 1)
@@ -112,10 +109,7 @@ class IndexCopier:
         return latest
 
     def _look(self) -> State:
-        """The source's latest state.
-
-        Raises _Moved where its table is another one since it was last looked at.
-        """
+        """Return the source's latest state. Raises _Moved if it is another table now."""
         source = self._source.follow()
         if source is not self._source:
             self._source, self._reader = source, source.reader
@@ -123,9 +117,9 @@ class IndexCopier:
         return source.state
 
     def _replica_version(self, latest: State) -> int | None:
-        """The replica's version, or None where it has none yet.
+        """Return the replica's version, or None if it has none yet.
 
-        Raises Conflict where it is forked.
+        Raises Conflict if it is forked.
         """
         try:
             self._replica = self._replica.follow()
@@ -140,33 +134,31 @@ class IndexCopier:
         if mine.version > self._replica.boundary.read() and not is_there(
             self._target, entry_key(mine.version)
         ):
-            # A beginning that was cut short between the checkpoint and the boundary.
+            # The first pass died between the checkpoint and the boundary.
             self._replica.boundary.advance(mine.version)
         return mine.version
 
     def _is_the_sources(self, mine: State, latest: State) -> bool:
-        """Whether the replica's last version is the source's of that number: the same commit."""
+        """Return whether the replica's last version has the same commit as the source's."""
         commit = mine.commits.window().text[-_ULID:]
         if latest.commits.covers(mine.version):
             return latest.commits.find(commit) == mine.version
         try:
             return self._source.at(mine.version).commits.find(commit) == mine.version
         except VersionExpired:
-            # The source has forgotten that commit; above the floor it has forgotten no write.
+            # The source has forgotten that commit; above the floor it forgets no write.
             held = [source for block in mine.blocks for source in block.meta.sources]
             known = [source for source in held if not latest.below_floor(source)]
             return len(latest.accounted.held(known)) == len(known)
 
     def _begin(self, boundary: int, blocks: BlockCopier) -> int:
-        """Give the replica its first version, or the next one that it can still get; answers what
-        it has then."""
+        """Give the replica its first version, or the next that is still kept, and return it."""
         if boundary:
             fixed = self._replica.boundary.why_fixed()
             if fixed is not None:
                 raise Invalid(
-                    f"{self._target.url} cannot hold a replica of a table whose first versions "
-                    "were collected: its boundary "
-                    f"cannot advance ({fixed}); choose another store"
+                    f"{self._target.url} cannot hold a replica of this table, whose first versions "
+                    f"were collected: its boundary cannot advance ({fixed}); choose another store"
                 )
         write_first(self._target, self._world, _PATIENCE_S)
         if boundary == 0:
@@ -207,7 +199,7 @@ class IndexCopier:
             self._create(entry, data)
 
     def _complete(self, blocks: BlockCopier, ulids: Iterable[str], what: str) -> None:
-        """Have blocks copied that a version above the source's boundary names."""
+        """Copy blocks that a version above the source's boundary names."""
         boundary = self._source.boundary.seen
         try:
             blocks.complete(ulids)
@@ -215,13 +207,12 @@ class IndexCopier:
             if self._source.boundary.read() > boundary:
                 raise _Moved from None
             raise Corrupt(
-                f"block {gone} of {self._source.bucket.url}, which {what} names, is not there: "
+                f"block {gone} of {self._source.bucket.url} is missing, and {what} names it: "
                 "restore it from a copy"
             ) from None
 
     def _pin(self, version: int, blocks: BlockCopier) -> None:
-        """The checkpoint that a tag stands for, and its blocks; nothing where the source has
-        dropped the tag since."""
+        """Copy a tag's checkpoint and its blocks, unless the source has dropped the tag since."""
         try:
             data = self._source.bucket.get(checkpoint_key(version)).data
             state = self._reader.checkpoint(data, version)
@@ -229,16 +220,17 @@ class IndexCopier:
         except (ObjectMissing, Gone) as error:
             if version in self._look().tags.values():
                 raise Corrupt(
-                    f"version {version} of {self._source.bucket.url} is tagged and not whole "
-                    f"({error} is not there): restore it "
-                    "from a copy, or untag"
+                    f"version {version} of {self._source.bucket.url} has a tag and is incomplete "
+                    f"({error} is missing): restore it from a copy, or remove the tag with untag"
                 ) from None
             return
         self._again(lambda: put_checkpoint(self._target, version, data))
 
     def _copy_checkpoint(self, newest: int, at: int) -> int:
-        """The source's newest checkpoint up to ``at``, if it is newer than the replica's; answers
-        the replica's newest."""
+        """Copy the source's newest checkpoint up to ``at``, if it is newer than the replica's.
+
+        Returns the replica's newest.
+        """
         listed = [version for version in self._reader.checkpoints(newest + 1) if version <= at]
         if not listed:
             return newest
@@ -246,14 +238,14 @@ class IndexCopier:
             data = self._source.bucket.get(checkpoint_key(listed[-1])).data
             self._reader.checkpoint(data, listed[-1])
         except (ObjectMissing, Corrupt):
-            return newest  # collected since, or damaged: the next one will do
+            return newest  # collected since, or damaged: the next one is copied instead
         name = name_of(listed[-1], data)  # the bytes themselves: the entries name them
         self._again(lambda: put_checkpoint(self._target, name.id, data))
         self._again(lambda: raise_hint(self._target, name))
         return name.id
 
     def _create(self, entry: Entry, data: bytes) -> None:
-        """Write an entry under its id; the same bytes may lie there already."""
+        """Write an entry under its id; the same bytes may be stored there already."""
         key = entry_key(entry.id)
 
         def put() -> bool:
@@ -269,8 +261,10 @@ class IndexCopier:
             raise self._forked(entry.id)
 
     def _again(self, write: Callable[[], A]) -> A:
-        """A write that may be sent any number of times, until its answer is known or patience
-        ends."""
+        """Repeat a write until its result is known or the time is over.
+
+        The write must be one that may be sent any number of times.
+        """
         clock = self._world.clock
         deadline = clock.monotonic_s() + _PATIENCE_S
         pace = Pace(self._world)
@@ -286,8 +280,7 @@ class IndexCopier:
 
     def _forked(self, version: int) -> Conflict:
         return Conflict(
-            f"{self._target.url} is no replica of {self._source.bucket.url}: its version "
-            f"{version} is not the source's, so "
-            "somebody else has written there, or it is another table; replicate to an empty "
-            "place, and let nobody write there"
+            f"{self._target.url} is not a replica of {self._source.bucket.url}: its version "
+            f"{version} differs from the source's; another process has written there, or it is "
+            "another table: replicate to an empty place, and let no other process write there"
         )

@@ -1,19 +1,18 @@
-"""Copying a table, with its index or without, to another place; again and again, so that the copy
-follows.
+"""Copy a table, with its index or without, to another place, one pass at a time.
 
 Invariants:
 - The copy is the same table: the same blocks under the same names, the same entries, tags and
-  marks. At every moment its readers see an earlier state of the source, whole.
-- A pass may die anywhere; the next one goes on, and copies nothing again that lies there whole.
-- Blocks first, then what makes them count: with an index its entries (``replica_index.py``),
-  without one their meta.json.
-- Nobody else writes to a replica, and no compactor cleans it: a fork is told, a mark that the
-  source has not is withdrawn.
-- Nothing is removed. What the source has removed stays, unnamed by any version or superseded in the
-  cover, until the copy is made a table of its own and its own compactor cleans it.
+  marks. At every moment its readers see a complete earlier state of the source.
+- A pass may die anywhere. The next one continues, and does not copy again what is complete.
+- Blocks first, then what makes them count: with an index its entries (``index.py``), without one
+  their meta.json.
+- No other process writes to a replica, and no compactor cleans it. A fork raises an error; a mark
+  that the source does not have is withdrawn.
+- Nothing is removed. What the source has removed stays, with no version that names it or superseded
+  in the cover, until the copy becomes a table of its own and its own compactor cleans it.
 
-A damaged block that a version names stops the index before that version; any other one is left out
-by name, and the others go on.
+A damaged block that a version names stops the copy of the index before that version. Any other
+damaged block is left out and reported, and the others continue.
 """
 
 from __future__ import annotations
@@ -38,25 +37,25 @@ from blockstore.world import World
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicationReport:
-    """What one pass did."""
+    """The result of one pass."""
 
     version: int | None
-    """The version that the replica has now; None for a table without an index."""
+    """The replica's version now; None for a table without an index."""
     entries: int
     blocks: int
     bytes: int
     marked: int
     withdrawn: int
-    """Marks taken from the replica, because the source has them no more."""
+    """Marks removed from the replica, because the source no longer has them."""
     left_behind: int
-    """Blocks that the source has removed, and the replica still holds."""
+    """Blocks that the source has removed and the replica still has."""
     refused: tuple[RefusedBlock, ...] = ()
 
 
 class Replicator:
     """Copies one table to one place.
 
-    Keep it between passes: it keeps what it read of both indexes.
+    Keep it between passes: it caches what it read of both indexes.
     """
 
     def __init__(self, source: Bucket, target: Bucket, world: World) -> None:
@@ -68,9 +67,9 @@ class Replicator:
         self._index: IndexCopier | None = None
 
     def once(self, advance: Advance = lambda _: None) -> ReplicationReport:
-        """Bring the replica to what the source is now.
+        """Bring the replica to the current state of the source.
 
-        Raises Conflict where the target is no replica of it.
+        Raises Conflict if the target is not a replica of it.
         """
         if self._index is None:
             log = Log(self._source, self._world)
@@ -82,7 +81,7 @@ class Replicator:
         try:
             return self._pass(self._index, advance)
         except NotFound:
-            # Perhaps the source is dropped: what is made anew there may have no index.
+            # The source may have been dropped, and created again without an index.
             self._index = None
             raise
 
@@ -108,8 +107,7 @@ class Replicator:
     def _copy_aged(
         self, here: Listing, state: State | None, blocks: BlockCopier
     ) -> tuple[RefusedBlock, ...]:
-        """Copy the blocks that no entry names and that are visible by their age; answers those that
-        are damaged."""
+        """Copy the blocks that are visible by their age, and return those that are damaged."""
         refused = []
         for ulid, directory in here.directories.items():
             if META not in directory.objects or ulid in blocks.there or is_known(ulid, state):
@@ -129,7 +127,7 @@ class Replicator:
         return tuple(refused)
 
     def _check_target(self, here: Listing, there: Listing, *, indexed: bool) -> None:
-        """Raise NotFound where the source is no table, Conflict where the target cannot become its
+        """Raise NotFound if the source is not a table, Conflict if the target cannot become its
         replica."""
         mine, theirs = _complete(here), _complete(there)
         if not indexed and not mine:
@@ -144,16 +142,15 @@ class Replicator:
             pass
         else:
             if indexed:
-                return  # whether it is this table's is seen entry by entry
+                return  # IndexCopier checks each entry
             raise Conflict(
-                f"{self._target.url} has an index and {self._source.url} has none: replicate to "
+                f"{self._target.url} has an index, and {self._source.url} has none: replicate to "
                 "an empty place"
             )
         if theirs and not theirs & mine and not self._share_sources(here, there):
             raise Conflict(
-                f"{self._target.url} holds blocks ({min(theirs)} is one), and none of them is "
-                f"{self._source.url}'s: it is another "
-                "table; replicate to an empty place"
+                f"{self._target.url} has blocks (such as {min(theirs)}), but none of "
+                f"{self._source.url}: it is another table; replicate to an empty place"
             )
         for ulid in theirs & mine:
             if (
@@ -161,14 +158,15 @@ class Replicator:
                 != there.directories[ulid].objects[META].size
             ):
                 raise Conflict(
-                    f"block {ulid} of {self._target.url} is another one than that of "
-                    f"{self._source.url}: replicate to an empty "
-                    "place"
+                    f"block {ulid} of {self._target.url} differs from that of {self._source.url}: "
+                    "replicate to an empty place"
                 )
 
     def _share_sources(self, here: Listing, there: Listing) -> bool:
-        """Whether blocks of both account for a common write: a replica whose every block was merged
-        away since."""
+        """Return whether blocks of both account for a common write.
+
+        That is so for a replica whose blocks were all merged away at the source.
+        """
         sources = [
             {
                 source

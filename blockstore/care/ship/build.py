@@ -1,12 +1,11 @@
-"""Finished blocks in a folder of this machine, made without a network: what ``ship`` carries to a
-table later.
+"""Build finished blocks in a local folder, without a network; ``ship`` uploads them later.
 
 Rules:
 - The bytes are those of an append: the same writer, ``visible_by: age``, one source, meta.json
-  last. So is the order of the disk: a chunk is durable before meta.json names it.
-- A folder remembers the definition under which its blocks are built (``blockstore.table.json``,
-  checksummed): a device asks for it once. To build under another one in the same folder is refused,
-  unless it is the same table's, altered.
+  last. The disk has the same order: a chunk is durable before meta.json names it.
+- A folder remembers the definition of its blocks (``blockstore.table.json``, with a checksum), so a
+  device needs it once. Building under another definition in the same folder is refused, unless it
+  is a later one of the same table.
 - An error leaves only chunks that no meta.json lists: no block.
 """
 
@@ -53,18 +52,25 @@ def build(
     labels: Mapping[str, str] | None = None,
     world: World | None = None,
 ) -> AppendedBlock:
-    """Make a finished block of ``data`` (whatever ``Table.append`` takes) in a folder, to be
-    shipped later.
+    """Build a finished block in a folder, to be shipped later.
 
-    What the rows are is said once a folder: by ``schema`` with ``time_column`` and ``sort_by``, or
-    by ``like``, a table's URL (which is asked for it) or its ``definition``. Later calls may leave
-    all of them out.
+    The definition of the rows is given once for each folder; later calls may leave it out.
+
+    Args:
+        folder: a path on this machine.
+        data: the rows, in any form that ``Table.append`` takes.
+        schema: the columns, with ``time_column`` and ``sort_by`` as for ``create``.
+        time_column: the timestamp or date by which blocks are pruned and merged.
+        sort_by: the columns by which rows are sorted in every file.
+        like: instead of ``schema``, the definition of a table, or its URL, from which it is read.
+        labels: the labels of the block.
+        world: the clock, ids and threads; real ones by default.
     """
     world = world or World.real()
     place = folder_at(folder, world)
     if like is not None and (schema is not None or time_column is not None or tuple(sort_by)):
         raise Invalid(
-            "build takes like=, or schema= with time_column= and sort_by=, found both: drop one"
+            "build takes either like=, or schema= with time_column= and sort_by=: found both"
         )
     wanted = like if isinstance(like, Definition) else None
     if isinstance(like, str):
@@ -93,8 +99,10 @@ def build_block(
     labels: Mapping[str, str] | None = None,
     producer: str = _PRODUCER,
 ) -> BlockMeta | None:
-    """Write a finished block; None, and nothing is there, where there are no rows. Raises Invalid
-    for rows that do not fit."""
+    """Write a finished block and return its meta; None, and no block, if there are no rows.
+
+    Raises Invalid for rows that do not fit the definition.
+    """
     if labels is not None:
         check_new_labels(labels, definition.schema.names)
     with BlockWriter(
@@ -111,19 +119,20 @@ def build_block(
 
 
 def folder_at(path: str, world: World) -> Bucket:
-    """The folder of this machine that ``path`` names. Raises Invalid for a store elsewhere."""
+    """Open a local folder. Raises Invalid for any other store."""
     bucket = open_bucket(path, world)
     if not isinstance(bucket, LocalBucket):
         raise Invalid(
-            f"{path} is no folder of this machine, expected a path: ship the blocks to {path} later"
+            f"{path} is not a local folder: build in a folder of this machine, and ship the blocks "
+            f"to {path} later"
         )
     return bucket
 
 
 def definition_at(url: str, world: World) -> Definition:
-    """The definition of the table at ``url``, with an index or without.
+    """Read the definition of the table at ``url``, with an index or without.
 
-    Raises NotFound where there is none.
+    Raises NotFound if there is no table.
     """
     bucket = open_bucket(url, world)
     if never_indexed(bucket):
@@ -132,9 +141,9 @@ def definition_at(url: str, world: World) -> Definition:
 
 
 def remembered(folder: Bucket) -> Definition | None:
-    """The definition that a folder's blocks are built under, or None.
+    """Return the definition that a folder remembers, or None.
 
-    Raises Corrupt where it is damaged.
+    Raises Corrupt if it is damaged.
     """
     subject = f"{FOLDER_TABLE} of {folder.url}"
     try:
@@ -145,15 +154,14 @@ def remembered(folder: Bucket) -> Definition | None:
     table = document.raw("table")
     if not isinstance(table, dict) or document.text("sha256") != _digest(table):
         raise Corrupt(
-            f"{subject} was edited or cut: delete it, and say once more what the rows are "
-            "(--like, --schema)"
+            f"{subject} was edited or truncated: delete it, and give the definition again "
+            "(--like or --schema)"
         )
     return Definition.from_json(table, subject)
 
 
 def remember(folder: Bucket, wanted: Definition | None) -> Definition:
-    """The definition to build under: the one wanted now, from now on, or else the one that the
-    folder remembers."""
+    """Return the definition to build under: ``wanted``, which is stored, or the stored one."""
     try:
         known = remembered(folder)
     except Corrupt as error:
@@ -163,17 +171,16 @@ def remember(folder: Bucket, wanted: Definition | None) -> Definition:
     if wanted is None:
         if known is None:
             raise Invalid(
-                f"nothing says yet what the rows in {folder.url} are: name a table that they are "
-                "for (--like URL), or their "
-                "columns (--schema)"
+                f"the definition of the rows in {folder.url} is not known yet: name the table that "
+                "they are for (--like URL), or give the columns (--schema)"
             )
         return known
     if known == wanted:
         return known
-    if known is not None and not _goes_on(known, wanted):
+    if known is not None and not _is_later(known, wanted):
         raise Conflict(
-            f"the blocks in {folder.url} are built under another definition than this one: use a "
-            "folder for each table"
+            f"the blocks in {folder.url} have another definition than this one: use one folder for "
+            "each table"
         )
     table = wanted.to_json()
     folder.put(
@@ -186,9 +193,9 @@ def remember(folder: Bucket, wanted: Definition | None) -> Definition:
     return wanted
 
 
-def _goes_on(known: Definition, wanted: Definition) -> bool:
-    """Whether ``wanted`` is what the same table has become: it knows every schema that ``known``
-    does."""
+def _is_later(known: Definition, wanted: Definition) -> bool:
+    """Return whether ``wanted`` is a later definition of the same table: it has every schema of
+    ``known``."""
     return all(
         wanted.id_of(serialize(schema)) == number for number, schema in known.schemas.items()
     )

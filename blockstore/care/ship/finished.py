@@ -1,13 +1,13 @@
-"""A folder of finished blocks on a device: what waits there to be shipped.
+"""A folder of finished blocks on a device, waiting to be shipped.
 
 Rules:
-- A block is finished once its directory holds a meta.json; a directory without one is still being
-  written, and is left alone.
-- Whatever cannot be read here, or contradicts its meta.json, is ``Corrupt`` and names the block: a
-  device's bad disk is no fault of the store, and no reason to stop.
-- A folder that holds an index is a table and no place to ship from.
-- What is taken away here (only when asked, and only what was shipped) goes meta.json first, so that
-  a block half gone is not a finished one.
+- A block is finished when its directory has a meta.json; a directory without one is still being
+  written, and is not touched.
+- Anything that cannot be read here, or contradicts its meta.json, raises ``Corrupt`` with the
+  block's name: a device's bad disk is not an error of the store, and not a reason to stop.
+- A folder with an index is a table, and cannot be shipped from.
+- A block is deleted here only if that was requested and it was shipped. Its meta.json is deleted
+  first, so that a partly deleted block is not a finished one.
 """
 
 from __future__ import annotations
@@ -31,50 +31,48 @@ class FinishedBlocks:
     def __init__(self, folder: Bucket) -> None:
         self.bucket = folder
         self.reader = _Suspect(folder)
-        """The folder for whoever reads blocks out of it."""
+        """The folder for code that reads its blocks: every error is a damaged block."""
 
     def check(self) -> None:
-        """Raise NotFound where there is no folder, Invalid where it is a table with an index."""
+        """Raise NotFound if there is no folder, Invalid if it is a table with an index."""
         inside = self.bucket.path_of(SHIPPER_STATE)
         if inside is not None and not os.path.isdir(os.path.dirname(inside)):
             raise NotFound(
-                f"there is no folder {os.path.dirname(inside)}: build blocks in it, or check the "
-                "path"
+                f"there is no folder {os.path.dirname(inside)}: check the path, or build blocks there "
+                "first"
             )
         if next(iter(self.bucket.list(INDEX)), None) or next(
             iter(self.bucket.list(BOUNDARY)), None
         ):
             raise Invalid(
                 f"{self.bucket.url} is a table with an index, expected a folder of finished "
-                "blocks: copy a table with "
-                "'blockstore replicate FROM TO'"
+                "blocks: copy a table with 'blockstore replicate SOURCE TARGET'"
             )
 
     def directories(self) -> Mapping[str, Directory]:
-        """Every block's directory, finished or not, the oldest first."""
+        """List every block's directory, finished or not, the oldest first."""
         return list_directories(self.bucket).directories
 
     def load(self, directory: Directory) -> BlockMeta:
-        """A finished block's meta.
+        """Load a finished block's meta.
 
-        Raises Corrupt where it, or the size of a file, is not what it must be.
+        Raises Corrupt if it is damaged, or if a file is missing or has another size.
         """
         meta = load_meta(self.reader, directory.ulid)
         difference = directory.difference(meta)
         if difference is not None:
             raise Corrupt(
-                f"block {directory.ulid}: {difference} in {self.bucket.url}: restore it from a "
-                "copy, or build it again"
+                f"block {directory.ulid} in {self.bucket.url}: {difference}: restore it from a copy, "
+                "or build it again"
             )
         return meta
 
     def verify(self, meta: BlockMeta, ulid: str) -> None:
-        """Raise Corrupt unless every file of the block in directory ``ulid`` has the hash that its
-        meta.json says."""
+        """Raise Corrupt unless every file of block ``ulid`` has the hash of its meta.json."""
         for file in meta.files:
             verify_file(self.reader, ulid, file)
 
-    def take_away(self, directory: Directory) -> None:
+    def delete(self, directory: Directory) -> None:
         """Delete a block that was shipped."""
         self.bucket.delete([meta_key(directory.ulid)])
         self.bucket.delete(
@@ -83,7 +81,7 @@ class FinishedBlocks:
 
 
 class _Suspect(ReadOnly):
-    """A folder whose every error is a damaged block."""
+    """A folder whose errors are all raised as Corrupt, for a damaged block."""
 
     def get(self, key: str, *, if_none_match: str | None = None) -> Object:
         try:

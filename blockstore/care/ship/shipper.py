@@ -1,24 +1,23 @@
-"""Shipping finished blocks from a folder, where a device writes offline, to a table.
+"""Upload finished blocks from a folder, where a device writes offline, to a table.
 
 Invariants:
-- The oldest first. Chunks, then meta.json, then the looks of R3, then the index entry: as an append
-  does it, with its code.
-- Each row counts once, whatever was killed and however often it is shipped: a block whose sources
-  the table accounts for is not sent again; one that lies there complete is finished, not written
-  anew; one that was refused by a mark goes on under a new ULID that keeps its source, and the
-  folder's state remembers the name.
-- A damaged block is refused by name before any byte of it is visible, and so is one that no table
-  could show; the others go on. What the store does (no answer, no right, no space) stops the pass,
-  and the next one goes on from there.
-- Nothing is sent twice that lies in the bucket with its size and SHA-256.
-- A block above the horizon is published; one at or below it is left to discovery, one at or below
+- The oldest block first. Chunks, then meta.json, then the checks of R3, then the index entry, in the
+  order of an append and with its code.
+- Each row counts once, whatever process was killed and however often a block is shipped. A block
+  whose sources the table accounts for is not sent again. One that is stored there complete is
+  finished, not written again. One that a mark refused is uploaded under a new ULID that keeps its
+  source, and the folder's state remembers the name.
+- A damaged block is refused by name before any byte of it is visible; so is a block that the table
+  could never show. The others continue. An error of the store (no response, no permission, no
+  space) stops the pass; the next one continues from there.
+- Nothing is sent twice that is stored in the bucket with its size and SHA-256.
+- A block above the horizon is published; one at or below it is left to discovery; one at or below
   the floor is uploaded and reported to a person (protocol 3.6).
-- Only what is durable in the table, and written down as such, may be taken from the folder, and
-  only when asked.
-- What was written down is compared with the table as it is now before it is believed
-  (``shipped.py``).
-- Nothing is shipped to a place without a table, and nothing taken from the folder for one that is
-  gone (``joining.py``).
+- A block is deleted from the folder only if that was requested, and only after it is durable in the
+  table and recorded as such.
+- The folder's record is compared with the table before it is trusted (``state.py``).
+- Nothing is shipped to a place without a table, and nothing is deleted from the folder for a table
+  that is gone (``unindexed.py``).
 
 Works with create-if-absent or without: a store with PUT, GET and LIST has tables without an index.
 """
@@ -61,17 +60,17 @@ from blockstore.operations.append import publish
 from blockstore.world import World
 
 _REFUSALS = (Corrupt, Invalid, Conflict, Indeterminate)
-"""What keeps one block back, and leaves the others."""
+"""Errors that refuse one block, and leave the others."""
 _THE_STORES = (AccessDenied, BoundaryLost, Fenced, HistoryReplaced)
-"""What would meet every block alike."""
+"""Errors that would refuse every block."""
 _UPLOADS = 5
 _SKEW_MS = 24 * 3600 * 1000
-"""A merge is younger than its sources, by clocks that may be wrong by so much."""
+"""A merge is younger than its sources, by clocks that may be wrong by this much."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShippedBlock:
-    """A block of the folder that is durable in the table now."""
+    """A block of the folder that is now durable in the table."""
 
     ulid: str
     stored_ulid: str
@@ -79,19 +78,16 @@ class ShippedBlock:
     rows: int
     bytes: int
     version: int | None = None
-    """The index entry that shows it;
-
-    None: it becomes visible by its age, or once a person lets it.
-    """
+    """The index entry that shows it; None if it becomes visible by its age, or by a person."""
     already: bool = False
     """The table had its rows before this pass."""
     late: bool = False
-    """It lies at or below the table's floor, and is not shown until a person decides."""
+    """It is at or below the table's floor, and is not shown until a person decides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedBlock:
-    """A block that was left in the folder, or, if ``late``, lies in the table and is not shown."""
+    """A block that stays in the folder, or, if ``late``, is in the table and not shown."""
 
     ulid: str
     reason: str
@@ -100,18 +96,18 @@ class RefusedBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShipReport:
-    """What one pass did."""
+    """The result of one pass."""
 
     shipped: tuple[ShippedBlock, ...] = ()
     refused: tuple[RefusedBlock, ...] = ()
     unfinished: tuple[str, ...] = ()
     """Directories without a meta.json: still being written."""
     removed: tuple[str, ...] = ()
-    """Blocks taken from the folder, because they are durable in the table."""
+    """Blocks deleted from the folder, because they are durable in the table."""
 
 
 class _Stop(Exception):
-    """The table's index is damaged; its cause says how."""
+    """The table's index is damaged; the cause says how."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,37 +117,35 @@ class _Durable:
     meta: BlockMeta
     stored_ulid: str
     block: BlockMeta | None
-    """As it lies there now; None where the table accounted for its rows before."""
+    """The block as stored there; None if the table accounted for its rows before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pass:
-    """What a pass knows of the table before it begins."""
+    """What is known of the table when a pass begins."""
 
     state: State | None
     held: Mapping[str, str] = field(default_factory=dict)
-    """Of a table without an index whose folder has no state, or a wrong one: source to the block
-    that holds it."""
+    """For a table without an index, if the folder has no state or a wrong one: each source and the
+    block that holds it."""
     checked: CheckedLines = field(default_factory=CheckedLines)
-    """What the table says of the state's lines."""
+    """The state's lines, compared with the table."""
     lost: frozenset[str] = frozenset()
-    """Blocks that are said to be shipped and are not there; a person decides whether they are
-    shipped again."""
+    """Blocks recorded as shipped that are not in the table; a person decides whether to ship them
+    again."""
 
 
 class Shipper:
     """Ships from one folder to one table.
 
-    Keep it between passes: it keeps what it read of the index.
+    Keep it between passes: it caches what it read of the index.
     """
 
     def __init__(
         self, folder: Bucket, target: Bucket, world: World, *, remove_shipped: bool = False
     ) -> None:
         if place(folder) == place(target):
-            raise Invalid(
-                f"{target.url} is the folder itself: name the table that its blocks are for"
-            )
+            raise Invalid(f"{target.url} is the folder itself: name the table to ship to")
         self._blocks = FinishedBlocks(folder)
         self._blocks.check()
         self._bucket = patient(target, world)
@@ -162,8 +156,7 @@ class Shipper:
         self._remove = remove_shipped
 
     def waiting_bytes(self) -> int:
-        """The size of what the folder holds and the state does not call shipped: for a progress
-        bar."""
+        """Return the size of the blocks that are not recorded as shipped, for a progress bar."""
         state = load(self._blocks.bucket) or ShipperState()
         sent = state.sent_to(self._table)
         return sum(
@@ -174,9 +167,9 @@ class Shipper:
         )
 
     def once(self, advance: Advance = lambda _: None) -> ShipReport:
-        """Ship what is finished now.
+        """Ship the blocks that are finished now.
 
-        Raises what keeps the whole pass from going on; the next one continues.
+        Raises the error that stops the pass; the next pass continues from there.
         """
         directories = self._blocks.directories()
         finished = {ulid: one for ulid, one in directories.items() if META in one.objects}
@@ -253,15 +246,17 @@ class Shipper:
         )
 
     def _sources(self, ulid: str) -> tuple[str, ...]:
-        """The sources of a block of the folder; its own name where they cannot be read."""
+        """Return the sources of a block of the folder; its own name if they cannot be read."""
         try:
             return load_meta(self._blocks.reader, ulid).sources
         except Corrupt:
             return (ulid,)
 
     def _held(self, oldest: str) -> Mapping[str, str]:
-        """Who in a table without an index holds which source, among blocks that can hold one from
-        ``oldest`` on."""
+        """Return the holder of each source in a table without an index.
+
+        Only blocks are read that can hold a source from ``oldest`` on.
+        """
         first = ulid_at(max(0, ulid_time_ms(oldest) - _SKEW_MS))
         found = look(
             self._bucket,
@@ -273,7 +268,7 @@ class Shipper:
         return {source: meta.ulid for meta in metas for source in meta.sources}
 
     def _durable(self, directory: Directory, known: _Pass, advance: Advance) -> _Durable:
-        """Make one block durable in the table, unless its rows are there already."""
+        """Make one block durable in the table, unless the table has its rows already."""
         meta = self._blocks.load(directory)
         self._check_wanted(meta, known.state)
         holder = _holder(meta, known)
@@ -283,8 +278,10 @@ class Shipper:
         return _Durable(meta=meta, stored_ulid=block.ulid, block=block)
 
     def _shown(self, durable: _Durable, state: State | None) -> ShippedBlock:
-        """Publish a durable block, where that is for a writer to do. A damaged index stops the
-        pass: it would meet every block alike."""
+        """Publish a durable block, if that is the writer's task.
+
+        Raises _Stop for a damaged index, which would refuse every block.
+        """
         block, meta = durable.block, durable.meta
         shipped = ShippedBlock(
             ulid=meta.ulid,
@@ -300,50 +297,48 @@ class Shipper:
         if block.level > 1 or self._log is None:
             return shipped
         try:
-            answer = publish(self._bucket, self._world, self._log, block)
+            published = publish(self._bucket, self._world, self._log, block)
         except Corrupt as error:
             raise _Stop from error
         return replace(
             shipped,
-            stored_ulid=answer.ulid or block.ulid,
-            version=answer.version,
-            already=answer.already,
+            stored_ulid=published.ulid or block.ulid,
+            version=published.version,
+            already=published.already,
         )
 
     def _check_wanted(self, meta: BlockMeta, state: State | None) -> None:
         """Raise Invalid for a block that the table could never show."""
         if meta.visible_by is VisibleBy.INDEX:
             raise Invalid(
-                f"block {meta.ulid} is a transaction's and visible by its index entry only, which "
-                "is not in this folder: copy "
-                "the table it belongs to with 'blockstore replicate', or write its rows again"
+                f"block {meta.ulid} belongs to a transaction and is visible only by an index entry, "
+                "which this folder does not have: copy the table that it belongs to with 'blockstore "
+                "replicate', or write its rows again"
             )
         if state is None:
             contradiction = self._unindexed.why_not(meta.schema)
             if contradiction is not None:
                 raise Invalid(
-                    f"block {meta.ulid} contradicts the blocks in {self._bucket.url}: "
-                    f"{contradiction}; build it again under the "
-                    "table's definition (--like), or ship it to another table"
+                    f"block {meta.ulid} does not fit the blocks in {self._bucket.url}: "
+                    f"{contradiction}; build it again with the table's definition (--like), or ship "
+                    "it to another table"
                 )
             return
         if meta.time_column != state.definition.time_column:
             raise Invalid(
-                f"block {meta.ulid} says that its times are those of {meta.time_column!r}, and "
-                "the table's are those of "
-                f"{state.definition.time_column!r}: build its rows again under the table's "
-                "definition (--like)"
+                f"block {meta.ulid} has the time column {meta.time_column!r}, and the table has "
+                f"{state.definition.time_column!r}: build its rows again with the table's definition "
+                "(--like)"
             )
         if state.definition.id_of(meta.schema) is None:
             raise Invalid(
                 f"block {meta.ulid} has a schema that the table does not know, expected one of the "
-                f"{len(state.definition.schemas)} of its definition: build it again under the "
-                "table's (--like), or alter the "
-                "table"
+                f"{len(state.definition.schemas)} of its definition: build it again with the table's "
+                "definition (--like), or alter the table"
             )
 
     def _uploaded(self, meta: BlockMeta, advance: Advance) -> BlockMeta:
-        """The block in the table that holds, under R3, the rows of the folder's block ``meta``."""
+        """Upload the folder's block ``meta`` and return the block that holds its rows (R3)."""
         origin, begun_ms = meta.ulid, self._world.clock.now_ms()
         self._blocks.verify(meta, origin)
         there = sizes_in(self._bucket, origin)
@@ -367,16 +362,15 @@ class Shipper:
         raise condemned
 
     def _check_same(self, meta: BlockMeta) -> None:
-        """Raise Conflict where another block lies in the table under this name."""
+        """Raise Conflict if the table has another block under this name."""
         try:
             if encode(load_meta(self._bucket, meta.ulid)) == encode(meta):
                 return
         except ObjectMissing:
-            return  # gone since it was listed: its upload is finished, or made again
+            return  # removed since it was listed: its upload is finished, or repeated
         raise Conflict(
-            f"block {meta.ulid} in the table is another one than the one in this folder: two "
-            "devices must not share a "
-            "folder or a source of randomness; build its rows again"
+            f"block {meta.ulid} in the table differs from the one in this folder: build its rows "
+            "again; two devices must not share a folder or a source of randomness"
         )
 
     def _successor(self, refused: BlockMeta) -> BlockMeta:
@@ -385,7 +379,7 @@ class Shipper:
     def _send(
         self, meta: BlockMeta, origin: str, there: Mapping[str, int], advance: Advance
     ) -> None:
-        """Send the files of the folder's block ``origin`` that do not lie under ``meta``'s name
+        """Send the files of the folder's block ``origin`` that are not stored under ``meta``'s name
         yet."""
 
         def send(file: ChunkFile) -> None:
@@ -404,51 +398,48 @@ class Shipper:
         self._world.pool.map(send, meta.files)
 
     def _was_adopted(self, ulid: str, state: State | None) -> bool:
-        """Whether a person has let a late block in: its mark names the write that its rows are, and
-        the table has that."""
+        """Return whether a person has adopted a late block: its mark names the new write, and the
+        table has that."""
         name = adopted_name(examine(self._bucket, list_directory(self._bucket, ulid)).mark)
         return state is not None and name is not None and bool(state.accounted.held([name]))
 
     def _take_away(
         self, directories: Mapping[str, Directory], state: ShipperState, durable: frozenset[str]
     ) -> tuple[str, ...]:
-        """Delete from the folder what is durable in the table, if asked."""
+        """Delete from the folder what is durable in the table, if that was requested."""
         if not self._remove:
             return ()
         sent = state.sent_to(self._table)
         gone = tuple(ulid for ulid in directories if ulid in durable and not sent[ulid].late)
         for ulid in gone:
-            self._blocks.take_away(directories[ulid])
+            self._blocks.delete(directories[ulid])
         save(self._blocks.bucket, state.only(directories.keys() - set(gone)))
         return gone
 
 
 def _holder(meta: BlockMeta, known: _Pass) -> str | None:
-    """The block, or a name for it, that accounts for all sources of ``meta`` in the table
-    already."""
+    """Return the block, or its name, that already accounts for all sources of ``meta``."""
     sources = meta.sources
     if known.state is not None and len(known.state.accounted.held(sources)) == len(sources):
         return meta.ulid
     holders = {known.held.get(source) for source in sources}
     holder = holders.pop() if len(holders) == 1 else None
-    # A block that lies there under its own name is checked at whole (R3) before it is believed.
+    # A block stored under its own name is checked completely (R3) before it is trusted.
     return holder if holder != meta.ulid else None
 
 
 def _lost(sent: Sent) -> str:
     return (
-        f"block {sent.stored_ulid} was shipped and is not in the table now, nor is it known that "
-        "others hold its rows: if the table "
-        f"was lost, delete {SHIPPER_STATE} in the folder, and what the table lacks is shipped "
-        "again; if the block was removed "
-        "there on purpose, delete it here"
+        f"block {sent.stored_ulid} was shipped, but the table does not have it now, and no other "
+        "block is known to hold its rows: if the table was lost, delete "
+        f"{SHIPPER_STATE} in the folder, and what the table lacks is shipped again; if the block was "
+        "removed from the table on purpose, delete it here"
     )
 
 
 def _too_late(sent: Sent) -> str:
     return (
-        f"block {sent.stored_ulid} was uploaded and is at or below the table's floor: it comes too "
-        "late to be told from a write "
-        "that was removed, and readers leave it out; let a person decide with 'blockstore repair "
-        "--adopt'"
+        f"block {sent.stored_ulid} was uploaded, but it is at or below the table's floor: it is too "
+        "late to distinguish it from a write that was removed, so readers do not see it; accept its "
+        "rows with 'blockstore repair URL --adopt ULID'"
     )

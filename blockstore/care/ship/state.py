@@ -1,13 +1,22 @@
-"""``blockstore.shipper.json``: what a shipper has shipped from a folder, and where to.
+"""The folder's state: what was shipped from it, where to, and whether the table still has it.
 
-Rules:
-- It is replaced as a whole, atomically, after each block; a process that dies between a block and
+Rules of ``blockstore.shipper.json``:
+- It is replaced as a whole, atomically, after each block. A process that dies between a block and
   its line ships nothing twice: the bucket knows the block's sources.
-- It carries the SHA-256 of its content. A damaged one is as good as none, and is told in the log:
-  what it knew is asked of the bucket again.
-- It is kept by table, so that one folder may serve two; and only about blocks that still lie in the
-  folder.
-- A newer version is refused, not overwritten.
+- It contains the SHA-256 of its content. A damaged one counts as none, with a warning in the log:
+  the bucket is asked again for what it recorded.
+- It is kept by table, so that one folder can serve two, and only about blocks that are still in the
+  folder. A newer version is refused, not overwritten.
+
+Rules for comparing it with the table, which may be lost or made again at the same URL:
+- With an index a line is trusted if the table accounts for the block's sources, if it may have
+  forgotten them (the block is at or below the floor), or if the table has the block. A line that is
+  not trusted is dropped, and the block is shipped again. What was removed on purpose is accounted
+  for, so nothing comes back.
+- Without an index a line is only checked before a deletion. If the block is gone, the line is
+  dropped where other blocks hold its rows. Otherwise a lost table cannot be distinguished from a
+  block that a person removed: the line stays, and the block is reported.
+- The floor alone never allows a deletion: the table must account for the block, or have it.
 """
 
 from __future__ import annotations
@@ -35,32 +44,32 @@ class Sent:
     """A block that is durable in the table."""
 
     stored_ulid: str
-    """Its name there: another than here where its upload was refused and made again."""
+    """Its name there; a new one if its upload was refused and repeated."""
     late: bool = False
-    """It lies at or below the table's floor: a person decides."""
+    """It is at or below the table's floor: a person decides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShipperState:
-    """Everything that was shipped: table to block to what became of it."""
+    """Everything that was shipped, by table and by block."""
 
     tables: Mapping[str, Mapping[str, Sent]] = field(default_factory=dict)
 
     def sent_to(self, table: str) -> Mapping[str, Sent]:
-        """What lies in a table."""
+        """Return what was shipped to a table."""
         return self.tables.get(table, {})
 
     def with_sent(self, table: str, ulid: str, sent: Sent) -> ShipperState:
-        """The state once a block is durable in a table."""
+        """Return the state with a block that is durable in a table."""
         return replace(self, tables={**self.tables, table: {**self.sent_to(table), ulid: sent}})
 
     def without(self, table: str, ulids: Collection[str]) -> ShipperState:
-        """The state without these lines of a table."""
+        """Return the state without these lines of a table."""
         kept = {ulid: sent for ulid, sent in self.sent_to(table).items() if ulid not in ulids}
         return replace(self, tables={**self.tables, table: kept}) if ulids else self
 
     def only(self, there: Collection[str]) -> ShipperState:
-        """The state without blocks that are not in the folder any more."""
+        """Return the state without blocks that are no longer in the folder."""
         kept = {
             table: {ulid: sent for ulid, sent in blocks.items() if ulid in there}
             for table, blocks in self.tables.items()
@@ -69,9 +78,9 @@ class ShipperState:
 
 
 def load(folder: Bucket) -> ShipperState | None:
-    """The folder's state;
+    """Read the folder's state; None if there is none, or if it is damaged.
 
-    None where there is none, or none that can be believed. Raises NewerFormat.
+    Raises NewerFormat.
     """
     try:
         data = folder.get(SHIPPER_STATE).data
@@ -82,7 +91,7 @@ def load(folder: Bucket) -> ShipperState | None:
     except NewerFormat:
         raise
     except Corrupt as error:
-        _logger.warning("%s: what was shipped is asked of the bucket again", error)
+        _logger.warning("%s: checking in the bucket what was shipped", error)
         return None
 
 
@@ -110,7 +119,7 @@ def _decode(data: bytes, subject: str) -> ShipperState:
     listed = document.document("tables")
     tables = {table: _sent(listed.document(table)) for table in listed.names()}
     if document.text("sha256") != _digest(document.raw("tables")):
-        document.fail("sha256", "that of the content: it was edited or cut")
+        document.fail("sha256", "that of the content: it was edited or truncated")
     return ShipperState(tables=tables)
 
 
@@ -130,14 +139,14 @@ def _digest(tables: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedLines:
-    """The lines of one table, by block."""
+    """The lines of one table, compared with it."""
 
     there: frozenset[str] = frozenset()
-    """The table bears them out."""
+    """The table confirms them."""
     gone: frozenset[str] = frozenset()
-    """It was asked for them and does not have them."""
+    """The table was checked and does not have them."""
     forgotten: frozenset[str] = frozenset()
-    """An index may have known of them and forgotten: they lie at or below its floor."""
+    """The index may have forgotten them: they are at or below its floor."""
 
 
 def check_lines(
@@ -149,11 +158,21 @@ def check_lines(
     *,
     removing: bool,
 ) -> CheckedLines:
-    """Compare the lines with the table in ``bucket``; ``state`` is its index's. What the index
-    accounts for costs no request, anything else a HEAD at most."""
+    """Compare the lines with the table in ``bucket``.
+
+    What the index accounts for costs no request, anything else at most one HEAD.
+
+    Args:
+        bucket: the table.
+        world: the threads for the requests.
+        lines: what was shipped to it, by block.
+        sources_of: returns the sources of a block of the folder.
+        state: the state of the table's index; None if it has none.
+        removing: whether confirmed blocks will be deleted from the folder.
+    """
     there: set[str] = set()
     forgotten: set[str] = set()
-    asked: list[str] = []
+    unknown: list[str] = []
     for ulid, sent in lines.items():
         if state is not None:
             # A level-1 block is its own source: its meta.json need not be read.
@@ -164,18 +183,20 @@ def check_lines(
             if any(map(state.below_floor, (sent.stored_ulid, *sources))):
                 forgotten.add(ulid)
         if (removing and not sent.late) or (state is not None and ulid not in forgotten):
-            asked.append(ulid)
-    lying = {
+            unknown.append(ulid)
+    stored = {
         ulid
-        for ulid, lies in zip(
-            asked,
-            world.pool.map(lambda ulid: is_there(bucket, meta_key(lines[ulid].stored_ulid)), asked),
+        for ulid, found in zip(
+            unknown,
+            world.pool.map(
+                lambda ulid: is_there(bucket, meta_key(lines[ulid].stored_ulid)), unknown
+            ),
             strict=True,
         )
-        if lies
+        if found
     }
     return CheckedLines(
-        there=frozenset(there | lying),
-        gone=frozenset({*asked} - lying),
+        there=frozenset(there | stored),
+        gone=frozenset({*unknown} - stored),
         forgotten=frozenset(forgotten),
     )

@@ -1,12 +1,11 @@
-"""A table without an index, as a shipper sees it: whether there is one, and which blocks it could
-show.
+"""A table without an index as the target of a shipper: whether it exists, and which blocks fit it.
 
 Rules:
-- The table is what its blocks say. Where no complete block lies there is no table, and nothing is
-  shipped: neither to a mistyped URL nor to where a table was.
-- A block joins if its schema does not contradict those that lie there. It is refused even where it
-  is older than they are: readers let the older decide, so that it would push them out.
-- The schema of the block that bears the oldest name joins unasked. Only for another one are all
+- The blocks define the table. Without a complete block there is no table, and nothing is shipped:
+  neither to a mistyped URL nor to the place of a lost table.
+- A block fits if its schema does not contradict those of the stored blocks. It is refused even if it
+  is older than they are: readers let the oldest block decide, so it would hide the others.
+- The schema of the block with the oldest name fits without a check. Only for another schema are all
   blocks read, once each.
 """
 
@@ -24,7 +23,7 @@ from blockstore.world import World
 
 
 class UnindexedTarget:
-    """What a shipper knows of the blocks at one place; keep it between passes."""
+    """What a shipper knows of the blocks of one table; keep it between passes."""
 
     def __init__(self, bucket: Bucket, world: World) -> None:
         self._bucket = bucket
@@ -32,8 +31,10 @@ class UnindexedTarget:
         self._joins: set[bytes] = set()
 
     def begin(self, no_index: NotFound) -> None:
-        """Look whether a table is there, as a pass must before it ships or removes anything. Raises
-        NotFound, as a write does; Corrupt where its index was lost."""
+        """Check that the table exists, before a pass ships or deletes anything.
+
+        Raises NotFound, as a write does, and Corrupt if its index was lost.
+        """
         if not never_indexed(self._bucket):
             raise no_index
         schema = self._first_schema()
@@ -42,7 +43,7 @@ class UnindexedTarget:
         self._joins = {schema}
 
     def why_not(self, schema: bytes) -> str | None:
-        """Why a block with this schema cannot join the table, as a clause; None if it can."""
+        """Return why a block with this schema does not fit the table, as a clause; None if it does."""
         if schema in self._joins:
             return None
         problem = why_not_joined(schema, self._opened().definition)
@@ -51,7 +52,7 @@ class UnindexedTarget:
         return problem
 
     def _first_schema(self) -> bytes | None:
-        """The schema of the first complete block, if it can be read and needs no index."""
+        """Return the schema of the first complete block, if it can be read and needs no index."""
         ulid = whole_block(self._bucket)
         try:
             meta = None if ulid is None else load_meta(self._bucket, ulid)
