@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from blockstore.care.hiding import Waiting
+from blockstore.care.marks.hiding import Wait
 from blockstore.compactor.by_hand import clean_once
 from blockstore.compactor.run.report import JobResult, Outcome
 from blockstore.errors import Conflict, Unanswered
@@ -259,7 +259,7 @@ def test_whoever_hides_and_finds_a_merge_that_counts_is_told(tmp_path: Path) -> 
     arrive = on_its_way(made)
     waits = itertools.count(1)
 
-    def stand_still(_: Waiting) -> None:
+    def stand_still(_: Wait) -> None:
         if next(waits) == 2:
             arrive()
             made.age()
@@ -275,7 +275,7 @@ def test_whoever_hides_is_told_of_a_mark_that_went_meanwhile(tmp_path: Path) -> 
     victim = sorted(made.metas())[0]
     waits = itertools.count(1)
 
-    def withdraw(_: Waiting) -> None:
+    def withdraw(_: Wait) -> None:
         if next(waits) == 2:
             withdraw_deletion(made.bucket, made.world, victim)
 
