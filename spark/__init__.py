@@ -11,8 +11,9 @@ every Python worker of Spark imports this package, and a task needs little of it
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from blockstore.lazy import lazy
 
 if TYPE_CHECKING:
     from blockstore.spark.appending import append
@@ -35,22 +36,15 @@ __all__ = [
     "register",
 ]
 
-_HOMES = {
-    "How": "blockstore.spark.reading",
-    "Written": "blockstore.spark.written",
-    "append": "blockstore.spark.appending",
-    "foreach_batch": "blockstore.spark.streaming.batch",
-    "how": "blockstore.spark.reading",
-    "merge_engine": "blockstore.spark.merging",
-    "overwrite": "blockstore.spark.overwriting",
-    "read": "blockstore.spark.reading",
-    "register": "blockstore.spark.registering",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(
-            f"module 'spark' has no attribute {name!r}; it has {', '.join(__all__)}"
-        )
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazy(
+    __name__,
+    {
+        ".appending": ("append",),
+        ".merging": ("merge_engine",),
+        ".overwriting": ("overwrite",),
+        ".reading": ("How", "how", "read"),
+        ".registering": ("register",),
+        ".streaming.batch": ("foreach_batch",),
+        ".written": ("Written",),
+    },
+)
