@@ -199,6 +199,6 @@ def is_there(bucket: ReadBucket, key: str) -> bool:
 def read_file(bucket: ReadBucket, key: str, size: int | None = None) -> BinaryIO:
     """A seekable read-only file over ranged GETs, for pyarrow: one HEAD if ``size`` is not
     given."""
-    from blockstore.bucket.reading import RangeFile
+    from blockstore.bucket.range_file import RangeFile
 
     return RangeFile(bucket, key, bucket.head(key).size if size is None else size)  # type: ignore[return-value]

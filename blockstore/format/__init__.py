@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from blockstore.format.durations import format_duration, parse_duration
     from blockstore.format.loading import load_meta
     from blockstore.format.marks import DeletionMark, MarkReason, NoCompactMark, NoCompactReason
+    from blockstore.format.new_block import WrittenChunks, block_meta
     from blockstore.format.properties import UPLOAD_TIMEOUT_S, Consistency, Isolation, Properties
-    from blockstore.format.written import WrittenChunks, block_meta
 
 __all__ = [
     "UPLOAD_TIMEOUT_S",
@@ -78,6 +78,6 @@ __getattr__ = lazy(
         ".loading": ("load_meta",),
         ".marks": ("DeletionMark", "MarkReason", "NoCompactMark", "NoCompactReason"),
         ".properties": ("Consistency", "Isolation", "Properties", "UPLOAD_TIMEOUT_S"),
-        ".written": ("WrittenChunks", "block_meta"),
+        ".new_block": ("WrittenChunks", "block_meta"),
     },
 )

@@ -33,10 +33,10 @@ from blockstore.format.coded import renumbered, with_codes
 from blockstore.format.definition import Definition
 from blockstore.format.encoding import open_parquet, rows_per_group
 from blockstore.format.labels import check_labels
+from blockstore.format.new_block import WrittenChunks, block_meta, to_ms
 from blockstore.format.schema import cast_batch, with_reserved
 from blockstore.format.sink import MemorySink, Sink, StreamSink
 from blockstore.format.sorting import sort_order
-from blockstore.format.written import WrittenChunks, block_meta, to_ms
 from blockstore.ids import ulid_time_ms
 from blockstore.names import chunk_path, object_key
 from blockstore.world import World

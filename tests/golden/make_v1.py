@@ -26,9 +26,9 @@ from blockstore.format.marks import (
     encode_mark,
 )
 from blockstore.format.meta import encode
+from blockstore.format.new_block import WrittenChunks, block_meta
 from blockstore.format.properties import Properties
 from blockstore.format.sources import write_sources
-from blockstore.format.written import WrittenChunks, block_meta
 from blockstore.names import deletion_mark_key, meta_key, no_compact_mark_key
 from blockstore.world import World
 from tests.golden.rows_v1 import FIRST, SCHEMA, SECOND

@@ -15,8 +15,8 @@ import pyarrow.types as pt
 
 from blockstore.care.finding import Check
 from blockstore.format.block import BlockMeta, ChunkFile, ColumnStats
+from blockstore.format.new_block import to_ms
 from blockstore.format.statistics import Tally, decode
-from blockstore.format.written import to_ms
 
 __all__ = ["Contents"]
 

@@ -28,7 +28,7 @@ from blockstore.format.chunks import BlockWriter
 from blockstore.format.definition import Definition
 from blockstore.format.loading import load_meta
 from blockstore.format.meta import encode
-from blockstore.format.written import block_meta
+from blockstore.format.new_block import block_meta
 from blockstore.index import log as index_log
 from blockstore.index.change import Draft
 from blockstore.index.checkpoint import write_checkpoint

@@ -24,7 +24,7 @@ from blockstore.format.definition import Definition
 from blockstore.format.loading import load_meta
 from blockstore.format.marks import DeletionMark, MarkReason, encode_mark
 from blockstore.format.meta import encode
-from blockstore.format.written import block_meta
+from blockstore.format.new_block import block_meta
 from blockstore.ids import ulid_at
 from blockstore.index import log as index_log
 from blockstore.index.change import Draft

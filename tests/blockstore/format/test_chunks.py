@@ -23,9 +23,9 @@ from blockstore.format.chunks import BlockWriter, read_chunk
 from blockstore.format.definition import Definition
 from blockstore.format.fields import RESERVED, field_id
 from blockstore.format.meta import decode, encode
+from blockstore.format.new_block import WrittenChunks
 from blockstore.format.sorting import sort_order
 from blockstore.format.statistics import collect, columns_of
-from blockstore.format.written import WrittenChunks
 from blockstore.ids import ulid_time_ms
 from blockstore.world import World
 
