@@ -16,8 +16,6 @@ import re
 
 from blockstore.errors import Invalid
 
-__all__ = ["in_our_words"]
-
 # A scheme has two letters at least: C:/ is none.
 _ONE_SLASH = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)(.*)", re.DOTALL)
 _HADOOP_S3 = re.compile(r"s3[an]://", re.IGNORECASE)

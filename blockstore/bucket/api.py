@@ -27,18 +27,6 @@ from typing import BinaryIO, Protocol, cast
 
 from blockstore.errors import Invalid, ObjectMissing
 
-__all__ = [
-    "Bucket",
-    "NotModified",
-    "Object",
-    "ObjectInfo",
-    "ObjectWriter",
-    "ReadBucket",
-    "is_there",
-    "read_file",
-    "writable",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectInfo:

@@ -54,8 +54,6 @@ from blockstore.bucket.cloud_errors import (  # noqa: E402
 )
 from blockstore.bucket.cloud_writer import PART_BYTES, CloudWriter  # noqa: E402
 
-__all__ = ["CloudBucket"]
-
 _DATE_LASTS_S = 60.0
 _DATE_TIMEOUT_S = 10.0
 _PAGE = 1000

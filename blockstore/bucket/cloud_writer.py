@@ -21,8 +21,6 @@ from blockstore.errors import NoSpace
 if TYPE_CHECKING:
     from blockstore.bucket.cloud import CloudBucket
 
-__all__ = ["PART_BYTES", "SMALL_BYTES", "CloudWriter"]
-
 PART_BYTES = 8 * 1024 * 1024
 SMALL_BYTES = 16 * 1024 * 1024
 

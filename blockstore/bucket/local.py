@@ -38,8 +38,6 @@ from blockstore.bucket.local_writer import LocalWriter
 from blockstore.clock import Clock
 from blockstore.errors import AlreadyExists, Invalid, ObjectMissing, PreconditionFailed
 
-__all__ = ["LocalBucket"]
-
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 

@@ -8,8 +8,6 @@ from contextlib import suppress
 from blockstore.bucket.local_errors import classified_write
 from blockstore.bucket.local_tree import Tree
 
-__all__ = ["LocalWriter"]
-
 _GATHERED_BYTES = 1 << 18
 
 

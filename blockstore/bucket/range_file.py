@@ -23,8 +23,6 @@ from blockstore.errors import Invalid
 if TYPE_CHECKING:
     from blockstore.bucket.api import ReadBucket
 
-__all__ = ["RangeFile"]
-
 
 _GAP = 64 * 1024
 """So many bytes that nobody wants cost less than a request."""

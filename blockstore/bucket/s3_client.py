@@ -19,8 +19,6 @@ from typing import Any
 
 from blockstore.errors import MissingExtra
 
-__all__ = ["require_boto3", "shared_client"]
-
 _clients: dict[tuple[object, ...], Any] = {}
 _lock = threading.Lock()
 

@@ -25,8 +25,6 @@ from blockstore.errors import BlockstoreError, Invalid, ObjectMissing, Unavailab
 if TYPE_CHECKING:
     from blockstore.bucket.s3 import S3Bucket
 
-__all__ = ["BATCH", "S3Deletes"]
-
 BATCH = 1_000
 """The most keys that one DeleteObjects request may name."""
 

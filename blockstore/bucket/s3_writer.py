@@ -20,8 +20,6 @@ from blockstore.errors import BlockstoreError, Invalid, ObjectMissing, Unanswere
 if TYPE_CHECKING:
     from blockstore.bucket.s3 import S3Bucket
 
-__all__ = ["PART_BYTES", "S3Writer"]
-
 PART_BYTES = 16 * 1024 * 1024
 _MAX_PARTS = 10_000
 

@@ -22,8 +22,6 @@ from blockstore.bucket.retrying import Retrying
 from blockstore.errors import Invalid
 from blockstore.world import Threads, World
 
-__all__ = ["last_part", "open_bucket"]
-
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _FORMS = (
     "a path, file:///dir, memory://name, s3://bucket/prefix, gs://bucket/prefix or "

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
         StreamKey,
         VisibleBy,
     )
-    from blockstore.format.chunks import BlockWriter, read_batches, read_chunk
+    from blockstore.format.chunk_reader import read_batches, read_chunk
+    from blockstore.format.chunks import BlockWriter
     from blockstore.format.definition import Definition
     from blockstore.format.durations import format_duration, parse_duration
-    from blockstore.format.loading import load_meta
     from blockstore.format.marks import DeletionMark, MarkReason, NoCompactMark, NoCompactReason
+    from blockstore.format.meta import load_meta
     from blockstore.format.new_block import WrittenChunks, block_meta
     from blockstore.format.properties import UPLOAD_TIMEOUT_S, Consistency, Isolation, Properties
 
@@ -72,10 +73,11 @@ __getattr__ = lazy(
             "StreamKey",
             "VisibleBy",
         ),
-        ".chunks": ("BlockWriter", "read_batches", "read_chunk"),
+        ".chunk_reader": ("read_batches", "read_chunk"),
+        ".chunks": ("BlockWriter",),
         ".definition": ("Definition",),
         ".durations": ("format_duration", "parse_duration"),
-        ".loading": ("load_meta",),
+        ".meta": ("load_meta",),
         ".marks": ("DeletionMark", "MarkReason", "NoCompactMark", "NoCompactReason"),
         ".properties": ("Consistency", "Isolation", "Properties", "UPLOAD_TIMEOUT_S"),
         ".new_block": ("WrittenChunks", "block_meta"),

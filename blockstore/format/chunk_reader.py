@@ -30,8 +30,6 @@ from blockstore.format.block import ChunkFile
 from blockstore.format.coded import coded_texts, decoded
 from blockstore.format.unreadable import UNREADABLE
 
-__all__ = ["JudgeGroups", "read_batches", "read_chunk", "read_part"]
-
 _WHOLE = 4 * 1024 * 1024
 
 _MANY_ROWS = 20_000

@@ -21,9 +21,8 @@ from blockstore.errors import AccessDenied, Corrupt, Invalid, Throttled, Unavail
 from blockstore.format.block import BlockMeta, Job, VisibleBy
 from blockstore.format.chunks import BlockWriter
 from blockstore.format.definition import Definition
-from blockstore.format.loading import load_meta
 from blockstore.format.marks import DeletionMark, MarkReason, encode_mark
-from blockstore.format.meta import encode
+from blockstore.format.meta import encode, load_meta
 from blockstore.format.new_block import block_meta
 from blockstore.ids import ulid_at
 from blockstore.index import log as index_log
