@@ -23,8 +23,8 @@ if TYPE_CHECKING:
         StreamKey,
         VisibleBy,
     )
+    from blockstore.format.block_writer import BlockWriter
     from blockstore.format.chunk_reader import read_batches, read_chunk
-    from blockstore.format.chunks import BlockWriter
     from blockstore.format.definition import Definition
     from blockstore.format.durations import format_duration, parse_duration
     from blockstore.format.marks import DeletionMark, MarkReason, NoCompactMark, NoCompactReason
@@ -74,7 +74,7 @@ __getattr__ = lazy(
             "VisibleBy",
         ),
         ".chunk_reader": ("read_batches", "read_chunk"),
-        ".chunks": ("BlockWriter",),
+        ".block_writer": ("BlockWriter",),
         ".definition": ("Definition",),
         ".durations": ("format_duration", "parse_duration"),
         ".meta": ("load_meta",),

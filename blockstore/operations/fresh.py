@@ -23,8 +23,8 @@ import pyarrow as pa
 
 from blockstore.errors import Invalid
 from blockstore.format.block import BlockMeta, Job, Parent, VisibleBy
+from blockstore.format.block_writer import BlockWriter
 from blockstore.format.casting import cast_batch
-from blockstore.format.chunks import BlockWriter
 from blockstore.format.definition import Definition
 from blockstore.format.new_block import WrittenChunks, block_meta
 from blockstore.format.schema import with_reserved

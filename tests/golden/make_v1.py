@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from blockstore.bucket.local import LocalBucket
 from blockstore.format.block import BlockMeta, Job, Parent, VisibleBy
-from blockstore.format.chunks import BlockWriter
+from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
 from blockstore.format.marks import (
     DeletionMark,

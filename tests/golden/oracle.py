@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.format.block import BlockMeta, Job, Parent, VisibleBy
-from blockstore.format.chunks import BlockWriter
+from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
 from blockstore.format.document import sealed
 from blockstore.format.meta import encode

@@ -24,7 +24,7 @@ from blockstore.care.verify import verify
 from blockstore.compactor.once import compact_once
 from blockstore.compactor.settings import Settings
 from blockstore.format.block import BlockMeta, Parent, VisibleBy
-from blockstore.format.chunks import BlockWriter
+from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
 from blockstore.format.meta import encode, load_meta
 from blockstore.format.new_block import block_meta

@@ -19,7 +19,7 @@ from blockstore.care.shipper_state import load
 from blockstore.compactor.clean import Cleaner
 from blockstore.errors import AccessDenied, Corrupt, Invalid, Throttled, Unavailable
 from blockstore.format.block import BlockMeta, Job, VisibleBy
-from blockstore.format.chunks import BlockWriter
+from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
 from blockstore.format.marks import DeletionMark, MarkReason, encode_mark
 from blockstore.format.meta import encode, load_meta

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import blockstore as bs
-from blockstore.format.chunks import BlockWriter
+from blockstore.format.block_writer import BlockWriter
 from blockstore.format.new_block import WrittenChunks
 from blockstore.index import log as index_log
 from blockstore.operations.access import Access

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.errors import Invalid, Unavailable
 from blockstore.format.block import ColumnStats, Job, VisibleBy
+from blockstore.format.block_writer import BlockWriter
 from blockstore.format.chunk_reader import read_chunk
-from blockstore.format.chunks import BlockWriter
 from blockstore.format.definition import Definition
 from blockstore.format.fields import RESERVED, field_id
 from blockstore.format.meta import decode, encode
