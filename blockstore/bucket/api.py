@@ -23,7 +23,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, Protocol, cast
+from typing import Protocol, cast
 
 from blockstore.errors import Invalid, ObjectMissing
 
@@ -182,11 +182,3 @@ def is_there(bucket: ReadBucket, key: str) -> bool:
     except ObjectMissing:
         return False
     return True
-
-
-def read_file(bucket: ReadBucket, key: str, size: int | None = None) -> BinaryIO:
-    """A seekable read-only file over ranged GETs, for pyarrow: one HEAD if ``size`` is not
-    given."""
-    from blockstore.bucket.range_file import RangeFile
-
-    return RangeFile(bucket, key, bucket.head(key).size if size is None else size)  # type: ignore[return-value]
