@@ -18,8 +18,8 @@ from pyspark.sql import types as st
 from blockstore.bucket import open_bucket
 from blockstore.errors import Conflict, Invalid, NotFound
 from blockstore.format import Definition, Job
+from blockstore.format.casting import cast_batch
 from blockstore.format.labels import check_new_labels
-from blockstore.format.schema import cast_batch
 from blockstore.index.change import Append, Done
 from blockstore.index.rules import decide
 from blockstore.index.state import State

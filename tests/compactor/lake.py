@@ -25,7 +25,7 @@ from blockstore.compactor.settings import Settings
 from blockstore.errors import BlockstoreError
 from blockstore.format.block import BlockMeta, Job
 from blockstore.format.definition import Definition
-from blockstore.format.loading import load_meta
+from blockstore.format.meta import load_meta
 from blockstore.index import log as index_log
 from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.index.gc import collect

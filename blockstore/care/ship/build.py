@@ -22,7 +22,7 @@ from blockstore.bucket import Bucket, open_bucket
 from blockstore.bucket.local import LocalBucket
 from blockstore.errors import Conflict, Corrupt, Invalid, NewerFormat, ObjectMissing
 from blockstore.format.block import BlockMeta, VisibleBy
-from blockstore.format.chunks import BlockWriter
+from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
 from blockstore.format.document import parse, sealed
 from blockstore.format.features import FORMAT_VERSION, refuse_newer

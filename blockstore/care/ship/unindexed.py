@@ -14,7 +14,7 @@ from __future__ import annotations
 from blockstore.bucket.api import Bucket
 from blockstore.errors import Corrupt, NotFound, ObjectMissing
 from blockstore.format.block import VisibleBy
-from blockstore.format.loading import load_meta
+from blockstore.format.meta import load_meta
 from blockstore.format.properties import Properties
 from blockstore.lifecycle.catalog import Catalog
 from blockstore.lifecycle.schemas import why_not_joined

@@ -31,7 +31,7 @@ from blockstore.care.verify.noted import Noted, check_noted
 from blockstore.care.verify.others import Surroundings, check_any, check_other
 from blockstore.errors import Corrupt, NotFound, ObjectMissing
 from blockstore.format.block import BlockMeta
-from blockstore.format.loading import load_meta
+from blockstore.format.meta import load_meta
 from blockstore.format.properties import Properties
 from blockstore.format.schema import serialize
 from blockstore.index import ulids

@@ -77,7 +77,7 @@ def test_a_query_loads_what_it_needs_and_nothing_that_changes_or_serves(
     modules = loaded("query", flights, sql, *words)
     assert packages(modules).isdisjoint({*HEAVY, "attr", "compactor", "cyclopts", "spark", "ulid"})
     unwanted = {
-        "blockstore.format.chunks",
+        "blockstore.format.block_writer",
         "blockstore.format.encoding",
         "blockstore.index.change",
         "blockstore.index.commit",

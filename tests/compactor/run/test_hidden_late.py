@@ -18,8 +18,8 @@ from blockstore.compactor.by_hand import clean_once
 from blockstore.compactor.run.report import JobResult, Outcome
 from blockstore.errors import Conflict, Unanswered
 from blockstore.format.block import BlockMeta
-from blockstore.format.loading import load_meta
 from blockstore.format.marks import MarkReason
+from blockstore.format.meta import load_meta
 from blockstore.lifecycle.catalog import Catalog
 from blockstore.lifecycle.mark import place_deletion, withdraw_deletion
 from blockstore.lifecycle.take_away import take_away

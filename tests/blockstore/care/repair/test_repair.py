@@ -14,8 +14,8 @@ from blockstore.care.repair import Done, RepairOptions, RepairPlan, StepKind, ca
 from blockstore.care.repair.target import Target
 from blockstore.errors import BlockstoreError, Conflict, Invalid, NotFound
 from blockstore.format.definition import Definition
-from blockstore.format.loading import load_meta
 from blockstore.format.marks import MarkReason
+from blockstore.format.meta import load_meta
 from blockstore.ids import ulid_at
 from blockstore.index.change import RaiseWatermarks
 from blockstore.index.checkpoint import write_checkpoint

@@ -26,22 +26,20 @@ from blockstore.bucket.api import Bucket
 from blockstore.errors import Invalid
 from blockstore.format.block import BlockMeta, ChunkFile, Job, VisibleBy
 from blockstore.format.buffering import Held
-from blockstore.format.chunk_reader import read_batches, read_chunk
+from blockstore.format.casting import cast_batch
 from blockstore.format.chunk_size import check_chunk_size
 from blockstore.format.chunk_statistics import ChunkStatistics, StatisticsPlan
 from blockstore.format.coded import renumbered, with_codes
 from blockstore.format.definition import Definition
 from blockstore.format.encoding import open_parquet, rows_per_group
 from blockstore.format.labels import check_labels
-from blockstore.format.schema import cast_batch, with_reserved
+from blockstore.format.new_block import WrittenChunks, block_meta, to_ms
+from blockstore.format.schema import with_reserved
 from blockstore.format.sink import MemorySink, Sink, StreamSink
 from blockstore.format.sorting import sort_order
-from blockstore.format.written import WrittenChunks, block_meta, to_ms
 from blockstore.ids import ulid_time_ms
 from blockstore.names import chunk_path, object_key
 from blockstore.world import World
-
-__all__ = ["BlockWriter", "read_batches", "read_chunk"]
 
 MIB = 1024 * 1024
 _SMALL = 16 * MIB

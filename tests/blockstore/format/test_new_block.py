@@ -7,7 +7,7 @@ import pytest
 
 from blockstore.errors import Invalid
 from blockstore.format.block import ChunkFile, Parent, VisibleBy
-from blockstore.format.written import WrittenChunks, block_meta, to_ms
+from blockstore.format.new_block import WrittenChunks, block_meta, to_ms
 from tests.blockstore.format.blocks import DEFINITION, SHA, A, B, C, chunk
 
 

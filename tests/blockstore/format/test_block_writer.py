@@ -19,13 +19,14 @@ from hypothesis import strategies as st
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.errors import Invalid, Unavailable
 from blockstore.format.block import ColumnStats, Job, VisibleBy
-from blockstore.format.chunks import BlockWriter, read_chunk
+from blockstore.format.block_writer import BlockWriter
+from blockstore.format.chunk_reader import read_chunk
 from blockstore.format.definition import Definition
 from blockstore.format.fields import RESERVED, field_id
 from blockstore.format.meta import decode, encode
+from blockstore.format.new_block import WrittenChunks
 from blockstore.format.sorting import sort_order
 from blockstore.format.statistics import collect, columns_of
-from blockstore.format.written import WrittenChunks
 from blockstore.ids import ulid_time_ms
 from blockstore.world import World
 

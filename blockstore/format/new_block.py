@@ -16,8 +16,6 @@ from blockstore.errors import Invalid
 from blockstore.format.block import BlockMeta, ChunkFile, Job, Parent, VisibleBy
 from blockstore.format.definition import Definition
 
-__all__ = ["WrittenChunks", "block_meta", "to_ms"]
-
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _DAY_MS = 86_400_000
 _LIMIT_MS = 2**62

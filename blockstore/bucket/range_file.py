@@ -16,15 +16,10 @@ import io
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, BinaryIO
 
+from blockstore.bucket.api import ReadBucket
 from blockstore.errors import Invalid
-
-if TYPE_CHECKING:
-    from blockstore.bucket.api import ReadBucket
-
-__all__ = ["RangeFile"]
-
 
 _GAP = 64 * 1024
 """So many bytes that nobody wants cost less than a request."""
@@ -123,3 +118,9 @@ class RangeFile(io.RawIOBase):
         data = self.read(len(view))
         view[: len(data)] = data
         return len(data)
+
+
+def read_file(bucket: ReadBucket, key: str, size: int | None = None) -> BinaryIO:
+    """A seekable read-only file over ranged GETs, for pyarrow: one HEAD if ``size`` is not
+    given."""
+    return RangeFile(bucket, key, bucket.head(key).size if size is None else size)  # type: ignore[return-value]
