@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from blockstore.care.build import build
     from blockstore.client.client import Client
     from blockstore.format.block import Job
-    from blockstore.operations.answer import Changed, Restored, Reverted
     from blockstore.operations.append import AppendedBlock
     from blockstore.operations.diff import Diff
+    from blockstore.operations.results import Changed, Restored, Reverted
     from blockstore.scan.view import Scan, TableSnapshot
     from blockstore.table import Table, create, open  # noqa: A004
 
@@ -89,12 +89,12 @@ __all__ = [
 
 _LAZY = {
     "AppendedBlock": "blockstore.operations.append",
-    "Changed": "blockstore.operations.answer",
+    "Changed": "blockstore.operations.results",
     "Client": "blockstore.client.client",
     "Diff": "blockstore.operations.diff",
     "Job": "blockstore.format.block",
-    "Restored": "blockstore.operations.answer",
-    "Reverted": "blockstore.operations.answer",
+    "Restored": "blockstore.operations.results",
+    "Reverted": "blockstore.operations.results",
     "Scan": "blockstore.scan.view",
     "Table": "blockstore.table",
     "TableSnapshot": "blockstore.scan.view",

@@ -25,8 +25,8 @@ from blockstore.format.properties import Properties
 from blockstore.index import log as index_log
 from blockstore.index import tags
 from blockstore.index.log import Log
+from blockstore.lifecycle.complete import Whole
 from blockstore.lifecycle.discovery import Discovery
-from blockstore.lifecycle.whole import Whole
 from blockstore.operations.access import Access
 from blockstore.operations.instants import to_ms
 from blockstore.operations.unindexed import Unindexed, check_place, never_indexed, what_to_do
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from blockstore.format.block import Job
     from blockstore.index.entry import Entry
     from blockstore.lifecycle.catalog import Catalog
-    from blockstore.operations.answer import Changed, Restored, Reverted
     from blockstore.operations.append import AppendedBlock
     from blockstore.operations.diff import Diff
+    from blockstore.operations.results import Changed, Restored, Reverted
     from blockstore.operations.writer import Writer
 
 __all__ = ["Discovery", "Table", "create", "open", "open_any"]
@@ -304,7 +304,7 @@ class Table:
         return taken
 
     def _listed(self) -> Snapshot:
-        from blockstore.lifecycle.discover import discover_snapshot
+        from blockstore.lifecycle.list_path import discover_snapshot
 
         if self._unindexed is not None:
             return self._unindexed.snapshot(self.catalog)

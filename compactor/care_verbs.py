@@ -17,7 +17,7 @@ from blockstore.cli.output import counted, iso, say, show_json, size
 if TYPE_CHECKING:
     from blockstore.compactor.cleaned import Cleaned
     from blockstore.compactor.retention import Retained
-    from blockstore.lifecycle.cleaning import Decision
+    from blockstore.lifecycle.decide import Decision
 
 __all__ = ["cleanup", "retention"]
 

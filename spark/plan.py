@@ -14,7 +14,7 @@ from blockstore.format import Definition, Job
 from blockstore.spark.options import IfExists
 
 if TYPE_CHECKING:
-    from blockstore.operations.begun import Begun
+    from blockstore.operations.distributed_overwrite import Begun
     from blockstore.spark.written import Written
 
 __all__ = ["PRODUCER", "WritePlan"]

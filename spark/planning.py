@@ -26,7 +26,7 @@ from blockstore.index.rules import decide
 from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.operations.append import earlier_block
-from blockstore.operations.begun import Begun, begin_anew, begun_on
+from blockstore.operations.distributed_overwrite import Begun, begin_anew, begun_on
 from blockstore.spark.options import IfExists, WriteOptions
 from blockstore.spark.plan import PRODUCER, WritePlan
 from blockstore.spark.publishing import holds_a_write, there_already

@@ -83,7 +83,7 @@ def _rows(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
     if plan.begun is None:
         return iter(batches)
     # Here, because an append's task has no use for what an overwrite stands on.
-    from blockstore.operations.begun import rows_of
+    from blockstore.operations.distributed_overwrite import rows_of
 
     _check_dynamic(plan)
     return rows_of(plan.begun, batches)

@@ -11,7 +11,7 @@ Rules:
 - Only a block that readers can see is waited for; what is no whole block is in no merge.
 - Once the deletion mark lies there the table is looked at again, at once and until the mark is
   ``sync_delay`` old, so often that a merge which had stood still is found before anybody counts it.
-  It is taken away (``take_away.py``), or named. A block that holds nothing but hidden rows, as a
+  It is taken away (``undo_merge.py``), or named. A block that holds nothing but hidden rows, as a
   repair's, is marked too. A mark that is not there any more is said: the withdrawal of an older one
   may have met it.
 """
@@ -33,7 +33,7 @@ from blockstore.lifecycle.listing import Directory, Found
 from blockstore.lifecycle.mark import place_deletion
 from blockstore.lifecycle.schemas import fitting_cover
 from blockstore.lifecycle.second_look import merges_settle_s
-from blockstore.lifecycle.take_away import take_away
+from blockstore.lifecycle.undo_merge import take_away
 from blockstore.names import NO_COMPACT_MARK, deletion_mark_key, no_compact_mark_key
 from blockstore.world import World
 

@@ -12,9 +12,9 @@ from blockstore.format.document import sealed
 from blockstore.index.added import AddedBlock, SourcesFile
 from blockstore.index.chain import REQUIRED, link_after
 from blockstore.index.change import Change, Draft
+from blockstore.index.checkpoint_name import NamedCheckpoint
 from blockstore.index.entry import Entry, decode_entry, encode_entry
 from blockstore.index.fold import derived_sources, fold
-from blockstore.index.named import NamedCheckpoint
 from blockstore.index.state import State
 
 __all__ = ["assemble", "followed", "relinked", "resent", "signature"]

@@ -42,14 +42,14 @@ from blockstore.errors import (
     Unavailable,
 )
 from blockstore.format.document import sealed
-from blockstore.index.answers import already, blocks_of
 from blockstore.index.assemble import assemble, followed, relinked, resent, signature
 from blockstore.index.blame import who_changed
 from blockstore.index.boundary import Boundary
 from blockstore.index.chain import follows
 from blockstore.index.change import Change, Committed, Done
+from blockstore.index.checkpoint_name import NamedCheckpoint, newer
 from blockstore.index.entry import Operation, decode_entry, encode_entry
-from blockstore.index.named import NamedCheckpoint, newer
+from blockstore.index.outcomes import already, blocks_of
 from blockstore.index.read import IndexReader
 from blockstore.index.rules import changed, decide
 from blockstore.index.state import State

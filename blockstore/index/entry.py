@@ -35,7 +35,7 @@ from blockstore.format.document import Document, parse
 from blockstore.format.features import FORMAT_VERSION, refuse_newer, refuse_unknown
 from blockstore.index.added import AddedBlock, ulids
 from blockstore.index.chain import Link
-from blockstore.index.named import NamedCheckpoint, read_name
+from blockstore.index.checkpoint_name import NamedCheckpoint, read_name
 from blockstore.names import entry_key, is_ulid
 
 __all__ = [

@@ -42,13 +42,13 @@ from blockstore.index.added import SourcesFile
 from blockstore.index.boundary import Boundary
 from blockstore.index.chain import Link, follows
 from blockstore.index.checkpoint import decode_checkpoint, read_hint
+from blockstore.index.checkpoint_name import NamedCheckpoint, mend_checkpoint, name_of, names_of
 from blockstore.index.contradictions import hole_above, no_checkpoint, no_entry
 from blockstore.index.entry import Entry, decode_entry
 from blockstore.index.fold import fold
 from blockstore.index.long_sources import with_sources
-from blockstore.index.looks import Looks, Standing
-from blockstore.index.named import NamedCheckpoint, mend_checkpoint, name_of, names_of
 from blockstore.index.requests import Requests
+from blockstore.index.same_history import Looks, Standing
 from blockstore.index.state import State
 from blockstore.index.together import Together, read_together
 from blockstore.names import (

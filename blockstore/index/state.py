@@ -20,7 +20,7 @@ from blockstore.format.features import UPLOADS
 from blockstore.index.batches import Batches, is_forgotten
 from blockstore.index.blocks import Blocks
 from blockstore.index.chain import NO_LINK, Link
-from blockstore.index.commits import Commits
+from blockstore.index.commit_ids import Commits
 from blockstore.index.entry import Epoch
 from blockstore.index.sources import Sources
 

@@ -29,8 +29,8 @@ from dataclasses import replace
 from blockstore.format.block import BlockMeta, StreamKey
 from blockstore.format.marks import MarkReason
 from blockstore.lifecycle.cover import HIDING, ChosenBlock, Cover
-from blockstore.lifecycle.discover import Listed, list_snapshot
 from blockstore.lifecycle.fate import READABLE, Fate, goes, quarantined, stays
+from blockstore.lifecycle.list_path import Listed, list_snapshot
 from blockstore.lifecycle.listing import Found
 from blockstore.lifecycle.sight import OWN_MARKS, Sight
 

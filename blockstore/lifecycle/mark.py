@@ -11,7 +11,7 @@ Rules:
   delivers late nobody can take back: whoever hides a block looks once more, later (``hiding.py``).
 - A lost answer is asked for by trying again: whoever finds the mark there is content, whoever
   placed it.
-- Nothing here says who may mark what: that is R6's (``cleaning.py``), and a person's.
+- Nothing here says who may mark what: that is R6's (``decide.py``), and a person's.
 """
 
 from __future__ import annotations

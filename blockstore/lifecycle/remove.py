@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from blockstore.bucket.api import Bucket, ReadBucket
 from blockstore.errors import AccessDenied, BlockstoreError, ObjectMissing, Unavailable
 from blockstore.freshness import Freshness
-from blockstore.lifecycle.cleaning import Decision
+from blockstore.lifecycle.decide import Decision
 from blockstore.lifecycle.listing import Directory
 from blockstore.lifecycle.rate import Rate
 from blockstore.names import DELETION_MARK, META, deletion_mark_key, object_key

@@ -20,7 +20,7 @@ from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.marks import MarkReason
 from blockstore.format.properties import Properties
 from blockstore.ids import ulid_time_ms
-from blockstore.index.kept import Named
+from blockstore.index.reachable import Named
 from blockstore.index.state import State
 from blockstore.lifecycle.listing import Found, Listing
 from blockstore.lifecycle.states import BlockState, Evidence, aged, classify

@@ -28,7 +28,7 @@ from blockstore.world import World
 
 if TYPE_CHECKING:
     from blockstore.lifecycle.catalog import Catalog, Synced
-    from blockstore.lifecycle.discover import Listed
+    from blockstore.lifecycle.list_path import Listed
 
 __all__ = ["Unindexed", "check_place", "declare", "never_indexed", "what_to_do", "whole_block"]
 
@@ -104,7 +104,7 @@ class Unindexed:
         return Snapshot.of_listing(definition, listed)
 
     def _listed(self, catalog: Catalog) -> Listed:
-        from blockstore.lifecycle.discover import list_snapshot
+        from blockstore.lifecycle.list_path import list_snapshot
 
         synced = catalog.in_time(lambda: (catalog.sync(), self.properties))
         return list_snapshot(synced.found, None, self.properties, synced.listing.now_ms)

@@ -20,7 +20,7 @@ from blockstore.scan.streams import labels_of
 
 if TYPE_CHECKING:
     from blockstore.lifecycle.cover import ChosenBlock
-    from blockstore.lifecycle.discover import Listed
+    from blockstore.lifecycle.list_path import Listed
 
 __all__ = ["Snapshot"]
 

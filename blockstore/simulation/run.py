@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from blockstore.care.marking import Marker, MarkKind
 from blockstore.format.properties import Properties
 from blockstore.index import log as index_log
-from blockstore.simulation.disasters import strike
+from blockstore.simulation.damage import strike
 from blockstore.simulation.draw import Draw
 from blockstore.simulation.oracle.end import check_end, leftovers, outsider, quarantined
 from blockstore.simulation.process import Process, Role
-from blockstore.simulation.replacing import Replacements, definition_of, is_replaced
+from blockstore.simulation.replaced_history import Replacements, definition_of, is_replaced
 from blockstore.simulation.report import Report
 from blockstore.simulation.schedule import HOUR_MS, START_MS
 from blockstore.simulation.stage import Kind, Stage

@@ -22,7 +22,7 @@ from blockstore.simulation.trace import Trace
 from blockstore.world import Serial, World
 
 if TYPE_CHECKING:
-    from blockstore.simulation.replacing import Replacements
+    from blockstore.simulation.replaced_history import Replacements
 
 __all__ = ["Kind", "Stage"]
 

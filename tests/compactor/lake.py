@@ -29,7 +29,7 @@ from blockstore.format.loading import load_meta
 from blockstore.index import log as index_log
 from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.index.gc import collect
-from blockstore.index.kept import Kept
+from blockstore.index.reachable import Kept
 from blockstore.lifecycle.cover import ChosenBlock
 from blockstore.lifecycle.listing import Listing, list_directories
 from blockstore.names import DELETION_MARK, META, chunk_path, meta_key, object_key

@@ -25,7 +25,7 @@ from blockstore.simulation.actors.doors import met, open_table
 from blockstore.simulation.ledger import Fate, Intent
 from blockstore.simulation.oracle.history import History
 from blockstore.simulation.process import Process, Role
-from blockstore.simulation.replacing import is_replaced
+from blockstore.simulation.replaced_history import is_replaced
 from blockstore.simulation.rows import batches_of
 from blockstore.simulation.stage import Kind
 from blockstore.simulation.violation import Violation

@@ -22,7 +22,7 @@ from blockstore.index.blocks import Blocks, LiveBlock
 from blockstore.index.sources import Sources
 from blockstore.index.state import State
 from blockstore.lifecycle.cover import Cover, cover, restrict
-from blockstore.lifecycle.discover import list_snapshot
+from blockstore.lifecycle.list_path import list_snapshot
 from blockstore.lifecycle.listing import Directory, Found
 from blockstore.lifecycle.standing import wanted_from_listing
 from blockstore.names import META

@@ -15,7 +15,7 @@ from blockstore.bucket import open_bucket
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
 from blockstore.operations.alter import Alter
-from blockstore.operations.begun import begin
+from blockstore.operations.distributed_overwrite import begin
 from blockstore.operations.unindexed import Unindexed
 from blockstore.reader.query import Engine
 from blockstore.table import Table

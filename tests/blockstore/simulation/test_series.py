@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import pytest
 
 from blockstore.simulation.actors.cast import cast
-from blockstore.simulation.replacing import Strike, is_replaced
+from blockstore.simulation.replaced_history import Strike, is_replaced
 from blockstore.simulation.report import Section
 from blockstore.simulation.run import kind_of, run
 from blockstore.simulation.series import run_series

@@ -15,8 +15,15 @@ from blockstore.format.chunks import BlockWriter
 from blockstore.format.written import WrittenChunks
 from blockstore.index import log as index_log
 from blockstore.operations.access import Access
-from blockstore.operations.answer import Changed
-from blockstore.operations.begun import Begun, begin, begin_anew, begun_on, end, rows_of
+from blockstore.operations.distributed_overwrite import (
+    Begun,
+    begin,
+    begin_anew,
+    begun_on,
+    end,
+    rows_of,
+)
+from blockstore.operations.results import Changed
 from tests.blockstore.operations.lake import Lake, Row, table_of
 from tests.support.faulty import FaultyBucket, Killed
 

@@ -20,7 +20,7 @@ from blockstore.index.blocks import Blocks
 from blockstore.index.rows import LiveBlock
 from blockstore.index.sources import Sources
 from blockstore.index.state import State
-from blockstore.lifecycle.discover import (
+from blockstore.lifecycle.list_path import (
     Listed,
     discover_snapshot,
     list_directories,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from blockstore.format.marks import MarkReason
-from blockstore.index.kept import Named
-from blockstore.lifecycle.cleaning import Action, decide_removals
+from blockstore.index.reachable import Named
+from blockstore.lifecycle.decide import Action, decide_removals
 from tests.blockstore.lifecycle.blocks import ulid
 from tests.blockstore.lifecycle.sights import Dir, index, sight
 

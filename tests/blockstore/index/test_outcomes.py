@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from blockstore.format import VisibleBy
-from blockstore.index.answers import already, blocks_of, share_of
 from blockstore.index.change import Append, ClaimEpoch, Committed, Done, Draft, Left
 from blockstore.index.entry import Operation
+from blockstore.index.outcomes import already, blocks_of, share_of
 from tests.support.index_data import (
     Planned,
     append,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blockstore.index import commits as module
-from blockstore.index.commits import WINDOW_ENTRIES, WINDOW_MS, Commits
+from blockstore.index import commit_ids as module
+from blockstore.index.commit_ids import WINDOW_ENTRIES, WINDOW_MS, Commits
 from tests.support.index_data import ulid
 
 

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from blockstore.format.properties import Properties
-from blockstore.simulation import replacing
+from blockstore.simulation import replaced_history
 from blockstore.simulation.actors.cast import cast
 from blockstore.simulation.ledger import Fate
 from blockstore.simulation.oracle.books import brought_back, remembered
@@ -128,7 +128,7 @@ def test_a_table_that_is_made_anew_knows_only_what_was_refused(stage: Stage) -> 
 
 
 def test_the_same_seed_meets_the_same_disasters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replacing, "_SHARE", 1.0)
+    monkeypatch.setattr(replaced_history, "_SHARE", 1.0)
     assert kind_of(SEED + 1) is Kind.INDEXED
     one, other = (run(SEED + 1, 400, cast()) for _ in range(2))
     assert one.digest == other.digest

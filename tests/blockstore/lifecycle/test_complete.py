@@ -7,7 +7,7 @@ import pytest
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.metered import Metered
 from blockstore.errors import Unavailable
-from blockstore.lifecycle.whole import Whole, missing
+from blockstore.lifecycle.complete import Whole, missing
 from blockstore.names import deletion_mark_key, meta_key, no_compact_mark_key, object_key
 from blockstore.world import World
 from tests.support.faulty import Call, FaultyBucket

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 
 from blockstore.format.block import BlockMeta
 from blockstore.lifecycle.cover import cover, hide_marked, preference, restrict
-from blockstore.lifecycle.discover import Listed
+from blockstore.lifecycle.list_path import Listed
 from blockstore.lifecycle.sight import Sight
 from blockstore.lifecycle.standing import wanted_from_listing
 

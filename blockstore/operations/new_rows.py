@@ -33,9 +33,9 @@ from blockstore.index.state import State
 from blockstore.lifecycle.upload import finish_upload, in_time, upload_again
 from blockstore.operations.access import Access
 from blockstore.operations.incoming import batches_of
+from blockstore.operations.kept_rows import SOURCE
 from blockstore.operations.matching import untrue
-from blockstore.operations.rewriting import SOURCE
-from blockstore.operations.uploading import renewed
+from blockstore.operations.staging import renewed
 from blockstore.predicate import Predicate
 from blockstore.scan.chunk import HIDDEN
 

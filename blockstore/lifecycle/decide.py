@@ -8,7 +8,7 @@ Rules:
 - R6: only what may go is marked, by the index (``by_index.py``) or by the cover (``by_cover.py``).
 - R8: nothing is removed before its mark is ``delete_delay`` old by LastModified, and then only if
   it may go by this sight, too. A superseded mark that no longer holds by then is withdrawn.
-- R7: a block goes only after what must go before it (``between.py``); what cannot go yet waits, and
+- R7: a block goes only after what must go before it (``removal_order.py``); what cannot go yet waits, and
   says for what.
 - A person's mark is never withdrawn here. A malformed block is named, and never removed without a
   person's mark.
@@ -24,12 +24,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from blockstore.format.marks import MarkReason
-from blockstore.lifecycle.between import Order
 from blockstore.lifecycle.by_cover import ByCover, listed_of
 from blockstore.lifecycle.by_index import ByIndex
-from blockstore.lifecycle.discover import Listed
 from blockstore.lifecycle.fate import Rule, Ruling
+from blockstore.lifecycle.list_path import Listed
 from blockstore.lifecycle.listing import Found
+from blockstore.lifecycle.removal_order import Order
 from blockstore.lifecycle.sight import Sight, whole
 from blockstore.names import DELETION_MARK
 

@@ -35,11 +35,11 @@ from blockstore.ids import ulid_time_ms
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
-from blockstore.operations.answer import Changed
 from blockstore.operations.conditions import check_said, scope_of, told
-from blockstore.operations.fresh import FreshRows, Judge, with_source
+from blockstore.operations.new_rows import FreshRows, Judge, with_source
 from blockstore.operations.overwrite import done_before
-from blockstore.operations.replacing import Replacing
+from blockstore.operations.replacement import Replacing
+from blockstore.operations.results import Changed
 from blockstore.operations.since import Since
 from blockstore.operations.view import View, look_first, read_at
 from blockstore.predicate import parse

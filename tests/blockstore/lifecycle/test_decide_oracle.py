@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from blockstore.format.block import VisibleBy
 from blockstore.format.marks import MarkReason
-from blockstore.lifecycle.cleaning import Action, Decision, decide_marks, decide_removals
+from blockstore.lifecycle.decide import Action, Decision, decide_marks, decide_removals
 from tests.blockstore.lifecycle.blocks import ulid
 from tests.blockstore.lifecycle.sights import Dir, index, sight
 

@@ -10,8 +10,8 @@ import pytest
 from blockstore.format.block import VisibleBy
 from blockstore.format.definition import Definition
 from blockstore.format.marks import MarkReason
-from blockstore.index.kept import Named
-from blockstore.lifecycle.cleaning import Action, decide_marks, decide_removals, quarantined
+from blockstore.index.reachable import Named
+from blockstore.lifecycle.decide import Action, decide_marks, decide_removals, quarantined
 from tests.blockstore.lifecycle.blocks import START_MS, ulid
 from tests.blockstore.lifecycle.sights import Dir, index, sight
 

@@ -14,8 +14,8 @@ from blockstore.index.added import AddedBlock
 from blockstore.index.change import Append, Change, Draft, Tag, Untag
 from blockstore.index.checkpoint import ensure_checkpoint
 from blockstore.index.entry import Operation
-from blockstore.index.kept import Kept, Named
 from blockstore.index.log import Log, create
+from blockstore.index.reachable import Kept, Named
 from blockstore.index.state import State
 from blockstore.names import BOUNDARY, checkpoint_key, entry_key
 from blockstore.world import World
