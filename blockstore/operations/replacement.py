@@ -32,10 +32,10 @@ from blockstore.index.entry import Operation
 from blockstore.index.rows import LiveBlock
 from blockstore.index.state import State
 from blockstore.operations.access import Access
+from blockstore.operations.append import publish_first
 from blockstore.operations.kept_rows import Rewriter
 from blockstore.operations.matching import Touched, matching
 from blockstore.operations.new_rows import FreshRows
-from blockstore.operations.publishing import publish_first
 from blockstore.operations.results import Changed
 from blockstore.operations.scope import Scope
 from blockstore.operations.since import Gone, Since

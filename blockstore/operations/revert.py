@@ -31,8 +31,8 @@ from blockstore.index.rows import LiveBlock
 from blockstore.index.state import State
 from blockstore.names import is_ulid
 from blockstore.operations.access import Access
+from blockstore.operations.append import publish_first
 from blockstore.operations.conditions import check_said
-from blockstore.operations.publishing import publish_first
 from blockstore.operations.results import Reverted
 from blockstore.operations.view import look_first, snapshot_of
 from blockstore.scan.execute import read_plan

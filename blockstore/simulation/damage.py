@@ -128,7 +128,7 @@ class _Site:
             return Table.open_bucket(self._store, self._world)
         assert self._stage.definition is not None
         unindexed = Unindexed(self._stage.definition, given=True)
-        return Table(self._store, self._world, None, unindexed=unindexed)
+        return Table(self._store, self._world, unindexed)
 
     @contextmanager
     def _damaged(self, what: str, key: str, data: bytes | None) -> Iterator[None]:

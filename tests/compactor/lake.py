@@ -90,7 +90,7 @@ class Lake:
         bucket, world = bucket or self.bucket, world or self.world
         if self.indexed:
             return Table.open_bucket(bucket, world, discovery=discovery)
-        return Table(bucket, world, None, unindexed=Unindexed(self.definition, given=True))
+        return Table(bucket, world, Unindexed(self.definition, given=True))
 
     def append(self, writer: str, *, publish: bool = True, job: Job | None = None) -> str:
         ulid = self.open().append(rows(writer), publish=publish, job=job).ulid

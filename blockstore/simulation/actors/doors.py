@@ -108,9 +108,7 @@ def _open(process: Process, discovery: str) -> tuple[Table, int]:
         return Table(process.bucket, process.world, log, discovery=discovery), era
     definition = process.stage.definition
     assert definition is not None
-    return Table(
-        process.bucket, process.world, None, unindexed=Unindexed(definition, given=True)
-    ), era
+    return Table(process.bucket, process.world, Unindexed(definition, given=True)), era
 
 
 def until_answered(process: Process, ask: Callable[[], A], *, disturbed: bool = False) -> A:

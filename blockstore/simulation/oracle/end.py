@@ -65,7 +65,7 @@ def outsider(stage: Stage, *, discovery: str = "index") -> Table:
     if stage.judge.history is not None:
         return Table.open_bucket(stage.store, world, discovery=discovery)
     assert stage.definition is not None
-    return Table(stage.store, world, None, unindexed=Unindexed(stage.definition, given=True))
+    return Table(stage.store, world, Unindexed(stage.definition, given=True))
 
 
 def quarantined(stage: Stage) -> list[str]:

@@ -9,7 +9,7 @@ import blockstore as bs
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.errors import AccessDenied, Unavailable
 from blockstore.names import BOUNDARY, entry_key
-from blockstore.operations.lakes import folders, is_table, may_be_table
+from blockstore.operations.place import folders, is_table, may_be_table
 from blockstore.world import World
 from tests.support.faulty import FaultyBucket
 
