@@ -56,7 +56,7 @@ class _View:
         return sorted(held, key=lambda block: block.ulid)
 
     @cached_property
-    def derived(self) -> Derived:
+    def derived(self) -> Derived[LiveBlock]:
         """What others made of ``new``."""
         return Derived(len(self.new), lambda places: [self.new[place] for place in places])
 
@@ -173,7 +173,7 @@ class Blocks:
         scan."""
         return self._view.table.drop_columns([_SLOT])
 
-    def derived(self, name: str, of: object, make: Make, rows: Mask) -> Arrays:
+    def derived(self, name: str, of: object, make: Make[LiveBlock], rows: Mask) -> Arrays:
         """What ``make`` answers, in the order of ``table()``; meaningful for ``rows``. Kept under
         ``name`` with all blocks that stay, as long as ``of`` is the same object."""
         view = self._view

@@ -40,7 +40,7 @@ from blockstore.errors import (
 )
 from blockstore.index.added import SourcesFile
 from blockstore.index.boundary import Boundary
-from blockstore.index.chain import Link, follows
+from blockstore.index.chain import Link
 from blockstore.index.checkpoint import decode_checkpoint, read_hint
 from blockstore.index.checkpoint_name import NamedCheckpoint, mend_checkpoint, name_of, names_of
 from blockstore.index.contradictions import hole_above, no_checkpoint, no_entry
@@ -210,7 +210,7 @@ class IndexReader:
         there: its lists may have gone with its history. Raises Corrupt or NewerFormat."""
         decoded = decode_entry(data, entry_id=entry, url=self.bucket.url)
         lists = any(isinstance(block.sources, SourcesFile) for block in decoded.add)
-        if not lists or (last is not None and not follows(last, decoded)):
+        if not lists or (last is not None and not decoded.follows(last)):
             return decoded
         added = tuple(
             with_sources(self.requests, self.bucket.url, block, entry) for block in decoded.add
@@ -334,7 +334,7 @@ class IndexReader:
         try:
             if not found.entries:
                 return True
-            if follows(state.last, decode_entry(found.entries[0].data, entry_id=state.version + 1)):
+            if decode_entry(found.entries[0].data, entry_id=state.version + 1).follows(state.last):
                 return True
         except BlockstoreError:
             return True  # whoever folds it says so

@@ -136,7 +136,7 @@ class Rows:
 
         Replaced, never changed.
         """
-        self.derived = Derived(len(self), self._make)
+        self.derived: Derived[LiveBlock] = Derived(len(self), self._make)
 
     @classmethod
     def of(cls, blocks: Iterable[LiveBlock]) -> Rows:
