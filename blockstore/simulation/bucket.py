@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TypeVar, cast
 
 from blockstore.bucket.api import Bucket, NotModified, Object, ObjectInfo
 from blockstore.errors import (
@@ -28,12 +28,10 @@ from blockstore.errors import (
 )
 from blockstore.names import DELETION_MARK, META, parse_entry, split_block_key
 from blockstore.simulation.faults import Ask, Fault
+from blockstore.simulation.process import Process
 from blockstore.simulation.report import Section
 from blockstore.simulation.schedule import HOUR_MS
 from blockstore.simulation.violation import Violation
-
-if TYPE_CHECKING:
-    from blockstore.simulation.process import Process
 
 __all__ = ["SimulatedBucket"]
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from blockstore.clock import ManualClock
 from blockstore.errors import BlockstoreError, BoundaryLost, Corrupt, ObjectMissing
@@ -22,12 +21,10 @@ from blockstore.operations.unindexed import Unindexed
 from blockstore.simulation.report import Section
 from blockstore.simulation.rows import batches_of
 from blockstore.simulation.schedule import HOUR_MS
+from blockstore.simulation.stage import Stage
 from blockstore.simulation.violation import Violation
 from blockstore.table import Table
 from blockstore.world import Serial, World
-
-if TYPE_CHECKING:
-    from blockstore.simulation.stage import Stage
 
 __all__ = ["strike"]
 

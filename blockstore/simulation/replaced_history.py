@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -48,10 +47,8 @@ from blockstore.simulation.faults import Ask
 from blockstore.simulation.oracle.books import Books, brought_back, remembered, replaced
 from blockstore.simulation.report import Section
 from blockstore.simulation.rows import SCHEMA
+from blockstore.simulation.stage import Stage
 from blockstore.simulation.store import StoreCopy
-
-if TYPE_CHECKING:
-    from blockstore.simulation.stage import Stage
 
 __all__ = ["Replacements", "Strike", "definition_of", "is_replaced"]
 
@@ -99,7 +96,7 @@ class Replacements:
         self._stage = stage
         self._draw = draw
         self._mean = draw.choice(_STEPS)
-        self._nothing = remembered(stage)
+        self._nothing = remembered(stage.judge, stage.ledger)
         self._copies: list[_Backup] = []
         """Older states of the history that is there."""
         self._left: list[_Backup] = []
@@ -174,7 +171,8 @@ class Replacements:
     def _strike(self, *, asleep: bool) -> None:
         stage, draw = self._stage, self._draw
         copies = [*self._copies, *self._left] if asleep else self._copies
-        stage.replaced.append(replaced(stage))
+        stage.judge.replaced.append(replaced(stage.judge, stage.ledger))
+        stage.era += 1
         self._ended = [*self._ended, stage.store.copy()][-_ENDED:]
         if copies and draw.chance(0.5):
             self._put_back(draw.choice(copies))
@@ -187,7 +185,7 @@ class Replacements:
         stage = self._stage
         fresh = self._draw.chance(0.5)
         stage.store.put_back(backup.store, fresh=fresh)
-        brought_back(stage, backup.books)
+        brought_back(stage.judge, stage.ledger, backup.books)
         if fresh:
             stage.judge.directories.written_anew()
         at = next((at for at, one in enumerate(self._copies) if one is backup), -1)
@@ -200,7 +198,7 @@ class Replacements:
     def _make_anew(self) -> None:
         stage = self._stage
         stage.store.put_back(StoreCopy({}), fresh=False)
-        brought_back(stage, self._nothing, empty=True)
+        brought_back(stage.judge, stage.ledger, self._nothing, empty=True)
         self._leave(0)
         self._note(Strike.MADE_ANEW)
         fields = [pa.field(f"other_{stage.era}", pa.int64())] if self._draw.chance(0.5) else []
@@ -212,7 +210,7 @@ class Replacements:
 
     def _copy(self) -> None:
         stage = self._stage
-        self._copies.append(_Backup(stage.store.copy(), remembered(stage)))
+        self._copies.append(_Backup(stage.store.copy(), remembered(stage.judge, stage.ledger)))
         self._copies = self._copies[-_COPIES:]
         self._copy_at = stage.scheduler.steps + self._draw.integer(*_COPY_STEPS)
 

@@ -21,9 +21,9 @@ from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
 from blockstore.index.tags import TEMPORARY
 from blockstore.simulation.actors.doors import DISTURBED, met, open_table
+from blockstore.simulation.ground import Kind
 from blockstore.simulation.process import Process, Role
 from blockstore.simulation.rows import SCHEMA, batches_of
-from blockstore.simulation.stage import Kind
 from blockstore.simulation.violation import Violation
 from blockstore.table import Table
 

@@ -23,9 +23,10 @@ from blockstore.errors import (
 from blockstore.index.change import Change, Committed
 from blockstore.index.log import Log
 from blockstore.operations.unindexed import Unindexed
+from blockstore.simulation.ground import Kind
 from blockstore.simulation.process import Process
 from blockstore.simulation.report import Section
-from blockstore.simulation.stage import Kind, Stage
+from blockstore.simulation.stage import Stage
 from blockstore.simulation.violation import Violation
 from blockstore.table import Table
 

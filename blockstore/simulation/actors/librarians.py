@@ -15,8 +15,8 @@ from blockstore.lifecycle.mark import place_deletion
 from blockstore.names import DELETION_MARK
 from blockstore.operations.restore import TEMPORARY
 from blockstore.simulation.actors.doors import DISTURBED, met, open_table, until_answered
+from blockstore.simulation.ground import Kind
 from blockstore.simulation.process import Process, Role
-from blockstore.simulation.stage import Kind
 from blockstore.simulation.violation import Violation
 from blockstore.table import Table
 

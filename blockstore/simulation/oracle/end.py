@@ -10,18 +10,14 @@ Promises:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from blockstore.format.marks import MarkReason
 from blockstore.lifecycle.cover import cover
 from blockstore.names import INDEX, NO_COMPACT_MARK, parse_entry
 from blockstore.operations.unindexed import Unindexed
 from blockstore.simulation.oracle.directories import Directory
 from blockstore.simulation.oracle.snapshots import Snapshots
+from blockstore.simulation.stage import Stage
 from blockstore.table import Table
-
-if TYPE_CHECKING:
-    from blockstore.simulation.stage import Stage
 
 __all__ = ["check_end", "leftovers", "outsider", "quarantined"]
 

@@ -165,7 +165,9 @@ class Snapshots:
     def _versions(self, era: int) -> Mapping[int, Version]:
         history = self._judge.history
         assert history is not None, "only a table with an index has versions"
-        return history.versions if era == self._stage.era else self._stage.replaced[era].versions
+        return (
+            history.versions if era == self._stage.era else self._stage.judge.replaced[era].versions
+        )
 
     def _add_listed(self, snapshot: TableSnapshot, rows: Masks) -> None:
         for chosen in snapshot.snapshot.listed:

@@ -11,11 +11,12 @@ import pytest
 from blockstore.format.properties import Properties
 from blockstore.simulation import replaced_history
 from blockstore.simulation.actors.cast import cast
+from blockstore.simulation.ground import Kind
 from blockstore.simulation.ledger import Fate
 from blockstore.simulation.oracle.books import brought_back, remembered
 from blockstore.simulation.oracle.chain import Chain
 from blockstore.simulation.run import kind_of, run
-from blockstore.simulation.stage import Kind, Stage
+from blockstore.simulation.stage import Stage
 
 SEED = 7
 LATER_MS = 3_600_000
