@@ -60,7 +60,7 @@ def serve(
     cleared = clear_abandoned(config.settings.work_dir)
     if cleared:
         _logger.info("removed %s work folders of merges that died", cleared)
-    with _served(process, registry, config), _signals(process):
+    with _signals(process), _served(process, registry, config):
         _logger.info("looks after %s in the role %s", bucket.url, process.status().role)
         process.start()
         world.pool.wait(process.ended)

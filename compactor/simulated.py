@@ -1,4 +1,4 @@
-"""The compactor as an actor of the simulation: found by the entry point ``blockstore.actors``.
+"""The compactor as an actor of the simulation.
 
 Everything is the compactor's own code but the merge engine: the real one reads on threads of its
 own, and a simulated process has none.

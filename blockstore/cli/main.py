@@ -17,6 +17,7 @@ from blockstore.cli.failure import Usage, report, unanswered
 from blockstore.cli.lean import collects_rarely, leave, without_algebra_threads, without_pandas
 from blockstore.cli.streams import Output, prepare
 from blockstore.cli.verbs import READS, VERBS, load
+from blockstore.extras import missing
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -103,6 +104,13 @@ def _run(words: list[str]) -> int:
         from blockstore.cli.overview import unknown
 
         raise Usage(unknown(verb))
+    try:
+        return _run_verb(verb, words)
+    except ModuleNotFoundError as error:
+        raise missing(error, f"the verb {verb}", rooms.extra_of(verb)) from error
+
+
+def _run_verb(verb: str, words: list[str]) -> int:
     run_it = rooms.at_once(verb, words[1:]) if verb in rooms.VERBS else None
     if run_it is not None:
         run_it()

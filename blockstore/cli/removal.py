@@ -1,23 +1,16 @@
-"""Removing at once, which is the compactor's alone: found by the entry point group
-``blockstore.removal``.
-
-The command line imports no room; without the compactor's room a block can be marked, and no more.
-"""
+"""Removing at once, which is the compactor's alone: the command line loads it when it is used."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Protocol
 
-from blockstore.errors import MissingExtra
+from blockstore.extras import load
 
 if TYPE_CHECKING:
     from blockstore.table import Table
 
 __all__ = ["Remove", "Removed", "removal"]
-
-GROUP = "blockstore.removal"
 
 
 class Removed(Protocol):
@@ -42,20 +35,6 @@ class Remove(Protocol):
 
 
 def removal() -> Remove:
-    """The compactor's removal. Raises MissingExtra where its room is not installed."""
-    points = tuple(entry_points(group=GROUP))
-    if not points:
-        raise MissingExtra(
-            "removing at once is the compactor's alone, and it is not installed: pip install "
-            "'blocklake[compactor]', or mark "
-            "the block without --now"
-        )
-    try:
-        found: Remove = points[0].load()
-    except ImportError as error:
-        raise MissingExtra(
-            "removing at once is the compactor's alone, and it cannot be loaded from "
-            f"{points[0].value} ({error}): "
-            "pip install 'blocklake[compactor]'"
-        ) from error
+    """The compactor's removal. Raises MissingExtra where a package that it needs is not installed."""
+    found: Remove = load("blockstore.compactor.by_hand", "remove_now", "removing at once")
     return found

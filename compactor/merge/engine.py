@@ -2,8 +2,7 @@
 engines.
 
 An engine turns the chunks of several blocks into the chunks of one, and does nothing else: it
-writes no meta.json, commits nothing and removes nothing. ``LocalEngine`` is one; others come by
-entry point.
+writes no meta.json, commits nothing and removes nothing. ``LocalEngine`` is one, Spark's is another.
 
 Rules that every engine keeps:
 - The rows of the result are those of the inputs, without those of excepted sources, each with its

@@ -1,16 +1,15 @@
 """Merges on Spark: the tasks of a compactor's pass, spread over a cluster.
 
-``engine`` is what the compactor finds by the entry point ``blockstore.merge_engines``;
+``engine`` is what the compactor loads for ``--engine spark``;
 ``merge_engine`` makes the same for a session at hand. Nothing here knows how to merge: that is
 handed in.
 """
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
-from blockstore.errors import MissingExtra
+from blockstore.extras import load, missing
 from blockstore.spark.merging.engine import SparkMergeEngine
 
 if TYPE_CHECKING:
@@ -18,12 +17,14 @@ if TYPE_CHECKING:
 
 __all__ = ["SparkMergeEngine", "engine", "merge_engine"]
 
-GROUP = "blockstore.merge_pieces"
-
 
 def engine(pieces: MergePieces) -> SparkMergeEngine:
     """The engine on the session that ``spark-submit`` or the environment configures; it starts at
-    the first merge."""
+    the first merge. Raises MissingExtra where pyspark is not installed."""
+    try:
+        import pyspark  # noqa: F401 - what is missing is reported before the first merge
+    except ModuleNotFoundError as error:
+        raise missing(error, "the merge engine spark", "spark") from error
     return SparkMergeEngine(pieces=pieces)
 
 
@@ -32,11 +33,7 @@ def merge_engine(session: Any, *, piece_bytes: int | None = None) -> SparkMergeE
 
     A merge of more than ``piece_bytes`` of input (default: the session's
     ``spark.blockstore.merge.pieceSize``, else 1 GiB) is cut by ranges of its leading key into
-    several tasks. Raises MissingExtra where the compactor's package is not installed.
+    several tasks.
     """
-    found = next(iter(entry_points(group=GROUP)), None)
-    if found is None:
-        raise MissingExtra(
-            "the compactor's part of a merge is not installed: pip install 'blocklake[compactor]'"
-        )
-    return SparkMergeEngine(pieces=found.load()(), session=session, piece_bytes=piece_bytes)
+    pieces = load("blockstore.compactor.merge.pieces", "Pieces", "a merge on Spark")()
+    return SparkMergeEngine(pieces=pieces, session=session, piece_bytes=piece_bytes)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-from importlib import metadata
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +14,6 @@ import pytest
 
 import blockstore as bs
 from blockstore.care import hiding
-from blockstore.cli import removal
 from blockstore.compactor.observe import observe
 from blockstore.compactor.once import compact_once
 from blockstore.compactor.quarantined import MarkedMalformed
@@ -293,10 +292,10 @@ def test_now_removes_only_what_nobody_names_and_only_with_yes(
 def test_without_the_compactor_s_room_now_answers_one_sentence_and_changes_nothing(
     blockstore: Command, flights: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(removal, "entry_points", lambda **_: metadata.EntryPoints(()))
+    monkeypatch.setitem(sys.modules, "blockstore.compactor.by_hand", None)
     ulid = blocks(blockstore, flights)[0]
     told = blockstore("mark", flights, ulid, "--deletion", "--now", "--yes", code=1).err
-    assert "pip install 'blocklake[compactor]'" in told
+    assert "run pip install --force-reinstall blocklake" in told
     assert rows(blockstore, flights) == 18
 
 
