@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from blockstore.operations.results import Changed, Restored, Reverted
     from blockstore.operations.writer import Writer
 
-__all__ = ["Discovery", "Table", "create", "open", "open_any"]
-
 
 def create(
     url: str,

@@ -27,7 +27,8 @@ from blockstore.compactor.quarantine import contradicted
 from blockstore.compactor.skipped import Labels, is_skipped
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.definition import Definition
-from blockstore.lifecycle.list_path import Found, Listing, list_snapshot
+from blockstore.lifecycle.list_path import list_snapshot
+from blockstore.lifecycle.listing import Found, Listing
 from blockstore.lifecycle.schemas import fitting_cover, is_mergeable
 from blockstore.names import DELETION_MARK
 from blockstore.table import Table

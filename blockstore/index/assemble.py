@@ -17,8 +17,6 @@ from blockstore.index.entry import Entry, decode_entry, encode_entry
 from blockstore.index.fold import derived_sources, fold
 from blockstore.index.state import State
 
-__all__ = ["assemble", "followed", "relinked", "resent", "signature"]
-
 
 def assemble(
     state: State,

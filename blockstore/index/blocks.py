@@ -22,8 +22,6 @@ from blockstore.index.derived import Arrays, Derived, Make, Mask
 from blockstore.index.rows import LiveBlock, Rows
 from blockstore.index.ulids import UlidArray, unique
 
-__all__ = ["Blocks", "LiveBlock"]
-
 _OVERLAY = 1_024
 _SHARE = 8
 _SLOT = "slot"

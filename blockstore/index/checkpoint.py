@@ -51,17 +51,6 @@ from blockstore.names import HINT, checkpoint_key
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-__all__ = [
-    "EVERY",
-    "decode_checkpoint",
-    "encode_checkpoint",
-    "ensure_checkpoint",
-    "put_checkpoint",
-    "raise_hint",
-    "read_hint",
-    "replace_checkpoint",
-    "write_checkpoint",
-]
 
 EVERY = 64
 """A committer writes a checkpoint after every entry whose id is a multiple of this.

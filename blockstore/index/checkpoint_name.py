@@ -17,8 +17,6 @@ from typing import Any
 from blockstore.errors import Corrupt
 from blockstore.format.document import Document, parse
 
-__all__ = ["NamedCheckpoint", "mend_checkpoint", "name_of", "names_of", "newer", "read_name"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedCheckpoint:

@@ -56,8 +56,6 @@ from blockstore.index.storetime import Pace, StoreTime
 from blockstore.names import entry_key
 from blockstore.world import World
 
-__all__ = ["Attempt", "Committer"]
-
 _logger = logging.getLogger(__name__)
 
 A = TypeVar("A")

@@ -20,8 +20,6 @@ import immutables
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["WINDOW_ENTRIES", "WINDOW_MS", "Commits", "Run"]
-
 WINDOW_ENTRIES = 4_096
 WINDOW_MS = 3_600_000
 

@@ -38,18 +38,6 @@ from blockstore.index.chain import REQUIRED, Link, next_link
 from blockstore.index.checkpoint_name import NamedCheckpoint, read_name
 from blockstore.names import entry_key, is_ulid
 
-__all__ = [
-    "Entry",
-    "Epoch",
-    "Operation",
-    "decode_entry",
-    "decode_removed",
-    "encode_entry",
-    "epoch_of",
-    "link_of",
-    "link_to_json",
-]
-
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 Epoch = tuple[int, str]

@@ -30,12 +30,11 @@ from blockstore.format.features import UPLOADS
 from blockstore.index import ulids
 from blockstore.index.added import AddedBlock, SourcesFile
 from blockstore.index.batches import AppBatches, Batches, Written, forget_uploads, is_forgotten
-from blockstore.index.blocks import Blocks, LiveBlock
+from blockstore.index.blocks import Blocks
 from blockstore.index.entry import Entry, Operation
+from blockstore.index.rows import LiveBlock
 from blockstore.index.sources import Sources
 from blockstore.index.state import State
-
-__all__ = ["VOID_KEPT", "derived_sources", "fold", "void_commit"]
 
 VOID_KEPT = 1_000
 """So many void entries a state remembers: far more than any disaster leaves above the boundary."""

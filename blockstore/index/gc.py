@@ -44,8 +44,6 @@ from blockstore.names import (
 )
 from blockstore.world import World
 
-__all__ = ["Collected", "collect", "doomed_checkpoints", "doomed_entries", "wanted_boundary"]
-
 _logger = logging.getLogger(__name__)
 
 _PAGE = 256

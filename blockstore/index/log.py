@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from blockstore.index.commit import Attempt, Committer
     from blockstore.index.queue import CommitQueue, Waiting
 
-__all__ = ["Log", "create", "exists"]
 
 _logger = logging.getLogger(__name__)
 

@@ -9,8 +9,6 @@ from blockstore.format.block import BlockMeta
 from blockstore.index.change import Change, Committed, Done, Left
 from blockstore.index.state import State
 
-__all__ = ["already", "blocks_of", "share_of"]
-
 
 def already(state: State, blocks: tuple[BlockMeta, ...], done: Done) -> Committed:
     """The answer to an operation with these blocks that had nothing to write."""

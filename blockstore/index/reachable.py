@@ -28,8 +28,6 @@ from blockstore.index.log import Log
 from blockstore.index.state import State
 from blockstore.names import checkpoint_key
 
-__all__ = ["Kept", "Named"]
-
 _RESTARTS = 20
 
 

@@ -62,8 +62,6 @@ from blockstore.names import (
 )
 from blockstore.world import World
 
-__all__ = ["IndexReader", "Loaded"]
-
 _logger = logging.getLogger(__name__)
 
 A = TypeVar("A")

@@ -30,8 +30,6 @@ from blockstore.index import ulids
 from blockstore.index.derived import Derived
 from blockstore.index.ulids import UlidArray
 
-__all__ = ["BULK", "FRAME", "KEPT", "Bulk", "LiveBlock", "MemoryBulk", "Rows", "visible_rows"]
-
 FRAME = pa.schema(
     [
         ("ulid", pa.string()),

@@ -30,8 +30,6 @@ from blockstore.index.fold import void_commit
 from blockstore.index.state import State
 from blockstore.names import BOUNDARY, INDEX, entry_key, parse_entry
 
-__all__ = ["Looks", "Standing"]
-
 _AHEAD_S = 5.0
 """A look that is older than this does not stand for the one before a PUT."""
 _REMEMBERED = 4

@@ -24,8 +24,6 @@ from blockstore.index.commit_ids import Commits
 from blockstore.index.entry import Epoch
 from blockstore.index.sources import Sources
 
-__all__ = ["State"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:

@@ -34,8 +34,6 @@ from blockstore.lifecycle.list_path import Listed, list_snapshot
 from blockstore.lifecycle.listing import Found
 from blockstore.lifecycle.sight import OWN_MARKS, Sight
 
-__all__ = ["ByCover", "listed_of"]
-
 
 def listed_of(sight: Sight) -> Listed:
     """What every reader of this listing computes."""

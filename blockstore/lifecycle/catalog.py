@@ -48,8 +48,6 @@ from blockstore.lifecycle.listing import (
 from blockstore.lifecycle.windows import is_slow, list_windows, windows_for
 from blockstore.world import World
 
-__all__ = ["SKEW_MS", "Catalog", "Synced"]
-
 T = TypeVar("T")
 
 SKEW_MS = 5 * 60 * 1000

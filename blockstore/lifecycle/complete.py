@@ -13,8 +13,6 @@ from blockstore.format.block import BlockMeta
 from blockstore.names import DELETION_MARK, META, object_key
 from blockstore.world import World
 
-__all__ = ["Whole", "missing"]
-
 
 def missing(bucket: ReadBucket, world: World, blocks: Iterable[BlockMeta]) -> dict[str, str]:
     """The blocks that are not whole, and why: marked for deletion, or an object missing or of

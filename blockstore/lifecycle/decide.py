@@ -33,17 +33,6 @@ from blockstore.lifecycle.removal_order import Order
 from blockstore.lifecycle.sight import Sight, whole
 from blockstore.names import DELETION_MARK
 
-__all__ = [
-    "Action",
-    "Decision",
-    "Removals",
-    "decide_marks",
-    "decide_removals",
-    "quarantined",
-    "rule_of",
-]
-
-
 _NONE: Mapping[str, str] = {}
 
 

@@ -27,23 +27,12 @@ from blockstore.format.properties import Properties
 from blockstore.index.state import State
 from blockstore.lifecycle.catalog import Catalog
 from blockstore.lifecycle.cover import Cover, hide_marked, restrict
-from blockstore.lifecycle.listing import Directory, Found, Listing, list_directories, look
+from blockstore.lifecycle.listing import Found
 from blockstore.lifecycle.schemas import Agreement, derived, fitting_cover
 from blockstore.lifecycle.standing import is_known, wanted_from_listing
 from blockstore.lifecycle.states import Evidence, aged
 from blockstore.names import META
 from blockstore.world import World
-
-__all__ = [
-    "Directory",
-    "Found",
-    "Listed",
-    "Listing",
-    "discover_snapshot",
-    "list_directories",
-    "list_snapshot",
-    "look",
-]
 
 _NO_INDEX = "it is visible only by an index, and the table has none"
 

@@ -29,14 +29,6 @@ from blockstore.format.marks import (
 from blockstore.names import deletion_mark_key, is_ulid, no_compact_mark_key, object_key
 from blockstore.world import World
 
-__all__ = [
-    "place_deletion",
-    "place_no_compact",
-    "put_mark",
-    "withdraw_deletion",
-    "withdraw_no_compact",
-]
-
 _TRIES = 5
 _PAUSE_S = 0.1
 

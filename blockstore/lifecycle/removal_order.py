@@ -30,8 +30,6 @@ from blockstore.lifecycle.list_path import Listed
 from blockstore.lifecycle.sight import Sight
 from blockstore.lifecycle.standing import wanted_from_listing
 
-__all__ = ["Arranged", "Order"]
-
 
 @dataclass(slots=True)
 class Arranged:

@@ -34,8 +34,6 @@ from blockstore.lifecycle.rate import Rate
 from blockstore.names import DELETION_MARK, META, deletion_mark_key, object_key
 from blockstore.world import World
 
-__all__ = ["OLD_LOOK", "Removed", "Remover", "mark_changed", "removal_steps"]
-
 OLD_LOOK = "the listing on which the decision rests is older than delete_delay/2"
 """Why a decision was dropped (R8)."""
 

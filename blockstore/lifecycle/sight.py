@@ -26,8 +26,6 @@ from blockstore.lifecycle.listing import Found, Listing
 from blockstore.lifecycle.states import BlockState, Evidence, aged, classify
 from blockstore.names import DELETION_MARK, META, NO_COMPACT_MARK
 
-__all__ = ["OWN_MARKS", "Marks", "Sight"]
-
 OWN_MARKS = frozenset({MarkReason.SUPERSEDED, MarkReason.PARTIAL})
 """The reasons that are the compactor's own conclusion, and that it therefore withdraws; any other
 is a person's word."""

@@ -35,8 +35,6 @@ from blockstore.lifecycle.states import Evidence, aged
 from blockstore.names import META, deletion_mark_key, meta_key
 from blockstore.world import World
 
-__all__ = ["Away", "away", "take_away"]
-
 _PAUSE_S = 5.0
 
 T = TypeVar("T")

@@ -24,8 +24,6 @@ from blockstore.operations.since import Since
 from blockstore.operations.view import look_first, read_at
 from blockstore.predicate import Condition
 
-__all__ = ["delete"]
-
 
 def delete(
     access: Access,

@@ -45,8 +45,6 @@ from blockstore.operations.view import View, look_first, read_at
 from blockstore.predicate import parse
 from blockstore.scan.columns import Columns
 
-__all__ = ["Begun", "begin", "begin_anew", "begun_on", "commit_of", "end", "rows_of"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:

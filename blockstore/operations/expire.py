@@ -20,8 +20,6 @@ from blockstore.operations.results import Changed
 from blockstore.operations.rewrite import live_blocks
 from blockstore.world import World
 
-__all__ = ["expire"]
-
 _TRIES = 5
 
 

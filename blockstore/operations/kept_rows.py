@@ -34,8 +34,6 @@ from blockstore.predicate import Predicate
 from blockstore.scan.execute import read_plan
 from blockstore.scan.plan import ScanPlan, plan_scan
 
-__all__ = ["SOURCE", "Rewriter"]
-
 SOURCE = "_source"
 
 

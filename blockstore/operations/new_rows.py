@@ -39,8 +39,6 @@ from blockstore.operations.staging import renewed
 from blockstore.predicate import Predicate
 from blockstore.scan.chunk import HIDDEN
 
-__all__ = ["FreshRows", "Judge", "with_source"]
-
 _PIECE_ROWS = 131_072
 _ROW = "_blockstore_row"
 

@@ -31,8 +31,6 @@ from blockstore.operations.since import Since
 from blockstore.operations.view import look_first, read_at
 from blockstore.predicate import Condition
 
-__all__ = ["done_before", "overwrite"]
-
 
 def overwrite(
     access: Access,

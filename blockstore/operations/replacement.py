@@ -42,8 +42,6 @@ from blockstore.operations.since import Gone, Since
 from blockstore.operations.staging import RENEWALS, renewed, uploading
 from blockstore.operations.view import View, look_first
 
-__all__ = ["Replace", "Replacing"]
-
 _PLANS = 12
 """So often a plan is made before the table is said to change too fast."""
 

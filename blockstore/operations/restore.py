@@ -54,8 +54,6 @@ from blockstore.operations.results import Restored
 from blockstore.operations.scope import Moved
 from blockstore.world import World
 
-__all__ = ["TEMPORARY", "Difference", "Restore", "difference", "restore"]
-
 _logger = logging.getLogger(__name__)
 
 _TRIES = 8

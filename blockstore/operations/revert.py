@@ -38,8 +38,6 @@ from blockstore.operations.view import look_first, snapshot_of
 from blockstore.scan.execute import read_plan
 from blockstore.scan.plan import plan_scan
 
-__all__ = ["Revert", "revert"]
-
 _SOURCE = "_source"
 _TRIES = 5
 

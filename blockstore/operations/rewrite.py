@@ -32,8 +32,6 @@ from blockstore.operations.results import Changed
 from blockstore.operations.staging import RENEWALS, renewed, uploading
 from blockstore.predicate import Predicate
 
-__all__ = ["GoodRows", "live_blocks", "rewrite"]
-
 GoodRows = Callable[[LiveBlock], Iterable[pa.RecordBatch]]
 """The rows that a block shall have: the table's columns and ``_source``, in any order."""
 

@@ -19,8 +19,6 @@ from blockstore.index.state import State
 from blockstore.lifecycle.upload import finish_upload, upload_again
 from blockstore.operations.access import Access
 
-__all__ = ["RENEWALS", "renewed", "uploading"]
-
 RENEWALS = 2
 """So often a condemned block is uploaded again: a fresh ULID is condemned only where the clocks are
 days apart."""

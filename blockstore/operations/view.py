@@ -24,8 +24,6 @@ from blockstore.lifecycle.standing import is_known
 from blockstore.operations.access import Access
 from blockstore.scan.snapshot import Snapshot
 
-__all__ = ["View", "look_first", "read_at", "snapshot_of"]
-
 _EVER = 2**62
 """A time, in milliseconds, at which every wait is over."""
 

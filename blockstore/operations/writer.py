@@ -30,8 +30,6 @@ from blockstore.operations.append import NOTHING, AppendedBlock, ByAge, publishe
 from blockstore.operations.incoming import batches_of
 from blockstore.world import World
 
-__all__ = ["MAX_MESSAGE", "WriteOptions", "Writer"]
-
 MAX_MESSAGE = 10_000
 """Characters of an entry's message."""
 

@@ -33,8 +33,6 @@ from blockstore.simulation.report import Section
 from blockstore.simulation.schedule import HOUR_MS
 from blockstore.simulation.violation import Violation
 
-__all__ = ["SimulatedBucket"]
-
 A = TypeVar("A")
 
 _COMMIT = "put_if_absent "

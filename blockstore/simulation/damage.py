@@ -26,8 +26,6 @@ from blockstore.simulation.violation import Violation
 from blockstore.table import Table
 from blockstore.world import Serial, World
 
-__all__ = ["strike"]
-
 Act = Callable[[], object]
 
 

@@ -27,8 +27,6 @@ from blockstore.simulation.schedule import HOUR_MS, Killed, Task
 from blockstore.simulation.stage import Stage
 from blockstore.world import World
 
-__all__ = ["Process", "Role"]
-
 A = TypeVar("A")
 B = TypeVar("B")
 

@@ -50,8 +50,6 @@ from blockstore.simulation.rows import SCHEMA
 from blockstore.simulation.stage import Stage
 from blockstore.simulation.store import StoreCopy
 
-__all__ = ["Replacements", "Strike", "definition_of", "is_replaced"]
-
 _SHARE = 0.5
 """In how many runs on a table with an index the history is replaced."""
 _STEPS = (60, 100, 200, 350)

@@ -27,8 +27,6 @@ from blockstore.simulation.schedule import HOUR_MS, START_MS
 from blockstore.simulation.stage import Stage
 from blockstore.simulation.violation import Violation
 
-__all__ = ["Outcome", "kind_of", "run"]
-
 _PATIENCE = 4_000
 """So many steps may pass until everybody has finished,"""
 _LOOKS = 20

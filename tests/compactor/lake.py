@@ -27,14 +27,16 @@ from blockstore.format.block import BlockMeta, Job
 from blockstore.format.definition import Definition
 from blockstore.format.loading import load_meta
 from blockstore.index import log as index_log
-from blockstore.index.epochs import COMPACTOR, claim
+from blockstore.index.change import COMPACTOR
+from blockstore.index.epochs import claim
 from blockstore.index.gc import collect
 from blockstore.index.reachable import Kept
 from blockstore.lifecycle.cover import ChosenBlock
 from blockstore.lifecycle.listing import Listing, list_directories
 from blockstore.names import DELETION_MARK, META, chunk_path, meta_key, object_key
+from blockstore.operations.contents import Discovery
 from blockstore.operations.unindexed import Unindexed
-from blockstore.table import Discovery, Table
+from blockstore.table import Table
 from blockstore.world import World
 from tests.support.faulty import Call, FaultyBucket, Killed
 

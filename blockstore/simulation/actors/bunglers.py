@@ -27,8 +27,6 @@ from blockstore.simulation.rows import SCHEMA, batches_of
 from blockstore.simulation.violation import Violation
 from blockstore.table import Table
 
-__all__ = ["BUNGLER"]
-
 _APP = "bungler"
 _FUTURE = 1_000_000
 

@@ -30,8 +30,6 @@ from blockstore.simulation.stage import Stage
 from blockstore.simulation.violation import Violation
 from blockstore.table import Table
 
-__all__ = ["DISTURBED", "Habit", "habit_of", "met", "open_table", "until_answered"]
-
 A = TypeVar("A")
 
 DISTURBED = (HistoryReplaced, Corrupt)

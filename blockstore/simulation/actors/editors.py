@@ -31,8 +31,6 @@ from blockstore.simulation.rows import batches_of
 from blockstore.simulation.violation import Violation
 from blockstore.table import Table
 
-__all__ = ["EDITOR"]
-
 
 def edit(process: Process, thread: int) -> None:
     """One life of an editor."""

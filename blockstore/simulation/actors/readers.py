@@ -22,8 +22,6 @@ from blockstore.simulation.rows import Masks
 from blockstore.simulation.violation import Violation
 from blockstore.table import Table
 
-__all__ = ["HISTORIAN", "LISTER", "READER"]
-
 _COLUMNS = ("write", "row")
 
 

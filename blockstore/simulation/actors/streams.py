@@ -20,8 +20,6 @@ from blockstore.simulation.process import Process, Role
 from blockstore.simulation.rows import BUFFER_BYTES, batches_of
 from blockstore.table import Table
 
-__all__ = ["STREAM"]
-
 _APP = "stream/clicks"
 
 

@@ -33,8 +33,6 @@ from blockstore.simulation.rows import BUFFER_BYTES, batches_of
 from blockstore.simulation.schedule import HOUR_MS
 from blockstore.table import Table
 
-__all__ = ["GROUP", "LAPTOP", "TWIN", "WRITER"]
-
 
 class Style(StrEnum):
     """How a write is done."""

@@ -21,8 +21,6 @@ from blockstore.simulation.ledger import Fate, Ledger
 from blockstore.simulation.oracle.directories import Directory
 from blockstore.simulation.oracle.judge import Judge, Replaced
 
-__all__ = ["Books", "Replaced", "brought_back", "remembered", "replaced"]
-
 _JUDGE = ("waiting", "_condemned")
 _DIRECTORIES = ("by_ulid", "holders", "forced")
 _HISTORY = (

@@ -27,8 +27,6 @@ from blockstore.simulation.rows import Content, read_content
 from blockstore.simulation.store import Changed
 from blockstore.simulation.violation import Violation
 
-__all__ = ["Directories", "Directory"]
-
 _MARKS = (DELETION_MARK, NO_COMPACT_MARK)
 
 

@@ -19,9 +19,6 @@ from blockstore.simulation.oracle.snapshots import Snapshots
 from blockstore.simulation.stage import Stage
 from blockstore.table import Table
 
-__all__ = ["check_end", "leftovers", "outsider", "quarantined"]
-
-
 _MANUAL = str(MarkReason.MANUAL)
 
 

@@ -46,8 +46,6 @@ from blockstore.simulation.report import Section
 from blockstore.simulation.store import Changed
 from blockstore.simulation.violation import Violation
 
-__all__ = ["History", "Version"]
-
 _REMEMBERED = 400
 """So many versions below the boundary are remembered, for readers that still hold one."""
 

@@ -29,8 +29,6 @@ from blockstore.simulation.report import Section
 from blockstore.simulation.store import Changed
 from blockstore.simulation.violation import Violation
 
-__all__ = ["Judge"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replaced:

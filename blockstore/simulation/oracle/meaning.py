@@ -28,8 +28,6 @@ from blockstore.simulation.oracle.directories import Directories
 from blockstore.simulation.rows import WHOLE
 from blockstore.simulation.violation import Violation
 
-__all__ = ["Delta", "Meaning", "Rows"]
-
 Rows = immutables.Map[int, int]
 """What a version shows: a bit mask of rows by write; no write with none."""
 

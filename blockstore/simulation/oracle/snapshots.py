@@ -36,8 +36,6 @@ from blockstore.simulation.schedule import HOUR_MS
 from blockstore.simulation.stage import Stage
 from blockstore.simulation.violation import Violation
 
-__all__ = ["Look", "Snapshots"]
-
 _SLACK_MS = HOUR_MS + 60_000
 """By so much a writer's clock may be ahead, and its block be ready later."""
 

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from blockstore.format.block import BlockMeta, StreamKey
 from blockstore.format.properties import Properties
-from blockstore.index.blocks import Blocks, LiveBlock
+from blockstore.index.blocks import Blocks
+from blockstore.index.rows import LiveBlock
 from blockstore.index.sources import Sources
 from blockstore.index.state import State
 from blockstore.lifecycle.cover import Cover, cover, restrict

@@ -20,13 +20,8 @@ from blockstore.index.blocks import Blocks
 from blockstore.index.rows import LiveBlock
 from blockstore.index.sources import Sources
 from blockstore.index.state import State
-from blockstore.lifecycle.list_path import (
-    Listed,
-    discover_snapshot,
-    list_directories,
-    list_snapshot,
-    look,
-)
+from blockstore.lifecycle.list_path import Listed, discover_snapshot, list_snapshot
+from blockstore.lifecycle.listing import list_directories, look
 from blockstore.lifecycle.standing import is_known, standing_of
 from blockstore.lifecycle.states import BlockState, Standing, classify
 from blockstore.names import deletion_mark_key, meta_key, object_key

@@ -16,7 +16,7 @@ from blockstore.operations.distributed_overwrite import begin_anew, begun_on, en
 from blockstore.operations.expire import expire
 from blockstore.operations.rewrite import rewrite
 from tests.blockstore.operations.lake import Lake, Row, table_of
-from tests.blockstore.operations.test_begun import access, write
+from tests.blockstore.operations.test_distributed_overwrite import access, write
 from tests.blockstore.operations.test_races import racing
 
 A, B, C, D = ("a", 1, 0.1), ("b", 2, 0.2), ("c", 3, 0.3), ("d", 4, 0.4)
