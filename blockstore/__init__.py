@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from blockstore.care.ship.build import build
     from blockstore.client.client import Client
     from blockstore.format.block import Job
-    from blockstore.operations.answer import Changed, Restored, Reverted
     from blockstore.operations.append import AppendedBlock
     from blockstore.operations.diff import Diff
+    from blockstore.operations.results import Changed, Restored, Reverted
     from blockstore.scan.view import Scan, TableSnapshot
     from blockstore.table import Table, create, open  # noqa: A004
 
@@ -93,7 +93,7 @@ __getattr__ = lazy(
         ".care.ship.build": ("build",),
         ".client.client": ("Client",),
         ".format.block": ("Job",),
-        ".operations.answer": ("Changed", "Restored", "Reverted"),
+        ".operations.results": ("Changed", "Restored", "Reverted"),
         ".operations.append": ("AppendedBlock",),
         ".operations.diff": ("Diff",),
         ".scan.view": ("Scan", "TableSnapshot"),

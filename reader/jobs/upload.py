@@ -39,7 +39,7 @@ from blockstore.index.change import Append
 from blockstore.index.state import State
 from blockstore.names import JOBS
 from blockstore.operations.append import AppendedBlock, earlier_block
-from blockstore.operations.begun import commit_of
+from blockstore.operations.distributed_overwrite import commit_of
 from blockstore.operations.writer import WriteOptions, Writer
 from blockstore.reader.jobs.meter import Meter
 from blockstore.reader.jobs.record import Failure, Request

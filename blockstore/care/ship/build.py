@@ -35,7 +35,8 @@ from blockstore.lifecycle.catalog import Catalog
 from blockstore.names import FOLDER_TABLE, meta_key
 from blockstore.operations.append import NOTHING, AppendedBlock
 from blockstore.operations.incoming import batches_of
-from blockstore.operations.unindexed import Unindexed, never_indexed
+from blockstore.operations.place import never_indexed
+from blockstore.operations.unindexed import Unindexed
 from blockstore.world import World
 
 _PRODUCER = "build"

@@ -37,7 +37,7 @@ from blockstore.format.schema import serialize
 from blockstore.index import ulids
 from blockstore.index.rows import LiveBlock
 from blockstore.index.state import State
-from blockstore.lifecycle.discover import list_snapshot
+from blockstore.lifecycle.list_path import list_snapshot
 from blockstore.lifecycle.listing import Directory
 from blockstore.lifecycle.standing import standing_of
 from blockstore.lifecycle.states import Standing

@@ -82,7 +82,7 @@ def test_a_query_loads_what_it_needs_and_nothing_that_changes_or_serves(
         "blockstore.index.change",
         "blockstore.index.commit",
         "blockstore.lifecycle.catalog",
-        "blockstore.lifecycle.discover",
+        "blockstore.lifecycle.list_path",
         "blockstore.lifecycle.upload",
         "blockstore.operations.delete",
         "blockstore.operations.diff",

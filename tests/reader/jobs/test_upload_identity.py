@@ -17,7 +17,7 @@ from blockstore.bucket.prefixed import Prefixed
 from blockstore.compactor.clean.cleaner import Cleaner
 from blockstore.errors import Unavailable
 from blockstore.format.definition import Definition
-from blockstore.index.commits import Commits
+from blockstore.index.commit_ids import Commits
 from blockstore.index.epochs import claim
 from blockstore.names import job_input_key
 from blockstore.reader.jobs.record import Kind, Outcome, Request, State
