@@ -67,7 +67,7 @@ def ask(
             f"{given[0]} is of one table, and several are named: ask for --as-of, or for one "
             "table at a time"
         )
-    from blockstore.reader.answer import deliver
+    from blockstore.reader.forms.deliver import deliver
     from blockstore.reader.query import query
 
     moment = None if as_of is None else _moment_ms(as_of)

@@ -18,7 +18,7 @@ from blockstore.cli.options import Json, Many
 from blockstore.cli.output import say, show_json
 
 if TYPE_CHECKING:
-    from blockstore.reader.setting_values import GatewaySettings
+    from blockstore.reader.settings import GatewaySettings
 
 __all__ = ["serve", "token"]
 

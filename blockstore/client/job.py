@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from blockstore.client.whole_file import whole_file
+from blockstore.client.atomic_file import whole_file
 from blockstore.client.wire import Wire, pieces
 from blockstore.errors import Invalid, Unavailable
 

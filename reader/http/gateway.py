@@ -16,16 +16,16 @@ from prometheus_client import CollectorRegistry
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.errors import Invalid, Unavailable
 from blockstore.reader.cache import ChunkCache, default_folder
+from blockstore.reader.http.metrics import Told
 from blockstore.reader.http.tokens import Caller, Tokens
-from blockstore.reader.http.told import Told
 from blockstore.reader.jobs.extract import Began, Extracts, Rows
 from blockstore.reader.jobs.record import Kind, Request
 from blockstore.reader.jobs.runner import Runner, Terms
 from blockstore.reader.jobs.store import JobStore
 from blockstore.reader.jobs.upload import Uploads
 from blockstore.reader.query import Answer, Budget, Capacity, Engine
-from blockstore.reader.query.spill import clear_abandoned
-from blockstore.reader.setting_values import GatewaySettings
+from blockstore.reader.query.runners.spill import clear_abandoned
+from blockstore.reader.settings import GatewaySettings
 from blockstore.reader.tables import At, Polling, Tables
 from blockstore.service.pages.live import LiveTimelines
 from blockstore.service.requests import Billed

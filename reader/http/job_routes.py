@@ -29,10 +29,10 @@ from blockstore.errors import (
     ObjectMissing,
 )
 from blockstore.names import is_ulid, job_input_key
+from blockstore.reader.forms.encode import Form
 from blockstore.reader.http.callers import Here, Known, Reading
-from blockstore.reader.http.encoding import Form
 from blockstore.reader.http.gateway import Gateway, Jobs
-from blockstore.reader.http.job_sight import concerns, sees
+from blockstore.reader.http.job_visibility import concerns, sees
 from blockstore.reader.http.problems import Problem
 from blockstore.reader.http.query_routes import ERRORS
 from blockstore.reader.http.receiving import measured, received

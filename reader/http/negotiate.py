@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from blockstore.reader.http.encoding import Form, Wanted
+from blockstore.reader.forms.encode import Form, Wanted
 from blockstore.reader.http.problems import Problem
 
 __all__ = ["form_asked_for"]

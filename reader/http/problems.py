@@ -30,8 +30,8 @@ from blockstore.errors import (
     Unavailable,
     VersionExpired,
 )
+from blockstore.reader.errors import BadSql, Busy, Stale, TimedOut, TooMuch, UnknownTable
 from blockstore.reader.http.wording import NOT_SENT_AS_JSON, is_not_sent_as_json, sentence
-from blockstore.reader.refusals import BadSql, Busy, Stale, TimedOut, TooMuch, UnknownTable
 
 __all__ = ["Problem", "answer", "of_error"]
 

@@ -8,8 +8,8 @@ from functools import partial
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from blockstore.reader.forms.encode import Form, pieces
 from blockstore.reader.http.callers import Here, Reading
-from blockstore.reader.http.encoding import Form, pieces
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.negotiate import form_asked_for
 from blockstore.reader.http.shapes import Error, Question, at_of, parameters_of

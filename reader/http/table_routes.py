@@ -22,7 +22,7 @@ from blockstore.reader.http.tokens import Caller
 from blockstore.reader.tables import At, TableView
 from blockstore.service.pages.columns import encode
 from blockstore.service.pages.detail import encode_detail
-from blockstore.service.pages.serving import json_answer
+from blockstore.service.pages.responses import json_answer
 from blockstore.table import Table
 
 __all__ = ["router"]

@@ -19,11 +19,11 @@ import pyarrow as pa
 from blockstore.bucket import Bucket, ObjectWriter
 from blockstore.errors import BlockstoreError
 from blockstore.names import job_result_key
-from blockstore.reader.answer import CANNOT_WRITE, FORMS, unwritable
+from blockstore.reader.errors import Busy
+from blockstore.reader.forms.deliver import CANNOT_WRITE, FORMS, unwritable
 from blockstore.reader.jobs.meter import Meter
 from blockstore.reader.jobs.record import Failure, Request, Result
 from blockstore.reader.jobs.work import Ended, Failed, Work
-from blockstore.reader.refusals import Busy
 from blockstore.world import World
 
 __all__ = ["Ask", "Began", "Extracts", "Rows"]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from starlette.routing import BaseRoute
 
-from blockstore.service.pages.serving import page_route, static_route
+from blockstore.service.pages.responses import page_route, static_route
 
 __all__ = ["FOLDER", "page_routes"]
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from blockstore.reader.query.ask import query
     from blockstore.reader.query.budget import Budget, Capacity
     from blockstore.reader.query.engine import Engine
-    from blockstore.reader.query.instance import Limits
+    from blockstore.reader.query.runners.instance import Limits
     from blockstore.reader.query.source import Fixed, Source
 
 __all__ = ["Answer", "Budget", "Capacity", "Engine", "Fixed", "Limits", "Read", "Source", "query"]
@@ -25,7 +25,7 @@ _HOMES = {
     "Capacity": "budget",
     "Engine": "engine",
     "Fixed": "source",
-    "Limits": "instance",
+    "Limits": "runners.instance",
     "Read": "answer",
     "Source": "source",
     "query": "ask",

@@ -14,8 +14,8 @@ import threading
 from collections import deque
 
 from blockstore.clock import Clock
+from blockstore.reader.errors import Busy
 from blockstore.reader.query.budget import Capacity
-from blockstore.reader.refusals import Busy
 
 __all__ = ["Admission", "Turn"]
 

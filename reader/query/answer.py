@@ -19,9 +19,9 @@ from functools import cached_property
 import pyarrow as pa
 
 from blockstore.errors import BlockstoreError
+from blockstore.reader.errors import Canceled, TimedOut, TooMuch
 from blockstore.reader.query.budget import Budget
-from blockstore.reader.query.task import Running
-from blockstore.reader.refusals import Canceled, TimedOut, TooMuch
+from blockstore.reader.query.runners.task import Running
 from blockstore.scan.plan import ScanPlan
 
 __all__ = ["Answer", "Ending", "Read"]

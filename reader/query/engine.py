@@ -23,25 +23,25 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from blockstore.errors import BlockstoreError
+from blockstore.reader.errors import UnknownTable
 from blockstore.reader.query.admission import Admission
 from blockstore.reader.query.answer import Answer, Ending
 from blockstore.reader.query.budget import Budget, Capacity
-from blockstore.reader.query.conditions import conditions
-from blockstore.reader.query.counting import Counted, bare_count
 from blockstore.reader.query.deadlines import Deadlines
 from blockstore.reader.query.failures import may_be_damage, translated
 from blockstore.reader.query.files import Placed, place
-from blockstore.reader.query.hidden import hide
-from blockstore.reader.query.inprocess import InProcess
-from blockstore.reader.query.instance import Instance, Limits
-from blockstore.reader.query.parameters import bind, checked
+from blockstore.reader.query.runners.inprocess import InProcess
+from blockstore.reader.query.runners.instance import Instance, Limits
+from blockstore.reader.query.runners.task import Parameters, Runner, Step, Task
 from blockstore.reader.query.source import Fixed, Source
-from blockstore.reader.query.statement import Statement, parse
-from blockstore.reader.query.syntax import Syntax
-from blockstore.reader.query.task import Parameters, Runner, Step, Task
-from blockstore.reader.query.views import guard, view
-from blockstore.reader.query.windows import Windows
-from blockstore.reader.refusals import UnknownTable
+from blockstore.reader.query.sql.conditions import conditions
+from blockstore.reader.query.sql.counting import Counted, bare_count
+from blockstore.reader.query.sql.hidden import hide
+from blockstore.reader.query.sql.parameters import bind, checked
+from blockstore.reader.query.sql.statement import Statement, parse
+from blockstore.reader.query.sql.syntax import Syntax
+from blockstore.reader.query.sql.views import guard, view
+from blockstore.reader.query.sql.windows import Windows
 from blockstore.reader.tables.at import NEWEST, At
 from blockstore.reader.tables.names import Names
 from blockstore.scan.plan import ScanPlan, check_given, plan_scan
@@ -50,7 +50,7 @@ from blockstore.world import World
 
 if TYPE_CHECKING:
     from blockstore.reader.cache import ChunkCache
-    from blockstore.reader.query.workers import Workers
+    from blockstore.reader.query.runners.pool import Workers
 
 __all__ = ["Engine"]
 
@@ -293,7 +293,7 @@ def _limits(capacity: Capacity, shares: int) -> Limits:
 
 
 def _workers(folders: list[str], limits: Limits) -> Workers:
-    from blockstore.reader.query.workers import Workers
+    from blockstore.reader.query.runners.pool import Workers
 
     most = None if limits.memory_bytes is None else limits.memory_bytes + _ROOM_BYTES
     workers = Workers(folders, limits, most_bytes=most)

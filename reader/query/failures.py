@@ -8,8 +8,8 @@ import os
 import re
 
 from blockstore.errors import BlockstoreError, NoMemory, NoSpace
-from blockstore.reader.query.instance import Limits
-from blockstore.reader.refusals import BadSql, Canceled
+from blockstore.reader.errors import BadSql, Canceled
+from blockstore.reader.query.runners.instance import Limits
 
 __all__ = ["FULL", "NO_MEMORY", "is_full", "is_no_memory", "may_be_damage", "translated"]
 

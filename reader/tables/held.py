@@ -22,12 +22,12 @@ import pyarrow.compute as pc
 
 from blockstore.bucket import Bucket
 from blockstore.errors import BlockstoreError, Corrupt, NotFound
-from blockstore.reader.refusals import Stale
+from blockstore.reader.errors import Stale
 from blockstore.reader.tables.at import At
+from blockstore.reader.tables.decode_budget import Room, cells
 from blockstore.reader.tables.instant import Seen
 from blockstore.reader.tables.look import Found, Looker
 from blockstore.reader.tables.polling import Polling
-from blockstore.reader.tables.room import Room, cells
 from blockstore.reader.tables.view import TableState, TableView
 from blockstore.scan.snapshot import Snapshot
 from blockstore.scan.view import TableSnapshot

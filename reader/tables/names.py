@@ -15,7 +15,7 @@ import string
 from collections.abc import Collection, Iterable
 
 from blockstore.errors import Invalid
-from blockstore.reader.refusals import UnknownTable
+from blockstore.reader.errors import UnknownTable
 
 __all__ = ["Names", "folded"]
 

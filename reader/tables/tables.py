@@ -20,12 +20,12 @@ from blockstore.bucket import Bucket, open_bucket
 from blockstore.errors import BlockstoreError, Invalid, NotFound, Unavailable
 from blockstore.names import META
 from blockstore.reader.tables.at import NEWEST, At, at_of_each
+from blockstore.reader.tables.decode_budget import Room
 from blockstore.reader.tables.held import HeldTable
 from blockstore.reader.tables.instant import common_instant
 from blockstore.reader.tables.lake import Place
 from blockstore.reader.tables.names import Names
 from blockstore.reader.tables.polling import Polling
-from blockstore.reader.tables.room import Room
 from blockstore.reader.tables.view import TableState, TableView
 from blockstore.scan.view import TableSnapshot
 from blockstore.table import Table

@@ -15,7 +15,7 @@ import blockstore as bs
 from blockstore.reader.http.app import application
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.tokens import Scope, Token, hashed
-from blockstore.reader.setting_values import (
+from blockstore.reader.settings import (
     CacheSettings,
     GatewaySettings,
     HttpSettings,

@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from blockstore.reader.answer import FORMS
+from blockstore.reader.forms.deliver import FORMS
 from blockstore.reader.page import page_routes
 from blockstore.service.serving import SecurityHeaders
 

@@ -6,7 +6,7 @@ import pytest
 
 from blockstore.errors import Invalid, NoMemory, NoSpace, Unavailable
 from blockstore.reader.query.failures import may_be_damage, translated
-from blockstore.reader.query.instance import Limits
+from blockstore.reader.query.runners.instance import Limits
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from blockstore.format.block import BlockMeta
 from blockstore.format.meta import from_dict
 from blockstore.index import rows
 from blockstore.names import BOUNDARY
-from blockstore.reader.refusals import Stale, UnknownTable
+from blockstore.reader.errors import Stale, UnknownTable
 from blockstore.reader.tables import At, Polling, Tables, TableState
 from blockstore.reader.tables.at import at_of_each
-from blockstore.reader.tables.room import Room
+from blockstore.reader.tables.decode_budget import Room
 from blockstore.scan.snapshot import Snapshot
 from blockstore.table import open as open_table
 from tests.reader.tables.lakes import Scene

@@ -13,7 +13,7 @@ from sys import executable
 
 import pytest
 
-from blockstore.service.pages.serving import STATIC
+from blockstore.service.pages.responses import STATIC
 
 ROOT = Path(__file__).parents[4]
 VENDOR = STATIC / "vendor"

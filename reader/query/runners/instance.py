@@ -1,0 +1,103 @@
+"""A DuckDB instance that can read the given folders and do nothing else.
+
+The lock, each part tested: no access to files outside the folders, no network, no extension loaded
+or installed, no Python objects as tables, no change of any setting; spills go to a folder of its
+own. It stands behind the rules of ``statement.py``, which refuse everything but one SELECT over the
+given tables. Where the kernel keeps the whole process to its folders (``landlock.py``), DuckDB's
+own look at paths is left out: it asks for every folder on the way, three times a file.
+
+Settings: the session's time zone is UTC, so that a timestamp with a time zone is the same instant
+everywhere. Files are read without DuckDB's own prefetching: all are local, and it reads a whole row
+group where a page of it is wanted (twice the time of a point query). What a query let go of goes
+back to the system within seconds; else DuckDB's allocator keeps it, half a gigabyte a process,
+until somebody needs it again.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import duckdb
+
+from blockstore.reader.query.runners.spill import spill_folder
+from blockstore.reader.query.sql.types import text
+
+__all__ = ["Instance", "Limits"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a query engine may use of the machine; None = DuckDB's own default."""
+
+    memory_bytes: int | None = None
+    threads: int | None = None
+    spill_bytes: int | None = None
+
+
+class Instance:
+    """One locked instance; ``cursor`` gives a connection for a query."""
+
+    def __init__(
+        self,
+        folders: Iterable[str],
+        limits: Limits,
+        *,
+        spill: str | None = None,
+        confined: bool = False,
+    ) -> None:
+        """``spill`` is a folder for what outgrows memory, by default one that is made and removed
+        with the instance; ``confined`` says that the kernel keeps this process to ``folders`` and
+        ``spill`` already."""
+        self._remove_spill: Callable[[], object] = lambda: None
+        if spill is None:
+            folder = spill_folder()
+            spill = str(folder.path)
+            self._remove_spill = weakref.finalize(self, folder.remove)
+        self._connection = duckdb.connect(
+            ":memory:",
+            config={
+                "allow_community_extensions": False,
+                "allow_persistent_secrets": False,
+                "autoinstall_known_extensions": False,
+                "autoload_known_extensions": False,
+                "python_enable_replacements": False,
+            },
+        )
+        for setting in _settings(None if confined else folders, limits, spill):
+            self._connection.execute(f"SET GLOBAL {setting}")
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A connection with temporary views of its own."""
+        return self._connection.cursor()
+
+    def close(self) -> None:
+        """End the instance and remove what it spilled; one with a query that cannot be ended is
+        left to the end of the process."""
+        with suppress(duckdb.ResourceInUseException):
+            self._connection.close()
+            self._remove_spill()
+
+
+def _settings(folders: Iterable[str] | None, limits: Limits, spill: str) -> list[str]:
+    """``folders`` are those that DuckDB is to keep itself to; None: somebody else sees to that."""
+    settings = [
+        "TimeZone = 'UTC'",
+        "parquet_metadata_cache = true",
+        "disable_parquet_prefetching = true",
+        "allocator_background_threads = true",
+        f"temp_directory = {text(spill)}",
+    ]
+    if limits.memory_bytes is not None:
+        settings.append(f"memory_limit = '{limits.memory_bytes} B'")
+    if limits.threads is not None:
+        settings.append(f"threads = {limits.threads}")
+    if limits.spill_bytes is not None:
+        settings.append(f"max_temp_directory_size = '{limits.spill_bytes} B'")
+    if folders is not None:
+        allowed = ", ".join(text(folder.rstrip("/") + "/") for folder in folders)
+        settings += [f"allowed_directories = [{allowed}]", "enable_external_access = false"]
+    # Last: after this nothing can be set any more.
+    return [*settings, "lock_configuration = true"]
