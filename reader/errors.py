@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from blockstore.errors import Invalid, NotFound, Unavailable
 
-__all__ = ["BadSql", "Busy", "Canceled", "Stale", "TimedOut", "TooMuch", "UnknownTable"]
-
 
 class Busy(Unavailable):
     """As many queries run and wait as may; come back in ``retry_after_s`` seconds."""

@@ -13,8 +13,6 @@ from typing import Literal, get_args
 
 from blockstore.cli.failure import Usage
 
-__all__ = ["Form", "ask", "at_once"]
-
 Form = Literal["table", "csv", "tsv", "json", "parquet", "arrow"]
 """The forms of an answer."""
 

@@ -20,8 +20,6 @@ from blockstore.cli.output import say, show_json
 if TYPE_CHECKING:
     from blockstore.reader.settings import GatewaySettings
 
-__all__ = ["serve", "token"]
-
 
 def serve(
     *urls: str,

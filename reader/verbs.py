@@ -11,8 +11,6 @@ from cyclopts import Parameter
 
 from blockstore.reader.plain_query import Form, ask
 
-__all__ = ["query"]
-
 
 def query(
     *words: str,

@@ -19,8 +19,6 @@ from typing import BinaryIO
 
 from blockstore.ids import Ids
 
-__all__ = ["whole_file"]
-
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str], ids: Ids) -> Iterator[BinaryIO]:

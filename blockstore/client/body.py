@@ -6,8 +6,6 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["Body"]
-
 
 class Body(io.RawIOBase):
     """The pieces, in bounded memory; errors are those of the pieces."""

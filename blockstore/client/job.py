@@ -10,8 +10,6 @@ from blockstore.client.atomic_file import whole_file
 from blockstore.client.wire import Wire, pieces
 from blockstore.errors import Invalid, Unavailable
 
-__all__ = ["OnProgress", "RemoteJob"]
-
 OnProgress = Callable[[Mapping[str, Any]], None]
 """Told of the job as the gateway tells it, now and then."""
 

@@ -14,8 +14,6 @@ from blockstore.client.body import Body
 from blockstore.client.wire import Wire, pieces
 from blockstore.errors import MissingExtra, Unavailable
 
-__all__ = ["Rows"]
-
 _ARROW = "application/vnd.apache.arrow.stream"
 
 

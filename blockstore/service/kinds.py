@@ -20,24 +20,6 @@ from blockstore.format.durations import parse_duration
 from blockstore.service.config import Reader
 from blockstore.service.sizes import parse_size
 
-__all__ = [
-    "between",
-    "cores",
-    "count",
-    "duration_ms",
-    "duration_s",
-    "folder",
-    "items",
-    "labels",
-    "number",
-    "one_of",
-    "optional",
-    "path",
-    "size",
-    "switch",
-    "text",
-]
-
 _SWITCHES = {
     "true": True,
     "yes": True,

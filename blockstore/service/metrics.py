@@ -27,17 +27,6 @@ from blockstore.index.boundary import BoundaryCounts
 from blockstore.service.prices import CLASS_OF, MonthlyCost, Prices
 from blockstore.service.requests import Billed
 
-__all__ = [
-    "BucketRequests",
-    "Source",
-    "boundary_totals",
-    "counter",
-    "gauge",
-    "histogram",
-    "metrics_route",
-    "total",
-]
-
 Labels = Mapping[str, Sequence[str]]
 """The values that each label may take, as far as they are known beforehand."""
 

@@ -18,8 +18,6 @@ from blockstore.clock import Clock
 from blockstore.service import kinds
 from blockstore.service.config import Key, Section
 
-__all__ = ["CLASS_OF", "PRICES", "MonthlyCost", "Prices"]
-
 CLASS_OF = {
     "get": "read",
     "get_range": "read",

@@ -15,8 +15,6 @@ from blockstore.bucket.api import ObjectInfo, ObjectWriter
 from blockstore.bucket.metered import Metered
 from blockstore.names import META
 
-__all__ = ["Billed"]
-
 T = TypeVar("T")
 
 _PAGE = 1000

@@ -11,8 +11,6 @@ from decimal import Decimal
 
 from blockstore.errors import Invalid
 
-__all__ = ["format_size", "parse_size"]
-
 _UNITS = {
     "": 1,
     "b": 1,

@@ -34,8 +34,6 @@ from blockstore.errors import Corrupt, NoSpace
 from blockstore.reader.cache.hold_folders import HoldFolder, HoldFolders
 from blockstore.world import World
 
-__all__ = ["ChunkCache", "Counts", "Hold", "Wanted", "default_folder"]
-
 _PIECE = 8 << 20
 _ABANDONED_MS = 24 * 3600 * 1000
 

@@ -22,8 +22,6 @@ from pathlib import Path
 
 from blockstore.clock import Clock
 
-__all__ = ["HoldFolder", "HoldFolders"]
-
 _IDLE_S = 3600.0
 
 

@@ -22,17 +22,6 @@ from blockstore.errors import Invalid
 from blockstore.reader.forms.text import is_told, readable
 from blockstore.world import World
 
-__all__ = [
-    "CANNOT_WRITE",
-    "FORMS",
-    "deliver",
-    "flat",
-    "flat_type",
-    "json_value",
-    "unwritable",
-    "write_json",
-]
-
 CANNOT_WRITE = (pa.ArrowException, orjson.JSONEncodeError, OverflowError)
 """What is raised where a form has no way to write a value or a type; the last one for a date in a
 union that Python has not."""

@@ -22,8 +22,6 @@ from blockstore.errors import Invalid
 from blockstore.reader.forms.deliver import CANNOT_WRITE, flat, flat_type, json_value, unwritable
 from blockstore.reader.forms.text import readable
 
-__all__ = ["Form", "Wanted", "pieces"]
-
 _ROWS = 8_192
 """Rows of a piece of text."""
 

@@ -21,8 +21,6 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.types as pt
 
-__all__ = ["is_told", "readable"]
-
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _DAY_SECONDS = 86_400
 _EPOCH = datetime.date(1970, 1, 1).toordinal()

@@ -25,8 +25,6 @@ from blockstore.reader.page import page_routes
 from blockstore.service.metrics import metrics_route
 from blockstore.service.serving import SecurityHeaders, health_routes
 
-__all__ = ["application"]
-
 _ABOUT = (
     "SQL over tables on object storage. Rows are answered as Arrow, JSON, CSV, TSV or Parquet, as "
     "Accept says; what takes long "

@@ -11,8 +11,6 @@ from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.problems import Problem
 from blockstore.reader.http.tokens import Caller, Scope
 
-__all__ = ["Here", "Known", "Reading", "Writing"]
-
 _bearer = HTTPBearer(auto_error=False, description="A token that `blockstore token` made.")
 
 

@@ -9,8 +9,6 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-__all__ = ["docs", "style"]
-
 _METHODS = ("get", "post", "put", "patch", "delete")
 _STYLE = """
 :root { color-scheme: light dark; }

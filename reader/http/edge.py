@@ -24,8 +24,6 @@ from blockstore.reader.http.problems import Problem, of_error, response
 from blockstore.service.logs import about
 from blockstore.world import World
 
-__all__ = ["Edge"]
-
 _logger = logging.getLogger("blockstore.access")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _UPLOADS = ("text/csv", "text/tab-separated-values")

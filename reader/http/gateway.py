@@ -32,8 +32,6 @@ from blockstore.service.requests import Billed
 from blockstore.service.serving import Health
 from blockstore.world import World
 
-__all__ = ["Gateway", "Jobs"]
-
 _logger = logging.getLogger(__name__)
 
 

@@ -46,8 +46,6 @@ from blockstore.reader.jobs.store import Job
 from blockstore.reader.jobs.upload import identity_of
 from blockstore.reader.tables import At
 
-__all__ = ["router"]
-
 router = APIRouter(responses=ERRORS, tags=["jobs"])
 
 _logger = logging.getLogger(__name__)

@@ -18,8 +18,6 @@ from blockstore.reader.http.tokens import Caller, Scope
 from blockstore.reader.jobs.record import Kind, Request
 from blockstore.reader.jobs.store import Job
 
-__all__ = ["concerns", "sees"]
-
 
 def concerns(caller: Caller, request: Request) -> bool:
     """Whether the caller asked for it, or is an admin; nobody else sees it, whatever became of

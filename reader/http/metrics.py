@@ -25,8 +25,6 @@ from blockstore.service.requests import Billed
 if TYPE_CHECKING:
     from blockstore.reader.http.gateway import Gateway
 
-__all__ = ["Told"]
-
 _SECONDS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _EVENTS = ("claimed", "taken_over", "done", "failed", "cancelled")
 _CLASSES = ("2xx", "3xx", "4xx", "5xx", "aborted")

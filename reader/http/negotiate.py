@@ -5,8 +5,6 @@ from __future__ import annotations
 from blockstore.reader.forms.encode import Form, Wanted
 from blockstore.reader.http.problems import Problem
 
-__all__ = ["form_asked_for"]
-
 _BY_NAME = {
     **{form.media_type: form for form in Form},
     "application/parquet": Form.PARQUET,

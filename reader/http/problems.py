@@ -33,8 +33,6 @@ from blockstore.errors import (
 from blockstore.reader.errors import BadSql, Busy, Stale, TimedOut, TooMuch, UnknownTable
 from blockstore.reader.http.wording import NOT_SENT_AS_JSON, is_not_sent_as_json, sentence
 
-__all__ = ["Problem", "answer", "of_error"]
-
 _logger = logging.getLogger(__name__)
 
 _RETRY_S = 5

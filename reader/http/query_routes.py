@@ -23,8 +23,6 @@ from blockstore.reader.http.streaming import (
 from blockstore.reader.http.tokens import Caller
 from blockstore.reader.query import Answer
 
-__all__ = ["ERRORS", "router"]
-
 ERRORS: dict[int | str, dict[str, object]] = {
     status: {"model": Error, "description": text}
     for status, text in (

@@ -15,8 +15,6 @@ from anyio import to_thread
 
 from blockstore.bucket import Bucket
 
-__all__ = ["Received", "measured", "received"]
-
 _PIECE = 4 << 20
 
 

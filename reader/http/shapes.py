@@ -11,19 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt
 from blockstore.errors import Invalid
 from blockstore.reader.tables import At
 
-__all__ = [
-    "Error",
-    "JobAsked",
-    "JobShown",
-    "JobsShown",
-    "Question",
-    "TableShown",
-    "TablesShown",
-    "Whoami",
-    "at_of",
-    "parameters_of",
-]
-
 Version = Annotated[StrictInt, Field(ge=1, le=2**63 - 1)]
 Moment = Annotated[StrictInt, Field(ge=0, le=2**52)] | Annotated[str, Field(max_length=64)]
 Name = Annotated[str, Field(max_length=1_000)]

@@ -26,17 +26,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from blockstore.reader.http.problems import Problem
-from blockstore.reader.query.failures import FULL, is_full
-
-__all__ = [
-    "Held",
-    "Patience",
-    "Stopper",
-    "Streamed",
-    "first_piece",
-    "in_thread",
-    "while_waited_for",
-]
+from blockstore.reader.query.runners.failures import FULL, is_full
 
 T = TypeVar("T")
 

@@ -25,8 +25,6 @@ from blockstore.service.pages.detail import encode_detail
 from blockstore.service.pages.responses import json_answer
 from blockstore.table import Table
 
-__all__ = ["router"]
-
 router = APIRouter(responses=ERRORS, tags=["tables"])
 
 Name = Annotated[

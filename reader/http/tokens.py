@@ -21,8 +21,6 @@ from enum import StrEnum
 from blockstore.errors import Invalid
 from blockstore.ids import Ids
 
-__all__ = ["ANYONE", "Caller", "Scope", "Token", "Tokens", "fresh", "hashed"]
-
 PREFIX = "bsk_"
 _WORDS = 4
 _SHA256 = re.compile(r"[0-9a-f]{64}")

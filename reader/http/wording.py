@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["NOT_SENT_AS_JSON", "is_not_sent_as_json", "sentence"]
-
 NOT_SENT_AS_JSON = (
     "the body is not sent as JSON: send it with the header Content-Type: application/json"
 )

@@ -26,8 +26,6 @@ from blockstore.reader.jobs.record import Failure, Request, Result
 from blockstore.reader.jobs.work import Ended, Failed, Work
 from blockstore.world import World
 
-__all__ = ["Ask", "Began", "Extracts", "Rows"]
-
 _PIECE = 1 << 20
 
 

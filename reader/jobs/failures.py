@@ -5,8 +5,6 @@ from __future__ import annotations
 from blockstore.errors import BlockstoreError
 from blockstore.reader.jobs.record import Failure
 
-__all__ = ["failure_of", "given_up", "internal", "overtime", "unsettled"]
-
 
 def failure_of(error: BlockstoreError) -> Failure:
     """An error that says all by itself."""

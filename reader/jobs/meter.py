@@ -14,8 +14,6 @@ from enum import StrEnum
 from blockstore.clock import Clock
 from blockstore.reader.jobs.record import Progress
 
-__all__ = ["Meter", "Stop", "Stopped"]
-
 
 class Stop(StrEnum):
     """Why a job should stop."""

@@ -19,8 +19,6 @@ import orjson
 
 from blockstore.errors import Corrupt, NewerFormat
 
-__all__ = ["Failure", "Kind", "Lease", "Outcome", "Progress", "Request", "Result", "State"]
-
 _FORMAT = 1
 _MOMENTARY = frozenset({"created_ms", "input_key", "table_version", "table_commit"})
 """What another value of a request does not make another wish: a repeat comes later, at another

@@ -37,8 +37,6 @@ from blockstore.reader.jobs.watch import LeaseWatch
 from blockstore.reader.jobs.work import Ended, Failed, Work
 from blockstore.world import World
 
-__all__ = ["MAX_ATTEMPTS", "Claimed", "Runner", "Terms"]
-
 _logger = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 5

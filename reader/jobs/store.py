@@ -33,8 +33,6 @@ from blockstore.names import (
 )
 from blockstore.reader.jobs.record import Lease, Outcome, Request, State
 
-__all__ = ["Job", "JobStore", "Sketch"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sketch:

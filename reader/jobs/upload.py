@@ -48,8 +48,6 @@ from blockstore.reader.jobs.work import Ended, Failed, Work
 from blockstore.table import Table
 from blockstore.world import World
 
-__all__ = ["DELIMITERS", "Uploads", "identity_of"]
-
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 """The forms of a file that can be uploaded."""
 

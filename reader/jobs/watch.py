@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from blockstore.clock import Clock
 from blockstore.reader.jobs.record import Lease
 
-__all__ = ["LeaseWatch"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:

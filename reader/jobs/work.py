@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from blockstore.reader.jobs.meter import Meter
 from blockstore.reader.jobs.record import Failure, Request, Result
 
-__all__ = ["Ended", "Failed", "Work"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:

@@ -15,8 +15,6 @@ from starlette.routing import BaseRoute
 
 from blockstore.service.pages.responses import page_route, static_route
 
-__all__ = ["FOLDER", "page_routes"]
-
 FOLDER = Path(__file__).parent / "static"
 
 

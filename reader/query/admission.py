@@ -17,8 +17,6 @@ from blockstore.clock import Clock
 from blockstore.reader.errors import Busy
 from blockstore.reader.query.budget import Capacity
 
-__all__ = ["Admission", "Turn"]
-
 _RETRY_S = 1.0
 
 

@@ -21,10 +21,8 @@ import pyarrow as pa
 from blockstore.errors import BlockstoreError
 from blockstore.reader.errors import Canceled, TimedOut, TooMuch
 from blockstore.reader.query.budget import Budget
-from blockstore.reader.query.runners.task import Running
+from blockstore.reader.query.task import Running
 from blockstore.scan.plan import ScanPlan
-
-__all__ = ["Answer", "Ending", "Read"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,6 @@ from blockstore.reader.query.engine import Engine
 from blockstore.reader.tables.at import At
 from blockstore.world import World
 
-__all__ = ["query"]
-
 
 def query(
     urls: str | Sequence[str],

@@ -24,8 +24,6 @@ from blockstore.scan.view import TableSnapshot
 from blockstore.table import Table
 from blockstore.world import World
 
-__all__ = ["Below"]
-
 
 class Below:
     """A source for one query: every snapshot is of ``at``."""

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from blockstore.errors import Invalid
 
-__all__ = ["Budget", "Capacity"]
-
 _LEAST_MEMORY = 64 << 20
 
 

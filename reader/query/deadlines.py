@@ -10,8 +10,6 @@ from collections.abc import Callable
 
 from blockstore.clock import Clock
 
-__all__ = ["Deadlines"]
-
 
 class Deadlines:
     """Calls what is overdue; safe to share between threads."""

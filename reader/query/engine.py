@@ -28,11 +28,10 @@ from blockstore.reader.query.admission import Admission
 from blockstore.reader.query.answer import Answer, Ending
 from blockstore.reader.query.budget import Budget, Capacity
 from blockstore.reader.query.deadlines import Deadlines
-from blockstore.reader.query.failures import may_be_damage, translated
 from blockstore.reader.query.files import Placed, place
+from blockstore.reader.query.runners.failures import may_be_damage, translated
 from blockstore.reader.query.runners.inprocess import InProcess
 from blockstore.reader.query.runners.instance import Instance, Limits
-from blockstore.reader.query.runners.task import Parameters, Runner, Step, Task
 from blockstore.reader.query.source import Fixed, Source
 from blockstore.reader.query.sql.conditions import conditions
 from blockstore.reader.query.sql.counting import Counted, bare_count
@@ -42,6 +41,7 @@ from blockstore.reader.query.sql.statement import Statement, parse
 from blockstore.reader.query.sql.syntax import Syntax
 from blockstore.reader.query.sql.views import guard, view
 from blockstore.reader.query.sql.windows import Windows
+from blockstore.reader.query.task import Parameters, Runner, Step, Task
 from blockstore.reader.tables.at import NEWEST, At
 from blockstore.reader.tables.names import Names
 from blockstore.scan.plan import ScanPlan, check_given, plan_scan
@@ -51,8 +51,6 @@ from blockstore.world import World
 if TYPE_CHECKING:
     from blockstore.reader.cache import ChunkCache
     from blockstore.reader.query.runners.pool import Workers
-
-__all__ = ["Engine"]
 
 _FEW_CHUNKS = 64
 """So many files are checked before the query begins, as are those that are opened here. To check

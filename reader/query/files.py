@@ -23,8 +23,6 @@ from blockstore.scan.chunk import ScanChunk
 if TYPE_CHECKING:
     from blockstore.reader.cache import ChunkCache, Hold
 
-__all__ = ["Placed", "local_folder", "place"]
-
 _PIECE = 8 << 20
 _MOST_READ = 4 << 30
 _RAW_TEXT = re.compile(r'value (".*") is not valid UTF8', re.DOTALL)

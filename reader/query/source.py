@@ -12,8 +12,6 @@ from blockstore.reader.tables.at import NEWEST, At, at_of_each
 from blockstore.reader.tables.names import Names, folded
 from blockstore.scan.view import TableSnapshot
 
-__all__ = ["Fixed", "Source"]
-
 
 class Source(Protocol):
     """What names mean, and what they show."""

@@ -30,8 +30,6 @@ from blockstore.service.listening import http_keys, listening
 from blockstore.service.logs import LOG
 from blockstore.service.prices import PRICES
 
-__all__ = ["FILE", "load_settings"]
-
 _ORIGIN = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f:]+\])(:\d+)?")
 
 TABLES = Section(

@@ -11,15 +11,6 @@ from blockstore.service.listening import Listening
 from blockstore.service.logs import LogSettings
 from blockstore.service.prices import Prices
 
-__all__ = [
-    "CacheSettings",
-    "GatewaySettings",
-    "HttpSettings",
-    "JobSettings",
-    "QuerySettings",
-    "TableSettings",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSettings:

@@ -9,8 +9,6 @@ from blockstore.errors import Invalid
 from blockstore.operations.instants import to_ms
 from blockstore.reader.tables.names import folded
 
-__all__ = ["NEWEST", "At", "at_of_each"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class At:

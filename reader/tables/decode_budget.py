@@ -10,8 +10,6 @@ import threading
 
 from blockstore.scan.snapshot import Snapshot
 
-__all__ = ["Room", "cells"]
-
 _ALL = 400_000
 """Of all tables, about 100 MB."""
 _ONE = 50_000

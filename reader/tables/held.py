@@ -33,8 +33,6 @@ from blockstore.scan.snapshot import Snapshot
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
 
-__all__ = ["HeldTable"]
-
 _logger = logging.getLogger(__name__)
 
 _REMEMBERED = 8

@@ -16,8 +16,6 @@ from dataclasses import dataclass
 
 from blockstore.reader.tables.look import Found
 
-__all__ = ["Seen", "common_instant"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:

@@ -16,8 +16,6 @@ from blockstore.bucket.prefixed import Prefixed
 from blockstore.bucket.url import last_part
 from blockstore.operations.lakes import folders, is_table, may_be_table
 
-__all__ = ["Place"]
-
 _RARELY = 32
 
 

@@ -27,8 +27,6 @@ from blockstore.scan.view import TableSnapshot
 from blockstore.table import Discovery, Table
 from blockstore.world import World
 
-__all__ = ["Found", "Looker"]
-
 _TRIES = 3
 
 

@@ -17,8 +17,6 @@ from collections.abc import Collection, Iterable
 from blockstore.errors import Invalid
 from blockstore.reader.errors import UnknownTable
 
-__all__ = ["Names", "folded"]
-
 _FOLD = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 

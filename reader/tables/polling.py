@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 from blockstore.errors import Invalid
 
-__all__ = ["Polling"]
-
 _JITTER = 0.1
 
 

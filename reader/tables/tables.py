@@ -31,8 +31,6 @@ from blockstore.scan.view import TableSnapshot
 from blockstore.table import Table
 from blockstore.world import World
 
-__all__ = ["Counts", "Tables"]
-
 _logger = logging.getLogger(__name__)
 
 _THREADS = 4

@@ -8,8 +8,6 @@ from enum import StrEnum
 
 from blockstore.scan.view import TableSnapshot
 
-__all__ = ["TableState", "TableView"]
-
 
 class TableState(StrEnum):
     """How a table is."""

@@ -24,8 +24,6 @@ from starlette.types import Scope
 
 from blockstore.service.serving import SecurityHeaders
 
-__all__ = ["MIDDLEWARE", "STATIC", "json_answer", "page_route", "static_route"]
-
 STATIC = Path(__file__).parent / "static"
 """What both pages share: ``vendor/`` (libraries) and ``shared/`` (theme, timeline)."""
 

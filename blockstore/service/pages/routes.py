@@ -24,8 +24,6 @@ from blockstore.service.pages.detail import BlockDetail, encode_detail
 from blockstore.service.pages.responses import MIDDLEWARE, json_answer
 from blockstore.service.pages.timeline import Timeline
 
-__all__ = ["TimelineSource", "answering", "timeline_routes"]
-
 
 class TimelineSource(Protocol):
     """Where timelines come from.

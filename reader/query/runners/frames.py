@@ -10,8 +10,6 @@ import struct
 from enum import IntEnum
 from typing import BinaryIO
 
-__all__ = ["Down", "Up", "read_frame", "write_frame"]
-
 _HEAD = struct.Struct("<BI")
 
 

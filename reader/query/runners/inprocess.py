@@ -19,10 +19,8 @@ import pyarrow as pa
 
 from blockstore.reader.query.runners.instance import Instance
 from blockstore.reader.query.runners.interruptible import Interruptible
-from blockstore.reader.query.runners.task import Running, Task
 from blockstore.reader.query.runners.threads import Beside, Carriers
-
-__all__ = ["InProcess", "relation"]
+from blockstore.reader.query.task import Running, Task
 
 _BATCH_ROWS = 65_536
 

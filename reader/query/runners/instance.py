@@ -25,8 +25,6 @@ import duckdb
 from blockstore.reader.query.runners.spill import spill_folder
 from blockstore.reader.query.sql.types import text
 
-__all__ = ["Instance", "Limits"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:

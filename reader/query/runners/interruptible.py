@@ -13,8 +13,6 @@ from contextlib import contextmanager
 
 import duckdb
 
-__all__ = ["Interruptible"]
-
 _AGAIN_S = 0.01
 
 

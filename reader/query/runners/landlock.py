@@ -19,8 +19,6 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TypeAlias
 
-__all__ = ["Identity", "confine", "identity", "knows_enough"]
-
 Identity: TypeAlias = tuple[int, int] | None
 """Which folder or file a path means, whatever its name; None: there is none."""
 

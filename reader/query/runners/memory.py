@@ -13,8 +13,6 @@ import threading
 import weakref
 from collections.abc import Callable
 
-__all__ = ["MemoryWatch", "held_bytes"]
-
 _EVERY_S = 0.02
 """Between two looks.
 

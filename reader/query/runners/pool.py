@@ -37,17 +37,15 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 
 from blockstore.errors import Unavailable
-from blockstore.reader.query.failures import NO_MEMORY, is_no_memory
+from blockstore.reader.query.runners.failures import NO_MEMORY, is_no_memory
 from blockstore.reader.query.runners.frames import Down, Up, read_frame, write_frame
 from blockstore.reader.query.runners.instance import Limits
 from blockstore.reader.query.runners.landlock import identity, knows_enough
 from blockstore.reader.query.runners.memory import MemoryWatch
 from blockstore.reader.query.runners.spill import spill_folder
-from blockstore.reader.query.runners.task import Running, Task
 from blockstore.reader.query.runners.worker import Start
+from blockstore.reader.query.task import Running, Task
 from blockstore.scratch import HeldFolder
-
-__all__ = ["EngineError", "Workers"]
 
 _logger = logging.getLogger(__name__)
 

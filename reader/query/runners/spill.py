@@ -12,8 +12,6 @@ from pathlib import Path
 from blockstore import scratch
 from blockstore.scratch import LOCK, HeldFolder
 
-__all__ = ["clear_abandoned", "spill_folder"]
-
 _PREFIX = "blockstore-spill-"
 _NAME = re.compile(re.escape(_PREFIX) + r"[a-z0-9_]{8}")
 

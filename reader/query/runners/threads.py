@@ -20,8 +20,6 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-__all__ = ["Beside", "Carriers"]
-
 A = TypeVar("A")
 
 _TO_STOP_S = 2.0

@@ -41,9 +41,7 @@ from blockstore.reader.query.runners.inprocess import relation
 from blockstore.reader.query.runners.instance import Instance, Limits
 from blockstore.reader.query.runners.interruptible import Interruptible
 from blockstore.reader.query.runners.landlock import Identity, confine
-from blockstore.reader.query.runners.task import Task
-
-__all__ = ["Start", "main"]
+from blockstore.reader.query.task import Task
 
 _BATCH_ROWS = 65_536
 _OVERTIME_S = 10.0

@@ -11,17 +11,6 @@ Rules:
 
 from __future__ import annotations
 
-__all__ = [
-    "EXPRESSIONS",
-    "OTHER_NODES",
-    "QUERY_NODES",
-    "REFUSED_FUNCTIONS",
-    "SHOWN",
-    "TABLE_FUNCTIONS",
-    "TABLE_NODES",
-    "is_refused",
-]
-
 TABLE_FUNCTIONS = frozenset(
     {
         "generate_series",

@@ -33,8 +33,6 @@ from blockstore.reader.query.sql.hidden import VIEW
 from blockstore.reader.query.sql.statement import GIVEN, Node, Statement, walk
 from blockstore.reader.tables.names import folded
 
-__all__ = ["conditions"]
-
 _OPERATORS = {
     "COMPARE_EQUAL": Op.EQ,
     "COMPARE_NOTEQUAL": Op.NE,

@@ -22,8 +22,6 @@ import pyarrow as pa
 
 from blockstore.reader.query.sql.statement import Node
 
-__all__ = ["Constant", "constants_for"]
-
 Constant: TypeAlias = bool | int | Decimal | str | dt.date | dt.datetime
 
 _MOMENT = re.compile(

@@ -10,8 +10,6 @@ import pyarrow as pa
 from blockstore.reader.query.sql.statement import GIVEN, Node, Statement
 from blockstore.scan.view import TableSnapshot
 
-__all__ = ["Counted", "bare_count"]
-
 _SELECT = {"type", "cte_map", "select_list", "from_table", "aggregate_handling"}
 _TABLE = {
     "type",

@@ -31,8 +31,6 @@ from blockstore.reader.query.sql.statement import GIVEN, Node, Statement
 from blockstore.reader.tables.names import folded
 from blockstore.scan.chunk import HIDDEN
 
-__all__ = ["VIEW", "Seen", "View", "hide"]
-
 VIEW = "given_view"
 """The key under which an admitted BASE_TABLE node holds the name of the view that it reads."""
 

@@ -13,10 +13,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 from blockstore.errors import Invalid
-from blockstore.reader.query.runners.task import Parameters
 from blockstore.reader.query.sql.statement import Node, walk
-
-__all__ = ["bind", "checked"]
+from blockstore.reader.query.task import Parameters
 
 _VALUES = (
     bool,

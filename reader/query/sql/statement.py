@@ -39,8 +39,6 @@ from blockstore.reader.query.sql.allowed import (
 )
 from blockstore.reader.tables.names import folded
 
-__all__ = ["GIVEN", "Node", "Statement", "parse", "walk"]
-
 Node = dict[str, Any]
 """One node of DuckDB's syntax tree, as JSON."""
 

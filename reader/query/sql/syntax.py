@@ -16,8 +16,6 @@ import duckdb
 
 from blockstore.reader.query.sql.types import text
 
-__all__ = ["Syntax"]
-
 _KEPT = 256
 _SHORT = 4_096
 """Characters; the JSON is twenty times as long, and parsing a long text may take seconds."""

@@ -14,8 +14,6 @@ import pyarrow.types as pt
 
 from blockstore.errors import Invalid
 
-__all__ = ["quoted", "sql_type", "text"]
-
 _PLAIN = {
     pa.bool_(): "BOOLEAN",
     pa.int8(): "TINYINT",

@@ -24,15 +24,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from blockstore.reader.query.runners.task import Step
 from blockstore.reader.query.sql.types import quoted, sql_type, text
 from blockstore.reader.query.sql.windows import FILE_ROW, numbers_rows, window_over
+from blockstore.reader.query.task import Step
 from blockstore.reader.tables.names import folded
 from blockstore.scan.chunk import HIDDEN, ScanChunk
 from blockstore.scan.nans import may_hold_nan
 from blockstore.scan.plan import ScanPlan
-
-__all__ = ["guard", "view"]
 
 _CHUNK, _FACTS = "_blockstore_chunk", "_blockstore_facts"
 _FILE, _ROW = "_blockstore_file", "_blockstore_row"

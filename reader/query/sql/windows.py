@@ -24,8 +24,6 @@ from blockstore.scan.plan import ScanPlan
 if TYPE_CHECKING:
     from blockstore.scan.page_rows import PagedColumn
 
-__all__ = ["FILE_ROW", "Windows", "numbers_rows", "window_over"]
-
 FILE_ROW = "file_row_number"
 """What DuckDB calls the number of a row in its file."""
 

@@ -263,7 +263,7 @@ def test_a_query_that_no_gateway_can_stop_any_more_is_ended_by_an_alarm(
     What remains is the process's own alarm.
     """
     from blockstore.reader.query.runners import worker as other_side
-    from blockstore.reader.query.runners.task import Task
+    from blockstore.reader.query.task import Task
 
     alarms: list[float] = []
     monkeypatch.setattr(

@@ -26,9 +26,9 @@ from blockstore.reader.query.runners.instance import Limits
 from blockstore.reader.query.runners.landlock import identity, knows_enough
 from blockstore.reader.query.runners.pool import EngineError, Workers
 from blockstore.reader.query.runners.spill import clear_abandoned
-from blockstore.reader.query.runners.task import Task
 from blockstore.reader.query.runners.worker import Start
-from tests.reader.query.test_instance import ATTEMPTS
+from blockstore.reader.query.task import Task
+from tests.reader.query.runners.test_instance import ATTEMPTS
 
 pytestmark = pytest.mark.alone
 
@@ -186,7 +186,7 @@ def spilling_gateway(kernel: bool) -> Iterator[tuple[subprocess.Popen[str], str,
 import sys
 from blockstore.reader.query.runners import pool
 from blockstore.reader.query.runners.instance import Limits
-from blockstore.reader.query.runners.task import Task
+from blockstore.reader.query.task import Task
 from blockstore.reader.query.runners.pool import Workers
 workers.knows_enough = lambda: {kernel}
 runner = Workers([], Limits(memory_bytes=64 << 20, threads=2, spill_bytes=1 << 30))

@@ -9,8 +9,6 @@ from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
-__all__ = ["Parameters", "Runner", "Running", "Step", "Task"]
-
 Parameters: TypeAlias = Sequence[object] | Mapping[str, object] | None
 """Values for ``?`` and ``$1``, or for ``$name``."""
 

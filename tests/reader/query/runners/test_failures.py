@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from blockstore.errors import Invalid, NoMemory, NoSpace, Unavailable
-from blockstore.reader.query.failures import may_be_damage, translated
+from blockstore.reader.query.runners.failures import may_be_damage, translated
 from blockstore.reader.query.runners.instance import Limits
 
 

@@ -11,8 +11,6 @@ from blockstore.errors import BlockstoreError, NoMemory, NoSpace
 from blockstore.reader.errors import BadSql, Canceled
 from blockstore.reader.query.runners.instance import Limits
 
-__all__ = ["FULL", "NO_MEMORY", "is_full", "is_no_memory", "may_be_damage", "translated"]
-
 _LINE = re.compile(r"^LINE (\d+): ", re.MULTILINE)
 _ADVICE = re.compile(r"\s+Possible solutions:|\s+See also https?://|\s+This limit was set by the ")
 """DuckDB's advice is to change settings, which a query may not."""
