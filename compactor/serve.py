@@ -33,9 +33,9 @@ from blockstore.compactor.merge import MergeEngine
 from blockstore.compactor.merge.workdir import check_outside_tables, clear_abandoned
 from blockstore.compactor.process import Process
 from blockstore.compactor.shards import Shard
+from blockstore.service.billing import Billed
 from blockstore.service.logs import set_up
 from blockstore.service.metrics import BucketRequests
-from blockstore.service.requests import Billed
 from blockstore.service.serving import Server
 from blockstore.world import World
 

@@ -1,12 +1,10 @@
-"""A file of this machine that appears only when it is whole.
+"""A local file that appears only when it is complete.
 
 Rules:
-- What is written lies beside its target meanwhile, under a name that nobody else has, made anew:
-  never in another's file.
-- A file that is replaced leaves its permissions to the new one; where a symbolic link stands, what
-  it points to is replaced.
-- What is no file (a pipe, a device) is written to as it is: it cannot be replaced, and takes the
-  bytes as they come.
+- The bytes are first written next to the target, to a new file with a name of its own: never into
+  an existing file.
+- A file that replaces another keeps its permissions; for a symbolic link, its target is replaced.
+- A pipe or a device cannot be replaced: the bytes go into it directly.
 """
 
 from __future__ import annotations
@@ -21,12 +19,9 @@ from blockstore.ids import Ids
 
 
 @contextmanager
-def whole_file(path: str | os.PathLike[str], ids: Ids) -> Iterator[BinaryIO]:
-    """Something to write to, which is at ``path`` once the block has ended; after an error in it
-    nothing has changed there.
-
-    Raises OSError.
-    """
+def atomic_file(path: str | os.PathLike[str], ids: Ids) -> Iterator[BinaryIO]:
+    """A file to write to, which is at ``path`` when the block ends; after an error in the block
+    ``path`` is unchanged. Raises OSError."""
     try:
         replaced: os.stat_result | None = os.stat(path)
     except FileNotFoundError:

@@ -1,33 +1,45 @@
-"""An answer as bytes, piece by piece: each form's head, its rows batch by batch, and its end.
+"""A result as bytes, piece by piece: the head of its form, its rows batch by batch, and its end.
 
-Rules: what cannot be written is said before the first piece. A piece holds a bounded number of
-rows, so memory does not grow with the answer; the form's end is written only after the last row
-came.
+Rules: what a form cannot write is reported before the first piece where the schema shows it. A
+piece holds a bounded number of rows, so memory does not grow with the result; the end of the form
+is written only after the last row.
 """
 
 from __future__ import annotations
 
+import base64
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
 
 import orjson
 import pyarrow as pa
-import pyarrow.csv as pacsv
-import pyarrow.parquet as pq
 
 from blockstore.errors import Invalid
-from blockstore.reader.forms.deliver import CANNOT_WRITE, flat, flat_type, json_value, unwritable
-from blockstore.reader.forms.text import readable
+from blockstore.reader.forms.text import is_shown_as_text, readable
 
 _ROWS = 8_192
 """Rows of a piece of text."""
 
+CANNOT_WRITE = (pa.ArrowException, orjson.JSONEncodeError, OverflowError)
+"""What an encoder raises where its form cannot hold a value or a type; OverflowError is for a date
+inside a union that Python does not have."""
+
+
+class Unwritable(Invalid):
+    """The form cannot hold a value or a type of the result."""
+
+    def __init__(self, form: str, error: Exception) -> None:
+        super().__init__(
+            f"the result cannot be written as {form} ({' '.join(str(error).split())}): use arrow, "
+            "or cast the columns"
+        )
+
 
 class Form(StrEnum):
-    """How an answer is written."""
+    """How a result is written."""
 
     ARROW = "arrow"
     JSON = "json"
@@ -35,42 +47,13 @@ class Form(StrEnum):
     TSV = "tsv"
     PARQUET = "parquet"
 
-    @property
-    def media_type(self) -> str:
-        """Its name in Accept and Content-Type."""
-        return _MEDIA[self]
-
-
-_MEDIA = {
-    Form.ARROW: "application/vnd.apache.arrow.stream",
-    Form.JSON: "application/json",
-    Form.CSV: "text/csv",
-    Form.TSV: "text/tab-separated-values",
-    Form.PARQUET: "application/vnd.apache.parquet",
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """A form, and how its numbers are written."""
-
-    form: Form
-    long_as_text: bool = False
-    """In JSON: numbers of types with more digits than a double has are texts."""
-
-    @property
-    def media_type(self) -> str:
-        """Its name in Content-Type."""
-        return f"{self.form.media_type};numbers=text" if self.long_as_text else self.form.media_type
-
 
 def pieces(
     form: Form, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, long_as_text: bool = False
 ) -> Iterator[bytes]:
-    """The answer's bytes.
-
-    Raises Invalid before the first piece where the form cannot hold the columns.
-    """
+    """The bytes of a result. ``long_as_text``: in JSON, numbers of types with more digits than a
+    double has are texts. Raises Invalid; before the first piece where the form cannot hold the
+    columns."""
     try:
         encoder = _Json(schema, long=True) if long_as_text else _ENCODERS[form](schema)
         first = encoder.take()
@@ -84,11 +67,11 @@ def pieces(
                     yield piece
         yield encoder.end()
     except CANNOT_WRITE as error:
-        raise unwritable(form, error) from error
+        raise Unwritable(form, error) from error
 
 
 class _Encoder(ABC):
-    """One form. ``take`` hands over what was written since."""
+    """One form. ``take`` returns what was written since the last call."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._out = io.BytesIO()
@@ -109,6 +92,9 @@ class _Encoder(ABC):
 
 
 class _Json(_Encoder):
+    """One array with one object a row. Times are ISO texts, bytes are base64, NaN and infinity are
+    null."""
+
     def __init__(self, schema: pa.Schema, *, long: bool = False) -> None:
         super().__init__(schema)
         self._long = long
@@ -116,8 +102,8 @@ class _Json(_Encoder):
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise Invalid(
-                f"the answer has two columns {twice!r}, which one JSON object cannot hold: give "
-                "one an alias"
+                f"the result has two columns {twice!r}, and a JSON object can hold only one: give "
+                "one of them an alias"
             )
         self._separator = b"["
 
@@ -136,13 +122,15 @@ class _Json(_Encoder):
 
 class _Delimited(_Encoder):
     def __init__(self, schema: pa.Schema, delimiter: str) -> None:
+        import pyarrow.csv as pacsv
+
         super().__init__(schema)
-        self._flat = pa.schema([pa.field(field.name, flat_type(field.type)) for field in schema])
+        self._flat = pa.schema([pa.field(field.name, _flat_type(field.type)) for field in schema])
         options = pacsv.WriteOptions(delimiter=delimiter)
         self._writer = pacsv.CSVWriter(self._out, self._flat, write_options=options)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        columns = [flat(column) for column in batch.columns]
+        columns = [_flat(column) for column in batch.columns]
         self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._flat))
 
     def end(self) -> bytes:
@@ -174,7 +162,7 @@ class _Arrow(_Encoder):
 
 
 class _Growing(io.RawIOBase):
-    """Bytes that are taken while a writer still counts where it is."""
+    """A buffer that can be emptied while its writer still counts its position."""
 
     def __init__(self, out: io.BytesIO) -> None:
         self._out = out
@@ -193,9 +181,11 @@ class _Growing(io.RawIOBase):
 
 
 class _Parquet(_Encoder):
-    """A row group a few pieces: many small ones would make the file large and slow to read."""
+    """One row group per several pieces: many small groups make a file large and slow to read."""
 
     def __init__(self, schema: pa.Schema) -> None:
+        import pyarrow.parquet as pq
+
         super().__init__(schema)
         self._file = _Growing(self._out)
         self._writer = pq.ParquetWriter(self._file, schema, compression="zstd")
@@ -226,3 +216,52 @@ _ENCODERS: dict[Form, Callable[[pa.Schema], _Encoder]] = {
     Form.TSV: _Tsv,
     Form.PARQUET: _Parquet,
 }
+
+
+def json_value(value: object) -> object:
+    """A value that orjson does not know, as JSON has it."""
+    if isinstance(value, Decimal):
+        return orjson.Fragment(format(value, "f").encode()) if value.is_finite() else None
+    if isinstance(value, bytes):
+        return _base64(value)
+    return str(value)
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_binary_view(kind)
+        or types.is_fixed_size_binary(kind)
+    )
+
+
+def _flat_type(kind: pa.DataType) -> pa.DataType:
+    """The type of a column of this type in CSV."""
+    return (
+        pa.string()
+        if pa.types.is_nested(kind) or is_shown_as_text(kind) or _is_bytes(kind)
+        else kind
+    )
+
+
+def _flat(column: pa.Array) -> pa.Array:
+    """A column as CSV can hold it: nested values as JSON, bytes as base64."""
+    if _is_bytes(column.type):
+        return pa.array(
+            [None if value is None else _base64(value) for value in column.to_pylist()], pa.string()
+        )
+    if pa.types.is_nested(column.type):
+        texts = [
+            None
+            if value is None
+            else orjson.dumps(value, default=json_value, option=orjson.OPT_UTC_Z).decode()
+            for value in readable(column).to_pylist()
+        ]
+        return pa.array(texts, pa.string())
+    return readable(column)

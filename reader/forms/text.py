@@ -1,14 +1,13 @@
-"""Dates, times and intervals as texts, for every form of an answer that is text; and where asked
-for, long numbers too.
+"""Dates, times and intervals as text, for every form that is text; on request long numbers too.
 
 Rules:
-- One text a value, wherever it stands: alone in a column or inside a nested value, in JSON, CSV,
-  TSV or a table for people.
-- ISO 8601, exact to the column's unit, a moment with a zone in UTC. The calendar goes on in both
-  directions: the year 12345 is ``12345``, the year before 1 is ``0000``, the one before that
-  ``-0001``. DuckDB reads these texts back.
-- Long numbers are those of types that a double cannot hold: whole numbers of 64 bits and decimals.
-  Their texts have all digits.
+- A value has one text everywhere: in a column or inside a nested value, in JSON, CSV, TSV or a
+  table for people.
+- ISO 8601, exact to the column's unit; a moment with a zone is shown in UTC. The calendar continues
+  in both directions: the year 12345 is ``12345``, the year before 1 is ``0000``, the one before
+  that ``-0001``. DuckDB reads these texts back.
+- Long numbers are those of types that a double cannot hold: 64-bit integers and decimals. Their
+  texts have all digits.
 - DuckDB's infinite dates and moments are ``infinity`` and ``-infinity``; the end of a day is
   ``24:00:00``.
 """
@@ -27,11 +26,11 @@ _EPOCH = datetime.date(1970, 1, 1).toordinal()
 _FIRST = datetime.date.min.toordinal() - _EPOCH
 _LAST = datetime.date.max.toordinal() - _EPOCH
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
-"""After so many the calendar begins again."""
+"""The Gregorian calendar repeats after this many years."""
 
 
-def is_told(kind: pa.DataType) -> bool:
-    """Whether a column of plain values of this type becomes texts."""
+def is_shown_as_text(kind: pa.DataType) -> bool:
+    """Whether values of this type become text."""
     return bool(
         pt.is_date(kind) or pt.is_timestamp(kind) or pt.is_time(kind) or pt.is_interval(kind)
     )
@@ -43,29 +42,29 @@ def is_long(kind: pa.DataType) -> bool:
 
 
 def readable(column: pa.Array, *, long: bool = False) -> pa.Array:
-    """The column with each such value as its text, also within nested values; everything else as it
-    is. ``long``: also numbers with more digits than a double has."""
+    """The column with each such value as its text, also inside nested values; other values stay
+    as they are. ``long``: also numbers with more digits than a double has."""
     kind = column.type
     if pt.is_interval(kind):
         return pa.array(
             [None if value is None else _interval(value) for value in column.to_pylist()],
             pa.string(),
         )
-    if is_told(kind):
+    if is_shown_as_text(kind):
         return _moments(column)
     if long and is_long(kind):
         return _digits(column)
-    return _within(column, long) if _holds_told(kind, long) else column
+    return _within(column, long) if _holds_text(kind, long) else column
 
 
-def _holds_told(kind: pa.DataType, long: bool) -> bool:
-    """Whether a value holds what can be told; in a union it cannot, and a list of size 0 holds
-    nothing."""
+def _holds_text(kind: pa.DataType, long: bool) -> bool:
+    """Whether a value contains one that becomes text; members of a union do not, and a list of
+    size 0 is empty."""
     if pt.is_union(kind) or (pt.is_fixed_size_list(kind) and kind.list_size == 0):
         return False
-    if is_told(kind) or (long and is_long(kind)):
+    if is_shown_as_text(kind) or (long and is_long(kind)):
         return True
-    return any(_holds_told(part.type, long) for part in _parts(kind))
+    return any(_holds_text(part.type, long) for part in _parts(kind))
 
 
 def _parts(kind: pa.DataType) -> list[pa.Field]:
@@ -81,9 +80,9 @@ def _digits(column: pa.Array) -> pa.Array:
 
 
 def _within(column: pa.Array, long: bool) -> pa.Array:
-    """A nested column with the values that it holds as texts."""
+    """A nested column, its values as text."""
     kind = column.type
-    # Copied, so that it begins where the arrays that hold its values begin: a slice does not.
+    # A copy starts at the first value of its child arrays; a slice does not.
     column = pa.concat_arrays([column])
     nulls = column.is_null()
     if pt.is_struct(kind):
@@ -103,10 +102,8 @@ def _within(column: pa.Array, long: bool) -> pa.Array:
 
 
 def _moments(column: pa.Array) -> pa.Array:
-    """Dates, moments or times of day:
-
-    Arrow knows those between the years 1 and 9999, and others one by one.
-    """
+    """Dates, moments or times of day: Arrow converts those of the years 1 to 9999, and the code
+    here the others, one by one."""
     import pyarrow.compute as pc
 
     kind = column.type
@@ -131,7 +128,7 @@ def _by_arrow(column: pa.Array) -> pa.Array:
 
 
 def _usual(kind: pa.DataType) -> tuple[int, int]:
-    """The least and the greatest count that Arrow makes a text of, as DuckDB means it."""
+    """The smallest and the largest count that Arrow converts as DuckDB does."""
     if pt.is_date(kind):
         return _FIRST, _LAST
     a_day = _DAY_SECONDS * _PER_SECOND[kind.unit]
@@ -141,7 +138,7 @@ def _usual(kind: pa.DataType) -> tuple[int, int]:
 
 
 def _text(count: int, kind: pa.DataType) -> str:
-    """A count of the type's units since the epoch, or since midnight, as DuckDB means it."""
+    """The text of a count of the type's units since the epoch, or since midnight."""
     if not pt.is_time(kind) and abs(count) == (2**31 if pt.is_date32(kind) else 2**63) - 1:
         return "infinity" if count > 0 else "-infinity"
     if pt.is_date(kind):
@@ -167,7 +164,7 @@ def _clock(count: int, per_second: int) -> str:
 
 
 def _interval(value: pa.MonthDayNano) -> str:
-    """An interval as ISO 8601, with its three parts as they are: P1M2DT3.5S."""
+    """An interval as ISO 8601 with its three parts: P1M2DT3.5S."""
     seconds = Decimal(value.nanoseconds) / 1_000_000_000
     texts = [f"{value.months}M" * bool(value.months), f"{value.days}D" * bool(value.days)]
     clock = f"T{seconds.normalize():f}S" if seconds else ""

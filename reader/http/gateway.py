@@ -15,8 +15,9 @@ from prometheus_client import CollectorRegistry
 
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.errors import Invalid, Unavailable
+from blockstore.index.boundary import BoundaryCounts
 from blockstore.reader.cache import ChunkCache, default_folder
-from blockstore.reader.http.metrics import Told
+from blockstore.reader.http.metrics import GatewayMetrics
 from blockstore.reader.http.tokens import Caller, Tokens
 from blockstore.reader.jobs.extract import Began, Extracts, Rows
 from blockstore.reader.jobs.record import Kind, Request
@@ -24,11 +25,11 @@ from blockstore.reader.jobs.runner import Runner, Terms
 from blockstore.reader.jobs.store import JobStore
 from blockstore.reader.jobs.upload import Uploads
 from blockstore.reader.query import Answer, Budget, Capacity, Engine
-from blockstore.reader.query.runners.spill import clear_abandoned
+from blockstore.reader.query.runners.instance import clear_abandoned_spill
 from blockstore.reader.settings import GatewaySettings
 from blockstore.reader.tables import At, Polling, Tables
+from blockstore.service.billing import Billed
 from blockstore.service.pages.live import LiveTimelines
-from blockstore.service.requests import Billed
 from blockstore.service.serving import Health
 from blockstore.world import World
 
@@ -85,15 +86,30 @@ class Gateway:
             strict=asked.strict,
         )
         self.timelines = LiveTimelines(lambda name: self.tables.table(name), world)
-        self.told = Told(self, self._meters)
-        self.jobs = self._jobs() if settings.jobs.enabled else None
+        self.jobs: Jobs | None = None
+        self.metrics = GatewayMetrics(
+            self.registry,
+            tables=self.tables,
+            engine=self.engine,
+            cache=self.cache,
+            ready=lambda: not self.ready().reasons,
+            jobs_running=lambda: 0 if self.jobs is None else self.jobs.runner.running,
+            boundary=lambda: (
+                BoundaryCounts() if self.jobs is None else self.jobs.uploads.asked_of_boundary
+            ),
+            meters=self._meters,
+            prices=settings.prices,
+            clock=world.clock,
+        )
+        if settings.jobs.enabled:
+            self.jobs = self._jobs()
 
     def start(self) -> None:
         """Keep tables fresh and run jobs, until ``close``.
 
         What gateways that were killed had spilled goes first.
         """
-        cleared = clear_abandoned()
+        cleared = clear_abandoned_spill()
         if cleared:
             _logger.info("removed %d folders of spilled data that dead processes had left", cleared)
         self.tables.start()
@@ -156,7 +172,7 @@ class Gateway:
         return meter
 
     def _jobs(self) -> Jobs:
-        told, jobs = self.told, self.settings.jobs
+        jobs = self.settings.jobs
         bucket = self._metered(open_bucket(self.settings.tables.urls[0], self.world))
         store = JobStore(bucket)
         uploads = Uploads(
@@ -181,7 +197,7 @@ class Gateway:
             places=jobs.places,
         )
         works = {Kind.UPLOAD: uploads, Kind.QUERY: extracts, Kind.DOWNLOAD: extracts}
-        runner = Runner(store, self.world, works, terms, tell=told.of_job)
+        runner = Runner(store, self.world, works, terms, tell=self.metrics.of_job)
         return Jobs(store=store, runner=runner, uploads=uploads)
 
     def _rows(self, request: Request, limit_s: float, began: Began) -> Rows:

@@ -33,13 +33,13 @@ from blockstore.reader.forms.encode import Form
 from blockstore.reader.http.callers import Here, Known, Reading
 from blockstore.reader.http.gateway import Gateway, Jobs
 from blockstore.reader.http.job_visibility import concerns, sees
-from blockstore.reader.http.problems import Problem
+from blockstore.reader.http.negotiate import MEDIA_TYPES
+from blockstore.reader.http.problems import Problem, sentence
 from blockstore.reader.http.query_routes import ERRORS
 from blockstore.reader.http.receiving import measured, received
 from blockstore.reader.http.shapes import JobAsked, JobShown, JobsShown
 from blockstore.reader.http.streaming import Patience, Streamed, first_piece, in_thread
 from blockstore.reader.http.tokens import Caller, Scope
-from blockstore.reader.http.wording import sentence
 from blockstore.reader.jobs.record import Kind
 from blockstore.reader.jobs.record import Request as Wish
 from blockstore.reader.jobs.store import Job
@@ -195,7 +195,7 @@ async def result(request: Request, gateway: Here, caller: Reading, job: str) -> 
         parts,
         held,
         Patience(http.stall_s, max(http.answer_s, 3600.0)),
-        media_type=form.media_type,
+        media_type=MEDIA_TYPES[form],
         headers=headers,
     )
 

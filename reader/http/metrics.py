@@ -1,16 +1,20 @@
-"""What a gateway tells Prometheus: queries, requests, tables' freshness, cache, jobs and the
-bucket's bill."""
+"""The gateway's metrics: queries, requests, the freshness of tables, cache, jobs and the bucket's
+bill."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
 
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
+from blockstore.clock import Clock
 from blockstore.index.boundary import BoundaryCounts
+from blockstore.reader.cache import ChunkCache
 from blockstore.reader.jobs.record import Kind
-from blockstore.reader.tables import TableState
+from blockstore.reader.query import Engine
+from blockstore.reader.tables import Tables, TableState
+from blockstore.service.billing import Billed, Prices
 from blockstore.service.metrics import (
     BucketRequests,
     Source,
@@ -20,22 +24,37 @@ from blockstore.service.metrics import (
     histogram,
     total,
 )
-from blockstore.service.requests import Billed
-
-if TYPE_CHECKING:
-    from blockstore.reader.http.gateway import Gateway
 
 _SECONDS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _EVENTS = ("claimed", "taken_over", "done", "failed", "cancelled")
 _CLASSES = ("2xx", "3xx", "4xx", "5xx", "aborted")
 
 
-class Told:
+class GatewayMetrics:
     """The metrics of one gateway, in its registry."""
 
-    def __init__(self, gateway: Gateway, meters: Sequence[Billed]) -> None:
-        registry = gateway.registry
-        self._gateway = gateway
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        *,
+        tables: Tables,
+        engine: Engine,
+        cache: ChunkCache,
+        ready: Callable[[], bool],
+        jobs_running: Callable[[], int],
+        boundary: Callable[[], BoundaryCounts],
+        meters: Sequence[Billed],
+        prices: Prices,
+        clock: Clock,
+    ) -> None:
+        """``ready``, ``jobs_running`` and ``boundary`` are called for each scrape; ``meters`` may
+        grow."""
+        self._tables = tables
+        self._engine = engine
+        self._cache = cache
+        self._ready = ready
+        self._jobs_running = jobs_running
+        self._boundary = boundary
         self._requests = counter(
             registry,
             "blockstore_http_requests",
@@ -58,12 +77,12 @@ class Told:
         BucketRequests(
             registry,
             lambda: list(meters),
-            prices=gateway.settings.prices,
-            clock=gateway.world.clock,
+            prices=prices,
+            clock=clock,
         )
 
     def of_request(self, method: str, status: int, seconds: float) -> None:
-        """A request has ended; status 0 for one that was never answered."""
+        """A request has ended; its status is 0 if no response was sent."""
         self._requests.labels(f"{status // 100}xx" if status else "aborted").inc()
         self._seconds.observe(seconds)
 
@@ -72,8 +91,7 @@ class Told:
         self._events.labels(str(kind), str(event)).inc()
 
     def _metrics(self) -> Iterable[Metric]:
-        gateway = self._gateway
-        views = gateway.tables.views()
+        views = self._tables.views()
         yield gauge(
             "blockstore_table_staleness_seconds",
             "Seconds since the table was last looked at with success.",
@@ -96,35 +114,33 @@ class Told:
             "blockstore_ready",
             "Whether queries are answered: 1 or 0.",
             (),
-            [((), not gateway.ready().reasons)],
+            [((), self._ready())],
         )
-        asked = gateway.engine.counts
-        yield total("blockstore_queries", "Queries asked.", (), [((), asked.queries)])
-        yield total("blockstore_query_failures", "Queries that failed.", (), [((), asked.failed)])
+        queries = self._engine.counts
+        yield total("blockstore_queries", "Queries asked.", (), [((), queries.queries)])
+        yield total("blockstore_query_failures", "Queries that failed.", (), [((), queries.failed)])
         yield gauge(
-            "blockstore_queries_running", "Queries that run.", (), [((), gateway.engine.running())]
+            "blockstore_queries_running", "Queries that run.", (), [((), self._engine.running())]
         )
         yield gauge(
-            "blockstore_queries_waiting", "Queries that wait.", (), [((), gateway.engine.waiting())]
+            "blockstore_queries_waiting", "Queries that wait.", (), [((), self._engine.waiting())]
         )
-        polls = gateway.tables.counts
+        polls = self._tables.counts
         yield total("blockstore_polls", "Looks at tables.", (), [((), polls.polls)])
         yield total(
             "blockstore_poll_failures", "Looks at tables that failed.", (), [((), polls.failures)]
         )
-        jobs = gateway.jobs
         yield gauge(
             "blockstore_jobs_running",
             "Jobs that run here.",
             (),
-            [((), 0 if jobs is None else jobs.runner.running)],
+            [((), self._jobs_running())],
         )
-        asked_of_boundary = BoundaryCounts() if jobs is None else jobs.uploads.asked_of_boundary
-        yield from boundary_totals("blockstore_", (), [((), asked_of_boundary)])
+        yield from boundary_totals("blockstore_", (), [((), self._boundary())])
         yield from self._of_cache()
 
     def _of_cache(self) -> Iterable[Metric]:
-        cache, counts = self._gateway.cache, self._gateway.cache.counts
+        cache, counts = self._cache, self._cache.counts
         yield gauge(
             "blockstore_cache_used_bytes",
             "What cached chunks take on disk.",

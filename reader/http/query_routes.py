@@ -8,10 +8,10 @@ from functools import partial
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from blockstore.reader.forms.encode import Form, pieces
+from blockstore.reader.forms.encode import pieces
 from blockstore.reader.http.callers import Here, Reading
 from blockstore.reader.http.gateway import Gateway
-from blockstore.reader.http.negotiate import form_asked_for
+from blockstore.reader.http.negotiate import MEDIA_TYPES, form_of
 from blockstore.reader.http.shapes import Error, Question, at_of, parameters_of
 from blockstore.reader.http.streaming import (
     Patience,
@@ -50,7 +50,7 @@ _FORMS: dict[int | str, dict[str, object]] = {
     200: {
         "description": "The rows, in the form that Accept asks for; X-Blockstore-Versions names "
         "the versions read",
-        "content": {form.media_type: {} for form in Form},
+        "content": {media: {} for media in MEDIA_TYPES.values()},
     }
 }
 
@@ -58,7 +58,7 @@ _FORMS: dict[int | str, dict[str, object]] = {
 @router.post("/v1/query", response_class=Response, responses=_FORMS, tags=["query"])
 async def query(request: Request, question: Question, gateway: Here, caller: Reading) -> Response:
     """Answer SQL over the tables. Arrow where Accept says nothing."""
-    wanted = form_asked_for(request.headers.get("accept"))
+    wanted = form_of(request.headers.get("accept"))
     http = gateway.settings.http
     stopper = Stopper()
     begin = partial(_begin, gateway, question, caller, stopper)

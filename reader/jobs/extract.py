@@ -10,7 +10,6 @@ Rules:
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Protocol
 
@@ -20,7 +19,7 @@ from blockstore.bucket import Bucket, ObjectWriter
 from blockstore.errors import BlockstoreError
 from blockstore.names import job_result_key
 from blockstore.reader.errors import Busy
-from blockstore.reader.forms.deliver import CANNOT_WRITE, FORMS, unwritable
+from blockstore.reader.forms.encode import Form, Unwritable, pieces
 from blockstore.reader.jobs.meter import Meter
 from blockstore.reader.jobs.record import Failure, Request, Result
 from blockstore.reader.jobs.work import Ended, Failed, Work
@@ -75,16 +74,14 @@ class Extracts(Work):
         out = _Counted(self._bucket.writer(key), meter, self._result_bytes)
         reader = rows.reader
         try:
-            counted = pa.RecordBatchReader.from_batches(reader.schema, _counted(reader, meter))
-            FORMS[request.form](counted, out)  # type: ignore[arg-type]
-            out.close_object()
+            for piece in pieces(Form(request.form), reader.schema, _counted(reader, meter)):
+                out.write(piece)
+            out.close()
         except BaseException as error:
             out.abort()
             meter.check()
-            if isinstance(error, CANNOT_WRITE):
-                raise Failed(
-                    Failure(error="invalid", message=str(unwritable(request.form, error)))
-                ) from error
+            if isinstance(error, Unwritable):
+                raise Failed(Failure(error="invalid", message=str(error))) from error
             raise
         finally:
             reader.close()
@@ -115,8 +112,8 @@ def _counted(reader: pa.RecordBatchReader, meter: Meter) -> Iterator[pa.RecordBa
         yield batch
 
 
-class _Counted(io.RawIOBase):
-    """A new object as a file that can be written, and only that."""
+class _Counted:
+    """A new object: what is written to it is counted, and bounded."""
 
     def __init__(self, inner: ObjectWriter, meter: Meter, limit: int) -> None:
         self._inner = inner
@@ -125,37 +122,28 @@ class _Counted(io.RawIOBase):
         self._pending = bytearray()
         self.size = 0
 
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self.size
-
-    def write(self, data: object, /) -> int:
-        view = memoryview(data).cast("B")  # type: ignore[arg-type]
-        self.size += len(view)
+    def write(self, data: bytes) -> None:
+        self.size += len(data)
         if self.size > self._limit:
             raise Failed(
                 Failure(
                     error="too_large",
-                    message=f"the result has more than {self._limit:,} bytes, which is the limit: "
-                    "select less, or raise "
-                    "max_result",
+                    message=f"the result is larger than the limit of {self._limit:,} bytes: "
+                    "select less, or raise max_result",
                 )
             )
-        self._meter.advance(size=len(view))
-        self._pending += view
+        self._meter.advance(size=len(data))
+        self._pending += data
         if len(self._pending) >= _PIECE:
             self._flush()
-        return len(view)
 
-    def close_object(self) -> None:
+    def close(self) -> None:
         """Make the object visible."""
         self._flush()
         self._inner.close()
 
     def abort(self) -> None:
-        """Forget what was written."""
+        """Discard what was written."""
         self._inner.abort()
 
     def _flush(self) -> None:

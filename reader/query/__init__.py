@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from blockstore.reader.query.admission import Budget, Capacity
     from blockstore.reader.query.answer import Answer, Read
     from blockstore.reader.query.ask import query
-    from blockstore.reader.query.budget import Budget, Capacity
     from blockstore.reader.query.engine import Engine
     from blockstore.reader.query.runners.instance import Limits
     from blockstore.reader.query.source import Fixed, Source
@@ -21,8 +21,8 @@ __all__ = ["Answer", "Budget", "Capacity", "Engine", "Fixed", "Limits", "Read", 
 
 _HOMES = {
     "Answer": "answer",
-    "Budget": "budget",
-    "Capacity": "budget",
+    "Budget": "admission",
+    "Capacity": "admission",
     "Engine": "engine",
     "Fixed": "source",
     "Limits": "runners.instance",

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from blockstore.errors import BlockstoreError
 from blockstore.reader.errors import Canceled, TimedOut, TooMuch
-from blockstore.reader.query.budget import Budget
+from blockstore.reader.query.admission import Budget
 from blockstore.reader.query.task import Running
 from blockstore.scan.plan import ScanPlan
 

@@ -24,9 +24,8 @@ import pyarrow as pa
 
 from blockstore.errors import BlockstoreError
 from blockstore.reader.errors import UnknownTable
-from blockstore.reader.query.admission import Admission
+from blockstore.reader.query.admission import Admission, Budget, Capacity
 from blockstore.reader.query.answer import Answer, Ending
-from blockstore.reader.query.budget import Budget, Capacity
 from blockstore.reader.query.deadlines import Deadlines
 from blockstore.reader.query.files import Placed, place
 from blockstore.reader.query.runners.failures import may_be_damage, translated
@@ -50,7 +49,7 @@ from blockstore.world import World
 
 if TYPE_CHECKING:
     from blockstore.reader.cache import ChunkCache
-    from blockstore.reader.query.runners.pool import Workers
+    from blockstore.reader.query.runners.pool import WorkerPool
 
 _FEW_CHUNKS = 64
 """So many files are checked before the query begins, as are those that are opened here. To check
@@ -290,11 +289,11 @@ def _limits(capacity: Capacity, shares: int) -> Limits:
     )
 
 
-def _workers(folders: list[str], limits: Limits) -> Workers:
-    from blockstore.reader.query.runners.pool import Workers
+def _workers(folders: list[str], limits: Limits) -> WorkerPool:
+    from blockstore.reader.query.runners.pool import WorkerPool
 
     most = None if limits.memory_bytes is None else limits.memory_bytes + _ROOM_BYTES
-    workers = Workers(folders, limits, most_bytes=most)
+    workers = WorkerPool(folders, limits, most_bytes=most)
     workers.warm()
     return workers
 

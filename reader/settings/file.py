@@ -25,10 +25,10 @@ from blockstore.reader.settings.values import (
     TableSettings,
 )
 from blockstore.service import kinds
+from blockstore.service.billing import PRICES
 from blockstore.service.config import Config, ConfigFile, Key, Named, Section
 from blockstore.service.listening import http_keys, listening
 from blockstore.service.logs import LOG
-from blockstore.service.prices import PRICES
 
 _ORIGIN = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f:]+\])(:\d+)?")
 

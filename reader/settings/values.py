@@ -7,9 +7,9 @@ from pathlib import Path
 
 from blockstore.errors import Invalid
 from blockstore.reader.http.tokens import Token
+from blockstore.service.billing import Prices
 from blockstore.service.listening import Listening
 from blockstore.service.logs import LogSettings
-from blockstore.service.prices import Prices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

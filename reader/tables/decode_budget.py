@@ -18,7 +18,7 @@ _AROUND = 8
 """What a block weighs besides its columns, in columns."""
 
 
-class Room:
+class DecodeBudget:
     """Shared by the tables of a gateway; safe to share between threads."""
 
     def __init__(self, most: int = _ALL, most_of_one: int = _ONE) -> None:

@@ -24,7 +24,7 @@ from blockstore.bucket import Bucket
 from blockstore.errors import BlockstoreError, Corrupt, NotFound
 from blockstore.reader.errors import Stale
 from blockstore.reader.tables.at import At
-from blockstore.reader.tables.decode_budget import Room, cells
+from blockstore.reader.tables.decode_budget import DecodeBudget, cells
 from blockstore.reader.tables.instant import Seen
 from blockstore.reader.tables.look import Found, Looker
 from blockstore.reader.tables.polling import Polling
@@ -48,7 +48,7 @@ class HeldTable:
         world: World,
         polling: Polling,
         events: Iterator[int],
-        room: Room,
+        budget: DecodeBudget,
     ) -> None:
         self.name = name
         self.bucket = bucket
@@ -56,7 +56,7 @@ class HeldTable:
         self._ids = world.ids
         self._polling = polling
         self._events = events
-        self._room = room
+        self._budget = budget
         self._cells = 0
         self._looker = Looker(bucket, world, polling.discovery)
         self._look_lock = threading.Lock()
@@ -222,14 +222,14 @@ class HeldTable:
 
     def give_up(self) -> None:
         """The table is held no longer: others may have its room."""
-        self._room.swap(self._cells, 0)
+        self._budget.swap(self._cells, 0)
         self._cells = 0
 
     def _prepare(self, snapshot: Snapshot) -> None:
         """Make what the next query needs, better now than while somebody waits; what cannot be
         read, the query will say."""
         wanted = cells(snapshot)
-        self._cells = wanted if self._room.swap(self._cells, wanted) else 0
+        self._cells = wanted if self._budget.swap(self._cells, wanted) else 0
         if self._cells:
             with contextlib.suppress(Corrupt):
                 snapshot.prepare()

@@ -20,7 +20,7 @@ from blockstore.bucket import Bucket, open_bucket
 from blockstore.errors import BlockstoreError, Invalid, NotFound, Unavailable
 from blockstore.names import META
 from blockstore.reader.tables.at import NEWEST, At, at_of_each
-from blockstore.reader.tables.decode_budget import Room
+from blockstore.reader.tables.decode_budget import DecodeBudget
 from blockstore.reader.tables.held import HeldTable
 from blockstore.reader.tables.instant import common_instant
 from blockstore.reader.tables.lake import Place
@@ -77,7 +77,7 @@ class Tables:
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
         self._events = itertools.count()
-        self._room = Room()
+        self._budget = DecodeBudget()
         self.counts = Counts()
         self.ready = False
         """Whether every place and table has been looked at once."""
@@ -344,7 +344,7 @@ class Tables:
                 held.give_up()
 
     def _hold(self, name: str, bucket: Bucket) -> HeldTable:
-        return HeldTable(name, bucket, self._world, self._polling, self._events, self._room)
+        return HeldTable(name, bucket, self._world, self._polling, self._events, self._budget)
 
     def _list_if_old(self) -> bool:
         """List the places for a name that is not known, not more often than once a second."""

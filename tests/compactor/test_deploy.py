@@ -15,9 +15,9 @@ from blockstore.compactor.config import FILE, load_config
 from blockstore.compactor.instruments import Instruments
 from blockstore.compactor.process import Process
 from blockstore.service import serving
+from blockstore.service.billing import Prices
 from blockstore.service.listening import Listening
 from blockstore.service.metrics import BucketRequests
-from blockstore.service.prices import Prices
 from blockstore.service.serving import Health, Server, health_routes
 from tests.compactor.tended import Tended
 from tests.support.certificates import certificate

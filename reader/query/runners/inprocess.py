@@ -1,10 +1,10 @@
-"""Queries run in this process: no hop between processes, and no wall either. What a single user's
-command needs.
+"""Queries in this process: what the command of a single user needs.
 
-A gateway runs them elsewhere (``workers.py``): here a value that outgrows the memory limit, or a
-function that does not let itself be interrupted, is this process's own.
+There is no cost of a second process, and no protection by one: a value that outgrows the memory
+limit, or a function that cannot be interrupted, affects this process. A gateway therefore runs
+queries in other processes (``pool.py``).
 
-Ctrl-C stops a query: where the main thread asks, another carries it out (``beside.py``).
+Ctrl-C stops a query: a query of the main thread runs in another thread (``threads.py``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from blockstore.reader.query.runners.instance import Instance
 from blockstore.reader.query.runners.interruptible import Interruptible
-from blockstore.reader.query.runners.threads import Beside, Carriers
+from blockstore.reader.query.runners.threads import QueryThread, QueryThreads
 from blockstore.reader.query.task import Running, Task
 
 _BATCH_ROWS = 65_536
@@ -33,7 +33,7 @@ class InProcess:
 
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
-        self._carriers = Carriers()
+        self._threads = QueryThreads()
         self._lock = threading.Lock()
         self._queries: WeakSet[Interruptible] = WeakSet()
         self.ready = True
@@ -50,7 +50,7 @@ class InProcess:
         with self._lock:
             self._queries.add(query)
         began(query.stop)
-        beside = Beside(self._carriers, query.stop)
+        thread = QueryThread(self._threads, query.stop)
 
         def begin() -> tuple[pa.RecordBatchReader, _Some]:
             with query.calling():
@@ -60,9 +60,9 @@ class InProcess:
                 return stream, _some(stream)
 
         try:
-            return _Local(cursor, query, beside, *beside.run(begin))
+            return _Local(cursor, query, thread, *thread.run(begin))
         except BaseException:
-            beside.end(cursor.close)
+            thread.end(cursor.close)
             raise
 
     def close(self) -> None:
@@ -73,18 +73,18 @@ class InProcess:
         for query in queries:
             query.idle(within_s=_TO_END_S / len(queries))
         self._instance.close()
-        self._carriers.close()
+        self._threads.close()
 
 
 def relation(cursor: duckdb.DuckDBPyConnection, task: Task) -> duckdb.DuckDBPyRelation:
-    """The bound query; an error of the binder says where in the SQL."""
+    """The bound query; an error of the binder gives the position in the SQL."""
     parameters = None if task.parameters is None else _values(task.parameters)
     try:
         found = (
             cursor.sql(task.sql) if parameters is None else cursor.sql(task.sql, params=parameters)
         )
     except (duckdb.BinderException, duckdb.CatalogException):
-        # A relation's errors lack the place; bound once more as a statement, the same error has it.
+        # The error of a relation has no position; the same error of a statement has one.
         cursor.execute(task.sql, parameters)
         raise
     return found if task.limit is None else found.limit(task.limit)
@@ -100,12 +100,12 @@ class _Some:
 
     batches: Sequence[pa.RecordBatch]
     over: bool
-    """Whether it is known that none come after them."""
+    """Whether these are known to be the last ones."""
 
 
 def _some(stream: pa.RecordBatchReader) -> _Some:
-    """One batch, and after one that is not full, which is mostly the last, the next as well: most
-    answers need no second change of threads so."""
+    """One batch; after one that is not full, which is usually the last, also the next. So most
+    results need no second change of threads."""
     batch = next(stream, None)
     if batch is None or batch.num_rows >= _BATCH_ROWS:
         return _Some(() if batch is None else (batch,), over=batch is None)
@@ -118,13 +118,13 @@ class _Local:
         self,
         cursor: duckdb.DuckDBPyConnection,
         query: Interruptible,
-        beside: Beside,
+        thread: QueryThread,
         stream: pa.RecordBatchReader,
         first: _Some,
     ) -> None:
         self._cursor = cursor
         self._query = query
-        self._beside = beside
+        self._thread = thread
         self._stream = stream
         self._first: _Some | None = first
         self.schema = stream.schema
@@ -133,14 +133,14 @@ class _Local:
         some, self._first = self._first, None
         while some is not None:
             yield from some.batches
-            some = None if some.over else self._beside.run(self._next)
+            some = None if some.over else self._thread.run(self._next)
 
     def cancel(self) -> None:
         self._query.stop()
 
     def close(self) -> None:
         self._first = None
-        self._beside.end(self._let_go)
+        self._thread.end(self._let_go)
 
     def _next(self) -> _Some:
         with self._query.calling():

@@ -15,15 +15,23 @@ until somebody needs it again.
 
 from __future__ import annotations
 
+import os
+import re
+import tempfile
 import weakref
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import duckdb
 
-from blockstore.reader.query.runners.spill import spill_folder
+from blockstore import scratch
 from blockstore.reader.query.sql.types import text
+from blockstore.scratch import LOCK, HeldFolder
+
+_SPILL = "blockstore-spill-"
+_SPILL_NAME = re.compile(re.escape(_SPILL) + r"[a-z0-9_]{8}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,3 +107,17 @@ def _settings(folders: Iterable[str] | None, limits: Limits, spill: str) -> list
         settings += [f"allowed_directories = [{allowed}]", "enable_external_access = false"]
     # Last: after this nothing can be set any more.
     return [*settings, "lock_configuration = true"]
+
+
+def spill_folder() -> HeldFolder:
+    """A new folder for what outgrows memory: ``blockstore-spill-<token>`` in the system's folder for
+    temporary files. The process that makes it and the process that spills to it hold it
+    (``scratch.py``). Raises OSError."""
+    made, lock = tempfile.mkstemp(prefix=_SPILL, suffix=LOCK)
+    os.close(made)
+    return HeldFolder(Path(lock.removesuffix(LOCK)))
+
+
+def clear_abandoned_spill() -> int:
+    """Remove the spill folders of dead processes of this user; return how many there were."""
+    return scratch.clear_abandoned(Path(tempfile.gettempdir()), _SPILL_NAME, whoever=False)

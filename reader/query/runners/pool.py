@@ -39,10 +39,9 @@ import pyarrow as pa
 from blockstore.errors import Unavailable
 from blockstore.reader.query.runners.failures import NO_MEMORY, is_no_memory
 from blockstore.reader.query.runners.frames import Down, Up, read_frame, write_frame
-from blockstore.reader.query.runners.instance import Limits
+from blockstore.reader.query.runners.instance import Limits, spill_folder
 from blockstore.reader.query.runners.landlock import identity, knows_enough
 from blockstore.reader.query.runners.memory import MemoryWatch
-from blockstore.reader.query.runners.spill import spill_folder
 from blockstore.reader.query.runners.worker import Start
 from blockstore.reader.query.task import Running, Task
 from blockstore.scratch import HeldFolder
@@ -69,7 +68,7 @@ class EngineError(Exception):
     """What DuckDB said in the other process, in its own words."""
 
 
-class Workers:
+class WorkerPool:
     """A runner over a few processes; safe to share between threads."""
 
     def __init__(

@@ -1,13 +1,11 @@
-"""Calls of the main thread, carried out in a thread beside it.
+"""Threads that run the queries of the main thread, so that Ctrl-C can stop them.
 
-Why: a signal is heard by the main thread alone, and by none while that is inside DuckDB. So there
-DuckDB gets a thread of its own, and the main thread waits where Ctrl-C reaches it.
+Why: Python delivers a signal to the main thread only, and not while that thread is inside DuckDB.
+So DuckDB runs in a thread of its own, and the main thread waits where Ctrl-C reaches it.
 
 Rules:
-- A thread is kept for the next query: to start one takes longer than many a query should take as a
-  whole.
-- A thread is free again only once it has carried out its last call: a query that does not stop
-  holds up no other.
+- A thread is kept for the next query: starting one takes longer than a small query.
+- A thread is free again only after its last call: a query that does not stop delays no other.
 """
 
 from __future__ import annotations
@@ -23,30 +21,29 @@ from typing import Any, TypeVar
 A = TypeVar("A")
 
 _TO_STOP_S = 2.0
-"""How long an interrupted call has to end; then it is left to itself."""
+"""How long to wait for an interrupted call to end."""
 _HEARD_S = 0.25
 
 
-class Beside:
-    """Runs the calls of one query, one after the other, so that they can be interrupted; in the
-    same thread if that is not the main one. ``interrupt`` makes a running call end soon."""
+class QueryThread:
+    """Runs the calls of one query one after the other, so that Ctrl-C can interrupt them; in the
+    calling thread if that is not the main one. ``interrupt`` makes a running call end soon."""
 
-    def __init__(self, carriers: Carriers, interrupt: Callable[[], None]) -> None:
-        self._carriers = carriers
+    def __init__(self, threads: QueryThreads, interrupt: Callable[[], None]) -> None:
+        self._threads = threads
         self._interrupt = interrupt
-        self._carrier: _Carrier | None = None
+        self._thread: _Thread | None = None
 
     def run(self, call: Callable[[], A]) -> A:
-        """What ``call`` answers or raises; an interruption of the main thread interrupts it
+        """Return what ``call`` returns. If the main thread is interrupted, interrupt the call
         first."""
         if threading.current_thread() is not threading.main_thread():
             return call()
-        if self._carrier is None:
-            self._carrier = self._carriers.take()
-        future = self._carrier.submit(call)
+        if self._thread is None:
+            self._thread = self._threads.take()
+        future = self._thread.submit(call)
         try:
-            # A signal that comes just before a wait begins does not end that wait, so it is a short
-            # one.
+            # Short waits: a signal that arrives just before a wait begins does not end it.
             while not future.done():
                 with suppress(TimeoutError):
                     return future.result(_HEARD_S)
@@ -57,91 +54,91 @@ class Beside:
             raise
 
     def end(self, call: Callable[[], None]) -> None:
-        """The last call, for which nobody waits if another thread has carried out the others."""
-        carrier, self._carrier = self._carrier, None
-        if carrier is None:
+        """Run the last call; without waiting for it if another thread ran the others."""
+        thread, self._thread = self._thread, None
+        if thread is None:
             call()
             return
-        self._carriers.finish(carrier, call)
+        self._threads.finish(thread, call)
 
 
-class Carriers:
+class QueryThreads:
     """The threads of one engine."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._idle: list[_Carrier] = []
-        self._finishing: set[_Carrier] = set()
+        self._idle: list[_Thread] = []
+        self._finishing: set[_Thread] = set()
         self._closed = False
-        # One that is forgotten, not closed, leaves no threads behind. Nor does the end of the
-        # interpreter, which would abort the process if a thread came back from DuckDB after it.
+        # Also ends the threads of an engine that was never closed, and before the interpreter ends:
+        # a thread that returned from DuckDB after that would abort the process.
         weakref.finalize(self, _end_all, self._lock, self._idle, self._finishing)
 
-    def take(self) -> _Carrier:
+    def take(self) -> _Thread:
         """An idle thread, or a new one."""
         with self._lock:
-            return self._idle.pop() if self._idle else _Carrier()
+            return self._idle.pop() if self._idle else _Thread()
 
-    def finish(self, carrier: _Carrier, call: Callable[[], None]) -> None:
-        """Have it carry out a last call; then it is idle."""
+    def finish(self, thread: _Thread, call: Callable[[], None]) -> None:
+        """Give the thread a last call; after it the thread is idle."""
         with self._lock:
-            # Not apart: who closes between would end the thread before its last call.
-            self._finishing.add(carrier)
-            carrier.submit(call)
-            carrier.submit(lambda: self._free(carrier))
+            # In one step: a close between the two would end the thread before its last call.
+            self._finishing.add(thread)
+            thread.submit(call)
+            thread.submit(lambda: self._free(thread))
 
     def close(self) -> None:
-        """End the threads whose last call was handed in, others after it; waits for them, but not
-        for what does not stop."""
+        """End the idle threads now and the others after their last call; wait for them, but not for
+        a call that does not stop."""
         with self._lock:
             self._closed = True
         _end_all(self._lock, self._idle, self._finishing)
 
-    def _free(self, carrier: _Carrier) -> None:
+    def _free(self, thread: _Thread) -> None:
         with self._lock:
-            self._finishing.discard(carrier)
+            self._finishing.discard(thread)
             if not self._closed:
-                self._idle.append(carrier)
+                self._idle.append(thread)
                 return
-        carrier.end()
+        thread.end()
 
 
-class _Carrier:
+class _Thread:
     """One thread."""
 
     def __init__(self) -> None:
         self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         self._thread = threading.Thread(
-            target=_carry_out, args=(self._calls,), name="query", daemon=True
+            target=_run_calls, args=(self._calls,), name="query", daemon=True
         )
         self._thread.start()
 
     def submit(self, call: Callable[[], A]) -> Future[A]:
-        """Carry it out after all that was submitted before."""
+        """Run the call after all that were submitted before."""
         future: Future[A] = Future()
         self._calls.put((future, call))
         return future
 
     def end(self) -> None:
-        """Carry out what was submitted, and end."""
+        """End after the calls that were submitted."""
         self._calls.put(None)
         if self._thread is not threading.current_thread():
             self._thread.join(_TO_STOP_S)
 
 
-def _end_all(lock: threading.Lock, idle: list[_Carrier], finishing: set[_Carrier]) -> None:
+def _end_all(lock: threading.Lock, idle: list[_Thread], finishing: set[_Thread]) -> None:
     with lock:
         over = [*idle, *finishing]
         idle.clear()
-    for carrier in over:
-        carrier.end()
+    for thread in over:
+        thread.end()
 
 
-def _carry_out(calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None]) -> None:
-    while (asked := calls.get()) is not None:
-        future, call = asked
+def _run_calls(calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None]) -> None:
+    while (job := calls.get()) is not None:
+        future, call = job
         try:
             future.set_result(call())
-        except BaseException as error:  # noqa: BLE001 - raised by whoever waits
+        except BaseException as error:  # noqa: BLE001 - raised in the waiting thread
             future.set_exception(error)
-        del asked, future, call  # a thread that waits holds nothing of what it has answered
+        del job, future, call  # an idle thread must not keep results alive

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from blockstore.client.atomic_file import whole_file
+from blockstore.client.atomic_file import atomic_file
 from blockstore.ids import Ids
 from blockstore.world import World
 
@@ -22,7 +22,7 @@ def ids() -> Ids:
 def test_two_at_once_do_not_mix_and_no_file_of_others_is_touched(tmp_path: Path, ids: Ids) -> None:
     target, others = tmp_path / "out.csv", tmp_path / "out.csv.part"
     others.write_text("mine")
-    with whole_file(target, ids) as first, whole_file(target, ids) as second:
+    with atomic_file(target, ids) as first, atomic_file(target, ids) as second:
         first.write(b"1" * 10)
         second.write(b"2" * 5)
         assert not target.exists()
@@ -42,7 +42,7 @@ def test_after_an_error_everything_is_as_it_was(tmp_path: Path, ids: Ids) -> Non
 
 
 def _broken(target: Path, ids: Ids, error: type[BaseException]) -> None:
-    with whole_file(target, ids) as file:
+    with atomic_file(target, ids) as file:
         file.write(b"half")
         raise error
 
@@ -51,12 +51,12 @@ def test_a_new_file_keeps_the_permissions_of_the_old_one(tmp_path: Path, ids: Id
     target = tmp_path / "x"
     target.touch(0o600)
     target.chmod(0o640)
-    with whole_file(target, ids) as file:
+    with atomic_file(target, ids) as file:
         file.write(b"new")
     assert stat.S_IMODE(target.stat().st_mode) == 0o640
     before = os.umask(0o027)
     try:
-        with whole_file(tmp_path / "y", ids):
+        with atomic_file(tmp_path / "y", ids):
             pass
     finally:
         os.umask(before)
@@ -68,7 +68,7 @@ def test_what_a_link_points_to_is_replaced(tmp_path: Path, ids: Ids) -> None:
     for name in ("x", "none yet"):
         link, target = tmp_path / f"link to {name}", tmp_path / "there" / name
         link.symlink_to(target)
-        with whole_file(link, ids) as file:
+        with atomic_file(link, ids) as file:
             file.write(b"new")
         assert link.is_symlink()
         assert target.read_text() == "new"
@@ -80,7 +80,7 @@ def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path, ids: Ids) -> None:
     read: list[bytes] = []
     reader = threading.Thread(target=lambda: read.append(fifo.read_bytes()))
     reader.start()
-    with whole_file(fifo, ids) as file:
+    with atomic_file(fifo, ids) as file:
         file.write(b"through")
     reader.join()
     assert read == [b"through"]

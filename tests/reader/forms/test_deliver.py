@@ -1,4 +1,4 @@
-"""An answer in every form says the same."""
+"""A result is the same in every form."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ import pytest
 import blockstore as bs
 from blockstore.cli.files import delimited
 from blockstore.errors import Invalid
-from blockstore.reader.forms.deliver import FORMS, deliver
+from blockstore.reader.forms.deliver import deliver
 from blockstore.reader.forms.encode import Form, pieces
 from blockstore.reader.query import Engine
 from blockstore.scan.view import TableSnapshot
@@ -54,9 +54,7 @@ def reader(table: pa.Table = ROWS, batch_rows: int = 1) -> pa.RecordBatchReader:
 
 
 def written(form: str, table: pa.Table = ROWS) -> bytes:
-    out = io.BytesIO()
-    FORMS[form](reader(table), out)
-    return out.getvalue()
+    return b"".join(pieces(Form(form), table.schema, reader(table)))
 
 
 def test_json_is_one_array_of_objects_with_exact_values() -> None:
@@ -151,7 +149,7 @@ def test_what_a_form_cannot_hold_is_told(tmp_path: Path) -> None:
     twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
     with pytest.raises(Invalid, match="two columns 'a'"):
         written("json", twice)
-    with pytest.raises(Invalid, match="say -o csv"):
+    with pytest.raises(Invalid, match="use -o csv"):
         deliver(reader(), "table", str(tmp_path / "x"))
 
 
@@ -161,7 +159,7 @@ def test_a_type_that_a_form_cannot_write_is_told_in_one_sentence(
 ) -> None:
     answer = reader(pa.table({"odd": pa.array([(1, 2, 3)], pa.month_day_nano_interval())}))
     with pytest.raises(
-        Invalid, match=r"cannot be written as parquet \(.*\): ask for arrow, or cast the columns"
+        Invalid, match=r"cannot be written as parquet \(.*\): use arrow, or cast the columns"
     ):
         deliver(answer, "parquet", str(tmp_path / "x") if to_file else None)
     assert list(tmp_path.iterdir()) == []

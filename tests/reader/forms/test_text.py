@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blockstore.errors import Invalid
-from blockstore.reader.forms.deliver import FORMS, deliver
+from blockstore.reader.forms.deliver import deliver
 from blockstore.reader.forms.encode import Form, pieces
 from blockstore.reader.forms.text import readable
 
@@ -144,32 +144,25 @@ def test_a_value_has_its_text_in_every_form_also_nested(
         }
         for place, one in enumerate(told)
     ]
-    for written in (over_http, in_a_file):
-        assert json.loads(written("json", table)) == expected
-        for form, delimiter in (("csv", ","), ("tsv", "\t")):
-            head, *rows = csv.reader(io.StringIO(written(form, table)), delimiter=delimiter)
-            assert head == table.column_names
-            assert [[row[1] or None, *map(json.loads, row[2:])] for row in rows] == [
-                [one["plain"], one["list"], one["struct"], one["map"]] for one in expected
-            ]
+    assert json.loads(written("json", table)) == expected
+    for form, delimiter in (("csv", ","), ("tsv", "\t")):
+        head, *rows = csv.reader(io.StringIO(written(form, table)), delimiter=delimiter)
+        assert head == table.column_names
+        assert [[row[1] or None, *map(json.loads, row[2:])] for row in rows] == [
+            [one["plain"], one["list"], one["struct"], one["map"]] for one in expected
+        ]
     deliver(table.to_reader(), "table", None)
     shown = capsys.readouterr().out
     assert all(one in shown for one in told if one is not None)
 
 
-def over_http(form: str, table: pa.Table) -> str:
+def written(form: str, table: pa.Table) -> str:
     return b"".join(pieces(Form(form), table.schema, table.to_batches())).decode()
-
-
-def in_a_file(form: str, table: pa.Table) -> str:
-    out = io.BytesIO()
-    FORMS[form](table.to_reader(), out)
-    return out.getvalue().decode()
 
 
 def test_an_interval_is_told_within_a_nested_value() -> None:
     column = pa.array([[pa.MonthDayNano([1, 2, 3_500_000_000]), None], None])
-    assert json.loads(over_http("json", pa.table({"c": column}))) == [
+    assert json.loads(written("json", pa.table({"c": column}))) == [
         {"c": ["P1M2DT3.5S", None]},
         {"c": None},
     ]
@@ -182,6 +175,6 @@ def test_what_python_has_no_date_for_within_a_union_is_told_in_one_sentence(form
         {"c": pa.UnionArray.from_sparse(pa.array([0], pa.int8()), values, ["day", "n"])}
     )
     with pytest.raises(
-        Invalid, match=rf"cannot be written as {form} .*: ask for arrow, or cast the columns"
+        Invalid, match=rf"cannot be written as {form} .*: use arrow, or cast the columns"
     ):
         deliver(table.to_reader(), form, None)

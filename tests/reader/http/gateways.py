@@ -23,9 +23,9 @@ from blockstore.reader.settings import (
     QuerySettings,
     TableSettings,
 )
+from blockstore.service.billing import Prices
 from blockstore.service.listening import Listening
 from blockstore.service.logs import LogSettings
-from blockstore.service.prices import Prices
 from blockstore.service.serving import Server
 from blockstore.world import World
 

@@ -16,7 +16,7 @@ from blockstore.format.definition import Definition
 from blockstore.reader.errors import Canceled
 from blockstore.reader.query import Capacity, Engine
 from blockstore.reader.query.files import Placed
-from blockstore.reader.query.runners.pool import Workers, _Worker
+from blockstore.reader.query.runners.pool import WorkerPool, _Worker
 from blockstore.scan.plan import plan_scan
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
@@ -154,5 +154,5 @@ def test_a_query_that_is_stopped_while_its_files_are_checked_stops_at_the_next_o
     assert len(seen) == 3
     assert engines[kind].query(COUNTED).read_all()["n"].to_pylist() == [BLOCKS]
     runner = engines["isolated"]._runner
-    assert isinstance(runner, Workers)
+    assert isinstance(runner, WorkerPool)
     assert runner.killed == 0, "it has stopped by itself"

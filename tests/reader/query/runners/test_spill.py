@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from blockstore.reader.query.runners.spill import clear_abandoned, spill_folder
+from blockstore.reader.query.runners.instance import clear_abandoned_spill, spill_folder
 
 _SPILLS = """
 import sys
-from blockstore.reader.query.runners.spill import spill_folder
+from blockstore.reader.query.runners.instance import spill_folder
 folder = spill_folder()
 (folder.path / "spilled").touch()
 print(folder.path, flush=True)
@@ -33,7 +33,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_folder_is_there_until_it_is_removed(temporary: Path) -> None:
     folder = spill_folder()
     (folder.path / "spilled").touch()
-    assert clear_abandoned() == 0
+    assert clear_abandoned_spill() == 0
     assert (folder.path / "spilled").exists()
     folder.remove()
     assert list(temporary.iterdir()) == []
@@ -51,10 +51,10 @@ def test_what_a_killed_process_left_goes_and_what_a_living_one_has_stays(tempora
         assert process.stdout is not None
         path = Path(process.stdout.readline().strip())
         assert path.parent == temporary
-        assert clear_abandoned() == 0
+        assert clear_abandoned_spill() == 0
         assert (path / "spilled").exists()
         process.kill()
-    assert clear_abandoned() == 1
+    assert clear_abandoned_spill() == 1
     assert list(temporary.iterdir()) == []
 
 
@@ -63,9 +63,9 @@ def test_a_process_that_inherited_the_lock_holds_the_folder(temporary: Path) -> 
     folder = spill_folder()
     heir = os.dup(folder.held)
     os.close(folder.held)
-    assert clear_abandoned() == 0
+    assert clear_abandoned_spill() == 0
     os.close(heir)
-    assert clear_abandoned() == 1
+    assert clear_abandoned_spill() == 1
 
 
 @pytest.mark.parametrize("locked", [False, True])
@@ -76,13 +76,13 @@ def test_what_has_another_name_is_left_alone(temporary: Path, name: str, locked:
     (temporary / name).mkdir()
     if locked:
         (temporary / f"{name}.lock").touch()
-    assert clear_abandoned() == 0
+    assert clear_abandoned_spill() == 0
     assert (temporary / name).is_dir()
 
 
 def test_a_folder_without_a_lock_is_nobodys_to_remove(temporary: Path) -> None:
     (temporary / "blockstore-spill-x1b2c3d4").mkdir()
-    assert clear_abandoned() == 0
+    assert clear_abandoned_spill() == 0
     assert (temporary / "blockstore-spill-x1b2c3d4").is_dir()
 
 
@@ -93,7 +93,7 @@ def test_a_link_is_not_followed(temporary: Path) -> None:
     precious.touch()
     (temporary / "blockstore-spill-x1b2c3d4").symlink_to(precious.parent)
     (temporary / "blockstore-spill-x1b2c3d4.lock").touch()
-    assert clear_abandoned() == 0
+    assert clear_abandoned_spill() == 0
     assert precious.exists()
 
 
@@ -102,6 +102,6 @@ def test_another_users_is_left_to_it(temporary: Path, monkeypatch: pytest.Monkey
     (temporary / "blockstore-spill-x1b2c3d4.lock").touch()
     mine = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
-    assert clear_abandoned() == 0
+    assert clear_abandoned_spill() == 0
     monkeypatch.setattr(os, "geteuid", lambda: mine)
-    assert clear_abandoned() == 1
+    assert clear_abandoned_spill() == 1

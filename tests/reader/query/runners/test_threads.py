@@ -1,4 +1,4 @@
-"""The main thread can be interrupted while another carries out its calls; threads are used again,
+"""The main thread can be interrupted while another runs its calls; threads are used again,
 and never one that hangs."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from blockstore.reader.query.runners.threads import Beside, Carriers
+from blockstore.reader.query.runners.threads import QueryThread, QueryThreads
 
 
 @pytest.fixture
@@ -25,8 +25,8 @@ def interruptible() -> Iterator[None]:
 
 
 @pytest.fixture
-def carriers() -> Iterator[Carriers]:
-    made = Carriers()
+def pool() -> Iterator[QueryThreads]:
+    made = QueryThreads()
     yield made
     made.close()
 
@@ -40,11 +40,11 @@ def query_threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name == "query"}
 
 
-def used(carriers: Carriers) -> threading.Thread:
-    """The thread that carries out the only call of a query."""
-    beside = Beside(carriers, lambda: None)
-    thread = beside.run(threading.current_thread)
-    beside.end(lambda: None)
+def used(pool: QueryThreads) -> threading.Thread:
+    """The thread that runs the only call of a query."""
+    query = QueryThread(pool, lambda: None)
+    thread = query.run(threading.current_thread)
+    query.end(lambda: None)
     return thread
 
 
@@ -56,23 +56,23 @@ def until(holds: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-def test_calls_of_the_main_thread_are_carried_out_in_one_other_thread(carriers: Carriers) -> None:
-    beside = Beside(carriers, lambda: None)
-    first, second = beside.run(threading.current_thread), beside.run(threading.current_thread)
+def test_calls_of_the_main_thread_are_run_in_one_other_thread(pool: QueryThreads) -> None:
+    query = QueryThread(pool, lambda: None)
+    first, second = query.run(threading.current_thread), query.run(threading.current_thread)
     assert first is second
     assert first is not threading.main_thread()
     ended: list[threading.Thread] = []
-    beside.end(lambda: ended.append(threading.current_thread()))
+    query.end(lambda: ended.append(threading.current_thread()))
     until(lambda: ended == [first])
 
 
-def test_another_thread_carries_out_its_calls_itself(carriers: Carriers) -> None:
+def test_another_thread_runs_its_calls_itself(pool: QueryThreads) -> None:
     found: list[object] = []
 
     def ask() -> None:
-        beside = Beside(carriers, lambda: None)
-        found.append(beside.run(threading.current_thread))
-        beside.end(lambda: found.append(threading.current_thread()))
+        query = QueryThread(pool, lambda: None)
+        found.append(query.run(threading.current_thread))
+        query.end(lambda: found.append(threading.current_thread()))
 
     before = query_threads()
     asking = threading.Thread(target=ask)
@@ -83,67 +83,67 @@ def test_another_thread_carries_out_its_calls_itself(carriers: Carriers) -> None
     assert query_threads() <= before
 
 
-def test_what_a_call_raises_reaches_whoever_asked(carriers: Carriers) -> None:
-    beside = Beside(carriers, lambda: None)
+def test_what_a_call_raises_reaches_whoever_asked(pool: QueryThreads) -> None:
+    query = QueryThread(pool, lambda: None)
     with pytest.raises(ZeroDivisionError):
-        beside.run(lambda: 1 // 0)
-    assert beside.run(lambda: 7) == 7
-    beside.end(lambda: None)
+        query.run(lambda: 1 // 0)
+    assert query.run(lambda: 7) == 7
+    query.end(lambda: None)
 
 
-def test_a_thread_serves_one_query_after_the_other(carriers: Carriers) -> None:
+def test_a_thread_serves_one_query_after_the_other(pool: QueryThreads) -> None:
     before = query_threads()
     threads = set()
     for _ in range(20):
-        threads.add(used(carriers))
-        until(lambda: len(carriers._idle) == len(query_threads() - before))
+        threads.add(used(pool))
+        until(lambda: len(pool._idle) == len(query_threads() - before))
     assert len(threads) == 1
 
 
-def test_a_thread_whose_query_is_still_ending_is_not_the_next_ones(carriers: Carriers) -> None:
+def test_a_thread_whose_query_is_still_ending_is_not_the_next_ones(pool: QueryThreads) -> None:
     go_on = threading.Event()
-    beside = Beside(carriers, lambda: None)
-    slow = beside.run(threading.current_thread)
-    beside.end(lambda: go_on.wait(10) and None)
-    assert used(carriers) is not slow
+    query = QueryThread(pool, lambda: None)
+    slow = query.run(threading.current_thread)
+    query.end(lambda: go_on.wait(10) and None)
+    assert used(pool) is not slow
     go_on.set()
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_an_interruption_interrupts_the_call_and_is_raised(carriers: Carriers) -> None:
+def test_an_interruption_interrupts_the_call_and_is_raised(pool: QueryThreads) -> None:
     interrupted = threading.Event()
-    beside = Beside(carriers, interrupted.set)
+    query = QueryThread(pool, interrupted.set)
 
     def call() -> bool:
         interrupt_the_main_thread()
         return interrupted.wait(10)
 
     with pytest.raises(KeyboardInterrupt):
-        beside.run(call)
+        query.run(call)
     assert interrupted.is_set()
-    assert beside.run(lambda: "the call has ended") == "the call has ended"
-    beside.end(lambda: None)
+    assert query.run(lambda: "the call has ended") == "the call has ended"
+    query.end(lambda: None)
 
 
 @pytest.mark.usefixtures("interruptible")
 def test_a_call_that_does_not_stop_is_left_and_holds_up_no_other_query(
-    carriers: Carriers, monkeypatch: pytest.MonkeyPatch
+    pool: QueryThreads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("blockstore.reader.query.runners.threads._TO_STOP_S", 0.1)
     go_on = threading.Event()
-    beside = Beside(carriers, lambda: None)
+    query = QueryThread(pool, lambda: None)
 
     def call() -> None:
         interrupt_the_main_thread()
         go_on.wait(10)
 
     with pytest.raises(KeyboardInterrupt):
-        beside.run(call)
+        query.run(call)
     ended = threading.Event()
-    beside.end(ended.set)
-    assert used(carriers).name == "query"
+    query.end(ended.set)
+    assert used(pool).name == "query"
     assert not ended.is_set()
-    carriers.close()  # does not wait for it either
+    pool.close()  # does not wait for it either
     assert not ended.is_set()
     go_on.set()
     assert ended.wait(10)
@@ -151,62 +151,62 @@ def test_a_call_that_does_not_stop_is_left_and_holds_up_no_other_query(
 
 def test_closing_waits_for_last_calls_and_leaves_no_thread() -> None:
     before = query_threads()
-    carriers = Carriers()
+    pool = QueryThreads()
     ended = []
     for _ in range(3):
-        beside = Beside(carriers, lambda: None)
-        beside.run(lambda: None)
-        beside.end(lambda: ended.append(time.sleep(0.02)))
-    carriers.close()
+        query = QueryThread(pool, lambda: None)
+        query.run(lambda: None)
+        query.end(lambda: ended.append(time.sleep(0.02)))
+    pool.close()
     assert len(ended) == 3
     assert query_threads() == before
 
 
 def test_a_query_that_ends_after_closing_leaves_no_thread() -> None:
     before = query_threads()
-    carriers = Carriers()
-    beside = Beside(carriers, lambda: None)
-    beside.run(lambda: None)
-    carriers.close()
-    assert beside.run(lambda: "still answers") == "still answers"
-    beside.end(lambda: None)
+    pool = QueryThreads()
+    query = QueryThread(pool, lambda: None)
+    query.run(lambda: None)
+    pool.close()
+    assert query.run(lambda: "still answers") == "still answers"
+    query.end(lambda: None)
     until(lambda: query_threads() == before)
-    assert used(carriers).name == "query"
+    assert used(pool).name == "query"
     until(lambda: query_threads() == before)
 
 
 def test_forgotten_carriers_leave_no_thread() -> None:
     before = query_threads()
-    carriers = Carriers()
-    idle = carriers._idle
-    used(carriers)
+    pool = QueryThreads()
+    idle = pool._idle
+    used(pool)
     until(lambda: bool(idle))
-    del carriers
+    del pool
     gc.collect()
     until(lambda: query_threads() == before)
 
 
-def test_a_last_call_is_carried_out_before_the_interpreter_ends() -> None:
+def test_a_last_call_is_run_before_the_interpreter_ends() -> None:
     """A thread that came back from DuckDB after it would abort the process."""
     script = """
 import time
-from blockstore.reader.query.runners.threads import Beside, Carriers
-beside = Beside(Carriers(), lambda: None)
-beside.run(lambda: None)
-beside.end(lambda: (time.sleep(0.3), print("carried out", flush=True)))
+from blockstore.reader.query.runners.threads import QueryThread, QueryThreads
+query = QueryThread(QueryThreads(), lambda: None)
+query.run(lambda: None)
+query.end(lambda: (time.sleep(0.3), print("run", flush=True)))
 """
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "carried out\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "run\n", "")
 
 
-def test_a_call_that_is_out_of_time_by_itself_is_told_as_such(carriers: Carriers) -> None:
-    beside = Beside(carriers, lambda: None)
+def test_a_call_that_is_out_of_time_by_itself_is_told_as_such(pool: QueryThreads) -> None:
+    query = QueryThread(pool, lambda: None)
 
     def call() -> None:
         raise TimeoutError("its own")
 
     with pytest.raises(TimeoutError, match="its own"):
-        beside.run(call)
-    beside.end(lambda: None)
+        query.run(call)
+    query.end(lambda: None)

@@ -22,10 +22,9 @@ import pytest
 
 from blockstore.reader.query.runners import pool as module
 from blockstore.reader.query.runners import worker as other_side
-from blockstore.reader.query.runners.instance import Limits
+from blockstore.reader.query.runners.instance import Limits, clear_abandoned_spill
 from blockstore.reader.query.runners.landlock import identity, knows_enough
-from blockstore.reader.query.runners.pool import EngineError, Workers
-from blockstore.reader.query.runners.spill import clear_abandoned
+from blockstore.reader.query.runners.pool import EngineError, WorkerPool
 from blockstore.reader.query.runners.worker import Start
 from blockstore.reader.query.task import Task
 from tests.reader.query.runners.test_instance import ATTEMPTS
@@ -69,8 +68,8 @@ def place(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def runner(place: Path, kernel: bool) -> Iterator[Workers]:
-    opened = Workers([str(place / "folder")], SMALL)
+def runner(place: Path, kernel: bool) -> Iterator[WorkerPool]:
+    opened = WorkerPool([str(place / "folder")], SMALL)
     yield opened
     opened.close()
 
@@ -78,15 +77,15 @@ def runner(place: Path, kernel: bool) -> Iterator[Workers]:
 @pytest.fixture(scope="module")
 def attacked(
     tmp_path_factory: pytest.TempPathFactory, kernel: bool
-) -> Iterator[tuple[Workers, Path]]:
+) -> Iterator[tuple[WorkerPool, Path]]:
     """One process for all attempts, and the folder above the one it may read."""
     place = filled(tmp_path_factory.mktemp("attacked"))
-    opened = Workers([str(place / "folder")], SMALL)
+    opened = WorkerPool([str(place / "folder")], SMALL)
     yield opened, place
     opened.close()
 
 
-def answer(runner: Workers, sql: str, parameters: object = None) -> list[dict[str, object]]:
+def answer(runner: WorkerPool, sql: str, parameters: object = None) -> list[dict[str, object]]:
     """What the process answers, whoever asks; a statement that is no SELECT goes where views are
     made."""
     is_query = sql.startswith(("SELECT", "FROM"))
@@ -102,7 +101,7 @@ def answer(runner: Workers, sql: str, parameters: object = None) -> list[dict[st
         running.close()
 
 
-def test_files_of_its_folders_are_read(runner: Workers, place: Path, kernel: bool) -> None:
+def test_files_of_its_folders_are_read(runner: WorkerPool, place: Path, kernel: bool) -> None:
     assert answer(runner, f"SELECT * FROM read_parquet('{place}/folder/in.parquet')") == [
         {"a": 1},
         {"a": 2},
@@ -118,7 +117,7 @@ def test_files_of_its_folders_are_read(runner: Workers, place: Path, kernel: boo
 
 
 @pytest.mark.parametrize("sql", ATTEMPTS)
-def test_everything_else_is_shut(attacked: tuple[Workers, Path], sql: str) -> None:
+def test_everything_else_is_shut(attacked: tuple[WorkerPool, Path], sql: str) -> None:
     runner, place = attacked
     before = sorted(str(path) for path in place.rglob("*"))
     rows: list[dict[str, object]] = []
@@ -153,7 +152,7 @@ VALUES = [
 
 
 @pytest.mark.parametrize("value", VALUES, ids=[type(value).__name__ for value in VALUES])
-def test_parameters_of_every_kind_arrive(attacked: tuple[Workers, Path], value: object) -> None:
+def test_parameters_of_every_kind_arrive(attacked: tuple[WorkerPool, Path], value: object) -> None:
     """Values of some kinds bring modules of their own, which a locked process must still be able to
     load."""
     (row,) = answer(
@@ -163,7 +162,7 @@ def test_parameters_of_every_kind_arrive(attacked: tuple[Workers, Path], value: 
     assert row["kind"]
 
 
-def test_what_outgrows_memory_is_spilled_and_removed_after_each_end(runner: Workers) -> None:
+def test_what_outgrows_memory_is_spilled_and_removed_after_each_end(runner: WorkerPool) -> None:
     running = runner.start(Task(views=(), sql=SPILLS), lambda _: None)
     batches = running.batches()
     next(batches)
@@ -187,9 +186,9 @@ import sys
 from blockstore.reader.query.runners import pool
 from blockstore.reader.query.runners.instance import Limits
 from blockstore.reader.query.task import Task
-from blockstore.reader.query.runners.pool import Workers
+from blockstore.reader.query.runners.pool import WorkerPool
 workers.knows_enough = lambda: {kernel}
-runner = Workers([], Limits(memory_bytes=64 << 20, threads=2, spill_bytes=1 << 30))
+runner = WorkerPool([], Limits(memory_bytes=64 << 20, threads=2, spill_bytes=1 << 30))
 running = runner.start(Task(views=(), sql={SPILLS!r}), lambda _: None)
 next(running.batches())
 (worker,) = runner._all
@@ -226,7 +225,7 @@ def test_a_gateway_that_is_killed_leaves_nothing_spilled(kernel: bool) -> None:
     # Its last thread lets the lock go, a moment after the process counts as ended.
     while Path(f"{spill}.lock").exists():
         assert time.monotonic() < end, "the folder of a process that is gone was not cleared"
-        clear_abandoned()
+        clear_abandoned_spill()
         time.sleep(0.01)
     assert not Path(spill).exists()
 
@@ -240,7 +239,7 @@ def test_a_gateway_that_nobody_closes_leaves_no_folder(kernel: bool) -> None:
 
 
 def test_a_process_is_not_used_once_its_folder_was_made_anew(
-    runner: Workers, place: Path, kernel: bool
+    runner: WorkerPool, place: Path, kernel: bool
 ) -> None:
     sql = f"SELECT a FROM read_parquet('{place}/folder/in.parquet')"
     assert answer(runner, sql) == [{"a": 1}, {"a": 2}]
@@ -275,7 +274,7 @@ def test_a_kernel_that_refuses_after_all_leaves_it_to_duckdb(
 
 
 def test_a_folder_that_comes_later_is_read(place: Path, kernel: bool) -> None:
-    runner = Workers([str(place / "folder"), str(place / "later")], SMALL)
+    runner = WorkerPool([str(place / "folder"), str(place / "later")], SMALL)
     try:
         assert answer(runner, "SELECT 1 AS one") == [{"one": 1}]
         (place / "later").mkdir()

@@ -1,22 +1,31 @@
-"""What a store charges: requests by price class, and an estimate for a month.
+"""What a store bills: the requests of this process, their prices, and an estimate for a month.
 
 Rules:
-- Three classes, as the large stores bill: ``write`` (PUT, POST, LIST), ``read`` (GET, HEAD),
-  ``delete``.
-- The estimate takes the requests of at most the last day, and of at least an hour: the first
-  minutes of a process are busier than its life.
+- There are three price classes, as at the large stores: ``write`` (PUT, POST, LIST), ``read`` (GET,
+  HEAD) and ``delete``.
+- A listing is one request per thousand objects. An object that is written in pieces is one request;
+  once it is longer than one part, it is one request per part and two more to begin and to end it.
+- What a program reads by path (``path_of``) does not pass through a bucket and is not counted.
+- The estimate uses the requests of at most the last day, and of at least an hour: a process is
+  busier in its first minutes than later.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
+from blockstore.bucket.api import ObjectInfo, ObjectWriter
+from blockstore.bucket.metered import Metered
 from blockstore.clock import Clock
+from blockstore.names import META
 from blockstore.service import kinds
 from blockstore.service.config import Key, Section
+
+T = TypeVar("T")
 
 CLASS_OF = {
     "get": "read",
@@ -33,6 +42,8 @@ CLASS_OF = {
 }
 """The price class of each method of a bucket."""
 
+_PAGE = 1000
+_PART_BYTES = 16 << 20
 _HOUR_S = 3600.0
 _DAY_S = 24 * _HOUR_S
 _MONTH_S = 30 * _DAY_S
@@ -101,3 +112,59 @@ class MonthlyCost:
         return self._prices.cost(
             {name: (count - before.get(name, 0)) * pace for name, count in requests.items()}
         )
+
+
+class Billed(Metered):
+    """``counts`` and ``bytes`` as ``Metered`` has them, every page and part counted."""
+
+    def list(
+        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+    ) -> Iterator[ObjectInfo]:
+        found = super().list(prefix, start_after=start_after, recursive=recursive)
+        return self._paged("list", found)
+
+    def prefixes(self, prefix: str = "") -> Iterator[str]:
+        return self._paged("prefixes", super().prefixes(prefix))
+
+    def writer(self, key: str) -> ObjectWriter:
+        return _BilledWriter(self, super().writer(key))
+
+    def _paged(self, method: str, found: Iterator[T]) -> Iterator[T]:
+        for number, one in enumerate(found):
+            if number and number % _PAGE == 0:
+                self.add(method, 1)
+            yield one
+
+    @property
+    def costs(self) -> bool:
+        """Whether somebody bills its requests: nobody bills those to a folder."""
+        return self.path_of(META) is None
+
+    def totals(self) -> dict[str, tuple[int, int]]:
+        """Requests and bytes of each method until now."""
+        with self._lock:
+            return {
+                method: (self.counts[method], self.bytes[method])
+                for method in {*self.counts, *self.bytes}
+            }
+
+
+class _BilledWriter:
+    def __init__(self, meter: Billed, inner: ObjectWriter) -> None:
+        self._meter = meter
+        self._inner = inner
+        self._size = 0
+
+    def write(self, data: bytes | memoryview, /) -> int:
+        size = self._inner.write(data)
+        before, self._size = self._size // _PART_BYTES, self._size + size
+        parts = self._size // _PART_BYTES - before
+        if parts:
+            self._meter.add("writer", parts + (2 if before == 0 else 0))
+        return size
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def abort(self) -> None:
+        self._inner.abort()
