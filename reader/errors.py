@@ -1,7 +1,7 @@
-"""Why the reader did not answer, as errors of the tree that say what their caller does next.
+"""The errors of the reader: subclasses of those in ``blockstore.errors``.
 
-They stand beside ``blockstore.errors`` because they carry what only a reader knows: after how many
-seconds to come back, where in the SQL the mistake is, which names are near.
+They carry what only a reader knows: after how many seconds to retry, the position in the SQL, or
+similar names.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from blockstore.errors import Invalid, NotFound, Unavailable
 
 
 class Busy(Unavailable):
-    """As many queries run and wait as may; come back in ``retry_after_s`` seconds."""
+    """The limits of running and waiting queries are reached; retry in ``retry_after_s`` seconds."""
 
     def __init__(self, message: str, *, retry_after_s: float) -> None:
         super().__init__(message)
@@ -18,8 +18,8 @@ class Busy(Unavailable):
 
 
 class Stale(Unavailable):
-    """The table could not be looked at for longer than ``max_staleness``, and the past is not
-    answered silently."""
+    """The table could not be read for longer than ``max_staleness``; the reader refuses to serve
+    stale data."""
 
     def __init__(self, message: str, *, retry_after_s: float) -> None:
         super().__init__(message)
@@ -27,19 +27,19 @@ class Stale(Unavailable):
 
 
 class TimedOut(Unavailable):
-    """The query took longer than it may."""
+    """The query exceeded its time limit."""
 
 
 class Canceled(Unavailable):
-    """Somebody stopped the query."""
+    """The query was cancelled."""
 
 
 class TooMuch(Invalid):
-    """The answer has more rows or bytes than it may."""
+    """The result exceeds its limit of rows or bytes."""
 
 
 class BadSql(Invalid):
-    """The SQL cannot be answered; ``line`` and ``column`` (from 1) say where, if that is known."""
+    """The SQL cannot be run; ``line`` and ``column`` (from 1) are the position, if it is known."""
 
     def __init__(self, message: str, *, line: int | None = None, column: int | None = None) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class BadSql(Invalid):
 
 
 class UnknownTable(NotFound):
-    """No table of this name is offered; ``nearest`` are names that are near it."""
+    """There is no table of this name; ``nearest`` are similar names."""
 
     def __init__(self, message: str, *, nearest: tuple[str, ...] = ()) -> None:
         super().__init__(message)

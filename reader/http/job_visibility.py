@@ -1,13 +1,13 @@
-"""Which jobs a caller sees, by what it may do now.
+"""Which jobs a caller may see, by its present permissions.
 
 Rules:
-- A job is seen by the token that asked for it, and by admins, while they could ask for it today:
-  with the scope that this takes, and of tables that they may all know of. What the asker might when
-  it asked counts for nothing.
+- A job is visible to the token that submitted it and to admins, as long as they could submit it
+  today: with the scope that it needs, and with access to all its tables. The permissions at the
+  time of submission do not count.
 - The tables of a job are those that its result says it read, or the one that an upload or a
-  download was asked for by name. Where neither is known (SQL that has not ended, a result of an
-  older release), and where it failed, since what is said then may name tables that are near, they
-  are all that its asker might know of then.
+  download names. Where neither is known (SQL that has not ended, a result of an older release), and
+  where the job failed (the message may name similar tables), they are all tables that its owner
+  could know then.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from blockstore.reader.jobs.store import Job
 
 
 def concerns(caller: Caller, request: Request) -> bool:
-    """Whether the caller asked for it, or is an admin; nobody else sees it, whatever became of
-    it."""
+    """Whether the caller submitted the job or is an admin; no other caller ever sees it."""
     return request.owner == caller.fingerprint or caller.may(Scope.ADMIN)
 
 
 def sees(caller: Caller, job: Job) -> bool:
-    """Whether the caller may know of the job, its result and its failure now."""
+    """Whether the caller may see the job, its result and its failure now."""
     needed = Scope.WRITE if job.request.kind is Kind.UPLOAD else Scope.READ
     if not concerns(caller, job.request) or not caller.may(needed):
         return False
@@ -37,7 +36,7 @@ def sees(caller: Caller, job: Job) -> bool:
 
 
 def _tables(job: Job) -> Collection[str] | None:
-    """The tables that the job may tell of; None for any."""
+    """The tables that the job may reveal; None for any."""
     outcome, named = job.outcome, job.request.table
     result = None if outcome is None else outcome.result
     if result is not None and result.tables is not None:

@@ -1,11 +1,11 @@
-"""Rows into a file of the bucket: queries and downloads.
+"""Queries and downloads: rows written to a file in the bucket.
 
 Rules:
-- What is read is what the asker may read, whoever runs the job: the tables of the request, no
-  others.
-- Each attempt writes a file of its own name; the outcome names the one that counts, so a stalled
-  attempt disturbs nothing.
-- The file grows as the rows come, in bounded memory, and is visible only when it is whole.
+- A job reads only the tables that its owner may read, whichever gateway runs it: those of the
+  request.
+- Each attempt writes a file with a name of its own; the outcome names the valid one, so a stalled
+  attempt does no harm.
+- The file is written as the rows arrive, in bounded memory, and is visible only when it is complete.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PIECE = 1 << 20
 
 
 class Rows(Protocol):
-    """An answer under way."""
+    """The result of a running query."""
 
     @property
     def reader(self) -> pa.RecordBatchReader: ...
@@ -46,10 +46,10 @@ class Rows(Protocol):
 
 
 Began = Callable[[Callable[[], None]], None]
-"""Is handed the means to stop what is about to run, from any thread."""
+"""Receives a function that stops the query that is about to run, from any thread."""
 
 Ask = Callable[[Request, float, Began], Rows]
-"""From a request, the seconds that it may take, and who may stop it, to its rows."""
+"""From a request, its time limit in seconds and a ``Began`` to its rows."""
 
 
 class Extracts(Work):
@@ -96,7 +96,7 @@ class Extracts(Work):
         )
 
     def _begun(self, request: Request, meter: Meter) -> Rows:
-        """The query, once it is its turn: a job has time."""
+        """Begin the query; wait for its turn as long as it takes."""
         while True:
             try:
                 return self._ask(request, self._time_limit_s, meter.interruptible)

@@ -1,9 +1,9 @@
-"""The configuration of a gateway: ``configs/reader.toml``, every section of it.
+"""The configuration file of a gateway, ``configs/reader.toml``: every section and key.
 
 Rules:
-- One file, one process. The URLs may also stand on the command line, and win there.
-- Tokens stand in it by their hashes (``[tokens."name"]``); without any, the gateway starts only
-  where ``--no-auth`` says so.
+- One file belongs to one process. URLs on the command line override those of the file.
+- The file contains the hashes of tokens (``[tokens."name"]``). Without any, the gateway starts only
+  with ``--no-auth``.
 """
 
 from __future__ import annotations
@@ -34,64 +34,63 @@ _ORIGIN = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f:]+\])(:\d+)?")
 
 TABLES = Section(
     name="tables",
-    sentence="What is read, and how fresh it is kept.",
+    sentence="What the gateway reads, and how fresh it keeps it.",
     build=TableSettings,
     keys=(
         Key(
             name="urls",
             default=[],
             read=kinds.items(kinds.text),
-            sentence="The URLs of tables, or of lakes: folders of tables that may come and go.",
+            sentence="The URLs of tables or of lakes: folders in which tables may appear and disappear.",
         ),
         Key(
             name="poll",
             sets="poll_s",
             default="15s",
             read=kinds.between(kinds.duration_s, 0.05),
-            sentence="How often each table is looked at: two small requests, whatever its size.",
+            sentence="How often each table is polled: two small requests, whatever its size.",
         ),
         Key(
             name="idle",
             sets="idle_s",
             default="1h",
             read=kinds.duration_s,
-            sentence="A table that nobody asked for within this time is looked at when somebody "
-            "asks.",
+            sentence="A table without a query for this long is polled only by its next query.",
         ),
         Key(
             name="max_staleness",
             sets="max_staleness_s",
             default="10m",
             read=kinds.duration_s,
-            sentence="A table that could not be looked at for longer is not answered from the "
-            "past: its queries fail.",
+            sentence="If a table could not be polled for longer than this, its queries fail "
+            "instead of returning stale data.",
         ),
         Key(
             name="discovery",
             default="index",
             read=kinds.one_of("index", "list"),
-            sentence="index, or list to see blocks by listing, also where a table has no index.",
+            sentence="index, or list to find blocks by listing, also where a table has no index.",
         ),
         Key(
             name="strict",
             default=True,
             read=kinds.switch,
-            sentence="With list: fail queries of tables with malformed blocks that may hold rows "
-            "nobody else holds.",
+            sentence="With list: fail queries of tables with malformed blocks that may hold the only "
+            "copy of some rows.",
         ),
     ),
 )
 
 CACHE = Section(
     name="cache",
-    sentence="Chunks of remote stores, kept on this machine's disk; a folder needs none.",
+    sentence="Chunks of remote stores, cached on this machine's disk; tables in folders need none.",
     build=CacheSettings,
     keys=(
         Key(
             name="folder",
             default="",
             read=kinds.path,
-            sentence="Where they lie; empty for the user's cache folder. Gateways of one machine "
+            sentence="The cache folder; empty for the user's cache folder. Gateways of one machine "
             "may share it.",
         ),
         Key(
@@ -99,14 +98,14 @@ CACHE = Section(
             sets="size_bytes",
             default="10GiB",
             read=kinds.size,
-            sentence="How much is kept; the least recently used goes first.",
+            sentence="The size of the cache; the least recently used chunks are removed first.",
         ),
     ),
 )
 
 QUERY = Section(
     name="query",
-    sentence="What one query, and all together, may take.",
+    sentence="The limits of one query and of all together.",
     build=QuerySettings,
     keys=(
         Key(
@@ -114,22 +113,22 @@ QUERY = Section(
             sets="memory_bytes",
             default="4GiB",
             read=kinds.size,
-            sentence="The memory of all queries together; each gets its share. What needs more "
-            "goes to disk.",
+            sentence="The memory of all queries together, in equal shares. A query that needs more "
+            "spills to disk.",
         ),
         Key(
             name="spill",
             sets="spill_bytes",
             default="16GiB",
             read=kinds.size,
-            sentence="The disk that all queries together may use for what does not fit into "
+            sentence="The disk space that all queries together may use for what does not fit into "
             "memory.",
         ),
         Key(
             name="threads",
             default=0,
             read=kinds.between(kinds.count, 0, 1024),
-            sentence="Threads of one query; 0 for as many as the machine has.",
+            sentence="Threads of one query; 0 for one per core.",
         ),
         Key(
             name="at_once",
@@ -141,39 +140,39 @@ QUERY = Section(
             name="waiting",
             default=64,
             read=kinds.between(kinds.count, 0, 4096),
-            sentence="How many may wait for their turn; one more is told to come back (429).",
+            sentence="How many queries may wait for their turn; further ones are refused (429).",
         ),
         Key(
             name="wait",
             sets="wait_s",
             default="10s",
             read=kinds.duration_s,
-            sentence="How long a query waits for its turn before it is told to come back (429).",
+            sentence="How long a query waits for its turn before it is refused (429).",
         ),
         Key(
             name="time_limit",
             sets="time_limit_s",
             default="1m",
             read=kinds.between(kinds.duration_s, 0.1),
-            sentence="How long a query may take; longer ones belong in a job.",
+            sentence="The time limit of a query; longer ones belong in a job.",
         ),
         Key(
             name="max_rows",
             default="none",
             read=kinds.optional(kinds.count, "none"),
-            sentence="An answer with more rows fails; none for no limit.",
+            sentence="A query whose result has more rows fails; none for no limit.",
         ),
         Key(
             name="max_bytes",
             default="none",
             read=kinds.optional(kinds.size, "none"),
-            sentence="An answer of more bytes, as Arrow, fails; none for no limit.",
+            sentence="A query whose result has more bytes, as Arrow, fails; none for no limit.",
         ),
         Key(
             name="isolated",
             default=True,
             read=kinds.switch,
-            sentence="Run each query in a process of its own, which its limits end whatever it "
+            sentence="Run each query in a separate process, which is killed at its limits whatever it "
             "does.",
         ),
     ),
@@ -193,7 +192,7 @@ def _http(
 
 
 def _origin(value: Any, name: str) -> str:
-    """An origin as browsers send it: what differs by a letter would never be met."""
+    """An origin exactly as browsers send it: any other spelling would never match."""
     given = kinds.text(value, name)
     parts = urlsplit(given)
     try:
@@ -208,16 +207,15 @@ def _origin(value: Any, name: str) -> str:
         or not _ORIGIN.fullmatch(given)
     ):
         raise Invalid(
-            f"{name} has {value!r}, expected each an origin as browsers send it: https://, a name "
-            "in small letters, and the "
-            "port where it is not the usual one; no path and no *"
+            f"{name} has {value!r}, expected an origin as browsers send it: https://, a name in "
+            "lower case, and the port unless it is the default; no path and no *"
         )
     return given
 
 
 HTTP = Section(
     name="http",
-    sentence="How the gateway is reached, and how long it is patient.",
+    sentence="Where the gateway listens, and how long it waits for clients.",
     build=_http,
     keys=(
         *http_keys("127.0.0.1:8080"),
@@ -226,7 +224,7 @@ HTTP = Section(
             sets="max_body_bytes",
             default="1MiB",
             read=kinds.size,
-            sentence="The largest body of a question.",
+            sentence="The largest body of a request, except uploads.",
         ),
         Key(
             name="max_upload",
@@ -239,33 +237,33 @@ HTTP = Section(
             name="uploads_at_once",
             default=4,
             read=kinds.between(kinds.count, 1, 256),
-            sentence="How many files are received at once; one more is told to come back (429).",
+            sentence="How many files are received at once; further uploads are refused (429).",
         ),
         Key(
             name="stall",
             sets="stall_s",
             default="30s",
             read=kinds.between(kinds.duration_s, 0.1),
-            sentence="A client that neither sends nor takes anything for this long is let go.",
+            sentence="A client that neither sends nor reads anything for this long is disconnected.",
         ),
         Key(
             name="answer_time",
             sets="answer_s",
             default="15m",
             read=kinds.between(kinds.duration_s, 1),
-            sentence="How long a client may take to read an answer.",
+            sentence="How long a client may take to read a response.",
         ),
         Key(
             name="open_metrics",
             default=False,
             read=kinds.switch,
-            sentence="Answer /metrics without a token. It names tables.",
+            sentence="Serve /metrics without a token. It contains the names of tables.",
         ),
         Key(
             name="origins",
             default=[],
             read=kinds.items(_origin),
-            sentence="The origins whose pages may ask from a browser (CORS), such as "
+            sentence="The origins whose pages may send requests from a browser (CORS), such as "
             '"https://dashboards.example"; none by default.',
         ),
     ),
@@ -273,63 +271,63 @@ HTTP = Section(
 
 JOBS = Section(
     name="jobs",
-    sentence="Work that outlives a request: its records lie in the first URL's bucket, under "
-    "jobs/.",
+    sentence="Jobs: work that outlives a request. Their records are in the bucket of the first "
+    "URL, under jobs/.",
     build=JobSettings,
     keys=(
         Key(
             name="enabled",
             default=True,
             read=kinds.switch,
-            sentence="Take and run jobs; without, the gateway writes nothing to the bucket.",
+            sentence="Accept and run jobs. If false, the gateway writes nothing to the bucket.",
         ),
         Key(
             name="poll",
             sets="poll_s",
             default="5s",
             read=kinds.between(kinds.duration_s, 0.05),
-            sentence="How often other gateways' jobs are looked at: one listing.",
+            sentence="How often the jobs of other gateways are polled: one listing.",
         ),
         Key(
             name="lease",
             sets="lease_s",
             default="30s",
             read=kinds.duration_s,
-            sentence="A gateway whose job shows no progress for this long is taken for dead, and "
-            "another goes on.",
+            sentence="After this long without a sign of life from the gateway that runs it, a job is "
+            "taken over by another.",
         ),
         Key(
             name="places",
             default=2,
             read=kinds.between(kinds.count, 1, 64),
-            sentence="How many uploads, and how many queries and downloads, run here at once.",
+            sentence="How many uploads, and how many queries and downloads, this gateway runs at once.",
         ),
         Key(
             name="time_limit",
             sets="time_limit_s",
             default="1h",
             read=kinds.between(kinds.duration_s, 1),
-            sentence="How long a job may run.",
+            sentence="The time limit of a job.",
         ),
         Key(
             name="max_result",
             sets="max_result_bytes",
             default="64GiB",
             read=kinds.size,
-            sentence="The largest file that a job may make.",
+            sentence="The largest file that a job may write.",
         ),
         Key(
             name="keep",
             sets="keep_s",
             default="7d",
             read=kinds.duration_s,
-            sentence="How long a job and its file are kept after it ended.",
+            sentence="How long a job and its file are kept after its end.",
         ),
         Key(
             name="work_dir",
             default="",
             read=kinds.folder,
-            sentence="Where uploads to remote stores lie while they are read; empty for the "
+            sentence="The folder for uploads to remote stores while they are read; empty for the "
             "system's temporary folder.",
         ),
     ),
@@ -337,8 +335,8 @@ JOBS = Section(
 
 TOKENS = Named(
     name="tokens",
-    sentence="Who may ask; `blockstore token NAME` makes one. A token of some tables learns of no "
-    "other.",
+    sentence="The tokens of clients; `blockstore token NAME` makes one. A token with a list of "
+    "tables does not see any other.",
     example="grafana",
     keys=(
         Key(name="sha256", default="", read=kinds.text, sentence="The SHA-256 of the token."),
@@ -346,13 +344,13 @@ TOKENS = Named(
             name="scopes",
             default=["read"],
             read=kinds.items(kinds.one_of(*Scope)),
-            sentence="What it may do: read, write (upload), admin (both, and everybody's jobs).",
+            sentence="What it may do: read, write (upload), admin (both, and all jobs).",
         ),
         Key(
             name="tables",
             default=[],
             read=kinds.items(kinds.text),
-            sentence="The only tables that it may know of; leave it out for all.",
+            sentence="The only tables that it may know; leave it out for all.",
         ),
     ),
 )
@@ -378,10 +376,8 @@ FILE = ConfigFile(
 def load_settings(
     path: Path | None = None, environment: Mapping[str, str] | None = None
 ) -> GatewaySettings:
-    """The settings of a file (or none) under the environment.
-
-    Raises Invalid, naming every problem.
-    """
+    """The settings of a file (or of none), overridden by the environment. Raises Invalid with all
+    problems."""
     config = FILE.load(path, environment)
     return GatewaySettings(
         tables=config.of(TABLES),

@@ -1,4 +1,4 @@
-"""What a gateway is told, as values; ``settings.py`` says how each is written in its file."""
+"""The settings of a gateway as values; ``file.py`` declares how each is written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from blockstore.service.logs import LogSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSettings:
-    """What is read, and how fresh it is kept."""
+    """What the gateway reads, and how fresh it keeps it."""
 
     urls: tuple[str, ...] = ()
     poll_s: float = 15.0
@@ -26,13 +26,13 @@ class TableSettings:
     def __post_init__(self) -> None:
         if self.max_staleness_s < self.poll_s:
             raise Invalid(
-                "max_staleness of [tables] is shorter than poll: every query would come too late"
+                "max_staleness of [tables] is shorter than poll, so every query would fail: raise it"
             )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheSettings:
-    """Chunks of remote stores on this machine's disk."""
+    """The cache of chunks of remote stores."""
 
     folder: Path | None = None
     size_bytes: int = 10 << 30
@@ -40,7 +40,7 @@ class CacheSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuerySettings:
-    """What one query, and all together, may take."""
+    """The limits of one query and of all together."""
 
     memory_bytes: int = 4 << 30
     spill_bytes: int = 16 << 30
@@ -56,7 +56,7 @@ class QuerySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpSettings:
-    """How the gateway is reached, and how long it is patient."""
+    """Where the gateway listens, and how long it waits for clients."""
 
     listening: Listening
     max_body_bytes: int = 1 << 20
@@ -70,7 +70,7 @@ class HttpSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSettings:
-    """Work that outlives a request."""
+    """Jobs: work that outlives a request."""
 
     enabled: bool = True
     poll_s: float = 5.0
@@ -83,12 +83,14 @@ class JobSettings:
 
     def __post_init__(self) -> None:
         if self.lease_s < 3:
-            raise Invalid("lease of [jobs] is shorter than 3s, expected time for a few renewals")
+            raise Invalid(
+                "lease of [jobs] is shorter than 3s, too short for a few renewals: raise it"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewaySettings:
-    """Everything that one gateway is told."""
+    """All settings of one gateway."""
 
     tables: TableSettings
     cache: CacheSettings

@@ -1,4 +1,4 @@
-"""Which version of a table is asked for."""
+"""Which version of a table a query reads."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from blockstore.reader.tables.names import folded
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class At:
-    """One of a version's number, a moment (datetime, ISO 8601, milliseconds) and a tag; none of
-    them: the newest."""
+    """A version number, a moment (datetime, ISO 8601, milliseconds) or a tag; without any, the
+    newest version."""
 
     version: int | None = None
     as_of: object = None
@@ -21,9 +21,7 @@ class At:
 
     def __post_init__(self) -> None:
         if sum(one is not None for one in (self.version, self.as_of, self.tag)) > 1:
-            raise Invalid(
-                "a query takes one of version, as_of and tag, found more: drop the others"
-            )
+            raise Invalid("a query takes only one of version, as_of and tag: remove the others")
         if self.version is not None and (
             isinstance(self.version, bool) or not isinstance(self.version, int) or self.version < 1
         ):
@@ -35,7 +33,7 @@ class At:
 
     @property
     def newest(self) -> bool:
-        """Whether nothing was asked for but the newest."""
+        """Whether it is the newest version."""
         return self.version is None and self.as_of is None and self.tag is None
 
     @property

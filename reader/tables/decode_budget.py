@@ -1,7 +1,7 @@
-"""How much a gateway decodes of its tables before somebody asks, over all of them.
+"""How much metadata of all tables a gateway decodes before a query needs it.
 
-Decoded, the metas of a thousand blocks of ten columns are some megabytes, and a lake may have
-hundreds of tables that nobody asks for.
+The decoded metas of a thousand blocks with ten columns take some megabytes, and a lake may have
+hundreds of tables without queries.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import threading
 from blockstore.scan.snapshot import Snapshot
 
 _ALL = 400_000
-"""Of all tables, about 100 MB."""
+"""For all tables, about 100 MB."""
 _ONE = 50_000
-"""Of one table."""
+"""For one table."""
 _AROUND = 8
-"""What a block weighs besides its columns, in columns."""
+"""The cost of a block besides its columns, in columns."""
 
 
 class DecodeBudget:
@@ -27,8 +27,8 @@ class DecodeBudget:
         self._lock = threading.Lock()
 
     def swap(self, held: int, wanted: int) -> bool:
-        """Give back what a table held and take what it wants, if there is room; else it holds
-        nothing from now on."""
+        """Return what a table held and take what it wants. False if that exceeds the budget: the
+        table then holds nothing."""
         with self._lock:
             self._left += held
             if wanted > min(self._left, self._most_of_one):
@@ -38,5 +38,5 @@ class DecodeBudget:
 
 
 def cells(snapshot: Snapshot) -> int:
-    """What preparing a snapshot takes, in columns of blocks."""
+    """The cost of preparing a snapshot, in columns of blocks."""
     return len(snapshot.blocks) * (len(snapshot.definition.schema) + _AROUND)
