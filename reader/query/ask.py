@@ -37,18 +37,26 @@ def query(
     parameters: object = None,
     world: World | None = None,
 ) -> pa.RecordBatchReader:
-    """The answer to ``sql`` over the tables at ``urls``, each named by the last part of its URL; a
-    URL may be a lake's.
+    """Run SQL over the tables at some URLs and return the rows.
 
-    ``version`` and ``tag`` are of one table; ``as_of`` (datetime, ISO 8601, milliseconds) of all;
-    ``parameters`` are values for ``?`` and ``$1``, or for ``$name``. Raises NotFound for a URL or a
-    name without a table, Invalid for SQL that cannot be answered, Corrupt, with its name, for a
-    block that cannot be read.
+    Args:
+        urls: Tables, each named in SQL by the last part of its URL, or lakes.
+        sql: One SELECT.
+        version: The version to read; for one table.
+        as_of: The moment to read all tables at: datetime, ISO 8601 or milliseconds.
+        tag: The tag whose version to read; for one table.
+        parameters: Values for ``?`` and ``$1``, or for ``$name``.
+        world: Clock, ids and threads; the real ones by default.
+
+    Raises:
+        NotFound: A URL or a name has no table.
+        Invalid: The SQL cannot be run.
+        Corrupt: A block cannot be read; the message names it.
     """
     wanted = [urls] if isinstance(urls, str) else list(urls)
     if len(wanted) != 1 and (version is not None or tag is not None):
-        asked = f"version={version}" if version is not None else f"tag={tag!r}"
-        raise Invalid(f"{asked} is of one table, found {len(wanted)} URLs: use as_of")
+        given = f"version={version}" if version is not None else f"tag={tag!r}"
+        raise Invalid(f"{given} is for one table, found {len(wanted)} URLs: use as_of")
     world = world or World.real()
     engine = Engine(
         _TablesAt(wanted, world, At(version=version, as_of=as_of, tag=tag)), world=world
@@ -64,7 +72,7 @@ def query(
 
 
 def _closing(engine: Engine, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """The rows; started at once, so that the engine is closed also if nobody takes a row."""
+    """The rows. The caller takes the first step at once, so that the engine is always closed."""
     try:
         yield None
         yield from reader
@@ -130,9 +138,8 @@ class _TablesAt:
         twin = next((one for one in self._buckets if folded(one) == folded(name)), None)
         if twin is not None:
             raise Invalid(
-                f"two tables are named {name}: {self._buckets[twin].url} and {bucket.url}; SQL "
-                "needs tables whose last path "
-                "parts differ"
+                f"two tables are named {name}: {self._buckets[twin].url} and {bucket.url}; the "
+                "last parts of their URLs must differ"
             )
         self._buckets[name] = bucket
 

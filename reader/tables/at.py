@@ -46,14 +46,13 @@ NEWEST = At()
 
 
 def at_of_each(names: Iterable[str], at: At | Mapping[str, At]) -> dict[str, At]:
-    """What is asked of each table; a version alone is of one table, and two tables share none."""
+    """The version to read of each table; a version number alone is for one table."""
     wanted = list(names)
     if isinstance(at, At):
         if at.version is not None and len(wanted) > 1:
             raise Invalid(
-                f"version {at.version} is of one table, and the query names "
-                f"{', '.join(sorted(wanted))}: say the version "
-                "of each, or ask for a moment with as_of"
+                f"version {at.version} is for one table, and the query names "
+                f"{', '.join(sorted(wanted))}: give the version of each, or a moment with as_of"
             )
         return dict.fromkeys(wanted, at)
     given = {folded(name): (name, one) for name, one in at.items()}
@@ -62,7 +61,7 @@ def at_of_each(names: Iterable[str], at: At | Mapping[str, At]) -> dict[str, At]
     )
     if strangers:
         raise Invalid(
-            f"a version was asked for of {strangers[0]}, which the query does not name: it names "
+            f"a version was given for {strangers[0]}, which the query does not name: it names "
             f"{', '.join(sorted(wanted)) or 'no table'}"
         )
     return {name: given[folded(name)][1] if folded(name) in given else NEWEST for name in wanted}

@@ -1,5 +1,4 @@
-"""What DuckDB says when a query fails, in the project's errors: one sentence, and the place in the
-SQL."""
+"""DuckDB's errors as project errors: one sentence, and the position in the SQL."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from blockstore.reader.query.runners.instance import Limits
 
 _LINE = re.compile(r"^LINE (\d+): ", re.MULTILINE)
 _ADVICE = re.compile(r"\s+Possible solutions:|\s+See also https?://|\s+This limit was set by the ")
-"""DuckDB's advice is to change settings, which a query may not."""
+"""DuckDB advises to change settings, which a query may not do."""
 _SPEAKS_OF_THE_SQL = (
     "Binder Error",
     "Catalog Error",
@@ -25,17 +24,16 @@ _SPEAKS_OF_THE_SQL = (
     "Syntax Error",
 )
 NO_MEMORY = "Out of Memory Error"
-"""How an engine's message begins that tells of it."""
+"""The start of an engine's message about it."""
 _NO_MEMORY = (NO_MEMORY, "Memory Error")
 _OF_DISK = "max_temp_directory_size"
-"""The setting of DuckDB's that its message names when the disk for spills was not enough."""
+"""The setting that DuckDB's message names if the spill limit was reached."""
 _FULL = tuple(os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT))
 FULL = (
-    "the disk for temporary files is full, and this query was ended: try again later, or select "
-    "less; to make room, empty the "
-    "disk or let TMPDIR name a folder on a larger one"
+    "the disk for temporary files is full and the query was ended: free space, set TMPDIR to a "
+    "folder on a larger disk, or select less"
 )
-"""Without the folder's path: whoever asks a gateway need not know its disks."""
+"""Without the path of the folder: a client need not know the gateway's disks."""
 _SHOWN = 600
 _STOPPED = ("INTERRUPT Error", "Interrupt Error")
 
@@ -46,8 +44,7 @@ def is_no_memory(message: str) -> bool:
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether a disk is full to which the engine, or this process, writes: both only write
-    temporary files."""
+    """Whether the disk for temporary files is full; the engine and this process write no others."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return True
     message = str(error)
@@ -55,7 +52,7 @@ def is_full(error: BaseException) -> bool:
 
 
 def may_be_damage(error: BaseException) -> bool:
-    """Whether the failure could come from the files and not from the SQL."""
+    """Whether damaged files, and not the SQL, could be the cause."""
     return not is_full(error) and not str(error).startswith(
         (*_SPEAKS_OF_THE_SQL, *_NO_MEMORY, *_STOPPED)
     )
@@ -64,14 +61,14 @@ def may_be_damage(error: BaseException) -> bool:
 def translated(
     error: BaseException, *, placed: bool = True, limits: Limits = Limits(), shares: int = 1
 ) -> BlockstoreError:
-    """The failure as an error of the tree; one of the tree stays what it is. ``placed``: the SQL
-    that failed is the caller's own text, so that places in it mean something. ``limits`` are those
-    of one query, so many of which share what is configured."""
+    """The failure as a project error; a project error stays as it is. ``placed``: the SQL that
+    failed is the caller's own text, so positions in it are valid. ``limits`` are those of one
+    query; ``shares`` queries share what is configured."""
     if isinstance(error, BlockstoreError):
         return error
     message = str(error)
     if message.startswith(_STOPPED):
-        return Canceled("the query was canceled before it ended")
+        return Canceled("the query was canceled")
     if message.startswith(_NO_MEMORY) or isinstance(error, MemoryError):
         return _no_memory(message, limits, shares)
     if is_full(error):
@@ -82,39 +79,35 @@ def translated(
         if line is None
         else f", at line {line}" + ("" if column is None else f", column {column}")
     )
-    return BadSql(
-        f"the SQL cannot be answered: {_sentence(message)}{where}", line=line, column=column
-    )
+    return BadSql(f"the SQL cannot be run: {_sentence(message)}{where}", line=line, column=column)
 
 
 def _no_memory(message: str, limits: Limits, shares: int) -> NoMemory:
-    """What it was that did not suffice, how much of it there is, and which key says so."""
+    """The error for too little memory or disk: the limit, and the key that sets it."""
     disk = _OF_DISK in message
     thing, key = ("temporary disk", "spill") if disk else ("memory", "memory")
     share = limits.spill_bytes if disk else limits.memory_bytes
     if share is None:
         return NoMemory(
-            f"the query needs more {thing} than this machine has for it ({_sentence(message)}): "
-            "select less, or ask on a "
-            "larger machine"
+            f"the query needs more {thing} than this machine has ({_sentence(message)}): select "
+            "less, or use a larger machine"
         )
     return NoMemory(
-        f"the query needs more than the {share >> 20:,} MiB of {thing} that it may use "
-        f"({_sentence(message)}): select less, "
-        f"or raise {key} in [query] ({share * shares >> 20:,} MiB, of which at_once = {shares} "
-        f"makes {shares} shares)"
+        f"the query exceeds its limit of {share >> 20:,} MiB of {thing} ({_sentence(message)}): "
+        f"select less, or raise {key} in [query] ({share * shares >> 20:,} MiB for at_once = "
+        f"{shares} queries)"
     )
 
 
 def _sentence(message: str) -> str:
-    """The first paragraph, without DuckDB's picture of the SQL."""
+    """The first paragraph, without the excerpt of the SQL."""
     head = _ADVICE.split(_LINE.split(message)[0])[0]
     text = " ".join(head.split()).rstrip(".")
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _place(message: str) -> tuple[int | None, int | None]:
-    """The line and column to which DuckDB's caret points."""
+    """The line and column of DuckDB's caret."""
     match = _LINE.search(message)
     if match is None:
         return None, None

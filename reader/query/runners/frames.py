@@ -1,7 +1,7 @@
-"""What travels between the gateway and the process that runs a query: length, kind, bytes.
+"""The frames between the gateway and a worker process: kind, length, bytes.
 
-Downwards (trusted) pickled values; upwards, from the process that runs what strangers wrote,
-nothing but JSON and Arrow batches, which are data and never code. A frame has at most 4 GiB - 1.
+Frames to the worker are trusted and contain pickled values. Frames from the worker, which runs SQL
+of strangers, contain only JSON and Arrow batches: data, never code. A frame has at most 4 GiB - 1.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ _HEAD = struct.Struct("<BI")
 
 
 class Down(IntEnum):
-    """What the gateway says."""
+    """Frames from the gateway."""
 
     RUN = 1
     CANCEL = 2
 
 
 class Up(IntEnum):
-    """What the process says."""
+    """Frames from the worker."""
 
     READY = 1
     SCHEMA = 2
@@ -31,7 +31,7 @@ class Up(IntEnum):
 
 
 def write_frame(out: BinaryIO, kind: int, payload: bytes | memoryview = b"") -> None:
-    """Write one frame whole; blocks while nobody reads, which is what keeps memory constant."""
+    """Write one frame. Blocks until the other side reads, which keeps memory constant."""
     out.write(_HEAD.pack(kind, len(payload)))
     if payload:
         out.write(payload)
@@ -39,10 +39,8 @@ def write_frame(out: BinaryIO, kind: int, payload: bytes | memoryview = b"") -> 
 
 
 def read_frame(source: BinaryIO) -> tuple[int, bytes] | None:
-    """The next frame;
-
-    None at the end of the pipe, also in the middle of a frame: the other process is gone.
-    """
+    """The next frame. None at the end of the pipe, also inside a frame: the other process is
+    gone."""
     head = source.read(_HEAD.size)
     if head is None or len(head) < _HEAD.size:
         return None

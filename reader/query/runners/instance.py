@@ -1,16 +1,15 @@
 """A DuckDB instance that can read the given folders and do nothing else.
 
 The lock, each part tested: no access to files outside the folders, no network, no extension loaded
-or installed, no Python objects as tables, no change of any setting; spills go to a folder of its
-own. It stands behind the rules of ``statement.py``, which refuse everything but one SELECT over the
-given tables. Where the kernel keeps the whole process to its folders (``landlock.py``), DuckDB's
-own look at paths is left out: it asks for every folder on the way, three times a file.
+or installed, no Python objects as tables, no change of settings; spills go to a folder of its own.
+It is a second line behind ``statement.py``, which refuses everything but one SELECT over the given
+tables. If the kernel confines the process to its folders (``landlock.py``), DuckDB's own check of
+paths is off: it queries every parent folder, three times per file.
 
 Settings: the session's time zone is UTC, so that a timestamp with a time zone is the same instant
-everywhere. Files are read without DuckDB's own prefetching: all are local, and it reads a whole row
-group where a page of it is wanted (twice the time of a point query). What a query let go of goes
-back to the system within seconds; else DuckDB's allocator keeps it, half a gigabyte a process,
-until somebody needs it again.
+everywhere. DuckDB's prefetching is off: all files are local, and it reads a complete row group where
+one page is needed (a point query takes twice as long). Memory that a query released returns to the
+system within seconds; by default DuckDB's allocator keeps it, half a gigabyte per process.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _SPILL_NAME = re.compile(re.escape(_SPILL) + r"[a-z0-9_]{8}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a query engine may use of the machine; None = DuckDB's own default."""
+    """What a query engine may use of the machine; None: DuckDB's default."""
 
     memory_bytes: int | None = None
     threads: int | None = None
@@ -44,7 +43,7 @@ class Limits:
 
 
 class Instance:
-    """One locked instance; ``cursor`` gives a connection for a query."""
+    """One locked instance; ``cursor`` returns a connection for a query."""
 
     def __init__(
         self,
@@ -54,9 +53,9 @@ class Instance:
         spill: str | None = None,
         confined: bool = False,
     ) -> None:
-        """``spill`` is a folder for what outgrows memory, by default one that is made and removed
-        with the instance; ``confined`` says that the kernel keeps this process to ``folders`` and
-        ``spill`` already."""
+        """``spill`` is the folder for data that exceeds memory; by default one is made and removed
+        with the instance. ``confined``: the kernel already confines this process to ``folders`` and
+        ``spill``."""
         self._remove_spill: Callable[[], object] = lambda: None
         if spill is None:
             folder = spill_folder()
@@ -76,19 +75,19 @@ class Instance:
             self._connection.execute(f"SET GLOBAL {setting}")
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
-        """A connection with temporary views of its own."""
+        """A connection with its own temporary views."""
         return self._connection.cursor()
 
     def close(self) -> None:
-        """End the instance and remove what it spilled; one with a query that cannot be ended is
-        left to the end of the process."""
+        """Close the instance and remove its spill folder; an instance with a query that cannot be
+        ended stays until the process ends."""
         with suppress(duckdb.ResourceInUseException):
             self._connection.close()
             self._remove_spill()
 
 
 def _settings(folders: Iterable[str] | None, limits: Limits, spill: str) -> list[str]:
-    """``folders`` are those that DuckDB is to keep itself to; None: somebody else sees to that."""
+    """``folders`` are those that DuckDB may read; None: the kernel enforces that."""
     settings = [
         "TimeZone = 'UTC'",
         "parquet_metadata_cache = true",
@@ -105,7 +104,7 @@ def _settings(folders: Iterable[str] | None, limits: Limits, spill: str) -> list
     if folders is not None:
         allowed = ", ".join(text(folder.rstrip("/") + "/") for folder in folders)
         settings += [f"allowed_directories = [{allowed}]", "enable_external_access = false"]
-    # Last: after this nothing can be set any more.
+    # Last: no setting can be changed after it.
     return [*settings, "lock_configuration = true"]
 
 

@@ -1,8 +1,8 @@
-"""The calls of one query into DuckDB, which somebody may ask to stop at any moment.
+"""The calls of one query into DuckDB, which may be stopped at any moment.
 
-Why: DuckDB forgets an interruption that comes before a statement has begun to run, so one that is
-asked for once may be asked for in vain, and the query runs on. Here a query that was stopped stays
-so: a call that runs is interrupted again until it ends, and none begins after it.
+Why: DuckDB ignores an interruption that comes before a statement has begun to run, so a single one
+may have no effect. Here a stopped query stays stopped: its running call is interrupted again and
+again until it ends, and no call begins after it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ _AGAIN_S = 0.01
 
 
 class Interruptible:
-    """For one caller at a time;
-
-    ``stop`` and ``idle`` from any thread. ``interrupt`` makes a call that runs end soon.
-    """
+    """For one caller at a time; any thread may call ``stop`` and ``idle``. ``interrupt`` makes a
+    running call end soon."""
 
     def __init__(self, interrupt: Callable[[], None]) -> None:
         self._interrupt = interrupt
@@ -31,17 +29,15 @@ class Interruptible:
 
     @contextmanager
     def calling(self) -> Iterator[None]:
-        """While it is open, ``stop`` interrupts.
-
-        Raises InterruptException if that was asked for before.
-        """
+        """A block that ``stop`` interrupts. Raises InterruptException if the query was stopped
+        before."""
         with self._lock:
             self.check()
             self._idle.clear()
         try:
             yield
         finally:
-            # Under the lock: what comes next on the connection is not to be interrupted.
+            # Under the lock: the next call on the connection must not be interrupted.
             with self._lock:
                 self._idle.set()
 
@@ -51,7 +47,7 @@ class Interruptible:
             raise duckdb.InterruptException("INTERRUPT Error: Interrupted!")
 
     def stop(self) -> None:
-        """End the call that runs, and let none begin; returns at once."""
+        """End the running call and allow no other; returns at once."""
         with self._lock:
             if self._stopped:
                 return
@@ -60,7 +56,7 @@ class Interruptible:
             threading.Thread(target=self._insist, name="interrupting", daemon=True).start()
 
     def idle(self, *, within_s: float) -> bool:
-        """Whether no call runs any more, once that is so or the time is over."""
+        """Wait at most ``within_s`` until no call runs; return whether that is so."""
         return self._idle.wait(within_s)
 
     def _insist(self) -> None:

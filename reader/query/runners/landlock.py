@@ -1,9 +1,9 @@
-"""The kernel's lock on a process (Landlock): from a call on it reads files beneath some folders,
-writes beneath others, and opens no TCP connection; nothing lifts that again.
+"""The kernel's lock on a process (Landlock): after the call it can read files in some folders, write
+in others, and open no TCP connection. Nothing can lift the lock.
 
-It holds for the thread that calls and for all that it starts later, threads and processes, so it is
-called before the work of a process begins. Rules go by the folder, not by its name: one that is
-made anew is another folder, which a lock of before does not know.
+It applies to the calling thread and to all threads and processes that it starts later, so it is
+called before the work of a process begins. A rule is for the folder, not for its name: a folder that
+is created again is another one, which an earlier lock does not include.
 
 Source: Linux, Documentation/userspace-api/landlock.rst; the numbers of the calls are the same on
 every architecture.
@@ -20,7 +20,7 @@ from functools import cache
 from typing import TypeAlias
 
 Identity: TypeAlias = tuple[int, int] | None
-"""Which folder or file a path means, whatever its name; None: there is none."""
+"""The file system's identity of a folder or file; None: there is none."""
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _ASK_VERSION = 1
@@ -28,7 +28,7 @@ _PATH_BENEATH = 1
 _NO_NEW_PRIVILEGES = 38
 
 _LEAST_VERSION = 4
-"""Linux 6.7: the first that knows TCP, and all that a file can be changed by."""
+"""Linux 6.7: the first with rules for TCP and for every way to change a file."""
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = (1 << bit for bit in range(4))
 _REMOVE_FILE, _MAKE_DIR, _MAKE_FILE, _REMOVE_DIR, _TRUNCATE = (
@@ -43,12 +43,12 @@ _ALL_OF_TCP = 0b11
 _READ = _READ_FILE | _READ_DIR
 _WRITE = _READ | _WRITE_FILE | _REMOVE_FILE | _REMOVE_DIR | _MAKE_DIR | _MAKE_FILE | _TRUNCATE
 _OF_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
-"""What can be allowed of a file; the rest is for folders."""
+"""What a rule can allow for a file; the rest is for folders."""
 
 
 class _Ruleset(ctypes.Structure):
-    """``struct landlock_ruleset_attr`` as version 4 knows it: whatever is named is refused, but for
-    the rules."""
+    """``struct landlock_ruleset_attr`` of version 4: what it lists is refused unless a rule allows
+    it."""
 
     _fields_ = (("of_files", ctypes.c_uint64), ("of_tcp", ctypes.c_uint64))
 
@@ -62,7 +62,7 @@ class _Beneath(ctypes.Structure):
 
 @cache
 def knows_enough() -> bool:
-    """Whether this machine's kernel has the lock, and lets this process take it."""
+    """Whether this kernel has the lock and allows this process to use it."""
     if sys.platform != "linux":
         return False
     try:
@@ -72,18 +72,16 @@ def knows_enough() -> bool:
 
 
 def confine(*, read: Iterable[str], write: Iterable[str]) -> None:
-    """Lock the calling thread, and all that it starts, to reading files and folders beneath
-    ``read``, and to reading, making, writing and removing them beneath ``write``. A path that is
-    not there, or that this process may not reach, is left out. Raises OSError where the kernel
-    cannot; then nothing is locked."""
+    """Confine the calling thread, and all that it starts, to reading in ``read`` and to reading,
+    creating, writing and removing in ``write``. Paths that do not exist or cannot be opened are
+    left out. Raises OSError if the kernel cannot do it; then nothing is locked."""
     wanted = _Ruleset(of_files=_ALL_OF_FILES, of_tcp=_ALL_OF_TCP)
     rules = _call(_CREATE_RULESET, ctypes.byref(wanted), ctypes.sizeof(wanted), 0)
     try:
         for paths, allowed in ((read, _READ), (write, _WRITE)):
             for path in paths:
                 _allow(rules, path, allowed)
-        # The kernel takes a lock only from who can gain no rights by running a program of another
-        # user's.
+        # The kernel requires that the process can gain no rights by running another user's program.
         if _libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
             raise OSError(ctypes.get_errno(), "prctl(PR_SET_NO_NEW_PRIVS) was refused")
         _call(_RESTRICT_SELF, rules, 0)
@@ -92,7 +90,7 @@ def confine(*, read: Iterable[str], write: Iterable[str]) -> None:
 
 
 def identity(path: str) -> Identity:
-    """What the path means now."""
+    """The identity of what is at the path now."""
     try:
         found = os.stat(path)
     except OSError:
@@ -120,7 +118,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def _call(number: int, *values: object) -> int:
-    """A call of the kernel's that the C library has no function for. Raises OSError."""
+    """A system call that the C library has no function for. Raises OSError."""
     answer = int(_libc().syscall(ctypes.c_long(number), *values))
     if answer < 0:
         error = ctypes.get_errno()

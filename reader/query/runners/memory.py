@@ -1,10 +1,10 @@
-"""What a process holds in memory, and who holds more than it may.
+"""The memory of processes, and a watch for those that exceed a limit.
 
-What counts is what is used: pages that were written to, in memory or swapped out. What is merely
-reserved does not, and libraries reserve gigabytes of addresses; a limit of the operating system on
-those (RLIMIT_DATA, RLIMIT_AS) fails queries that use little.
+Only used memory counts: pages that were written to, in memory or swapped out. Reserved addresses do
+not, and libraries reserve gigabytes of them; a limit of the operating system on those (RLIMIT_DATA,
+RLIMIT_AS) would fail queries that use little.
 
-Linux tells it; elsewhere nothing is watched.
+Linux only; on other systems nothing is watched.
 """
 
 from __future__ import annotations
@@ -14,29 +14,23 @@ import weakref
 from collections.abc import Callable
 
 _EVERY_S = 0.02
-"""Between two looks.
-
-The memory of a machine is written to at some GB a second: so much is held too much at worst.
-"""
+"""Between two checks. A process can write some GB per second, which bounds the excess."""
 _COUNTED = (b"RssAnon:", b"VmSwap:")
 
 
 def held_bytes(pid: int) -> int | None:
-    """What a process holds of memory that is its own;
-
-    None where that is not told, or it is gone.
-    """
+    """The private memory of a process; None if it is unknown or the process is gone."""
     try:
         with open(f"/proc/{pid}/status", "rb", buffering=0) as file:
             lines = file.read().splitlines()
     except OSError:
         return None
-    told = [int(line.split()[1]) << 10 for line in lines if line.startswith(_COUNTED)]
-    return sum(told) if told else None
+    counted = [int(line.split()[1]) << 10 for line in lines if line.startswith(_COUNTED)]
+    return sum(counted) if counted else None
 
 
 class _Watched:
-    """What the owner of a watch and its thread share."""
+    """The state that a watch and its thread share."""
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
@@ -51,20 +45,16 @@ class _Watched:
 
 
 class MemoryWatch:
-    """Looks at processes while they work; each that holds more than ``most_bytes`` is told of
-    once."""
+    """Checks processes while they work; each that exceeds ``most_bytes`` is reported once."""
 
     def __init__(self, most_bytes: int) -> None:
         self._watched = _Watched(most_bytes)
         self._started = False
-        # Also where nobody closes it.
+        # Also if it is never closed.
         self.close = weakref.finalize(self, self._watched.close)
 
     def begin(self, pid: int, outgrew: Callable[[int], None]) -> None:
-        """From now on look at this process;
-
-        ``outgrew`` is told how much it holds, in another thread.
-        """
+        """Start to watch a process; ``outgrew`` is called with its memory, in another thread."""
         with self._watched.changed:
             self._watched.by_pid[pid] = outgrew
             self._watched.changed.notify()
@@ -75,7 +65,7 @@ class MemoryWatch:
                 ).start()
 
     def end(self, pid: int) -> None:
-        """Look at it no more; allowed twice."""
+        """Stop watching a process; allowed twice."""
         with self._watched.changed:
             self._watched.by_pid.pop(pid, None)
 

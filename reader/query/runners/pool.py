@@ -1,21 +1,19 @@
-"""Queries run in processes of their own, one at a time each, kept between queries and killed when
-they do not stop.
+"""A pool of worker processes that run queries, one at a time each; a worker that does not stop is
+killed.
 
-Why: DuckDB lets some functions outgrow its memory limit and some run without an end that an
-interrupt reaches; in this process the one would take the gateway down, and the other would hold it
-still.
+Why: DuckDB lets some functions exceed its memory limit, and some cannot be interrupted. In this
+process the first would end the gateway, and the second would block it.
 
 Rules:
-- A process that was asked to stop and has not within ``_GRACE_S`` is killed; so is one that is
-  closed in mid-answer and does not come to its end at once. The next query gets a new one.
-- A process that dies by itself costs its own query only, which says so. One that ran out of memory
-  is not used again.
-- While it runs a query a process may hold ``most_bytes`` of memory; one that holds more is ended.
-- A process is started before it is needed, also in the place of one that was killed.
-- Nothing of the gateway's environment goes down: no credentials, no paths of its user.
-- The kernel keeps a process to the folders that it began with, not to their names: once another
-  folder bears one of the names, the process is ended, and the next query gets a new one.
-- What a process spilled is removed with it, however it ended.
+- A worker that does not stop within ``_GRACE_S`` after it was told to is killed; so is one that is
+  closed before its result ended and does not end soon. The next query gets a new worker.
+- A worker that dies fails its own query only. A worker that ran out of memory is not used again.
+- A worker that uses more than ``most_bytes`` of memory during a query is killed.
+- A worker is started before it is needed, also in place of a killed one.
+- A worker does not get the gateway's environment: no credentials, no paths of its user.
+- The kernel confines a worker to the folders that it started with, not to their names: if a folder
+  is replaced by another of the same name, the worker is ended and the next query gets a new one.
+- The spill folder of a worker is removed with it, however it ended.
 """
 
 from __future__ import annotations
@@ -50,31 +48,31 @@ _logger = logging.getLogger(__name__)
 
 _GRACE_S = 2.0
 _TO_DIE_S = 2.0
-"""How long a process that closed its pipe has to be gone."""
+"""How long a process that closed its pipe may take to exit."""
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 1.0, 30.0
-"""Between attempts to start a process before it is needed."""
+"""Between attempts to start a worker before it is needed."""
 _WARMING = (
     "SELECT n % 10 AS digit, sum(n * 0.5) AS half FROM range(1000000) AS numbers(n) GROUP BY digit"
 )
-"""Has the engine's threads, its memory and the code of most queries made ready."""
+"""Makes the engine start its threads, allocate memory and load the code of most queries."""
 _BOOT = "import sys; sys.path[:] = {path!r}; from blockstore.reader.query.runners.worker import main; main()"
 _ALLOCATOR = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
-"""Arrow's own choice reserves a gigabyte of addresses, and makes a large answer take twice as long
-where it shares a process with DuckDB's."""
+"""Arrow's default allocator reserves a gigabyte of addresses, and next to DuckDB's a large result
+takes twice as long with it."""
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZDIR", "SYSTEMROOT")
 
 
 class EngineError(Exception):
-    """What DuckDB said in the other process, in its own words."""
+    """DuckDB's error in the worker, in its own words."""
 
 
 class WorkerPool:
-    """A runner over a few processes; safe to share between threads."""
+    """A runner over a few worker processes; safe to share between threads."""
 
     def __init__(
         self, folders: list[str], limits: Limits, *, most_bytes: int | None = None
     ) -> None:
-        """``most_bytes`` is what one process may hold of memory; None: all there is."""
+        """``most_bytes`` is the memory limit of one worker; None: no limit."""
         self._folders = tuple(folders)
         self._limits = limits
         self._watch = None if most_bytes is None else MemoryWatch(most_bytes)
@@ -84,11 +82,11 @@ class WorkerPool:
         self._closed = threading.Event()
         self._warming = False
         self.ready = False
-        """Whether a process has answered."""
+        """Whether a worker has run a query."""
         self.killed = 0
-        """How many processes had to be killed, or died; only grows."""
+        """How many workers were killed or died; only grows."""
         _logger.info(
-            "queries are kept to their folders by %s",
+            "queries are confined to their folders by %s",
             "the kernel" if knows_enough() else "DuckDB alone",
         )
 
@@ -113,17 +111,15 @@ class WorkerPool:
         return running
 
     def close(self) -> None:
-        """End every process; running queries end with an error."""
+        """End all workers; running queries fail."""
         with self._lock:
             self._closed.set()
             free, running = self._free, self._all.difference(self._free)
             self._all, self._free = set(), []
         for worker in running:
-            # Its reader meets the end of the pipe, and closes it.
+            # The reader of its query sees the end of the pipe and closes the pipe.
             worker.kill(
-                Unavailable(
-                    "the engine was closed while the query ran: ask again once it is started"
-                )
+                Unavailable("the engine was closed while the query ran: retry after a restart")
             )
         for worker in free:
             worker.end()
@@ -131,8 +127,8 @@ class WorkerPool:
             self._watch.close()
 
     def warm(self) -> None:
-        """Have a process start and answer once, in the background: the first answer takes twice as
-        long as the next, here and there."""
+        """Start a worker and run one query in it, in the background: the first query takes twice as
+        long as later ones, in the worker and here."""
         with self._lock:
             if self._warming:
                 return
@@ -140,19 +136,16 @@ class WorkerPool:
         threading.Thread(target=self._warm, name="warming", daemon=True).start()
 
     def _warm(self) -> None:
-        pa.array(
-            [0]
-        )  # with its first array pyarrow imports pandas, where it is installed: up to seconds
+        # With its first array pyarrow imports pandas, if installed, which may take seconds.
+        pa.array([0])
         pause_s = _FIRST_PAUSE_S
         while self._is_cold():
             try:
                 self._answer_once()
-            except Exception as error:  # noqa: BLE001 - whatever it is, the next attempt may do better
+            except Exception as error:  # noqa: BLE001 - the next attempt may succeed
                 if self._closed.is_set():
                     return
-                _logger.warning(
-                    "no process for queries could be started before it is needed: %s", error
-                )
+                _logger.warning("a query process could not be started in advance: %s", error)
                 self._closed.wait(pause_s)
                 pause_s = min(2 * pause_s, _LAST_PAUSE_S)
 
@@ -169,8 +162,8 @@ class WorkerPool:
             running.close()
 
     def _take(self) -> _Worker:
-        # Looked at before a process begins: a folder that is made anew meanwhile ends that process
-        # once too often, never too seldom.
+        # Read before a worker starts: if a folder is replaced meanwhile, a worker is ended once too
+        # often, never too rarely.
         identities = tuple(identity(folder) for folder in self._folders) if knows_enough() else None
         with self._lock:
             while self._free:
@@ -189,14 +182,14 @@ class WorkerPool:
         with self._lock:
             if self._closed.is_set():
                 worker.end()
-                raise Unavailable("the engine is closed: start it again")
+                raise Unavailable("the engine is closed: retry after a restart")
             self._all.add(worker)
         return worker
 
-    def _give_back(self, worker: _Worker, *, whole: bool) -> None:
+    def _give_back(self, worker: _Worker, *, reusable: bool) -> None:
         if self._watch is not None:
             self._watch.end(worker.pid)
-        if whole and worker.alive:
+        if reusable and worker.alive:
             with self._lock:
                 if not self._closed.is_set():
                     self._free.append(worker)
@@ -210,13 +203,13 @@ class WorkerPool:
 
 
 class _Worker:
-    """One process, its two pipes, and its folder for what outgrows memory."""
+    """One process, its two pipes, and its spill folder."""
 
     def __init__(self, start: Start) -> None:
         self.start = start
         self.spill = spill_folder()
         self.why: Exception | None = None
-        """Why it was killed, where it was."""
+        """Why it was killed, if it was."""
         environ = {name: os.environ[name] for name in _KEPT if name in os.environ}
         path = [entry or os.getcwd() for entry in sys.path]
         try:
@@ -231,7 +224,7 @@ class _Worker:
         except BaseException:
             self.spill.remove()
             raise
-        # Also where nobody closes the engine before this process ends.
+        # Also if the engine is never closed.
         self._let_go = weakref.finalize(self, _let_go, self._process, self.spill)
         self._lock = threading.Lock()
         self._down = cast(BinaryIO, self._process.stdin)
@@ -241,9 +234,8 @@ class _Worker:
         if frame is None or frame[0] != Up.READY:
             self.end()
             raise Unavailable(
-                "a process for a query could not be started: look into the log for what it said, "
-                "and whether the "
-                "machine has memory left"
+                "a query process could not be started: see the gateway's log, and check that the "
+                "machine has free memory"
             )
 
     @property
@@ -255,7 +247,7 @@ class _Worker:
         return self._process.poll() is None
 
     def send(self, kind: int, payload: bytes = b"") -> None:
-        """Say something; that nobody hears it any more is told by ``receive``."""
+        """Write a frame. If the process is gone, ``receive`` reports it."""
         with self._lock:
             try:
                 write_frame(self._down, kind, payload)
@@ -276,11 +268,11 @@ class _Worker:
         self._process.wait()
 
     def outgrew(self, held: int) -> None:
-        """End it, because it holds so many bytes of memory."""
+        """Kill it, because it uses ``held`` bytes of memory."""
         self.kill(EngineError(f"{NO_MEMORY}: its process held {held >> 20:,} MiB"))
 
     def failure(self) -> Exception:
-        """Why it is gone."""
+        """The reason for its end."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_TO_DIE_S)
         if self.why is not None:
@@ -288,18 +280,16 @@ class _Worker:
         code = self._process.returncode
         if code == -signal.SIGKILL:
             return EngineError(
-                f"{NO_MEMORY}: its process was killed and ended before the answer did, most "
-                "likely because the machine "
-                "has no memory left"
+                f"{NO_MEMORY}: its process was killed before the result was complete, most likely "
+                "because the machine has no free memory"
             )
         return Unavailable(
-            f"the process that ran the query ended before the answer did, with code {code}: ask "
-            "again, and look into the "
-            "gateway's log if it comes back"
+            f"the query process ended with code {code} before the result was complete: retry, and "
+            "see the gateway's log if it happens again"
         )
 
     def end(self) -> None:
-        """End it, and close the pipes; only by who reads them, or where nobody does."""
+        """End it and close the pipes. Not while another thread reads them."""
         self.kill()
         for pipe in (self._down, self._up):
             try:
@@ -310,17 +300,14 @@ class _Worker:
 
 
 def _let_go(process: subprocess.Popen[bytes], spill: HeldFolder) -> None:
-    """End a process for good, and remove what it spilled."""
+    """Kill a process and remove its spill folder."""
     process.kill()
     process.wait()
     spill.remove()
 
 
 class _Remote:
-    """One query in one process.
-
-    It answers frames until END or ERROR; then the process is free again.
-    """
+    """One query in one worker, which sends frames until END or ERROR and is then free again."""
 
     schema: pa.Schema
 
@@ -334,7 +321,7 @@ class _Remote:
         self._killer: threading.Timer | None = None
 
     def begin(self) -> None:
-        """Wait for the schema. Raises what the SQL is refused for."""
+        """Wait for the schema. Raises the error of the SQL."""
         frame = self._next()
         assert frame is not None, "a query begins with its schema"
         assert frame[0] == Up.SCHEMA, "a query begins with its schema"
@@ -351,11 +338,11 @@ class _Remote:
             self._killer = threading.Timer(_GRACE_S, self._kill)
             self._killer.daemon = True
             self._killer.start()
-            # Under the lock: once the query is over, the process may be another's.
+            # Under the lock: after its end, the worker may run another query.
             self._worker.send(Down.CANCEL)
 
     def close(self) -> None:
-        """Give the process back: as it is after its end, else after it has stopped, or killed."""
+        """Return the worker to the pool: after its query ended or stopped, or killed."""
         with self._lock:
             if self._returned:
                 return
@@ -366,8 +353,8 @@ class _Remote:
             self._drain()
         if self._killer is not None:
             self._killer.cancel()
-        whole = self._over and not self._spent and self._worker.alive
-        self._give_back(self._worker, whole=whole)
+        reusable = self._over and not self._spent and self._worker.alive
+        self._give_back(self._worker, reusable=reusable)
 
     def _kill(self) -> None:
         with self._lock:
@@ -376,7 +363,7 @@ class _Remote:
         self._worker.kill()
 
     def _drain(self) -> None:
-        """Take what still comes until the end; the killer sees to it that there is one."""
+        """Discard the remaining frames; the timer kills a worker that sends no end."""
         while not self._over:
             frame = self._worker.receive()
             if frame is None:
@@ -384,17 +371,15 @@ class _Remote:
             self._over = frame[0] in (Up.END, Up.ERROR)
 
     def _next(self) -> tuple[int, bytes] | None:
-        """The next schema or batch;
-
-        None at the end. Raises EngineError, and Unavailable if the process is gone.
-        """
+        """The next schema or batch; None at the end. Raises EngineError, and Unavailable if the
+        process is gone."""
         frame = self._worker.receive()
         if frame is None:
             raise self._worker.failure()
         if frame[0] == Up.ERROR:
             self._finish()
             message = str(json.loads(frame[1])["message"])
-            # What the allocator kept of such a query, the next one would lack.
+            # The allocator may keep memory of such a query, which the next one would lack.
             self._spent = is_no_memory(message)
             raise EngineError(message)
         if frame[0] == Up.END:

@@ -1,17 +1,15 @@
-"""The process that runs queries for a gateway, one at a time: ``python -c 'from
-blockstore.reader.query.runners.worker import main; …'``.
+"""The worker process that runs queries for a gateway, one at a time. ``pool.py`` starts it.
 
 Rules:
 - It has nothing worth stealing: no credentials in its environment, no bucket, no token; only
   DuckDB's locked instance over the folders that it was started with.
-- The kernel keeps it to these folders where it can, before DuckDB begins. Beside them it reads what
-  the machine tells of itself, and the libraries, which Python and pyarrow load parts of as they are
-  needed: code, nobody's data.
-- Its gateway watches what it holds in memory: a value that outgrows DuckDB's own limit ends this
-  process, and never the gateway. Where the machine's memory ends before, the kernel ends it first.
-- It lives only as long as the pipe to its gateway.
-- What goes up is checked by nobody twice, so it is plain: a schema, batches, an end or an error's
-  text.
+- Where the kernel can, it confines the process to these folders before DuckDB starts. The process
+  also reads files about the machine, and the libraries, which Python and pyarrow load on demand:
+  code, not data.
+- The gateway watches its memory: a value that exceeds DuckDB's own limit ends this process, never
+  the gateway. If the machine runs out of memory first, the kernel ends this process first.
+- It ends with the pipe to its gateway.
+- What it sends is plain data: a schema, batches, an end or the text of an error.
 """
 
 from __future__ import annotations
@@ -46,16 +44,17 @@ from blockstore.reader.query.task import Task
 _BATCH_ROWS = 65_536
 _OVERTIME_S = 10.0
 _FACTS = ("/proc/self/cgroup", "/sys/fs/cgroup", "/sys/devices/system/cpu")
-"""What DuckDB asks of the machine: how many cores and how much memory it may use."""
+"""From these DuckDB reads how many cores and how much memory it may use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """What a process is told when it begins."""
+    """The first message to a worker."""
 
     folders: tuple[str, ...]
     identities: tuple[Identity, ...] | None
-    """Which folders these were; the kernel is to keep the process to them. None: DuckDB does."""
+    """The identities of the folders, to which the kernel confines the process. None: DuckDB
+    does."""
     limits: Limits
 
 
@@ -73,8 +72,8 @@ class _Server:
         self._queries: queue.SimpleQueue[_Query] = queue.SimpleQueue()
 
     def serve(self, start: Start, spill: str) -> None:
-        """Run what comes down the pipe until it closes. ``spill`` is a folder for what outgrows
-        memory; it is this process's until it ends, and then the gateway's to remove."""
+        """Run the queries from the pipe until it closes. ``spill`` is the folder for data that
+        exceeds memory; it belongs to this process until it ends, and then to the gateway."""
         _go_first()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         instance = Instance(
@@ -95,17 +94,16 @@ class _Server:
                     self._queries.put(query)
                 elif kind == Down.CANCEL and query is not None:
                     query.stopping.stop()
-        except Exception:  # noqa: BLE001 - whatever it is, nobody listens any more
+        except Exception:  # noqa: BLE001 - the process ends in any case
             traceback.print_exc()
-        # The gateway is gone, and so is whoever would read an answer; or it must learn that this
-        # process is.
+        # The gateway is gone; or reading failed, and the gateway must notice it by the closed pipe.
         shutil.rmtree(spill, ignore_errors=True)
         os._exit(0)
 
     def run(self, query: _Query) -> None:
-        """Answer one query upwards, or say why not."""
-        # The kernel's alarm needs no interpreter lock: it also ends what no interrupt reaches, once
-        # the gateway is gone.
+        """Run one query and send its rows or its error."""
+        # The kernel's alarm needs no interpreter lock: if the gateway is gone, it also ends a query
+        # that cannot be interrupted.
         seconds = query.task.seconds
         signal.setitimer(signal.ITIMER_REAL, 0 if seconds is None else seconds + _OVERTIME_S)
         try:
@@ -145,30 +143,28 @@ class _Server:
 
 
 def _go_first() -> None:
-    """Have the kernel end this process before any other, should the machine's memory run out."""
+    """Let the kernel end this process first if the machine runs out of memory."""
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def _confined(start: Start, spill: str) -> bool:
-    """Whether the kernel keeps this process to its folders from here on.
-
-    Where it was thought to and refuses, DuckDB does.
-    """
+    """Confine this process to its folders by the kernel. Return whether that succeeded; if not,
+    DuckDB enforces it."""
     if start.identities is None:
         return False
     try:
         confine(read=[*start.folders, *_libraries(), *_FACTS], write=[spill])
     except OSError as error:
         sys.stderr.write(
-            f"the kernel does not keep this process to its folders, DuckDB does ({error})\n"
+            f"the kernel cannot confine this process to its folders, so DuckDB does ({error})\n"
         )
         return False
     return True
 
 
 def _libraries() -> set[str]:
-    """The folders of Python's own library and of those that are used here."""
+    """The folders of Python's library and of the packages used here."""
     own = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
     return own | {
         str(Path(module.__file__).parents[1]) for module in (duckdb, pa) if module.__file__
@@ -176,13 +172,12 @@ def _libraries() -> set[str]:
 
 
 def _plain(field: pa.Field) -> pa.Field:
-    """The field without a dictionary, which a batch alone cannot carry."""
+    """The field without dictionary encoding, which a single batch cannot contain."""
     return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Serve on the pipes that this process was started with; nothing else may write to the upward
-    one."""
+    """Serve on standard input and output; nothing else may write to the output."""
     source = os.fdopen(os.dup(0), "rb", buffering=1 << 16)
     out = os.fdopen(os.dup(1), "wb", buffering=1 << 16)
     quiet = os.open(os.devnull, os.O_RDWR)
