@@ -13,8 +13,8 @@ import pytest
 
 from blockstore.bucket.api import Bucket, ObjectInfo
 from blockstore.bucket.memory import MemoryBucket
-from blockstore.care.hiding import Waiting, Waits
-from blockstore.care.marking import Marked, Marker, MarkKind
+from blockstore.care.marks import Marked, Marker, MarkKind
+from blockstore.care.marks.hiding import OnWait, Wait
 from blockstore.compactor.by_hand import clean_once
 from blockstore.errors import Conflict
 from blockstore.format.properties import Properties
@@ -52,8 +52,8 @@ def marker_of(made: Plain, bucket: Bucket | None = None) -> Marker:
     )
 
 
-def hide(made: Plain, ulid: str, waits: Waits = lambda _: None) -> Marked:
-    return marker_of(made).delete(ulid, "not ours", waits)
+def hide(made: Plain, ulid: str, on_wait: OnWait = lambda _: None) -> Marked:
+    return marker_of(made).delete(ulid, "not ours", on_wait)
 
 
 def begin_to_hide(made: Plain, ulid: str) -> None:
@@ -115,7 +115,7 @@ def test_one_call_waits_twice_and_says_so(tmp_path: Path) -> None:
     )
     assert waited == [(15 * 60_000, 15 * 60, 4), (30 * 60_000, 15 * 60, 0)]
     assert made.bucket.now_ms() == before_ms + 30 * 60_000
-    assert "marked for deletion already" in hide(made, victim).told
+    assert "marked for deletion already" in hide(made, victim).summary
     assert made.bucket.now_ms() == before_ms + 30 * 60_000
 
 
@@ -123,7 +123,7 @@ def test_an_interrupted_hiding_continues_where_it_was(tmp_path: Path) -> None:
     made = plain(tmp_path, "a", "b", "c")
     victim = sorted(made.metas())[0]
 
-    def interrupt(_: Waiting) -> None:
+    def interrupt(_: Wait) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -304,7 +304,7 @@ def test_hiding_again_after_a_cleaning_reports_the_merge_too(tmp_path: Path) -> 
     with pytest.raises(Conflict, match=f"{merge.ulid} --deletion"):
         hide(made, victim)
     hide(made, merge.ulid)
-    assert "marked for deletion already, superseded" in hide(made, victim).told
+    assert "marked for deletion already, superseded" in hide(made, victim).summary
     assert rows_of(made, "a") == 0
 
 
@@ -312,8 +312,8 @@ def test_withdrawing_a_hiding_reports_the_other_mark(tmp_path: Path) -> None:
     made = plain(tmp_path, "a", "b")
     victim = sorted(made.metas())[0]
     begin_to_hide(made, victim)
-    assert "--no-compact --remove" in marker_of(made).withdraw(victim, MarkKind.DELETION).told
+    assert "--no-compact --remove" in marker_of(made).withdraw(victim, MarkKind.DELETION).summary
     hide(made, victim)
-    assert "--no-compact --remove" in marker_of(made).withdraw(victim, MarkKind.DELETION).told
+    assert "--no-compact --remove" in marker_of(made).withdraw(victim, MarkKind.DELETION).summary
     marker_of(made).withdraw(victim, MarkKind.NO_COMPACT)
     assert rows_of(made, "a") == 4

@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from blockstore.care.hiding import Waiting
+from blockstore.care.marks.hiding import Wait
 from blockstore.compactor.by_hand import clean_once
 from blockstore.compactor.run.report import JobResult, Outcome
 from blockstore.errors import Conflict, Unanswered
 from blockstore.format.block import BlockMeta
-from blockstore.format.loading import load_meta
 from blockstore.format.marks import MarkReason
+from blockstore.format.meta import load_meta
 from blockstore.lifecycle.catalog import Catalog
 from blockstore.lifecycle.mark import place_deletion, withdraw_deletion
-from blockstore.lifecycle.take_away import take_away
+from blockstore.lifecycle.undo_merge import take_away
 from blockstore.names import META, deletion_mark_key, meta_key
 from blockstore.world import World
 from tests.compactor.plain import DEFINITION, DELETE_S, SYNC_S, Plain, plain
@@ -259,7 +259,7 @@ def test_a_hiding_that_finds_a_merge_that_counts_reports_it(tmp_path: Path) -> N
     arrive = on_its_way(made)
     waits = itertools.count(1)
 
-    def stand_still(_: Waiting) -> None:
+    def stand_still(_: Wait) -> None:
         if next(waits) == 2:
             arrive()
             made.age()
@@ -275,7 +275,7 @@ def test_a_hiding_reports_a_mark_that_went_meanwhile(tmp_path: Path) -> None:
     victim = sorted(made.metas())[0]
     waits = itertools.count(1)
 
-    def withdraw(_: Waiting) -> None:
+    def withdraw(_: Wait) -> None:
         if next(waits) == 2:
             withdraw_deletion(made.bucket, made.world, victim)
 

@@ -25,7 +25,7 @@ from blockstore.lifecycle.upload import finish_upload
 from blockstore.scan.execute import read_plan
 from blockstore.scan.plan import plan_scan
 from blockstore.scan.snapshot import Snapshot
-from blockstore.spark.streaming.following import Window
+from blockstore.spark.streaming.follower import Window
 from blockstore.table import Table
 from blockstore.world import World
 

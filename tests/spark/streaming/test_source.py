@@ -163,5 +163,5 @@ def test_a_column_that_is_widened_under_a_stream_never_changes_a_value(
     bs.open(table.url).alter(widen={"v": pa.float64()})
     bs.open(table.url).append(pa.table({"id": [1], "v": [value]}))
     then = reader.latestOffset(first, reader.getDefaultReadLimit())
-    with pytest.raises(Invalid, match="start the query again"):
+    with pytest.raises(Invalid, match="restart the query"):
         [batch for part in reader.partitions(first, then) for batch in reader.read(part)]
