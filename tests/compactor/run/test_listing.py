@@ -158,7 +158,7 @@ class TestWhatIsLeftOut:
     def test_a_mark_that_is_placed_while_a_merge_runs_drops_it(
         self, tmp_path: Path, mark: str
     ) -> None:
-        """So a person who marks and waits sync_delay before reading finds no merge with the old rows
+        """So a person who marks and waits sync_delay before reading finds no merge with old rows
         later."""
         made = plain(tmp_path, "a", "b", "c")
         victim = next(iter(made.metas()))
