@@ -219,17 +219,13 @@ class ProcessConfig:
         """The settings of one table."""
         return overridden(self.settings, _without_tend(self.tables.get(name, {})))
 
-    def tends(self, name: str) -> bool:
-        """Whether the process works on the table at all."""
-        return bool(self.tables.get(name, {}).get(_TEND.field, True))
-
     def unmatched(self, names: Collection[str]) -> tuple[str, ...]:
         """The tables that the configuration names and that are not among ``names``."""
         return tuple(name for name in sorted(self.tables) if name not in names)
 
     def leaves(self, name: str) -> bool:
-        """Whether the table is left alone."""
-        return not self.tends(name)
+        """Whether the process leaves the table alone."""
+        return not self.tables.get(name, {}).get(_TEND.field, True)
 
 
 def load_config(
