@@ -128,7 +128,7 @@ def test_an_interrupted_hiding_continues_where_it_was(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         hide(made, victim, interrupt)
-    assert "kept from merges, and is not hidden yet" in marker_of(made).marks_on(victim)
+    assert "kept out of merges, and is not hidden yet" in marker_of(made).marks_on(victim)
     assert rows_of(made, "a") == 4
     made.age(SYNC_S)
     with pytest.raises(KeyboardInterrupt):
@@ -160,7 +160,7 @@ def test_a_block_that_was_merged_is_refused_with_the_merge_and_that_one_hides_it
     made = plain(tmp_path, "a", "b", "c")
     victim = sorted(made.metas())[0]
     made.compact()
-    with pytest.raises(Conflict, match="was merged with some of its rows"):
+    with pytest.raises(Conflict, match="has some of its rows by a merge"):
         hide(made, victim)
     [merge] = made.merges()
     hide(made, merge.ulid)
