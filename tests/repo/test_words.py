@@ -29,6 +29,7 @@ OPEN_PAGES = (
     "docs/format.md",
     "docs/protocol.md",
     "docs/configuration.md",
+    "docs/benchmarks.md",
     "specs/README.md",
 )
 OPEN_PACKAGES = ("blockstore", "compactor", "reader", "spark")
