@@ -6,8 +6,9 @@ only, and starts in half the time without the others.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from blockstore.lazy import lazy
 
 if TYPE_CHECKING:
     from blockstore.reader.query.answer import Answer, Read
@@ -19,20 +20,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "Budget", "Capacity", "Engine", "Fixed", "Limits", "Read", "Source", "query"]
 
-_HOMES = {
-    "Answer": "answer",
-    "Budget": "budget",
-    "Capacity": "budget",
-    "Engine": "engine",
-    "Fixed": "source",
-    "Limits": "instance",
-    "Read": "answer",
-    "Source": "source",
-    "query": "ask",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = lazy(
+    __name__,
+    {
+        ".answer": ("Answer", "Read"),
+        ".ask": ("query",),
+        ".budget": ("Budget", "Capacity"),
+        ".engine": ("Engine",),
+        ".instance": ("Limits",),
+        ".source": ("Fixed", "Source"),
+    },
+)

@@ -42,8 +42,8 @@ ELSEWHERE = {
     ("docs/operations.md", "blockstore create drill/t"): DRILL,
     ("docs/guides/cli.md", "blockstore repair lake/flights --deep"): (
         "each line mends a table that is damaged in a way of its own: run by "
-        "tests/blockstore/cli/test_care.py and "
-        "tests/blockstore/care/test_repair.py"
+        "tests/blockstore/cli/verbs/test_care.py and "
+        "tests/blockstore/care/repair/test_repair.py"
     ),
     ("docs/guides/spark.md", "pip install"): INSTALLED,
     ("docs/guides/spark.md", "import blockstore as bs"): GUIDE,
