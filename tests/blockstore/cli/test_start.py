@@ -96,7 +96,7 @@ def test_a_query_loads_what_it_needs_and_nothing_that_changes_or_serves(
         "pyarrow.parquet",
         "blockstore.scan.page_rows",
         "blockstore.reader.cache",
-        "blockstore.reader.query.workers",
+        "blockstore.reader.query.runners.pool",
         "blockstore.reader.tables.tables",
         "rich.console",
         "ssl",
