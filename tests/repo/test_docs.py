@@ -55,3 +55,11 @@ def test_every_link_leads_to_a_file(page: Path) -> None:
 def test_decisions_are_numbered_without_gaps() -> None:
     numbers = sorted(int(path.name[:4]) for path in (ROOT / "docs" / "decisions").glob("[0-9]*.md"))
     assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_every_decision_is_listed_by_its_title() -> None:
+    folder = ROOT / "docs" / "decisions"
+    listed = (folder / "README.md").read_text()
+    for path in folder.glob("[0-9]*.md"):
+        number, _, title = path.read_text().partition("\n")[0].removeprefix("# ").partition(". ")
+        assert f"{number}. [{title}]({path.name})" in listed
