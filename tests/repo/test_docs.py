@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from blockstore.cli.verbs import VERBS
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
+MODULES = subprocess.check_output(["git", "ls-files", "*.py"], cwd=ROOT, text=True).split()
 
 
 @pytest.mark.parametrize("verb", sorted({*VERBS, *rooms.VERBS}))
@@ -50,6 +52,17 @@ def test_every_link_leads_to_a_file(page: Path) -> None:
         if "://" not in link
     ]
     assert [link for link in links if link and not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_module_that_a_page_names_is_there(page: Path) -> None:
+    """By its path, or by the end of it."""
+    named = set(re.findall(r"`([\w/]+\.py)`", page.read_text()))
+    assert [name for name in sorted(named) if not any(_ends(path, name) for path in MODULES)] == []
+
+
+def _ends(path: str, name: str) -> bool:
+    return path == name or path.endswith(f"/{name}")
 
 
 def test_decisions_are_numbered_without_gaps() -> None:
