@@ -189,7 +189,7 @@ def test_another_account_than_the_environments_is_refused(
         monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", named)
     with pytest.raises(
         Invalid,
-        match=r"names the account 'account', and AZURE_STORAGE_ACCOUNT_NAME is .* set it to "
+        match=r"names the account 'account', but AZURE_STORAGE_ACCOUNT_NAME is .* set it to "
         r"account",
     ):
         open_bucket(AZURE[0], WORLD)

@@ -154,9 +154,7 @@ class TestADiskOf20MiB:
     ) -> None:
         url = str(small_disk / "t")
         table = bs.create(url, schema=SCHEMA)
-        assert self.complaint("write", url, str(big)).startswith(
-            "error: There is no space to write"
-        )
+        assert self.complaint("write", url, str(big)).startswith("error: no space is left to write")
         assert table.snapshot().count() == 0
         table.append(rows(10))
         assert table.snapshot().count() == 10
