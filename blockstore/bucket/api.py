@@ -79,7 +79,7 @@ class ReadBucket(ABC):
     def list(
         self, prefix: str = "", *, start_after: str = "", recursive: bool = True
     ) -> Iterator[ObjectInfo]:
-        """Yield every object whose key starts with ``prefix`` and sorts after ``start_after`` (UTF-8
+        """Yield the objects whose key starts with ``prefix`` and sorts after ``start_after`` (UTF-8
         bytes).
 
         With ``recursive=False`` only those without a further ``/`` after the prefix (S3's
@@ -89,7 +89,7 @@ class ReadBucket(ABC):
 
     @abstractmethod
     def prefixes(self, prefix: str = "") -> Iterator[str]:
-        """Yield the next path parts below ``prefix`` (S3's common prefixes), each ending in ``/``."""
+        """Yield the next path parts below ``prefix`` (S3's common prefixes), which end in ``/``."""
 
     @abstractmethod
     def now_ms(self) -> int:

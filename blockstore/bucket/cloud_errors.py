@@ -54,7 +54,7 @@ _UNSUPPORTED = (
 
 
 def status_and_code(error: BaseException) -> tuple[int, str]:
-    """Return the HTTP status and error code of the store's response; (0, "") if the text has none."""
+    """Return the HTTP status and error code of the response; (0, "") if the text has none."""
     text = _said(error)
     status, code = _STATUS.search(text), _CODE.search(text)
     return int(status[1]) if status else 0, code[1] if code else ""

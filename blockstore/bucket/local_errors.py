@@ -1,4 +1,4 @@
-"""Errors of the operating system as typed errors: the one place where the local bucket classifies."""
+"""Errors of the system as typed errors: the one place where the local bucket classifies."""
 
 from __future__ import annotations
 

@@ -331,8 +331,8 @@ _PROMISES = (
         name="unversioned bucket",
         look=_plain_deletes,
         kept="Removed objects no longer cost anything.",
-        broken="Removed blocks stay, and cost, as versions, and each merge adds the size of what it "
-        "replaced: add a lifecycle rule that expires noncurrent versions.",
+        broken="Removed blocks stay as versions, which cost space, and each merge adds the size of "
+        "what it replaced: add a lifecycle rule that expires noncurrent versions.",
         broken_is=Result.WARNING,
     ),
 )

@@ -30,7 +30,7 @@ _DELETE_BATCH = 1_000
 
 
 class Retrying(Wrapper):
-    """``bucket``, with up to ``attempts`` attempts within ``deadline_s`` where repeating is safe."""
+    """``bucket``, with up to ``attempts`` attempts within ``deadline_s`` where that is safe."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Retrying(Wrapper):
 
 
 class _RetryingWriter:
-    """A writer that sends unsent bytes again: ``write(b"")`` after ``write``, ``close`` after ``close``."""
+    """A writer that sends unsent bytes again: by ``write(b"")`` or by ``close``."""
 
     def __init__(self, retrying: Retrying, inner: ObjectWriter) -> None:
         self._retrying = retrying

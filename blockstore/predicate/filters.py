@@ -1,5 +1,4 @@
-"""Conditions from ``(column, op, value)`` with Python values, as Spark and programs hand them
-over."""
+"""Conditions from ``(column, op, value)`` with Python values, as Spark and programs pass them."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ _PREFIX = "starts with"
 
 
 def leaf(schema: pa.Schema, name: str, op: str, value: Any) -> Node:
-    """One condition; raises Invalid, naming the column, what was found and what is expected."""
+    """Return one condition; raise Invalid with the column, what was found and what is expected."""
     column = find_column(schema, name)
     if column is None:
         raise Invalid(

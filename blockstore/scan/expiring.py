@@ -1,10 +1,9 @@
-"""A snapshot that is read when its version is gone already: what is told then, and to whom.
+"""The error of a snapshot that is read after its version was collected.
 
 Rules:
-- An object that is missing is damage as long as the version that was read can still be asked for,
-  above the boundary or by a tag; once it cannot, its blocks may go, and ``VersionExpired`` says so.
-- That is asked of the index only once an object is missing. Where the index does not answer, the
-  object's error stands.
+- A missing object is damage as long as the version can still be opened, above the boundary or by a
+  tag. Otherwise its blocks may be removed, and reading them raises ``VersionExpired``.
+- The index is read only once an object is missing. If that fails, the object's error is raised.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ def or_expired(bucket: ReadBucket, world: World, version: int | None) -> Iterato
         if expired is None:
             raise
         raise VersionExpired(
-            f"the snapshot was read too late, its files are being removed: {expired}"
+            f"the snapshot is too old, its files are being removed: {expired}"
         ) from error
 
 
 def batches_or_expired(
     rows: pa.RecordBatchReader, bucket: ReadBucket, world: World, version: int | None
 ) -> pa.RecordBatchReader:
-    """The same rows, told as ``or_expired`` does."""
+    """Return the same rows, with the errors of ``or_expired``."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         with or_expired(bucket, world, version):

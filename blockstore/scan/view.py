@@ -1,8 +1,8 @@
-"""What a user reads: a snapshot with the bucket that it was read from, and scans over it.
+"""Snapshots and scans for users: a snapshot with its bucket, and the scans over it.
 
-A ``TableSnapshot`` never changes: it answers the same rows however often it is asked, while the
-table goes on. Rows are read when a scan is turned into something (``to_reader``, ``to_table``, …),
-in the order of blocks and chunks.
+A ``TableSnapshot`` never changes: it returns the same rows at every call, whatever happens to the
+table. Rows are read when a scan is converted (``to_reader``, ``to_table``, …), in the order of
+blocks and chunks.
 """
 
 from __future__ import annotations
@@ -59,11 +59,10 @@ class TableSnapshot:
 
     @property
     def left_out(self) -> Mapping[str, str]:
-        """Malformed blocks that a listing shows and that may hold rows which no other block holds:
-        ULID to damage.
+        """Malformed blocks that may hold rows which no other block holds: ULID to damage.
 
-        Their rows are not read; a ``strict`` snapshot fails instead. Empty for a snapshot by the
-        index.
+        Their rows are not read; a ``strict`` snapshot fails instead. Empty unless a listing shows
+        blocks.
         """
         return self.snapshot.malformed
 
@@ -74,12 +73,12 @@ class TableSnapshot:
             others = f" (and {len(self.left_out) - 1} more)" if len(self.left_out) > 1 else ""
             raise Corrupt(
                 f"block {ulid} of {self.bucket.url}{others} is malformed and may hold rows that "
-                "no other block holds: "
-                f"{damage}; restore it from a copy, or take the snapshot without strict"
+                f"no other block holds: {damage}; restore it from a copy, or take the snapshot "
+                "without strict"
             )
 
     def count(self) -> int:
-        """The number of rows; from metadata alone wherever no row is hidden."""
+        """Return the number of rows; from metadata alone unless rows are hidden."""
         counted = self.snapshot.count()
         if counted is not None:
             return counted
@@ -89,12 +88,11 @@ class TableSnapshot:
             return count_rows(self.bucket, self.scan().plan, self.world)
 
     def scan(self, *, columns: Iterable[str] | None = None, where: Any = None) -> Scan:
-        """The rows that meet ``where`` (a stated subset of SQL conditions, or a pyarrow
-        expression).
+        """Return a scan of the rows that meet ``where``.
 
-        ``columns`` picks columns, also the hidden ones (``_source``, ``_row_id``, ``_version``),
-        which are not read otherwise. Chunks that cannot match are left out before a byte of data is
-        read.
+        ``where`` is SQL (the documented subset of conditions) or a pyarrow expression. ``columns``
+        selects columns, also the hidden ones (``_source``, ``_row_id``, ``_version``), which are
+        not read otherwise. Chunks that cannot match are skipped before any data is read.
         """
         names = columns if columns is None or isinstance(columns, str) else list(columns)
         return Scan(
@@ -104,7 +102,7 @@ class TableSnapshot:
 
 @dataclass(frozen=True, kw_only=True)
 class Scan:
-    """Rows to be read; nothing is read before one of the ``to_…`` methods."""
+    """Rows to be read; nothing is read before one of the ``to_…`` methods is called."""
 
     bucket: ReadBucket
     world: World
@@ -114,30 +112,33 @@ class Scan:
 
     @cached_property
     def plan(self) -> ScanPlan:
-        """The chunks that can match, and what was left out.
+        """The chunks that can match, and counts of what was left out.
 
         Raises Invalid for unknown columns and conditions.
         """
         return plan_scan(self.snapshot, columns=self.columns, where=self.where)
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The rows as a stream of record batches, in bounded memory. Raises VersionExpired where
-        the version was collected before all were read, ObjectMissing or Corrupt for damage."""
+        """Return the rows as a stream of record batches, in bounded memory.
+
+        Reading raises VersionExpired if the version was collected before all rows were read,
+        ObjectMissing or Corrupt for damage.
+        """
         from blockstore.scan.execute import read_plan
 
         rows = read_plan(self.bucket, self.plan, self.world)
         return batches_or_expired(rows, self.bucket, self.world, self.snapshot.version)
 
     def to_table(self) -> pa.Table:
-        """The rows as a pyarrow Table."""
+        """Return the rows as a pyarrow Table."""
         return self.to_reader().read_all()
 
     def to_pandas(self) -> Any:
-        """The rows as a pandas DataFrame."""
+        """Return the rows as a pandas DataFrame."""
         return _needs("pandas", "spark", self.to_table().to_pandas)
 
     def to_polars(self) -> Any:
-        """The rows as a polars DataFrame."""
+        """Return the rows as a polars DataFrame."""
 
         def convert() -> Any:
             import polars as pl
@@ -147,7 +148,7 @@ class Scan:
         return _needs("polars", None, convert)
 
     def to_duckdb(self) -> Any:
-        """The rows as a DuckDB relation on a connection of its own."""
+        """Return the rows as a DuckDB relation on a connection of its own."""
 
         def convert() -> Any:
             import duckdb
@@ -163,5 +164,5 @@ def _needs(package: str, extra: str | None, convert: Any) -> Any:
     except ModuleNotFoundError as error:
         command = f"pip install 'blocklake[{extra}]'" if extra else f"pip install {package}"
         raise MissingExtra(
-            f"{package} is not installed, and this answer needs it: {command}"
+            f"{package} is not installed, and the result needs it: run {command}"
         ) from error

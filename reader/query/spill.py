@@ -27,4 +27,4 @@ def spill_folder() -> HeldFolder:
 
 def clear_abandoned() -> int:
     """Remove what dead processes of this user left; answers how many folders that were."""
-    return scratch.clear_abandoned(Path(tempfile.gettempdir()), _NAME, whoever=False)
+    return scratch.clear_abandoned(Path(tempfile.gettempdir()), _NAME, any_user=False)
