@@ -57,12 +57,12 @@ from blockstore.errors import (
 from blockstore.lazy import lazy
 
 if TYPE_CHECKING:
-    from blockstore.care.build import build
+    from blockstore.care.ship.build import build
     from blockstore.client.client import Client
     from blockstore.format.block import Job
-    from blockstore.operations.answer import Changed, Restored, Reverted
     from blockstore.operations.append import AppendedBlock
     from blockstore.operations.diff import Diff
+    from blockstore.operations.results import Changed, Restored, Reverted
     from blockstore.scan.view import Scan, TableSnapshot
     from blockstore.table import Table, create, open  # noqa: A004
 
@@ -108,10 +108,10 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        ".care.build": ("build",),
+        ".care.ship.build": ("build",),
         ".client.client": ("Client",),
         ".format.block": ("Job",),
-        ".operations.answer": ("Changed", "Restored", "Reverted"),
+        ".operations.results": ("Changed", "Restored", "Reverted"),
         ".operations.append": ("AppendedBlock",),
         ".operations.diff": ("Diff",),
         ".scan.view": ("Scan", "TableSnapshot"),

@@ -29,8 +29,6 @@ from blockstore.index import ulids
 from blockstore.index.derived import Derived
 from blockstore.index.ulids import UlidArray
 
-__all__ = ["BULK", "FRAME", "KEPT", "Bulk", "LiveBlock", "MemoryBulk", "Rows", "visible_rows"]
-
 FRAME = pa.schema(
     [
         ("ulid", pa.string()),
@@ -135,7 +133,7 @@ class Rows:
 
         Replaced, never changed.
         """
-        self.derived = Derived(len(self), self._make)
+        self.derived: Derived[LiveBlock] = Derived(len(self), self._make)
 
     @classmethod
     def of(cls, blocks: Iterable[LiveBlock]) -> Rows:

@@ -18,8 +18,6 @@ from blockstore.format.block import BlockMeta
 from blockstore.format.meta import load_meta
 from blockstore.names import META, split_block_key
 
-__all__ = ["holders"]
-
 
 def holders(bucket: ReadBucket, meta: BlockMeta) -> list[BlockMeta]:
     """The other complete blocks that account for a source of ``meta``, by ULID."""

@@ -40,22 +40,6 @@ from blockstore.names import (
 )
 from blockstore.world import World
 
-__all__ = [
-    "Damage",
-    "Directory",
-    "Found",
-    "Listing",
-    "Reading",
-    "Seen",
-    "Stamp",
-    "gathered",
-    "is_read",
-    "list_directories",
-    "look",
-    "look_at",
-    "stamp_of",
-]
-
 T = TypeVar("T")
 
 Stamp = tuple[int, int, str | None]

@@ -51,8 +51,6 @@ from blockstore.lifecycle.holders import holders
 from blockstore.names import deletion_mark_key, meta_key, object_key
 from blockstore.world import World
 
-__all__ = ["ASK_S", "copy_file", "finish_upload", "in_time", "resume", "successor", "upload_again"]
-
 ASK_S = 60.0
 """For so many seconds a lost answer is asked for."""
 

@@ -27,8 +27,6 @@ from blockstore.operations.writer import MAX_MESSAGE
 from blockstore.scan.snapshot import Snapshot
 from blockstore.world import World
 
-__all__ = ["Alter", "alter", "altered"]
-
 
 @dataclass(kw_only=True)
 class Alter(Change):

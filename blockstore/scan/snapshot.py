@@ -21,7 +21,7 @@ from blockstore.scan.columns import Columns
 
 if TYPE_CHECKING:
     from blockstore.lifecycle.cover import ChosenBlock
-    from blockstore.lifecycle.discover import Listed
+    from blockstore.lifecycle.list_path import Listed
 
 _FEW = 64
 """Reading this many blocks one by one is faster than loading Arrow's functions."""

@@ -24,8 +24,6 @@ from blockstore.service.pages.timeline import Sighting, Timeline, timeline_of
 from blockstore.table import Table
 from blockstore.world import World
 
-__all__ = ["LiveTimelines", "detail_of", "look"]
-
 _OBJECT_S = 0.001
 """For so long a look is good, for each object that it listed."""
 

@@ -14,13 +14,11 @@ from blockstore.index.change import Append
 from blockstore.index.epochs import Held, claim
 from blockstore.lifecycle.upload import finish_upload
 from blockstore.simulation.actors.doors import DISTURBED, met, open_table, until_answered
+from blockstore.simulation.ground import Kind
 from blockstore.simulation.ledger import Write
 from blockstore.simulation.process import Process, Role
 from blockstore.simulation.rows import BUFFER_BYTES, batches_of
-from blockstore.simulation.stage import Kind
 from blockstore.table import Table
-
-__all__ = ["STREAM"]
 
 _APP = "stream/clicks"
 
