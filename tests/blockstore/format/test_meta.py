@@ -178,9 +178,9 @@ def test_every_truncation_is_corrupt() -> None:
             decode(data[:length], ulid=A)
 
 
-def test_a_key_that_stands_twice_is_corrupt() -> None:
+def test_a_repeated_key_is_corrupt() -> None:
     data = encode(block()).replace(b'"own":true', b'"own":true,"own":false')
-    with pytest.raises(Corrupt, match="'own' stands twice"):
+    with pytest.raises(Corrupt, match="'own' occurs twice"):
         decode(data, ulid=A)
 
 
