@@ -15,7 +15,7 @@ NAME = re.compile(r"mine-[0-9]")
 
 
 def left(folder: Path) -> Path:
-    """As a dead process leaves a folder: with something in it, and a lock that nobody holds."""
+    """As a dead process leaves a folder: with something in it, and a lock that is not held."""
     folder.mkdir()
     (folder / "rows").touch()
     lock = folder.with_name(folder.name + LOCK)

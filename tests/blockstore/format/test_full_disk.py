@@ -106,7 +106,7 @@ def test_to_abort_a_local_object_raises_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Late:
-        """A file of a server that tells only at its close that its disk is full."""
+        """A file of a server that reports only at its close that its disk is full."""
 
         def close(self) -> None:
             raise OSError(28, os.strerror(28))

@@ -229,7 +229,7 @@ BLOCK = st.tuples(
 def build(
     lake: Lake, shapes: list[tuple[list[dict[str, Any]], str, bool]], alter_at: int
 ) -> list[dict[str, Any]]:
-    """Write blocks of every kind; answers the rows that a reader must see, with all columns."""
+    """Write blocks of every kind; return the rows that a reader must see, with all columns."""
     expected = []
     for number, (rows, kind, labeled) in enumerate(shapes):
         if number == alter_at:
