@@ -36,8 +36,8 @@ def list_deep(root: str, prefix: str, start_after: str, modified: Modified) -> I
 
 
 def list_flat(root: str, prefix: str, start_after: str, modified: Modified) -> Iterator[ObjectInfo]:
-    """The objects without a further ``/`` after ``prefix``: names are sifted first, then only hits
-    are looked at."""
+    """Yield the objects without a further ``/`` after ``prefix``: names are filtered before files
+    are read."""
     folder, stem, head = _split(root, prefix)
     if start_after.startswith(stem):
         start_after = start_after[len(stem) :]

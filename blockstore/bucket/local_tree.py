@@ -9,7 +9,7 @@ Rules:
   disk.
 - The time of the file system is that of a file made just now. A process that may not write there,
   or finds no folder or no space, uses the machine's time: it cannot remove a block anyway.
-- A hidden name that a killed process left goes with its folder, once it is a day old.
+- A hidden name that a killed process left is removed with its folder, once it is a day old.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ class Tree:
         return folder
 
     def _swept(self, folder: str) -> bool:
-        """Whether only abandoned hidden names were in ``folder``, and are gone now."""
+        """Remove abandoned hidden names; return whether ``folder`` had nothing else."""
         oldest_ns = (self.now_ms() - _ABANDONED_MS) * 1_000_000
         with suppress(FileNotFoundError):
             if os.stat(folder).st_size > _SMALL_FOLDER_BYTES:

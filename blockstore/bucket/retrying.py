@@ -1,4 +1,4 @@
-"""A bucket that repeats requests that the store did not answer, where that is safe.
+"""A bucket that repeats requests that got no response, where that is safe.
 
 Rules:
 - Only idempotent requests are repeated: reads, plain puts, writers' parts, deletes.
@@ -105,9 +105,7 @@ class Retrying(Wrapper):
                 over = attempt == self._attempts or clock.monotonic_s() + pause >= deadline
                 if isinstance(error, NoSpace) or over:
                     if unanswered and not isinstance(error, Unanswered):
-                        raise Unanswered(
-                            f"{error} (an earlier attempt was not answered)"
-                        ) from error
+                        raise Unanswered(f"{error} (an earlier attempt got no response)") from error
                     raise
             clock.sleep(pause)
         raise AssertionError("the last attempt returns or raises")

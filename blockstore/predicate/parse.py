@@ -19,16 +19,31 @@ import pyarrow as pa
 
 from blockstore.errors import Invalid
 from blockstore.format.block import ColumnStats
-from blockstore.predicate import arrow, prune
+from blockstore.predicate import arrow, literals, prune
 from blockstore.predicate.bounds import bounds_from_statistics
-from blockstore.predicate.nodes import TRUE, Node, Op, conjunction
+from blockstore.predicate.literals import Kind, kind_of, one_of
+from blockstore.predicate.nodes import (
+    FALSE,
+    TRUE,
+    Column,
+    IsNull,
+    Node,
+    Op,
+    Prefix,
+    conjunction,
+    find_column,
+)
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
     from sqlglot import exp
 
+_SETS = {"in": False, "not in": True}
+_NULLS = {"is null": False, "is not null": True}
+_PREFIX = "starts with"
+
 Condition: TypeAlias = "str | pc.Expression | Predicate | None"
-"""What a caller may hand in as ``where``."""
+"""What a caller may pass as ``where``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,9 +147,7 @@ def parse_filters(filters: Iterable[tuple[str, str, Any]], schema: pa.Schema) ->
 
     ``op`` is ``=  <>  <  <=  >  >=  in  not in  is null  is not null`` or ``starts with``.
     """
-    from blockstore.predicate import filters as made
-
-    return Predicate(node=conjunction(*(made.leaf(schema, *given) for given in filters)))
+    return Predicate(node=conjunction(*(_filter(schema, *given) for given in filters)))
 
 
 def between(column: str, schema: pa.Schema, start: object, end: object) -> Predicate:
@@ -143,6 +156,41 @@ def between(column: str, schema: pa.Schema, start: object, end: object) -> Predi
         (column, op, value) for op, value in ((Op.GE, start), (Op.LT, end)) if value is not None
     ]
     return parse_filters([(name, str(op), value) for name, op, value in bounds], schema)
+
+
+def _filter(schema: pa.Schema, name: str, op: str, value: Any) -> Node:
+    """Return one condition; raise Invalid with the column, what was found and what is expected."""
+    column = find_column(schema, name)
+    if column is None:
+        raise Invalid(
+            f"a filter names column {name!r}, expected one of {', '.join(schema.names[:20])}"
+        )
+    try:
+        return _leaf(column, op, value)
+    except ValueError as error:
+        raise Invalid(
+            f"column {column.name!r} is {column.type}, found {value!r} in a filter, expected "
+            f"{error}"
+        ) from None
+
+
+def _leaf(column: Column, op: str, value: Any) -> Node:
+    if op in _NULLS:
+        return IsNull(column, _NULLS[op])
+    if op in _SETS:
+        return one_of(column, [literals.literal_of(item) for item in value], _SETS[op])
+    if op == _PREFIX:
+        prefix = literals.literal_of(value)
+        if kind_of(column.type) is not Kind.STRING or not isinstance(prefix, str):
+            raise ValueError("a text, and a text column")
+        return Prefix(column, prefix) if prefix else IsNull(column, negated=True)
+    if op not in list(Op):
+        known = ", ".join([*Op, *_SETS, *_NULLS, _PREFIX])
+        raise Invalid(
+            f"a filter on column {column.name!r} has the operator {op!r}, expected one of {known}"
+        )
+    literal = literals.literal_of(value)
+    return FALSE if literal is None else literals.compare(column, Op(op), literal)
 
 
 def _parse_expression(expression: pc.Expression, schema: pa.Schema) -> Predicate:

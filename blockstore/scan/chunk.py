@@ -6,7 +6,7 @@ Rules:
 - Labels are constant text columns, unless the schema has that name.
 - ``_row_id`` and ``_version`` of a level-1 chunk follow from the index (``first_row_id`` +
   position, the block's version). No other chunk can give them: a merge and a rewrite keep
-  ``_source`` alone, and a listing knows no versions.
+  ``_source`` alone, and a listing has no versions.
 """
 
 from __future__ import annotations

@@ -268,8 +268,7 @@ def _time_condition(snapshot: Snapshot, time_range: TimeRange) -> Predicate:
     name = snapshot.definition.time_column
     if name is None:
         raise Invalid(
-            "the scan asks for a time range, but the table has no time column: use a condition "
-            "instead"
+            "the scan has a time range, but the table has no time column: use a condition instead"
         )
     start, end = (
         Temporal(Kind.TIMESTAMP, time * 1_000_000) if isinstance(time, int) else time

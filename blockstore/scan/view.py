@@ -3,11 +3,17 @@
 A ``TableSnapshot`` never changes: it returns the same rows at every call, whatever happens to the
 table. Rows are read when a scan is converted (``to_reader``, ``to_table``, …), in the order of
 blocks and chunks.
+
+Rules for a snapshot that is read after its version was collected:
+- A missing object is damage as long as the version can still be opened, above the boundary or by a
+  tag. Otherwise its blocks may be removed, and reading them raises ``VersionExpired``.
+- The index is read only once an object is missing. If that fails, the object's error is raised.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,11 +21,17 @@ from typing import Any
 import pyarrow as pa
 
 from blockstore.bucket import ReadBucket
-from blockstore.errors import Corrupt, MissingExtra
+from blockstore.errors import (
+    BlockstoreError,
+    Corrupt,
+    MissingExtra,
+    ObjectMissing,
+    VersionExpired,
+)
 from blockstore.format.definition import Definition
 from blockstore.index.blocks import Blocks
+from blockstore.index.log import Log
 from blockstore.index.rows import LiveBlock
-from blockstore.scan.expiring import batches_or_expired, or_expired
 from blockstore.scan.plan import ScanPlan, plan_scan
 from blockstore.scan.snapshot import Snapshot
 from blockstore.world import World
@@ -85,7 +97,7 @@ class TableSnapshot:
             return counted
         from blockstore.scan.execute import count_rows
 
-        with or_expired(self.bucket, self.world, self.version):
+        with _or_expired(self.bucket, self.world, self.version):
             return count_rows(self.bucket, self.scan().plan, self.world)
 
     def scan(self, *, columns: Iterable[str] | None = None, where: Any = None) -> Scan:
@@ -128,7 +140,7 @@ class Scan:
         from blockstore.scan.execute import read_plan
 
         rows = read_plan(self.bucket, self.plan, self.world)
-        return batches_or_expired(rows, self.bucket, self.world, self.snapshot.version)
+        return _batches_or_expired(rows, self.bucket, self.world, self.snapshot.version)
 
     def to_table(self) -> pa.Table:
         """Return the rows as a pyarrow Table."""
@@ -157,6 +169,43 @@ class Scan:
             return duckdb.connect().from_arrow(self.to_table())
 
         return _needs("duckdb", "reader", convert)
+
+
+@contextmanager
+def _or_expired(bucket: ReadBucket, world: World, version: int | None) -> Iterator[None]:
+    """Raise VersionExpired for an object that is missing because the version was collected
+    meanwhile."""
+    try:
+        yield
+    except ObjectMissing as error:
+        expired = None if version is None else _expired(bucket, world, version)
+        if expired is None:
+            raise
+        raise VersionExpired(
+            f"the snapshot is too old, its files are being removed: {expired}"
+        ) from error
+
+
+def _batches_or_expired(
+    rows: pa.RecordBatchReader, bucket: ReadBucket, world: World, version: int | None
+) -> pa.RecordBatchReader:
+    """Return the same rows, with the errors of ``_or_expired``."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        with _or_expired(bucket, world, version):
+            yield from rows
+
+    return pa.RecordBatchReader.from_batches(rows.schema, batches())
+
+
+def _expired(bucket: ReadBucket, world: World, version: int) -> VersionExpired | None:
+    try:
+        Log(bucket, world).at(version)
+    except VersionExpired as error:
+        return error
+    except BlockstoreError:
+        return None
+    return None
 
 
 def _needs(package: str, extra: str | None, convert: Any) -> Any:
