@@ -93,7 +93,7 @@ class WorkDirectory:
 
 def clear_abandoned(work_dir: Path) -> int:
     """Remove what merges of dead processes left in ``work_dir``; return the number of folders."""
-    return scratch.clear_abandoned(work_dir, _NAME, whoever=True)
+    return scratch.clear_abandoned(work_dir, _NAME, any_user=True)
 
 
 def check_outside_tables(work_dir: Path) -> None:
