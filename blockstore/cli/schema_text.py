@@ -66,7 +66,8 @@ def type_name(kind: pa.DataType) -> str:
     """The type as ``parse_schema`` reads it (its Arrow name where the grammar has no word for
     it)."""
     if pa.types.is_struct(kind):
-        return f"struct<{', '.join(f'{_name(field.name)}:{type_name(field.type)}' for field in kind.fields)}>"
+        fields = ", ".join(f"{_name(field.name)}:{type_name(field.type)}" for field in kind.fields)
+        return f"struct<{fields}>"
     if pa.types.is_map(kind):
         return f"map<{type_name(kind.key_type)}, {type_name(kind.item_type)}>"
     if pa.types.is_list(kind):

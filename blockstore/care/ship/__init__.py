@@ -17,8 +17,8 @@ Types:
 Example::
 
     build("spool", rows, like="s3://lake/flights")
-    report = Shipper(folder_at("spool", world), open_bucket("s3://lake/flights", world), world).once()
-    print(len(report.shipped), "shipped,", len(report.refused), "refused")
+    report = Shipper(folder_at("spool", world), open_bucket("s3://lake/flights", world),
+    world).once() print(len(report.shipped), "shipped,", len(report.refused), "refused")
 """
 
 from __future__ import annotations
