@@ -47,18 +47,17 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Everything that is known."""
+    """What is known of all blocks."""
 
     state: State | None
     later: tuple[Entry, ...]
     blocks: Mapping[str, Known]
     accounted: frozenset[str]
-    """Sources that entries after the state account for; those of the state itself are asked of
-    it."""
+    """Sources that entries after the state account for; the state has its own."""
     hidden: frozenset[str]
     """Sources whose rows an entry hides."""
     removed: frozenset[str]
-    """Blocks that readable entries after the state remove for good."""
+    """Blocks that readable entries after the state remove, and none adds again."""
 
     def accounts(self, source: str) -> bool:
         """Whether the index, as far as it can be read, accounts for a write."""
@@ -68,7 +67,7 @@ class Evidence:
 
 
 def gather(index: Survey, found: Mapping[str, Examined]) -> Evidence:
-    """Put together what a look at the index and at every directory has shown."""
+    """Combine what the index and every directory show."""
     named = {} if index.state is None else {block.ulid: block for block in index.state.blocks}
     removed: set[str] = set()
     accounted: set[str] = set()

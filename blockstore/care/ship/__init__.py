@@ -12,7 +12,7 @@ Types:
 - ``Shipper`` uploads them, the oldest first, and returns a ``ShipReport`` for each pass with its
   ``ShippedBlock`` and ``RefusedBlock`` values.
 - ``state`` reads and writes the folder's state and compares it with the table.
-- ``unindexed`` answers the same questions for a table without an index.
+- ``unindexed`` checks the target if it is a table without an index.
 
 Example::
 
