@@ -138,7 +138,7 @@ def test_a_meta_json_with_other_sizes_than_the_index_is_found() -> None:
         dataclasses.replace(meta.files[0], bytes=meta.files[0].bytes + 1), *meta.files[1:]),
     ))  # fmt: skip
     report = expect(made, ("error", "meta", meta_key(ulid)))
-    assert "another files than entry" in report.findings[0].what
+    assert "in files, but a block" in report.findings[0].what
 
 
 def test_a_meta_json_that_is_missing_or_garbage_is_found() -> None:
@@ -684,7 +684,7 @@ def test_a_checkpoint_that_does_not_equal_the_fold_is_found() -> None:
     made.bucket.put(checkpoint_key(5), encode_checkpoint(wrong))
     report = made.verify()
     assert told(report) == [("error", "checkpoint", checkpoint_key(5))]
-    assert "another state" in report.findings[0].what
+    assert "differs from the state" in report.findings[0].what
 
 
 def test_a_lost_or_garbage_boundary_is_found_and_hides_nothing_else() -> None:

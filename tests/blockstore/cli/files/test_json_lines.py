@@ -96,7 +96,7 @@ def test_a_map_is_an_object_or_a_list_of_pairs(tmp_path: Path) -> None:
 )
 def test_what_is_no_pair_is_refused_with_its_line(value: str, tmp_path: Path) -> None:
     with pytest.raises(
-        Invalid, match=r"^x\.jsonl, line 2: column 'c' is .*, expected map.*: mend the value"
+        Invalid, match=r"^x\.jsonl, line 2: column 'c' is .*, expected map.*: fix the value"
     ):
         column(tmp_path, PAIRS, '{"c": {"a": "b"}}', f'{{"c": {value}}}')
 

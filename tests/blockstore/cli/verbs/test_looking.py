@@ -137,7 +137,7 @@ def test_show_tells_everything_of_a_block(blockstore: Command, flights: str) -> 
     shown = blockstore("show", flights, ulid).out
     assert "SHA-256" in shown
     assert found["files"][0]["sha256"] in shown
-    assert "is no block's name" in blockstore("show", flights, "x", code=1).err
+    assert "is not a block name" in blockstore("show", flights, "x", code=1).err
     assert (
         "there is no block" in blockstore("show", flights, "01ARZ3NDEKTSV4RRFFQ69G5FAV", code=1).err
     )
@@ -158,7 +158,7 @@ def test_show_tells_who_has_a_block_and_what_lies_on_it(blockstore: Command, fli
     blockstore("mark", flights, ulid, "--deletion")
     told = blockstore("show", flights, ulid).out
     assert "superseded: the index accounts for its sources without it" in told
-    assert "named by version 4" in told
+    assert "needed by version 4" in told
 
 
 def test_history_and_diff(blockstore: Command, flights: str) -> None:
@@ -231,7 +231,7 @@ def test_query_answers_and_travels_in_time(blockstore: Command, flights: str) ->
         (["FLIGHTS", "copy flights to 'x'"], 1, "one SELECT statement"),
         (["FLIGHTS", "FLIGHTS", "select 1", "--version", "1"], 2, "--version is of one table"),
         (["FLIGHTS", "select 1", "--version", "99"], 1, "no version 99"),
-        (["FLIGHTS", "select 1", "--as-of", "soon"], 2, "--as-of is 'soon', expected a moment"),
+        (["FLIGHTS", "select 1", "--as-of", "soon"], 2, "--as-of is 'soon', expected a time"),
         (["FLIGHTS", "select 1", "--as-of", "2000-01-01"], 1, "no version as of"),
         (["FLIGHTS", "select 1", "-o", "table", "--to", "x"], 1, "say -o csv"),
     ],
@@ -352,7 +352,7 @@ def test_a_damaged_entry_stops_every_verb(blockstore: Command, flights: str) -> 
 def test_probe_measures_a_store(blockstore: Command, lake: str) -> None:
     found = blockstore("probe", lake, "--json").json
     assert {row["name"]: row["result"] for row in found}["create-if-absent"] == "ok"
-    assert "PROMISE" in blockstore("probe", lake).out
+    assert "GUARANTEE" in blockstore("probe", lake).out
     assert list(Path(lake).rglob("_probe*")) == []
 
 

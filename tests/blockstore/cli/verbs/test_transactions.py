@@ -72,7 +72,7 @@ class TestOverwrite:
         (tmp_path / "new.csv").write_text(HEADER + "JFK,2013-02-01,7,1.00\n" * 2)
         words = ("overwrite", flights, str(tmp_path / "new.csv"), "--where", "origin = 'JFK'")
         assert (
-            "would put 2 new rows in the place of 9 rows of" in blockstore(*words, "--dry-run").out
+            "would replace 9 rows by 2 new rows in" in blockstore(*words, "--dry-run").out
         )
         assert rows(blockstore, flights) == 18
         assert "put 2 new rows in the place of 9 rows of" in blockstore(*words).out
@@ -117,7 +117,7 @@ class TestOverwrite:
 
     @pytest.mark.parametrize(
         ("words", "says"),
-        [([], "was given no file"), (["a.csv", "--app", "x"], "give both or neither")],
+        [([], "no file was given"), (["a.csv", "--app", "x"], "give both or neither")],
     )
     def test_a_wrong_call_is_told(
         self, blockstore: Command, flights: str, words: list[str], says: str
@@ -152,11 +152,11 @@ class TestRevertAndRestore:
         (ulid,) = blockstore("overwrite", flights, str(tmp_path / "new.csv"), "--json").json[
             "added"
         ]
-        assert "what it replaced does not come back" in blockstore("revert", flights, ulid).out
+        assert "the rows that it replaced do not come back" in blockstore("revert", flights, ulid).out
         assert rows(blockstore, flights) == 0
 
     def test_by_a_tag_and_by_a_time(self, blockstore: Command, flights: str) -> None:
-        assert "stands for version 2" in blockstore("tag", flights, "first", "--version", "2").out
+        assert "keeps version 2" in blockstore("tag", flights, "first", "--version", "2").out
         assert blockstore("tag", flights, "last", "--json").json == {"tag": "last", "version": 5}
         blockstore("restore", flights, "--tag", "first")
         assert rows(blockstore, flights) == 6
