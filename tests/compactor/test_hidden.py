@@ -127,7 +127,7 @@ def test_who_was_interrupted_goes_on_where_it_was(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         hide(made, victim, interrupt)
-    assert "kept from merges, and is not hidden yet" in marker_of(made).marks_on(victim)
+    assert "kept out of merges, and is not hidden yet" in marker_of(made).marks_on(victim)
     assert rows_of(made, "a") == 4
     made.age(SYNC_S)
     with pytest.raises(KeyboardInterrupt):

@@ -223,10 +223,7 @@ class TestInterrupted:
 def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
     done = shell("mkdir gone; cd gone; rmdir ../gone; X ls .".replace("X", "blockstore"), tmp_path)
     assert done.returncode == 1
-    assert (
-        done.stderr
-        == "error: the current folder no longer exists: change to another one\n"
-    )
+    assert done.stderr == "error: the current folder no longer exists: change to another one\n"
 
 
 def test_what_a_lasting_verb_says_is_there_at_once(tmp_path: Path) -> None:

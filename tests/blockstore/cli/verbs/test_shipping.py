@@ -170,7 +170,9 @@ def test_a_forked_copy_is_told(
         "origin,time_hour,delay,fare\nLGA,2013-01-04 01:00:00,1,1.50\n"
     )
     blockstore("write", copy, str(tmp_path / "more.csv"))
-    assert "version 5 differs from the source's" in blockstore("replicate", flights, copy, code=1).err
+    assert (
+        "version 5 differs from the source's" in blockstore("replicate", flights, copy, code=1).err
+    )
 
 
 def test_following_goes_on_until_interrupted_and_asks_a_silent_store_again(

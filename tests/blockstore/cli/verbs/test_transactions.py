@@ -71,9 +71,7 @@ class TestOverwrite:
     ) -> None:
         (tmp_path / "new.csv").write_text(HEADER + "JFK,2013-02-01,7,1.00\n" * 2)
         words = ("overwrite", flights, str(tmp_path / "new.csv"), "--where", "origin = 'JFK'")
-        assert (
-            "would replace 9 rows by 2 new rows in" in blockstore(*words, "--dry-run").out
-        )
+        assert "would replace 9 rows by 2 new rows in" in blockstore(*words, "--dry-run").out
         assert rows(blockstore, flights) == 18
         assert "put 2 new rows in the place of 9 rows of" in blockstore(*words).out
         assert (rows(blockstore, flights), rows(blockstore, flights, "delay = 7")) == (11, 2)
@@ -152,7 +150,9 @@ class TestRevertAndRestore:
         (ulid,) = blockstore("overwrite", flights, str(tmp_path / "new.csv"), "--json").json[
             "added"
         ]
-        assert "the rows that it replaced do not come back" in blockstore("revert", flights, ulid).out
+        assert (
+            "the rows that it replaced do not come back" in blockstore("revert", flights, ulid).out
+        )
         assert rows(blockstore, flights) == 0
 
     def test_by_a_tag_and_by_a_time(self, blockstore: Command, flights: str) -> None:

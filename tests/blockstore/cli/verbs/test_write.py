@@ -331,7 +331,7 @@ class TestRefusedAfterItsUpload:
         (folder,) = {path.parts[-3] for path in Path(sorted_table).glob("*/chunks/*")}
         assert "four" in told
         assert f"of it were uploaded as block {folder}, which no reader sees" in told
-        assert "once it is 30h old" in told
+        assert "when it is 30h old" in told
 
     def test_a_job_that_is_fenced_off_names_its_block(
         self,
