@@ -37,7 +37,7 @@ def test_where_several_extras_install_it_the_caller_says_which() -> None:
 
 def test_a_part_of_a_room_is_loaded_by_name() -> None:
     assert load("blockstore.compactor.simulated", "ROLES", "a simulation")
-    with pytest.raises(MissingExtra, match="^a simulation needs blockstore.nothing, which this"):
+    with pytest.raises(MissingExtra, match=r"^a simulation needs blockstore\.nothing, which this"):
         load("blockstore.nothing", "ROLES", "a simulation")
 
 

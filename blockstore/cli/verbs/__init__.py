@@ -19,6 +19,7 @@ from typing import Any
 __all__ = ["OTHER_NAMES", "READS", "VERBS", "load"]
 
 VERBS = {
+    "demo": "Make a small lake to try, and show what a table can do.",
     "create": "Define a table.",
     "alter": "Add or widen columns, set properties.",
     "write": "Append files as one block: all of them or none.",

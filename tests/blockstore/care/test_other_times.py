@@ -15,7 +15,7 @@ from blockstore.care.repair.target import Target
 from blockstore.care.ship import Shipper
 from blockstore.care.ship.build import build_block
 from blockstore.care.verify import verify
-from blockstore.compactor.retention import plan_retention
+from blockstore.compactor.clean.retention import plan_retention
 from blockstore.format.definition import Definition
 from blockstore.format.properties import Properties
 from blockstore.index import log as index_log

@@ -11,12 +11,12 @@ import pytest
 from blockstore.care.finding import Report
 from blockstore.care.marks import marker as marking
 from blockstore.care.repair import RepairOptions, StepKind, carry_out, plan_repair
-from blockstore.compactor.observe import observe
-from blockstore.compactor.once import compact_once
-from blockstore.compactor.quarantined import MarkedMalformed
+from blockstore.compactor.plan.observe import observe
+from blockstore.compactor.run.once import compact_once
+from blockstore.compactor.run.quarantine import DamageMarks
 from blockstore.compactor.settings import Settings
-from blockstore.format.loading import load_meta
 from blockstore.format.marks import MarkReason, NoCompactReason, decode_no_compact_mark
+from blockstore.format.meta import load_meta
 from blockstore.ids import ulid_at
 from blockstore.lifecycle.mark import place_deletion, place_no_compact
 from blockstore.names import no_compact_mark_key, object_key
@@ -48,7 +48,7 @@ def waiting(made: Care) -> set[str]:
     """The blocks that the compactor's page and its metric show as quarantined."""
     seen = observe(made.open_any())
     marked = {block.ulid for block in seen.candidates if block.no_compact}
-    return set(MarkedMalformed(made.bucket).look(marked, seen.damaged, "lake/t"))
+    return set(DamageMarks(made.bucket).look(marked, seen.damaged, "lake/t"))
 
 
 def marks(report: Report) -> list[tuple[str, str, str]]:

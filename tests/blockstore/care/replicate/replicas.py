@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from blockstore.bucket import Bucket
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.care.replicate.replicator import ReplicationReport, Replicator
-from blockstore.compactor.clean import Cleaner
+from blockstore.compactor.clean.cleaner import Cleaner
 from blockstore.errors import NotFound
 from blockstore.format.marks import MarkReason, NoCompactReason
 from blockstore.index import tags

@@ -9,7 +9,7 @@ import blockstore as bs
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.metered import Metered
 from blockstore.care.replicate.replicator import Replicator
-from blockstore.compactor.clean import Cleaner
+from blockstore.compactor.clean.cleaner import Cleaner
 from blockstore.errors import Conflict, Corrupt, Invalid, NotFound, ObjectMissing
 from blockstore.format.marks import MarkReason
 from blockstore.index.checkpoint import write_checkpoint

@@ -9,7 +9,7 @@ from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.wrapper import Wrapper
 from blockstore.care.ship.build import build_block
 from blockstore.care.ship.shipper import Shipper
-from blockstore.compactor.clean import Cleaner
+from blockstore.compactor.clean.cleaner import Cleaner
 from blockstore.errors import Unavailable
 from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.lifecycle.mark import withdraw_deletion

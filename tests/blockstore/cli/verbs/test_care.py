@@ -14,11 +14,11 @@ import pytest
 
 import blockstore as bs
 from blockstore.care.marks import hiding
-from blockstore.compactor.observe import observe
-from blockstore.compactor.once import compact_once
-from blockstore.compactor.quarantined import MarkedMalformed
+from blockstore.compactor.plan.observe import observe
+from blockstore.compactor.process.status import Quarantined
+from blockstore.compactor.run.once import compact_once
+from blockstore.compactor.run.quarantine import DamageMarks
 from blockstore.compactor.settings import Settings
-from blockstore.compactor.status import Quarantined
 from tests.blockstore.cli.conftest import Command
 
 UNKNOWN = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -45,7 +45,7 @@ def quarantined(url: str) -> list[Quarantined]:
     table = bs.open(url)
     seen = observe(table)
     marked = {block.ulid for block in seen.candidates if block.no_compact}
-    found = MarkedMalformed(table.bucket).look(marked, seen.damaged, table.url)
+    found = DamageMarks(table.bucket).look(marked, seen.damaged, table.url)
     return [
         Quarantined(ulid=ulid, reason=reason, command=command, since_ms=0)
         for ulid, (reason, command) in found.items()

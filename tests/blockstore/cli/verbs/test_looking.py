@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import blockstore as bs
-from blockstore.compactor.once import compact_once
+from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from blockstore.names import is_ulid
 from tests.blockstore.cli.conftest import Command
