@@ -97,9 +97,7 @@ def test_a_block_that_only_a_listing_shows_is_marked() -> None:
     assert marks(made) == [deletion_mark_key(made.blocks["f"])]
 
 
-def test_without_an_index_the_mark_hides_the_block_once_merges_are_known_and_withdrawn_it_is_back_at_once() -> (
-    None
-):
+def test_without_an_index_the_mark_hides_the_block_and_its_withdrawal_brings_it_back() -> None:
     made = worn().without_index()
     before = made.listed_rows()
     seen = []

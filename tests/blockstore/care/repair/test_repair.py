@@ -317,7 +317,6 @@ def test_what_a_repair_leaves_behind_is_no_error_of_the_version_before_it() -> N
 
 
 # -- adopting
-#   ----------------------------------------------------------------------------------------------------
 
 
 def late(made: Care) -> str:
@@ -365,9 +364,7 @@ def test_only_rows_that_the_index_does_not_account_for_are_adopted() -> None:
         plan(made, adopt=(known,))
 
 
-def test_a_block_of_a_schema_that_the_table_never_had_is_adopted_by_name_or_refused_before_it_is_marked() -> (
-    None
-):
+def test_a_block_of_an_unknown_schema_is_adopted_by_name_or_refused_before_a_mark() -> None:
     made = worn()
     turned = pa.schema(list(reversed(list(SCHEMA))))
     found = {}
@@ -445,7 +442,6 @@ def test_a_block_that_a_person_marked_is_not_adopted_and_a_live_one_neither() ->
 
 
 # -- without an index
-#   --------------------------------------------------------------------------------------------
 
 
 def unindexed() -> Care:
@@ -609,7 +605,6 @@ def merge_of(made: Care, rows_from: Care, blocks: tuple[str, ...], *, revision: 
 
 
 # -- wherever it dies
-#   --------------------------------------------------------------------------------------------
 
 
 def scene_live() -> tuple[Care, ReadBucket, dict[str, object]]:

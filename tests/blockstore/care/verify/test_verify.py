@@ -104,7 +104,6 @@ def test_where_nothing_lies_there_is_no_table() -> None:
 
 
 # -- blocks
-#   ------------------------------------------------------------------------------------------------------
 
 
 def test_a_cut_chunk_of_a_live_block_is_found() -> None:
@@ -204,7 +203,6 @@ def test_a_damaged_block_whose_rows_a_merge_holds_is_a_note() -> None:
 
 
 # -- what only tags and older versions name
-#   ----------------------------------------------------------------------
 
 
 def tagged(*, collected: bool) -> tuple[Care, str]:
@@ -364,7 +362,6 @@ def _copy_block(made: Care, source: str, ulid: str, **changes: object) -> None:
 
 
 # -- what is inside the files
-#   ------------------------------------------------------------------------------------
 
 
 def test_unsorted_rows_are_found() -> None:
@@ -624,7 +621,6 @@ def test_a_merged_chunk_without_its_sources_is_found() -> None:
 
 
 # -- the index
-#   ---------------------------------------------------------------------------------------------------
 
 
 def test_a_missing_entry_is_found_also_where_a_checkpoint_bridges_it() -> None:

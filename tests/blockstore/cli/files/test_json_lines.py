@@ -62,7 +62,8 @@ from blockstore.cli.lean import without_pandas
 without_pandas()
 import pyarrow as pa
 from blockstore.cli.files import json_lines
-schema = pa.schema([("c", pa.list_(pa.time64("ns"))), ("m", pa.map_(pa.string(), pa.timestamp("ns")))])
+columns = [("c", pa.list_(pa.time64("ns"))), ("m", pa.map_(pa.string(), pa.timestamp("ns")))]
+schema = pa.schema(columns)
 (batch,) = json_lines.read({str(path)!r}, "x.jsonl", schema, advance=lambda _: None)
 print(batch["c"].values[0].value, batch["m"].items[0].value)
 """

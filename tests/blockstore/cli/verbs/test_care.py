@@ -65,7 +65,6 @@ def replica(flights: str, lake: str) -> str:
 
 
 # -- verify
-#   ------------------------------------------------------------------------------------------------------
 
 
 def test_verify_of_a_sound_table_says_so_and_answers_0(blockstore: Command, flights: str) -> None:
@@ -119,7 +118,6 @@ def test_verify_goes_on_where_the_index_cannot_be_read(blockstore: Command, flig
 
 
 # -- repair
-#   ------------------------------------------------------------------------------------------------------
 
 
 def test_repair_says_what_it_would_do_and_does_it_when_asked(
@@ -250,7 +248,6 @@ def test_repair_of_a_table_without_an_index_says_when_to_come_back(
 
 
 # -- mark
-#   --------------------------------------------------------------------------------------------------------
 
 
 def test_a_live_block_is_taken_out_and_told_when_it_goes(blockstore: Command, flights: str) -> None:
@@ -315,7 +312,6 @@ def test_wrong_words_of_mark_are_usage_errors(blockstore: Command, flights: str)
 
 
 # -- index rebuild
-#   -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("found", [None, "", "x", "-1"])

@@ -13,9 +13,20 @@ from tests.blockstore.cli.conftest import Command
 
 def test_a_table_is_made_from_a_text(blockstore: Command, lake: str) -> None:
     done = blockstore(
-        "create", f"{lake}/t", "--schema", "id:int!, at:timestamp[us, UTC], tags:list<string>", "--time-column", "at",
-        "--sort-by", "id, at", "--property", "sync_delay=10m", "--label", "cluster=eu1", "--json",
-    )  # fmt: skip
+        "create",
+        f"{lake}/t",
+        "--schema",
+        "id:int!, at:timestamp[us, UTC], tags:list<string>",
+        "--time-column",
+        "at",
+        "--sort-by",
+        "id, at",
+        "--property",
+        "sync_delay=10m",
+        "--label",
+        "cluster=eu1",
+        "--json",
+    )
     assert done.json == {
         "url": f"file://{lake}/t",
         "version": 1,

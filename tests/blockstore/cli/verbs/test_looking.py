@@ -165,8 +165,12 @@ def test_history_and_diff(blockstore: Command, flights: str) -> None:
     blockstore("alter", flights, "--add", "extra:int", "--message", "for later")
     found = blockstore("history", flights, "--json").json
     assert [(entry["version"], entry["operation"], entry["rows_added"]) for entry in found] == [
-        (1, "create", 0), (2, "append", 6), (3, "append", 6), (4, "append", 6), (5, "alter", 0),
-    ]  # fmt: skip
+        (1, "create", 0),
+        (2, "append", 6),
+        (3, "append", 6),
+        (4, "append", 6),
+        (5, "alter", 0),
+    ]
     assert "for later" in blockstore("history", flights, "--last", "1").out
     assert "append" not in blockstore("history", flights, "--last", "1").out
     assert "expected 1 or more" in blockstore("history", flights, "--last", "0", code=2).err
@@ -207,8 +211,9 @@ def test_diff_tells_what_is_hidden_and_shown_again(
 def test_query_answers_and_travels_in_time(blockstore: Command, flights: str) -> None:
     sql = "select origin, count(*) as n, sum(fare) as fares from flights group by all order by all"
     assert blockstore("query", flights, sql, "-o", "json").json == [
-        {"origin": "EWR", "n": 9, "fares": 22.5}, {"origin": "JFK", "n": 9, "fares": 22.5},
-    ]  # fmt: skip
+        {"origin": "EWR", "n": 9, "fares": 22.5},
+        {"origin": "JFK", "n": 9, "fares": 22.5},
+    ]
     assert (
         blockstore("query", flights, sql, "-o", "csv").out
         == '"origin","n","fares"\n"EWR",9,22.50\n"JFK",9,22.50\n'
@@ -255,9 +260,12 @@ def test_every_verb_tells_a_path_that_is_no_table(
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "file.txt").write_text("x")
     more = {
-        "alter": ["--add", "a:int"], "write": [str(tmp_path / "folder" / "file.txt"), "--format", "csv"],
-        "show": ["01ARZ3NDEKTSV4RRFFQ69G5FAV"], "diff": ["1", "2"], "query": ["select 1"],
-    }  # fmt: skip
+        "alter": ["--add", "a:int"],
+        "write": [str(tmp_path / "folder" / "file.txt"), "--format", "csv"],
+        "show": ["01ARZ3NDEKTSV4RRFFQ69G5FAV"],
+        "diff": ["1", "2"],
+        "query": ["select 1"],
+    }
     for url in (f"{tmp_path}/nowhere", f"{tmp_path}/folder"):
         assert f"no table at file://{url}" in blockstore(verb, url, *more.get(verb, []), code=1).err
     assert "unknown" in blockstore(verb, "ftp://x/y", *more.get(verb, []), code=1).err

@@ -109,8 +109,8 @@ def test_files_without_rows_write_nothing(
             "x.csv",
             "Origin,time_hour,DELAY,fare\n",
             (
-                "the header lacks 'origin', 'delay' and names 'Origin', 'DELAY', expected the table's "
-                "columns"
+                "the header lacks 'origin', 'delay' and names 'Origin', 'DELAY', expected the "
+                "table's columns"
             ),
         ),
         (
