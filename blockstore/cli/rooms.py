@@ -15,7 +15,7 @@ __all__ = ["MODULES", "READS", "VERBS", "at_once", "extra_of", "load"]
 
 
 VERBS = {
-    "cleanup": "Publish aged blocks, mark what nobody needs, remove what was marked long enough "
+    "cleanup": "Publish aged blocks, mark blocks no longer needed, remove those marked long enough "
     "ago.",
     "compact": "Merge small blocks into large ones; with --wait look after tables for good.",
     "query": "Answer SQL over snapshots of tables.",

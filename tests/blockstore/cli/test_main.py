@@ -120,7 +120,7 @@ def test_a_full_disk_is_no_bug_of_ours(
     monkeypatch.setattr(main, "_run", full)
     assert blockstore("ls", "x", code=1).err == (
         "error: a disk is full (no space left on device): make room, or set TMPDIR to a folder "
-        "that has more\n"
+        "with more space\n"
     )
 
 

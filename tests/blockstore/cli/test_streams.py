@@ -98,7 +98,7 @@ def test_a_look_that_cannot_be_written_fails_in_a_sentence(
 ) -> None:
     done = shell(f"blockstore {words} {READ_ONLY}", tmp_path)
     assert done.stderr == (
-        "error: standard output cannot be written (bad file descriptor): make room, or send it "
+        "error: standard output cannot be written (bad file descriptor): make room, or write it "
         "elsewhere, and run the command "
         "again\n"
     )

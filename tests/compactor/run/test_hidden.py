@@ -159,7 +159,7 @@ def test_a_block_that_was_merged_is_refused_with_the_merge_and_that_one_hides_it
     made = plain(tmp_path, "a", "b", "c")
     victim = sorted(made.metas())[0]
     made.compact()
-    with pytest.raises(Conflict, match="was merged with some of its rows"):
+    with pytest.raises(Conflict, match="has some of its rows by a merge"):
         hide(made, victim)
     [merge] = made.merges()
     hide(made, merge.ulid)

@@ -279,7 +279,7 @@ def test_whoever_hides_is_told_of_a_mark_that_went_meanwhile(tmp_path: Path) -> 
         if next(waits) == 2:
             withdraw_deletion(made.bucket, made.world, victim)
 
-    with pytest.raises(Conflict, match="its mark is not there any more"):
+    with pytest.raises(Conflict, match="its mark is gone"):
         hide(made, victim, withdraw)
     assert rows_of(made, "a") == 4
     assert hide(made, victim).changed

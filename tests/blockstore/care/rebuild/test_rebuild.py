@@ -391,7 +391,7 @@ def test_a_lost_alter_is_told_by_the_blocks_that_were_written_after_it() -> None
     made.open().append(wider)
     lose(made)
     found = plan(made)
-    assert any("put together from the blocks" in line for line in found.notes)
+    assert any("is derived from the blocks" in line for line in found.notes)
     bring_back(made)
     table = made.open().snapshot().scan(columns=["writer", "note"]).to_table().to_pylist()
     assert {row["writer"]: row["note"] for row in table if row["writer"] in "ag"} == {

@@ -158,7 +158,7 @@ def test_show_tells_who_has_a_block_and_what_lies_on_it(blockstore: Command, fli
     blockstore("mark", flights, ulid, "--deletion")
     told = blockstore("show", flights, ulid).out
     assert "superseded: the index accounts for its sources without it" in told
-    assert "needed by version 4" in told
+    assert "named by version 4" in told
 
 
 def test_history_and_diff(blockstore: Command, flights: str) -> None:
@@ -229,16 +229,16 @@ def test_query_answers_and_travels_in_time(blockstore: Command, flights: str) ->
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["select 1"], 2, "query takes the tables' URLs and the SQL"),
+        (["select 1"], 2, "query needs the URLs of tables and the SQL"),
         (["FLIGHTS", "selec"], 1, "line 1, column 1"),
         (["FLIGHTS", "select * from fligths"], 1, "did you mean flights?"),
         (["FLIGHTS", "select nope from flights"], 1, "nope"),
         (["FLIGHTS", "copy flights to 'x'"], 1, "one SELECT statement"),
-        (["FLIGHTS", "FLIGHTS", "select 1", "--version", "1"], 2, "--version is of one table"),
+        (["FLIGHTS", "FLIGHTS", "select 1", "--version", "1"], 2, "--version is for one table"),
         (["FLIGHTS", "select 1", "--version", "99"], 1, "no version 99"),
         (["FLIGHTS", "select 1", "--as-of", "soon"], 2, "--as-of is 'soon', expected a time"),
         (["FLIGHTS", "select 1", "--as-of", "2000-01-01"], 1, "no version as of"),
-        (["FLIGHTS", "select 1", "-o", "table", "--to", "x"], 1, "say -o csv"),
+        (["FLIGHTS", "select 1", "-o", "table", "--to", "x"], 1, "use -o csv"),
     ],
 )
 def test_a_wrong_query_is_told(
@@ -317,7 +317,7 @@ class TestALakeIsQueried:
         ]
         both = "select count(*) from flights, carriers"
         assert (
-            "version 2 is of one table"
+            "version 2 is for one table"
             in blockstore("query", carriers, both, "--version", "2", code=1).err
         )
         assert blockstore(

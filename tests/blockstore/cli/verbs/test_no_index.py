@@ -170,8 +170,8 @@ def test_a_block_is_hidden_by_one_call_that_says_what_it_waits_for(
     told = blockstore(*hide, *delays)
     assert "readers no longer see it" in told.out
     first, second = told.err.splitlines()
-    assert first.startswith(f"note: {ulid}: it is kept from merges now")
-    assert second.startswith(f"note: {ulid}: it is hidden now")
+    assert first.startswith(f"note: {ulid}: it is kept out of merges")
+    assert second.startswith(f"note: {ulid}: it is hidden")
     assert all(": waiting 2s, until 20" in line for line in (first, second))
     assert blockstore(*count).json == [{"c": 4}]
 

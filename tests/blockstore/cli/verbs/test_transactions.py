@@ -73,7 +73,7 @@ class TestOverwrite:
         words = ("overwrite", flights, str(tmp_path / "new.csv"), "--where", "origin = 'JFK'")
         assert "would replace 9 rows by 2 new rows in" in blockstore(*words, "--dry-run").out
         assert rows(blockstore, flights) == 18
-        assert "put 2 new rows in the place of 9 rows of" in blockstore(*words).out
+        assert "replaced 9 rows by 2 new rows in" in blockstore(*words).out
         assert (rows(blockstore, flights), rows(blockstore, flights, "delay = 7")) == (11, 2)
 
     def test_everything_without_a_condition(
@@ -163,7 +163,7 @@ class TestRevertAndRestore:
         blockstore("restore", flights, "--as-of", "2100-01-01T00:00:00Z")
         blockstore("restore", flights, "--tag", "last")
         assert rows(blockstore, flights) == 18
-        assert "is gone" in blockstore("untag", flights, "first").out
+        assert "is removed" in blockstore("untag", flights, "first").out
         assert "no tag 'first'" in blockstore("restore", flights, "--tag", "first", code=1).err
         assert blockstore("untag", flights, "last", "--json").json == {"untagged": "last"}
 
