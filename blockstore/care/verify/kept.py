@@ -1,7 +1,7 @@
 """Blocks that only tags and older versions name: readers of those versions need them.
 
-Rule: what is named is decided as for removal (``index/reachable.py``), except that damage is skipped. A
-tag that cannot be read is reported elsewhere, and names nothing here.
+Rule: what is named is decided as for removal (``index/reachable.py``), except that damage is
+skipped. A tag that cannot be read is reported elsewhere, and names nothing here.
 """
 
 from __future__ import annotations
