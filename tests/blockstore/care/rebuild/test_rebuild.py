@@ -406,7 +406,7 @@ def test_a_table_without_any_block_or_entry_cannot_be_told() -> None:
     made.bucket.delete([key for key in made.objects() if not key.startswith("gc/")])
     made.bucket.put(BOUNDARY, b"7")
     found = plan(made)
-    assert any("tells the table's columns" in line for line in found.notes)
+    assert any("has the table's columns" in line for line in found.notes)
     with pytest.raises(Conflict, match="nothing was written"):
         rebuild(made.bucket, made.world, found)
     made.bucket.delete([BOUNDARY])
