@@ -18,10 +18,10 @@ VERBS = {
     "cleanup": "Publish aged blocks, mark blocks no longer needed, remove those marked long "
     "enough ago.",
     "compact": "Merge small blocks into large ones; with --wait manage tables until stopped.",
-    "query": "Answer SQL over snapshots of tables.",
+    "query": "Run SQL over snapshots of tables.",
     "retention": "Expire blocks whose rows are all older than the table's property retention.",
     "serve": "Serve SQL over tables by HTTP, with a page: the reader gateway.",
-    "token": "Make a token for the gateway: shown once, and its hash for the configuration.",
+    "token": "Make a token for the gateway: it is shown once, with its hash for the configuration.",
 }
 
 READS = frozenset({"query", "token"})
