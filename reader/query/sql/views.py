@@ -1,20 +1,19 @@
 """A plan as a view: the SQL by which DuckDB reads a table's chunks.
 
 Rules:
-- DuckDB gets lists of files, one ``read_parquet`` for the chunks that are treated alike, joined by
-  UNION ALL; never an Arrow dataset, which it reads two times slower.
+- DuckDB gets lists of files, one ``read_parquet`` for all chunks that are read the same way, joined
+  by UNION ALL; never an Arrow dataset, which it reads at half the speed.
 - Every column has the table's type: null where a chunk is older than the column, cast where it is
-  narrower. Labels are constants. Rows of sources that do not count are left out by the chunk's own
+  narrower. Labels are constants. Rows of sources that do not count are filtered by the chunk's own
   ``_source``.
-- Paths are taken as they are: nothing in them is a pattern or a partition. Many of them are handed
-  over as a value, since DuckDB takes ten times as long to parse them.
-- Hidden columns stand in the view only where the query names them (``hidden.py``); the plan's
-  chunks can give them.
-- No name here can be a column's: columns of a file are asked for by the name of the file's place,
-  what is set beside them has reserved names, and a name that DuckDB fixes is not used over a file
-  that has it.
-- DuckDB takes Parquet's bounds, in which NaN never stands, for those of all values, unless it is
-  told of NaN.
+- Paths are literal: no patterns and no partitions in them. A long list is passed as a value, since
+  DuckDB takes ten times as long to parse it.
+- The view contains hidden columns only if the query names them (``hidden.py``); the plan's chunks
+  can provide them.
+- No name here can collide with a column's: columns of a file are qualified, added columns have
+  reserved names, and a name that DuckDB fixes is not used with a file that has it.
+- Parquet's bounds never include NaN. DuckDB takes them for the bounds of all values unless it is
+  told that a column may contain NaN.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ _FEW_PATHS = 64
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Chunks read by one ``read_parquet``."""
+    """Chunks that one ``read_parquet`` reads."""
 
     chunks: Sequence[ScanChunk]
     window: range | None = None
-    """The rows, by their numbers in each file, that will do; None: all."""
+    """The range of row numbers in each file that suffices; None: all rows."""
 
 
 def view(
@@ -53,9 +52,15 @@ def view(
     asked: Sequence[str],
     windows: Mapping[str, range],
 ) -> list[Step]:
-    """What makes a view of a table's planned chunks, by their paths, under its columns and the
-    hidden ones that are ``asked`` for; of chunks in ``windows``, by their keys, no more than these
-    rows are needed."""
+    """The statements that create a view of a table's planned chunks.
+
+    Args:
+        name: The name of the view.
+        plan: The chunks and the columns of the table.
+        paths: The file of each chunk, by its key.
+        asked: The hidden columns that the view has.
+        windows: The rows of a chunk that suffice, by its key.
+    """
     lists = _Lists(name)
     selects = [_select(part, plan, paths, asked, lists) for part in _parts(plan, asked, windows)]
     body = "\nUNION ALL ".join(selects) if selects else _nothing(plan, asked)
@@ -63,15 +68,15 @@ def view(
 
 
 def guard(name: str) -> Step:
-    """What makes a view of the name of a WITH: where DuckDB does not see the WITH, it finds this,
-    which fails, and seeks no file of that name."""
+    """The statement that creates a view with the name of a WITH: outside the scope of the WITH,
+    DuckDB finds this view, which fails, and does not search a file of that name."""
     failing = f"SELECT error({text(f'there is no table {name}')}) AS nothing"
     return f"CREATE TEMP VIEW {quoted(name)} AS {failing}", ()
 
 
 class _Lists:
-    """Lists of paths as SQL: short ones as literals, long ones as variables of the connection,
-    which ``steps`` set."""
+    """Lists of paths as SQL: short ones as literals, long ones as variables of the connection that
+    ``steps`` set."""
 
     def __init__(self, table: str) -> None:
         self._table = table
@@ -80,15 +85,15 @@ class _Lists:
     def sql(self, paths: Sequence[str]) -> str:
         if len(paths) <= _FEW_PATHS:
             return f"[{', '.join(map(text, paths))}]"
-        # No two tables of a query have one name in SQL, so no two variables have.
+        # Unique, since no two tables of a query have the same name in SQL.
         variable = f"files {len(self.steps)} of {self._table}"
         self.steps.append((f"SET VARIABLE {quoted(variable)} = $1", [list(paths)]))
         return f"getvariable({text(variable)})"
 
 
 def _parts(plan: ScanPlan, asked: Sequence[str], windows: Mapping[str, range]) -> Iterator[_Part]:
-    """The plan's groups, of which those that need row numbers which DuckDB cannot give are taken
-    file by file."""
+    """The plan's groups; those that need row numbers that DuckDB cannot provide are split by
+    file."""
     for group in plan.groups():
         if "_row_id" in asked and not numbers_rows(plan.schemas[group.schema_id]):
             for chunk in group.chunks:
@@ -100,8 +105,8 @@ def _parts(plan: ScanPlan, asked: Sequence[str], windows: Mapping[str, range]) -
 def _alike(
     chunks: Sequence[ScanChunk], asked: Sequence[str], windows: Mapping[str, range]
 ) -> Iterator[_Part]:
-    """The chunks of a group; where hidden columns are asked for, those apart whose rows carry their
-    source themselves."""
+    """The chunks of a group; if the view has hidden columns, chunks whose rows contain their own
+    source are separate."""
     split: dict[bool, list[ScanChunk]] = {}
     for chunk in chunks:
         split.setdefault(bool(asked) and chunk.source is None, []).append(chunk)
@@ -128,8 +133,7 @@ def _select(
         options += f", {FILE_ROW} = true"
     source = f"read_parquet({lists.sql([paths[chunk.key] for chunk in part.chunks])}, {options})"
     if numbered and row != FILE_ROW:
-        # Rows of one file, numbered in the order in which they stand there: DuckDB keeps that order
-        # for a window without one.
+        # The rows of one file, numbered in its order: DuckDB keeps it for a window without ORDER BY.
         source = f"(SELECT *, row_number() OVER () - 1 AS {row} FROM {source})"
     source += f" AS {_CHUNK}"
     if facts:
@@ -138,8 +142,8 @@ def _select(
 
 
 def _free(name: str, stored: pa.Schema) -> str:
-    """The name, longer where a column of the file has it: it is reserved, but older tables may hold
-    it in capitals."""
+    """The name, extended if a column of the file has it: the name is reserved, but old tables may
+    have it in capitals."""
     taken = {folded(column) for column in stored.names}
     while name in taken:
         name += "_"
@@ -179,7 +183,7 @@ def _hidden(column: str, facts: Sequence[str], row: str) -> str:
 
 
 def _facts(part: _Part, paths: Mapping[str, str]) -> str:
-    """What the index says of each file, as rows to join with."""
+    """The facts that the index has about each file, as rows to join with."""
     rows = ", ".join(
         f"({text(paths[chunk.key])}, {_text(chunk.source)}, {_number(chunk.version)}, "
         f"{_number(chunk.first_row_id)})"
