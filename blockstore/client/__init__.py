@@ -1,7 +1,8 @@
-"""A client of the gateway: SQL, uploads and downloads over HTTP, for programs without bucket access.
+"""A client of the gateway: SQL, uploads and downloads over HTTP, for programs without bucket
+access.
 
-``Client`` sends small requests and retries those that are safe to repeat (``wire.py``). A query is a
-``Rows``, sent when its rows are needed and read in bounded memory. Uploads, downloads and long
+``Client`` sends small requests and retries those that are safe to repeat (``wire.py``). A query is
+a ``Rows``, sent when its rows are needed and read in bounded memory. Uploads, downloads and long
 queries are jobs of the gateway; ``RemoteJob`` waits for one and fetches its file.
 ``blockstore.client.dbapi`` is the same for tools that use DB-API 2.0.
 

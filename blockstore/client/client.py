@@ -30,8 +30,8 @@ _SUFFIXES = {
 
 
 class Client:
-    """A gateway at ``url``. ``token`` was made by `blockstore token`; ``verify`` is a file of trusted
-    certificates."""
+    """A gateway at ``url``. ``token`` was made by `blockstore token`; ``verify`` is a file of
+    trusted certificates."""
 
     def __init__(
         self,

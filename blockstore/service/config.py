@@ -2,13 +2,13 @@
 environment.
 
 A process declares a ``ConfigFile``: sections of ``Key``s, each with a default as a person writes
-it, a reader and a sentence. The accepted keys, the file under ``configs/`` and the documentation all
-follow from the declaration.
+it, a reader and a sentence. The accepted keys, the file under ``configs/`` and the documentation
+all follow from the declaration.
 
 Rules:
 - Every key has a default. ``BLOCKSTORE_<SECTION>_<KEY>`` in the environment overrides the file.
-- An unknown key is refused, and the error suggests a similar known one. All problems of the file and
-  of the environment are reported together.
+- An unknown key is refused, and the error suggests a similar known one. All problems of the file
+  and of the environment are reported together.
 - The file never contains a secret: it comes from the environment, or from a file that
   ``<key>_file`` names.
 - A section becomes one frozen value, checked when it is built. A ``Named`` table

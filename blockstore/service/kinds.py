@@ -1,8 +1,8 @@
 """Readers for the values of a configuration, one function per kind of value.
 
-Rules: each takes a value from TOML or the environment and its name, and raises Invalid with both and
-what was expected. In the environment a list is a text separated by commas, and a number or a switch
-is text.
+Rules: each takes a value from TOML or the environment and its name, and raises Invalid with both
+and what was expected. In the environment a list is a text separated by commas, and a number or a
+switch is text.
 """
 
 from __future__ import annotations

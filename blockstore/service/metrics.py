@@ -2,7 +2,8 @@
 start.
 
 Rules:
-- prometheus-client's global registry is not used, so one test can have the metrics of two processes.
+- prometheus-client's global registry is not used, so one test can have the metrics of two
+  processes.
 - A series with known labels exists with zero before its first event: an alert on an increase then
   notices the first one, and a dashboard shows 0 instead of a gap.
 - Values that are kept elsewhere are read at each scrape (``Source``); they are not kept twice.
@@ -68,8 +69,8 @@ def gauge(name: str, text: str, labels: Sequence[str], values: Values) -> Metric
 
 
 def total(name: str, text: str, labels: Sequence[str], values: Values) -> Metric:
-    """A counter that is kept elsewhere, with its present values, for a ``Source``. ``name`` does not
-    include ``_total``."""
+    """A counter that is kept elsewhere, with its present values, for a ``Source``. ``name`` does
+    not include ``_total``."""
     family = CounterMetricFamily(name, text, labels=labels)
     for of, value in values:
         family.add_metric(list(of), value)

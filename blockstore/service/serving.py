@@ -5,8 +5,8 @@ Rules:
   selects a free one.
 - ``stop`` waits for running responses, for at most the grace period.
 - Every response has the headers of ``SecurityHeaders``; a route may override them.
-- The probes respond with 200, or with 503 and the reasons; a process that has stopped permanently is
-  never ready.
+- The probes respond with 200, or with 503 and the reasons; a process that has stopped permanently
+  is never ready.
 """
 
 from __future__ import annotations

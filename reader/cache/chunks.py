@@ -1,18 +1,18 @@
 """The cache of chunks of remote buckets, on a local disk.
 
 Invariants:
-- A file is named by its SHA-256 and appears only when it is complete: it is downloaded under another
-  name, checked for size and hash, synced to disk, and renamed. Chunks never change, so a cached file
-  is never stale, and equal chunks are stored once.
+- A file is named by its SHA-256 and appears only when it is complete: it is downloaded under
+  another name, checked for size and hash, synced to disk, and renamed. Chunks never change, so a
+  cached file is never stale, and equal chunks are stored once.
 - A disk may still damage a file. The size of each hit is checked, and its hash when this process
   uses the file for the first time or finds it modified. A damaged file is dropped and downloaded
   again; it is never reported as damage of the bucket.
-- A query reads hard links of its own (``Hold``), so no eviction, by this or another process, removes
-  a file that it reads; the disk space is freed with the last link. Later queries get the same paths
-  for the same chunks, so that an engine can cache footers by path.
+- A query reads hard links of its own (``Hold``), so no eviction, by this or another process,
+  removes a file that it reads; the disk space is freed with the last link. Later queries get the
+  same paths for the same chunks, so that an engine can cache footers by path.
 - The files together stay within ``limit_bytes``; the least recently used are removed first, by the
-  access time, which each use sets (the modification time stays that of the download). What one query
-  needs at once is kept until it ends, even if it exceeds the limit.
+  access time, which each use sets (the modification time stays that of the download). What one
+  query needs at once is kept until it ends, even if it exceeds the limit.
 - Processes share a folder without locks: every step is one atomic call of the file system.
 """
 
@@ -101,8 +101,8 @@ class ChunkCache:
 
     def hold(self, wanted: Iterable[Wanted]) -> Hold:
         """Make all chunks available on disk; download the missing ones in parallel. Raises Corrupt
-        for a chunk that is not what its block says, NoSpace if the disk is full, and what the bucket
-        raises."""
+        for a chunk that is not what its block says, NoSpace if the disk is full, and what the
+        bucket raises."""
         chunks = list(wanted)
         misses = self.counts.misses
         try:

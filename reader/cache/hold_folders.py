@@ -4,8 +4,8 @@ Rules:
 - Each query has its own folder while it runs. Then the folder is empty and waits for a later query,
   since creating and removing a folder takes as long as the rest of a hold. The free folder with the
   lowest number is used first.
-- A folder that was idle for an hour is not used again: other processes remove folders that are a day
-  old, at any moment.
+- A folder that was idle for an hour is not used again: other processes remove folders that are a
+  day old, at any moment.
 - They also remove folders that could not be emptied, and those of killed processes.
 """
 

@@ -21,8 +21,10 @@ PAGE = ROOT / "docs" / "configuration.md"
 ABOUT = (
     "Every key of every process, its default, and the environment variable that overrides it. "
     "scripts/configuration generates this page and the files under configs/ from the program's own "
-    "declarations, and a test fails when they are stale. Durations are written as 15m or 48h, sizes "
-    "as 512MiB or 64GiB; a list in the environment is separated by commas. An unknown key is refused "
+    "declarations, and a test fails when they are stale. Durations are written as 15m or 48h, "
+    "sizes "
+    "as 512MiB or 64GiB; a list in the environment is separated by commas. An unknown key is "
+    "refused "
     "with a similar known one, and all problems of a file are reported together. The file never "
     "contains secrets: they come from the environment, or from a file that the key names."
 )

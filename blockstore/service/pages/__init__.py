@@ -1,4 +1,5 @@
-"""The part of the web pages that the compactor and the gateway share: a timeline of a table's blocks.
+"""The part of the web pages that the compactor and the gateway share: a timeline of a table's
+blocks.
 
 A process looks at its tables (``live.py``), turns the index and a listing into one value per table
 (``timeline.py``), and sends it as JSON in columns (``columns.py``). The scripts under

@@ -32,8 +32,8 @@ _NUMBERS = ("INTEGER", "NUMERIC", "DOUBLE")
 _DECIMAL_DIGITS = 38
 _EXACT_INTEGERS = 2**53
 _DIGITS = 400
-"""A number with more digits than any type has prunes nothing and is not evaluated: 1e999999999 would
-take forever."""
+"""A number with more digits than any type has prunes nothing and is not evaluated: 1e999999999
+would take forever."""
 
 
 def constants_for(nodes: Iterable[Node], kind: pa.DataType) -> list[Constant] | None:

@@ -1,8 +1,9 @@
-"""The values of a query's parameters, put into its tree as constants, so that they prune like those.
+"""The values of a query's parameters, put into its tree as constants, so that they prune like
+those.
 
-Rule: only values with the meaning of a constant written in the SQL. DuckDB casts a bound text to the
-type of the column that it is compared with, as it does a quoted one; a float is bound as DOUBLE and
-marked as one.
+Rule: only values with the meaning of a constant written in the SQL. DuckDB casts a bound text to
+the type of the column that it is compared with, as it does a quoted one; a float is bound as DOUBLE
+and marked as one.
 """
 
 from __future__ import annotations

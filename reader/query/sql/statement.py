@@ -1,13 +1,14 @@
 """What a query may be: one SELECT over the given tables that reads nothing else.
 
 DuckDB's own parser decides what the SQL means (``json_serialize_sql``), so the query that is
-admitted, the one that prunes files and the one that runs are always the same. The rules fail closed:
+admitted, the one that prunes files and the one that runs are always the same. The rules fail
+closed:
 
 - One statement, and it only selects: no COPY, ATTACH, INSTALL, LOAD, SET, PRAGMA, CALL, CREATE,
   INSERT, and no INSERT inside a WITH.
 - A table is one of the given ones or the query's own WITH; a file name is not a table.
-- A table function makes rows from its arguments (``range``, ``unnest``, …); none may read files, run
-  other SQL or reveal the engine.
+- A table function makes rows from its arguments (``range``, ``unnest``, …); none may read files,
+  run other SQL or reveal the engine.
 - A kind of node that is not listed in ``allowed.py`` is refused by its name.
 - A name refers to the query's own WITH only where DuckDB resolves it so; elsewhere it must be a
   table's, since DuckDB would search an unknown name among files. The engine blocks the names of
@@ -43,8 +44,8 @@ Node = dict[str, Any]
 """One node of DuckDB's syntax tree, as JSON."""
 
 GIVEN = "given_table"
-"""The key of an admitted BASE_TABLE node for the given table that it refers to; a node of a WITH does
-not have it."""
+"""The key of an admitted BASE_TABLE node for the given table that it refers to; a node of a WITH
+does not have it."""
 
 _LONGEST = 256 * 1024
 _MOST_REFERENCES = 256

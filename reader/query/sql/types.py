@@ -55,7 +55,8 @@ def sql_type(kind: pa.DataType) -> str:
     if pt.is_decimal(kind) and kind.precision <= _DIGITS:
         return f"DECIMAL({kind.precision}, {kind.scale})"
     if pt.is_struct(kind):
-        return f"STRUCT({', '.join(f'{quoted(one.name)} {sql_type(one.type)}' for one in kind.fields)})"
+        fields = (f"{quoted(one.name)} {sql_type(one.type)}" for one in kind.fields)
+        return f"STRUCT({', '.join(fields)})"
     if pt.is_map(kind):
         return f"MAP({sql_type(kind.key_type)}, {sql_type(kind.item_type)})"
     if pt.is_list(kind) or pt.is_fixed_size_list(kind):

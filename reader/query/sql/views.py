@@ -133,7 +133,7 @@ def _select(
         options += f", {FILE_ROW} = true"
     source = f"read_parquet({lists.sql([paths[chunk.key] for chunk in part.chunks])}, {options})"
     if numbered and row != FILE_ROW:
-        # The rows of one file, numbered in its order: DuckDB keeps it for a window without ORDER BY.
+        # Rows of one file, numbered in its order, which a window without ORDER BY keeps in DuckDB.
         source = f"(SELECT *, row_number() OVER () - 1 AS {row} FROM {source})"
     source += f" AS {_CHUNK}"
     if facts:
@@ -163,8 +163,9 @@ def _columns(part: _Part, plan: ScanPlan) -> Iterator[str]:
             value = _stored(read.stored_as)
         yield f"{value} AS {quoted(field.name)}"
     for label in plan.columns.labels:
-        constant = first.labels.get(label)
-        yield f"CAST({'NULL' if constant is None else text(constant)} AS VARCHAR) AS {quoted(label)}"
+        given = first.labels.get(label)
+        constant = "NULL" if given is None else text(given)
+        yield f"CAST({constant} AS VARCHAR) AS {quoted(label)}"
 
 
 def _stored(column: str) -> str:

@@ -4,8 +4,8 @@ condition's complete column to find its rows.
 Rules:
 - Statistics are cached by the chunk's hash: the first query that names a column reads the page
   index of a chunk, later ones compare arrays.
-- Chunks that one ``read_parquet`` reads share one window: binding one more of them costs more than a
-  window saves.
+- Chunks that one ``read_parquet`` reads share one window: binding one more of them costs more than
+  a window saves.
 - Only for the few chunks of a point query: each is opened here once.
 """
 
