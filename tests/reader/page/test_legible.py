@@ -178,7 +178,7 @@ def test_an_address_that_is_none_says_so(visit: Visiting, url: str, fragment: st
     expect(page.locator("main > section:visible")).to_contain_text(fragment)
     expect(page).to_have_title("Not found · Blockstore")
     expect(page.locator("#nav [aria-current]")).to_have_count(0)
-    page.get_by_role("link", name="To the console", exact=True).click()
+    page.get_by_role("link", name="Go to the console", exact=True).click()
     expect(page.locator("#editor")).to_be_visible()
 
 

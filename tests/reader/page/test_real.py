@@ -61,7 +61,7 @@ def test_what_is_written_is_seen_asked_compared_and_travelled(
     page.locator("nav.inner").get_by_role("link", name="History").click()
     page.get_by_role("radio", name="from version 2", exact=True).check()
     page.get_by_role("radio", name="to version 3", exact=True).check()
-    expect(page.locator(".difference")).to_contain_text("500 rows more in all")
+    expect(page.locator(".difference")).to_contain_text("500 rows more in total")
     assert made.overflow_px() <= 0
 
 

@@ -171,18 +171,18 @@ def test_a_chart_draws_bars_and_lines_and_its_columns_are_chosen(visit: Visiting
     page.locator("#tab-chart").click()
     area = page.locator(".chart-area")
     expect(area).to_have_attribute(
-        "aria-label", "Chart of n, late: 4 bars. The same figures stand in the table."
+        "aria-label", "Chart of n, late: 4 bars. The table has the same values."
     )
     before = page.locator(".chart canvas").evaluate("(canvas) => canvas.toDataURL()")
     page.locator("[data-y='1']").uncheck()
     expect(area).to_have_attribute(
-        "aria-label", "Chart of late: 4 bars. The same figures stand in the table."
+        "aria-label", "Chart of late: 4 bars. The table has the same values."
     )
     assert page.locator(".chart canvas").evaluate("(canvas) => canvas.toDataURL()") != before
     run(page, "SELECT time_hour, carrier, dep_delay FROM flights")
     expect(page.locator("[data-choice=kind]")).to_have_value("line")
     expect(area).to_have_attribute(
-        "aria-label", "Chart of UA, AA, DL, B6: 600 points. The same figures stand in the table."
+        "aria-label", "Chart of UA, AA, DL, B6: 600 points. The table has the same values."
     )
 
 

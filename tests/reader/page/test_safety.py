@@ -103,6 +103,6 @@ def test_a_token_is_asked_for_kept_in_the_tab_and_sent_in_a_header_only(
     page.reload()
     answered(page)
     page.locator("#token").click()
-    page.get_by_role("button", name="Forget it").click()
+    page.get_by_role("button", name="Forget token").click()
     expect(dialog).to_contain_text("this gateway wants a token")
     assert page.evaluate("sessionStorage.length") == 0

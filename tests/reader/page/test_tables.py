@@ -1,4 +1,4 @@
-"""Tables: what is shown of them, how fresh it is, and what is not well."""
+"""Tables: what is shown of them, how fresh it is, and which have problems."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_tables_show_size_rows_version_freshness_and_health(
     for text in ("stale", "2,000,000", "5.0 GiB", "12 min ago", "does not answer since 09:12"):
         expect(planes).to_contain_text(text)
     expect(cards.filter(has_text="weather")).to_contain_text("loading")
-    expect(page.locator("#fresh")).to_have_text("1 not well")
+    expect(page.locator("#fresh")).to_have_text("1 with problems")
     page.get_by_label("Find a table").fill("plan")
     expect(cards).to_have_count(1)
     page.get_by_label("Find a table").fill("nothing")
