@@ -161,7 +161,7 @@ class Runner:
             attempt=claimed.attempt, holder=self.holder, beat=beat, progress=meter.progress
         )
         sketch = self._store.sketch(claimed.job)
-        if sketch.attempt != claimed.attempt or sketch.ended or not sketch.asked:
+        if sketch.attempt != claimed.attempt or sketch.ended or not sketch.submitted:
             meter.stop(Stop.LOST)
             return
         self._store.renew(claimed.job, lease)

@@ -10,7 +10,7 @@ export function parse(hash) {
   const parts = path.split("/").filter(Boolean).map(decode);
   const options = Object.fromEntries(new URLSearchParams(query));
   const view = parts[0] ?? "console";
-  if (!VIEWS.has(view) || (view !== "tables" && parts.length > 1)) return { view: "nowhere", asked: hash, options };
+  if (!VIEWS.has(view) || (view !== "tables" && parts.length > 1)) return { view: "nowhere", address: hash, options };
   if (view === "tables" && parts.length > 1) {
     const tab = parts.length > 2 && TABS.has(parts.at(-1)) ? parts.at(-1) : "overview";
     const name = (tab === "overview" ? parts.slice(1) : parts.slice(1, -1)).join("/");

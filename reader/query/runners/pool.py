@@ -5,7 +5,7 @@ Why: DuckDB lets some functions exceed its memory limit, and some cannot be inte
 process the first would end the gateway, and the second would block it.
 
 Rules:
-- A worker that does not stop within ``_GRACE_S`` after it was told to is killed; so is one that is
+- A worker that does not stop within ``_GRACE_S`` after a cancellation is killed; so is one that is
   closed before its result ended and does not end soon. The next query gets a new worker.
 - A worker that dies fails its own query only. A worker that ran out of memory is not used again.
 - A worker that uses more than ``most_bytes`` of memory during a query is killed.

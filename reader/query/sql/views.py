@@ -12,8 +12,8 @@ Rules:
   can provide them.
 - No name here can collide with a column's: columns of a file are qualified, added columns have
   reserved names, and a name that DuckDB fixes is not used with a file that has it.
-- Parquet's bounds never include NaN. DuckDB takes them for the bounds of all values unless it is
-  told that a column may contain NaN.
+- Parquet's bounds never include NaN. DuckDB takes them for the bounds of all values unless an
+  option says that a column may contain NaN.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def view(
     name: str,
     plan: ScanPlan,
     paths: Mapping[str, str],
-    asked: Sequence[str],
+    hidden: Sequence[str],
     windows: Mapping[str, range],
 ) -> list[Step]:
     """The statements that create a view of a table's planned chunks.
@@ -58,12 +58,12 @@ def view(
         name: The name of the view.
         plan: The chunks and the columns of the table.
         paths: The file of each chunk, by its key.
-        asked: The hidden columns that the view has.
+        hidden: The hidden columns that the view has.
         windows: The rows of a chunk that suffice, by its key.
     """
     lists = _Lists(name)
-    selects = [_select(part, plan, paths, asked, lists) for part in _parts(plan, asked, windows)]
-    body = "\nUNION ALL ".join(selects) if selects else _nothing(plan, asked)
+    selects = [_select(part, plan, paths, hidden, lists) for part in _parts(plan, hidden, windows)]
+    body = "\nUNION ALL ".join(selects) if selects else _nothing(plan, hidden)
     return [*lists.steps, (f"CREATE TEMP VIEW {quoted(name)} AS {body}", ())]
 
 
@@ -91,38 +91,38 @@ class _Lists:
         return f"getvariable({text(variable)})"
 
 
-def _parts(plan: ScanPlan, asked: Sequence[str], windows: Mapping[str, range]) -> Iterator[_Part]:
+def _parts(plan: ScanPlan, hidden: Sequence[str], windows: Mapping[str, range]) -> Iterator[_Part]:
     """The plan's groups; those that need row numbers that DuckDB cannot provide are split by
     file."""
     for group in plan.groups():
-        if "_row_id" in asked and not numbers_rows(plan.schemas[group.schema_id]):
+        if "_row_id" in hidden and not numbers_rows(plan.schemas[group.schema_id]):
             for chunk in group.chunks:
                 yield _Part([chunk])
         else:
-            yield from _alike(group.chunks, asked, windows)
+            yield from _alike(group.chunks, hidden, windows)
 
 
 def _alike(
-    chunks: Sequence[ScanChunk], asked: Sequence[str], windows: Mapping[str, range]
+    chunks: Sequence[ScanChunk], hidden: Sequence[str], windows: Mapping[str, range]
 ) -> Iterator[_Part]:
     """The chunks of a group; if the view has hidden columns, chunks whose rows contain their own
     source are separate."""
     split: dict[bool, list[ScanChunk]] = {}
     for chunk in chunks:
-        split.setdefault(bool(asked) and chunk.source is None, []).append(chunk)
+        split.setdefault(bool(hidden) and chunk.source is None, []).append(chunk)
     for some in split.values():
         yield _Part(some, window_over(some, windows))
 
 
 def _select(
-    part: _Part, plan: ScanPlan, paths: Mapping[str, str], asked: Sequence[str], lists: _Lists
+    part: _Part, plan: ScanPlan, paths: Mapping[str, str], hidden: Sequence[str], lists: _Lists
 ) -> str:
     first = part.chunks[0]
     stored = plan.schemas[first.schema_id]
     file = _free(_FILE, stored)
-    facts = asked if first.source is not None else ()
+    facts = hidden if first.source is not None else ()
     row = FILE_ROW if numbers_rows(stored) else _free(_ROW, stored)
-    columns = [*_columns(part, plan), *(_hidden(column, facts, row) for column in asked)]
+    columns = [*_columns(part, plan), *(_hidden(column, facts, row) for column in hidden)]
     options = "hive_partitioning = false, union_by_name = false"
     if any(may_hold_nan(part.chunks, field) for field in stored):
         options += ", can_have_nan = true"
@@ -210,10 +210,10 @@ def _in(column: str, values: Iterable[str]) -> str:
     return f"(CAST({_stored(column)} AS VARCHAR) IN ({listed}))" if listed else "false"
 
 
-def _nothing(plan: ScanPlan, asked: Sequence[str]) -> str:
+def _nothing(plan: ScanPlan, hidden: Sequence[str]) -> str:
     """No rows, under the table's columns and types."""
     visible = plan.columns.visible
-    fields: list[pa.Field] = [*visible, *(HIDDEN.field(column) for column in asked)]
+    fields: list[pa.Field] = [*visible, *(HIDDEN.field(column) for column in hidden)]
     columns = ", ".join(
         f"CAST(NULL AS {sql_type(field.type)}) AS {quoted(field.name)}" for field in fields
     )

@@ -229,7 +229,7 @@ def test_query_answers_and_travels_in_time(blockstore: Command, flights: str) ->
         (["FLIGHTS", "select * from fligths"], 1, "did you mean flights?"),
         (["FLIGHTS", "select nope from flights"], 1, "nope"),
         (["FLIGHTS", "copy flights to 'x'"], 1, "one SELECT statement"),
-        (["FLIGHTS", "FLIGHTS", "select 1", "--version", "1"], 2, "--version is of one table"),
+        (["FLIGHTS", "FLIGHTS", "select 1", "--version", "1"], 2, "--version is for one table"),
         (["FLIGHTS", "select 1", "--version", "99"], 1, "no version 99"),
         (["FLIGHTS", "select 1", "--as-of", "soon"], 2, "--as-of is 'soon', expected a moment"),
         (["FLIGHTS", "select 1", "--as-of", "2000-01-01"], 1, "no version as of"),
@@ -309,7 +309,7 @@ class TestALakeIsQueried:
         ]
         both = "select count(*) from flights, carriers"
         assert (
-            "version 2 is of one table"
+            "version 2 is for one table"
             in blockstore("query", carriers, both, "--version", "2", code=1).err
         )
         assert blockstore(

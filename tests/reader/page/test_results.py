@@ -134,7 +134,7 @@ def test_an_answer_stays_when_its_download_fails(
 ) -> None:
     page = visit(console(url, "SELECT carrier, flight FROM flights"), errors=True).page
     answered(page)
-    told = page.locator(".state").text_content()
+    reported = page.locator(".state").text_content()
     for refused, start in (("/v1/query", "[data-form=csv]"), ("/v1/jobs", "#as-job")):
         gateway.trouble[refused] = lambda request: problem(503, "busy", "too many at once")
         page.locator("#download").click()
@@ -142,7 +142,7 @@ def test_an_answer_stays_when_its_download_fails(
         expect(page.locator("#aside .failure")).to_contain_text("too many at once")
         expect(page.locator("#aside .failure")).to_be_in_viewport()
         expect(cell(page, 0, 0)).to_be_visible()
-        assert page.locator(".state").text_content() == told
+        assert page.locator(".state").text_content() == reported
         gateway.trouble.clear()
         page.locator("#download").click()
         with page.expect_download():
@@ -190,15 +190,25 @@ def test_a_chart_sorts_its_points_and_keeps_gaps_and_says_what_it_leaves_out(
     visit: Visiting, url: str
 ) -> None:
     page = visit(url).page
-    data = run_js(page, "chart_data.js", """
-        const column = (name, kind, values) => ({ name, kind, number: (row) => kind === "text" ? null : values[row], text: (row) => String(values[row]) });
+    data = run_js(
+        page,
+        "chart_data.js",
+        """
+        const column = (name, kind, values) => ({ name, kind,
+          number: (row) => kind === "text" ? null : values[row],
+            text: (row) => String(values[row]) });
         const result = (columns, rows) => ({ rows, columns });
-        const times = result([column("t", "time", [30, 10, 20]), column("y", "number", [3, null, 2])], 3);
-        const many = result([column("k", "text", Array.from({length: 100}, (_, i) => "k" + i)), column("n", "number", Array(100).fill(1))], 100);
-        const twice = result([column("k", "text", ["a", "a", "b"]), column("n", "number", [1, 2, 5])], 3);
+        const times = result([column("t", "time", [30, 10, 20]), column("y", "number", [3, null,
+          2])], 3);
+        const many = result([column("k", "text", Array.from({length: 100}, (_, i) => "k" + i)),
+          column("n", "number", Array(100).fill(1))], 100);
+        const twice = result([column("k", "text", ["a", "a", "b"]), column("n", "number", [1, 2,
+          5])], 3);
         const choice = (kind) => ({ kind, x: 0, ys: [1], split: null });
-        return [m.seriesOf(times, choice("line")), m.seriesOf(many, choice("bars")), m.seriesOf(twice, choice("bars"))];
-    """)  # fmt: skip
+        return [m.seriesOf(times, choice("line")), m.seriesOf(many, choice("bars")),
+          m.seriesOf(twice, choice("bars"))];
+    """,
+    )
     times, many, twice = data
     assert times["xs"] == [10, 20, 30]
     assert times["series"][0]["values"] == [None, 2, 3]

@@ -135,9 +135,13 @@ def test_any_sql_comes_back_from_its_link(visit: Visiting, url: str, sql: str) -
         {"as_of": "2026-01-01T00:00:00Z"},
         {"tag": "a&b=c"},
     ):
-        back = run_js(page, "route.js", "const r = m.parse(m.toConsole(a.sql, a.travel)); return [r.options.sql, "
-                                        "m.travelOf(r.options)];",
-                      {"sql": sql, "travel": travel})  # fmt: skip
+        back = run_js(
+            page,
+            "route.js",
+            "const r = m.parse(m.toConsole(a.sql, a.travel)); return [r.options.sql, "
+            "m.travelOf(r.options)];",
+            {"sql": sql, "travel": travel},
+        )
         assert back == [sql, travel]
 
 

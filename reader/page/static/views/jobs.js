@@ -66,7 +66,7 @@ export class JobsView {
         job.has_result ? act("Result", "result", () => this.#try(() => this.#result(job))) : null),
       over ? null : progress(job.progress),
       job.sql ? h("pre", { class: "job-sql" }, job.sql) : null,
-      h("p", { class: "hint" }, told(job)),
+      h("p", { class: "hint" }, summary(job)),
       job.error ? h("div", { class: "job-error" }, h("pre", { class: "failure-text" }, job.error.message), job.error.rows.length ? brokenRows(job.error.rows) : null) : null,
       h("details", { "data-key": `more:${job.id}`, open: opened.has(`more:${job.id}`) }, h("summary", {}, "Record"), h("pre", { class: "record" }, JSON.stringify(job.record, null, 2))));
   }
@@ -96,6 +96,6 @@ export function progress({ share, text }) {
 const WORDS = { query: "Query", upload: "Upload to", download: "Download of" };
 const title = (job) => [WORDS[job.kind] ?? job.kind, job.table].filter(Boolean).join(" ");
 
-function told(job) {
+function summary(job) {
   return [job.created ? `Started ${moment(job.created)} UTC` : "", job.rows !== null ? many(job.rows, "row") : ""].filter(Boolean).join(", ");
 }
