@@ -2,9 +2,9 @@
 
 The lock, each part tested: no access to files outside the folders, no network, no extension loaded
 or installed, no Python objects as tables, no change of settings; spills go to a folder of its own.
-It is a second line behind ``statement.py``, which refuses everything but one SELECT over the given
-tables. If the kernel confines the process to its folders (``landlock.py``), DuckDB's own check of
-paths is off: it queries every parent folder, three times per file.
+It is a second line behind ``sql/statement.py``, which refuses everything but one SELECT over the
+given tables. If the kernel confines the process to its folders (``landlock.py``), DuckDB's own
+check of paths is off: it queries every parent folder, three times per file.
 
 Settings: the session's time zone is UTC, so that a timestamp with a time zone is the same instant
 everywhere. DuckDB's prefetching is off: all files are local, and it reads a complete row group

@@ -117,8 +117,8 @@ def test_every_control_has_a_name(visit: Visiting, url: str) -> None:
     for fragment in ["#/console", *VIEWS]:
         page.evaluate("(hash) => { location.hash = hash; }", fragment)
         expect(page.locator("main > section:visible h1")).to_be_attached()
-        nameless = page.evaluate("""() => [...document.querySelectorAll("button, input, select, a,
-          summary, [role=grid], nav")]
+        nameless = page.evaluate("""() => [...document.querySelectorAll(
+            "button, input, select, a, summary, [role=grid], nav")]
             .filter((element) => element.checkVisibility())
             .filter((element) => !(element.getAttribute("aria-label") ||
               element.textContent.trim() || element.labels?.length ||
