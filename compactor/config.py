@@ -20,8 +20,6 @@ from blockstore.service.config import Config, ConfigFile, Key, Named, Section
 from blockstore.service.listening import Listening, http_keys, listening
 from blockstore.service.logs import LOG, LogSettings
 
-__all__ = ["FILE", "LOOPS", "ProcessConfig", "Schedule", "load_config"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from blockstore.bucket.api import Bucket
 from blockstore.bucket.prefixed import Prefixed
 from blockstore.bucket.url import last_part
-from blockstore.operations.lakes import folders, is_table, may_be_table
+from blockstore.operations.place import folders, is_table, may_be_table
 
 __all__ = ["Lake", "Place"]
 

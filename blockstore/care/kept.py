@@ -1,7 +1,7 @@
 """Blocks that only tags and older versions name: a reader of those needs them as much as the newest
 one's.
 
-Rule: what is named is decided as for removal (``index/kept.py``), but past whatever is damaged: a
+Rule: what is named is decided as for removal (``index/reachable.py``), but past whatever is damaged: a
 tag that cannot be read is told elsewhere, and names nothing here.
 """
 

@@ -7,12 +7,11 @@ which answer with the command that brings it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any
 
-from blockstore.errors import MissingExtra
+from blockstore import extras
 
-__all__ = ["MODULES", "READS", "VERBS", "at_once", "load"]
+__all__ = ["MODULES", "READS", "VERBS", "at_once", "extra_of", "load"]
 
 
 VERBS = {
@@ -48,7 +47,8 @@ _PLAIN = {"query": "blockstore.reader.plain_query"}
 
 def load(verb: str) -> Callable[..., Any]:
     """The function of a room's verb. Raises MissingExtra if the room cannot be loaded here."""
-    return _loaded(verb, MODULES[verb], verb)
+    function: Callable[..., Any] = extras.load(MODULES[verb], verb, f"the verb {verb}")
+    return function
 
 
 def at_once(verb: str, words: Sequence[str]) -> Callable[[], object] | None:
@@ -58,24 +58,11 @@ def at_once(verb: str, words: Sequence[str]) -> Callable[[], object] | None:
     """
     if verb not in _PLAIN:
         return None
-    found: Callable[[], object] | None = _loaded(verb, _PLAIN[verb], "at_once")(words)
+    plain = extras.load(_PLAIN[verb], "at_once", f"the verb {verb}")
+    found: Callable[[], object] | None = plain(words)
     return found
 
 
-def _loaded(verb: str, module: str, name: str) -> Callable[..., Any]:
-    try:
-        function: Callable[..., Any] = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise MissingExtra(_missing(verb, module, error)) from error
-    return function
-
-
-def _missing(verb: str, module: str, error: Exception) -> str:
-    room = module.partition(".")[0]
-    missing = error.name if isinstance(error, ModuleNotFoundError) else None
-    if missing and missing.partition(".")[0] not in (room, "blockstore"):
-        return f"the verb {verb} needs {missing}: pip install 'blocklake[{room}]'"
-    return (
-        f"the verb {verb} cannot be loaded from {module} ({error}): "
-        f"pip install --force-reinstall 'blocklake[{room}]'"
-    )
+def extra_of(verb: str) -> str | None:
+    """The extra that installs what a verb needs; None for a verb of the foundation."""
+    return extras.room_of(MODULES[verb]) if verb in MODULES else None

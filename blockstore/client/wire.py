@@ -21,12 +21,12 @@ from blockstore.errors import (
     Conflict,
     Corrupt,
     Invalid,
-    MissingExtra,
     NoMemory,
     NotFound,
     Unavailable,
     VersionExpired,
 )
+from blockstore.extras import missing
 from blockstore.world import World
 
 if TYPE_CHECKING:
@@ -177,6 +177,6 @@ def _context(path: str) -> Any:
 def _httpx() -> Any:
     try:
         import httpx
-    except ImportError:
-        raise MissingExtra("the client needs httpx: pip install 'blocklake[reader]'") from None
+    except ModuleNotFoundError as error:
+        raise missing(error, "the client", "client") from error
     return httpx

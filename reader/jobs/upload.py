@@ -30,8 +30,7 @@ import pyarrow as pa
 
 from blockstore.bucket import Bucket
 from blockstore.cli.files import delimited
-from blockstore.cli.files.delimited import BadRow
-from blockstore.cli.files.numbered import line_of_row
+from blockstore.cli.files.numbered import BadRow, line_of_row
 from blockstore.errors import Corrupt, Invalid, NotFound
 from blockstore.format.block import Job
 from blockstore.format.fields import required
@@ -40,7 +39,7 @@ from blockstore.index.change import Append
 from blockstore.index.state import State
 from blockstore.names import JOBS
 from blockstore.operations.append import AppendedBlock, earlier_block
-from blockstore.operations.begun import commit_of
+from blockstore.operations.distributed_overwrite import commit_of
 from blockstore.operations.writer import WriteOptions, Writer
 from blockstore.reader.jobs.meter import Meter
 from blockstore.reader.jobs.record import Failure, Request

@@ -25,8 +25,9 @@ half the time without the others.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from blockstore.lazy import lazy
 
 if TYPE_CHECKING:
     from blockstore.reader.query.admission import Budget, Capacity
@@ -38,20 +39,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "Budget", "Capacity", "Engine", "Fixed", "Limits", "Read", "Source", "query"]
 
-_HOMES = {
-    "Answer": "answer",
-    "Budget": "admission",
-    "Capacity": "admission",
-    "Engine": "engine",
-    "Fixed": "source",
-    "Limits": "runners.instance",
-    "Read": "answer",
-    "Source": "source",
-    "query": "ask",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = lazy(
+    __name__,
+    {
+        ".answer": ("Answer", "Read"),
+        ".ask": ("query",),
+        ".admission": ("Budget", "Capacity"),
+        ".engine": ("Engine",),
+        ".runners.instance": ("Limits",),
+        ".source": ("Fixed", "Source"),
+    },
+)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.bucket.prefixed import Prefixed
 from blockstore.errors import Invalid, NotFound
-from blockstore.operations.lakes import folders, may_be_table
+from blockstore.operations.place import folders, may_be_table
 from blockstore.reader.query.engine import Engine
 from blockstore.reader.query.files import local_folder
 from blockstore.reader.tables.at import NEWEST, At, at_of_each

@@ -23,8 +23,9 @@ Names are loaded lazily: a query over given snapshots needs few of these modules
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from blockstore.lazy import lazy
 
 if TYPE_CHECKING:
     from blockstore.reader.tables.at import At
@@ -35,17 +36,13 @@ if TYPE_CHECKING:
 
 __all__ = ["At", "Names", "Polling", "TableState", "TableView", "Tables"]
 
-_HOMES = {
-    "At": "at",
-    "Names": "names",
-    "Polling": "polling",
-    "TableState": "view",
-    "TableView": "view",
-    "Tables": "tables",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = lazy(
+    __name__,
+    {
+        ".at": ("At",),
+        ".names": ("Names",),
+        ".polling": ("Polling",),
+        ".tables": ("Tables",),
+        ".view": ("TableState", "TableView"),
+    },
+)

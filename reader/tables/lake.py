@@ -13,7 +13,7 @@ from __future__ import annotations
 from blockstore.bucket import Bucket
 from blockstore.bucket.prefixed import Prefixed
 from blockstore.bucket.url import last_part
-from blockstore.operations.lakes import folders, is_table, may_be_table
+from blockstore.operations.place import folders, is_table, may_be_table
 
 _RARELY = 32
 

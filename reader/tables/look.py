@@ -19,10 +19,11 @@ from blockstore.bucket import Bucket
 from blockstore.errors import BlockstoreError, NotFound, Unavailable
 from blockstore.index.history import History
 from blockstore.index.state import State
+from blockstore.operations.contents import Discovery
 from blockstore.reader.tables.at import At
 from blockstore.scan.snapshot import Snapshot
 from blockstore.scan.view import TableSnapshot
-from blockstore.table import Discovery, Table
+from blockstore.table import Table
 from blockstore.world import World
 
 _TRIES = 3

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from blockstore.errors import Corrupt, NotFound, ObjectMissing
-from blockstore.format.loading import load_meta
+from blockstore.format.meta import load_meta
 from blockstore.names import DELETION_MARK
 from blockstore.service.pages.detail import BlockDetail
 from blockstore.service.pages.timeline import Sighting, Timeline, timeline_of

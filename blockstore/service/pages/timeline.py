@@ -21,7 +21,7 @@ from blockstore.format.block import BlockMeta, StreamKey
 from blockstore.format.properties import Properties
 from blockstore.ids import ulid_time_ms
 from blockstore.index.state import State
-from blockstore.lifecycle.discover import list_snapshot
+from blockstore.lifecycle.list_path import list_snapshot
 from blockstore.lifecycle.listing import Directory, Found, Listing
 from blockstore.lifecycle.states import BlockState, classify
 from blockstore.names import META

@@ -77,12 +77,12 @@ def test_a_query_loads_what_it_needs_and_nothing_that_changes_or_serves(
     modules = loaded("query", flights, sql, *words)
     assert packages(modules).isdisjoint({*HEAVY, "attr", "compactor", "cyclopts", "spark", "ulid"})
     unwanted = {
-        "blockstore.format.chunks",
+        "blockstore.format.block_writer",
         "blockstore.format.encoding",
         "blockstore.index.change",
         "blockstore.index.commit",
         "blockstore.lifecycle.catalog",
-        "blockstore.lifecycle.discover",
+        "blockstore.lifecycle.list_path",
         "blockstore.lifecycle.upload",
         "blockstore.operations.delete",
         "blockstore.operations.diff",

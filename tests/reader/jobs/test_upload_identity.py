@@ -14,10 +14,10 @@ import pytest
 
 import blockstore.index.log as index_log
 from blockstore.bucket.prefixed import Prefixed
-from blockstore.compactor.clean import Cleaner
+from blockstore.compactor.clean.cleaner import Cleaner
 from blockstore.errors import Unavailable
 from blockstore.format.definition import Definition
-from blockstore.index.commits import Commits
+from blockstore.index.commit_ids import Commits
 from blockstore.index.epochs import claim
 from blockstore.names import job_input_key
 from blockstore.reader.errors import UnknownTable
