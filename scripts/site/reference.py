@@ -47,7 +47,7 @@ def openapi() -> dict[str, Any]:
     from fastapi import FastAPI
 
     from blockstore.reader.http.app import application
-    from blockstore.reader.setting_values import HttpSettings
+    from blockstore.reader.settings import HttpSettings
 
     gateway = MagicMock()
     gateway.settings.http = HttpSettings(listening=("127.0.0.1", 0))
