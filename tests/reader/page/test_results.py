@@ -104,7 +104,7 @@ def test_an_empty_answer_and_no_columns_of_numbers_say_so(visit: Visiting, url: 
     run(page, "SELECT carrier FROM flights WHERE false")
     expect(page.locator("#answer")).to_contain_text("No rows.")
     page.locator("#tab-chart").click()
-    expect(page.locator("#answer")).to_contain_text("A chart needs a column of numbers")
+    expect(page.locator("#answer")).to_contain_text("A chart needs at least one row")
 
 
 def test_all_rows_are_downloaded_in_every_form(
