@@ -54,7 +54,7 @@ def test_tables_show_size_rows_version_freshness_and_health(
     page.get_by_label("Find a table").fill("plan")
     expect(cards).to_have_count(1)
     page.get_by_label("Find a table").fill("nothing")
-    expect(page.locator("#view-tables .empty")).to_have_text("No table has that in its name.")
+    expect(page.locator("#view-tables .empty")).to_have_text("No table name contains that.")
 
 
 def test_one_table_shows_columns_blocks_and_tags(visit: Visiting, url: str) -> None:
