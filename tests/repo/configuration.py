@@ -1,5 +1,5 @@
-"""Writes ``configs/*.toml`` and ``docs/configuration.md`` from the declarations; ``--check`` lists
-stale files.
+"""Writes ``configs/*.toml`` and ``docs/configuration.md`` from the declarations; ``--check`` names
+what is stale.
 
 python -m tests.repo.configuration [--check]
 """
@@ -19,14 +19,13 @@ DECLARED = ("blockstore.compactor.config", "blockstore.reader.settings")
 """The modules whose ``FILE`` declares a process's configuration."""
 PAGE = ROOT / "docs" / "configuration.md"
 ABOUT = (
-    "Every key of every process, its default, and the environment variable that overrides it. "
-    "scripts/configuration generates this page and the files under configs/ from the program's own "
-    "declarations, and a test fails when they are stale. Durations are written as 15m or 48h, "
-    "sizes "
-    "as 512MiB or 64GiB; a list in the environment is separated by commas. An unknown key is "
-    "refused "
-    "with a similar known one, and all problems of a file are reported together. The file never "
-    "contains secrets: they come from the environment, or from a file that the key names."
+    "Every key of every process, its default and the environment variable that overrides it. "
+    "`scripts/configuration` writes this page and the files under `configs/` from the program's "
+    "own declarations, and a test fails when they are stale. Durations are written as 15m or "
+    "48h, sizes as 512MiB or 64GiB; a list in the environment is separated by commas. An unknown "
+    "key is refused with the nearest known one, and all problems of a file are reported at once. "
+    "Secrets are never in the file: they come from the environment, or from a file that the key "
+    "names."
 )
 
 
@@ -35,7 +34,7 @@ def declared() -> list[ConfigFile]:
 
 
 def expected() -> dict[Path, str]:
-    """The expected content of each file."""
+    """What each file must hold."""
     files = declared()
     found = {ROOT / "configs" / file.name: toml_file(file) for file in files}
     return found | {PAGE: page("Configuration", ABOUT, files)}
