@@ -108,7 +108,9 @@ def test_a_comparison_tells_what_is_shown_again_and_no_number_that_is_not_known(
     answer = {"added": [], "removed": [], "shown": {"01A": ["01B"]}, "rows": None}
     gateway.trouble["/v1/tables/flights/diff"] = lambda request: JSONResponse(answer)
     difference = visit(f"{url}#/tables/flights/history").page.locator(".difference")
-    expect(difference).to_contain_text("only a query can count the difference, writes shown again in 1 block")
+    expect(difference).to_contain_text(
+        "only a query can count the difference, writes shown again in 1 block"
+    )
 
 
 def test_a_long_history_comes_in_parts(visit: Visiting, url: str, gateway: Pretended) -> None:
