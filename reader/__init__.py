@@ -1,0 +1,21 @@
+"""The reader: SQL over exact snapshots of tables, for one command or as an HTTP gateway.
+
+A table is a set of immutable Parquet files that an index names. A reader folds the index into a
+snapshot, prunes the files of a query by statistics, and lets DuckDB read the rest. Nothing here
+writes to a table except the gateway's upload job, and nothing removes files.
+
+    tables/     tables under URLs, polled, as consistent snapshots
+    query/      an engine that runs one SELECT over snapshots, admitted, pruned and locked
+    cache/      chunks of remote stores on a local disk
+    forms/      results as a table for people, CSV, TSV, JSON, Parquet or Arrow
+    http/       the gateway: routes, tokens, streamed responses
+    jobs/       long queries, downloads and uploads, taken over from gateways that die
+    page/       the gateway's page in the browser
+    settings/   the gateway's configuration
+    errors.py   the errors of this room; verbs.py, serve_verbs.py: its verbs of the command line
+
+``plain_query.py`` is the command ``query`` without its parser. A user calls none of this directly::
+
+    blockstore query lake/flights "select count(*) from flights"
+    blockstore serve lake --no-auth
+"""

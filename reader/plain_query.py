@@ -1,8 +1,8 @@
 """``blockstore query``, and a short path for command lines that need no parser.
 
-To import the parser takes 40 to 60 ms of the 410 ms that a small query takes in all. So plain words
-and the options -o and --to are read here. Every other command line, and every wrong one, goes to the
-parser (``verbs.py``); what is read here means the same there.
+Importing the parser takes about 40 to 60 ms of a small query's 410 ms. So plain words and the
+options -o and --to are read here. Every other command line, and every wrong one, goes to the parser
+(``verbs.py``); what is read here means the same there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The client's door: what a program asks of a gateway."""
+"""The client of a gateway: queries, tables, and jobs."""
 
 from __future__ import annotations
 
@@ -30,10 +30,8 @@ _SUFFIXES = {
 
 
 class Client:
-    """A gateway at ``url``;
-
-    ``token`` is what `blockstore token` made, ``verify`` a file of certificates to trust.
-    """
+    """A gateway at ``url``. ``token`` was made by `blockstore token`; ``verify`` is a file of
+    trusted certificates."""
 
     def __init__(
         self,
@@ -47,7 +45,7 @@ class Client:
         self._wire = Wire(url, token, world or World.real(), timeout_s=timeout_s, verify=verify)
 
     def close(self) -> None:
-        """Let the connections go."""
+        """Close the connections."""
         self._wire.close()
 
     def __enter__(self) -> Client:
@@ -69,19 +67,21 @@ class Client:
         """A query: ``.to_arrow()``, ``.to_pandas()``, ``.to_polars()``, ``.to_pylist()``, or ``with
         ….stream()``.
 
-        Dates and times among the parameters are sent as ISO texts. Raises Invalid for one that
+        Dates and times in the parameters are sent as ISO texts. Raises Invalid for a parameter that
         cannot be sent.
         """
-        asked = {
+        question = {
             "sql": sql,
             "parameters": sendable(parameters) or None,
             "limit": limit,
             **_at(version, as_of, tag),
         }
-        return Rows(self._wire, {name: value for name, value in asked.items() if value is not None})
+        return Rows(
+            self._wire, {name: value for name, value in question.items() if value is not None}
+        )
 
     def tables(self) -> list[dict[str, Any]]:
-        """Every table, with its version, rows, bytes and staleness."""
+        """All tables, with version, rows, bytes and staleness."""
         found: list[dict[str, Any]] = self._wire.json("GET", "/v1/tables")["tables"]
         return found
 
@@ -91,7 +91,7 @@ class Client:
         return found
 
     def history(self, name: str, *, limit: int = 100) -> list[dict[str, Any]]:
-        """The newest versions of a table, the newest first."""
+        """The newest versions of a table, newest first."""
         path = f"/v1/tables/{quote(name)}/history"
         found: list[dict[str, Any]] = self._wire.json("GET", path, params={"limit": limit})[
             "entries"
@@ -109,17 +109,24 @@ class Client:
         key: str | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> RemoteJob:
-        """Append the rows of a CSV or TSV file to a table: all of them, once, or none; ``.wait()``
-        says which.
+        """Append the rows of a CSV or TSV file to a table, all of them exactly once, or none.
+        ``.wait()`` returns when they are written, and raises what is wrong with a row.
 
-        ``key`` names the upload: sent again under the same key, also by another process, it is the
-        same job. Without one a fresh key is drawn, under which lost answers are asked for again.
-        ``progress`` is told the bytes sent so far. Raises Invalid for a file that is no CSV or TSV;
-        what is wrong with a row, ``wait`` says.
+        Args:
+            table: The table's name.
+            file: A path, the bytes, or an open binary file.
+            form: ``csv`` or ``tsv``; by default from the file's name.
+            nulls: Other spellings of null.
+            message: The message in the table's history.
+            key: Identifies the upload: with the same key, also from another process, it is the same
+                job. By default a new key, with which this call retries.
+            progress: Called with the number of bytes sent so far.
+
+        Raises Invalid for a file that is not CSV or TSV.
         """
         kind = form or _form_of(file, "csv")
         if kind not in _MEDIA:
-            raise Invalid(f"the file's form is {kind!r}, expected csv or tsv: say form=")
+            raise Invalid(f"the file's form is {kind!r}, expected csv or tsv: pass form=")
         opened = _opener(file)
         params = [("table", table), *(("null", text) for text in nulls)] + (
             [("message", message)] if message else []
@@ -128,7 +135,7 @@ class Client:
             "Content-Type": _MEDIA[kind],
             "Idempotency-Key": key or self._wire.world.ids.ulid(),
         }
-        told = self._wire.json(
+        shown = self._wire.json(
             "POST",
             "/v1/jobs",
             params=params,
@@ -136,13 +143,13 @@ class Client:
             content=lambda: _sent(opened, progress),
             again=not isinstance(file, io.IOBase) or file.seekable(),
         )
-        return RemoteJob(self._wire, told)
+        return RemoteJob(self._wire, shown)
 
     def query_job(
         self, sql: str, *, form: str = "parquet", key: str | None = None, **at: Any
     ) -> RemoteJob:
-        """A query that may take long, into a file: ``.wait().save(path)``."""
-        return self._ask({"kind": "query", "sql": sql, "format": form}, key, at)
+        """A query that may take long, written to a file: ``.wait().save(path)``."""
+        return self._submit({"kind": "query", "sql": sql, "format": form}, key, at)
 
     def download(
         self,
@@ -154,10 +161,10 @@ class Client:
         timeout_s: float = 3600.0,
         **at: Any,
     ) -> RemoteJob:
-        """Write a table's rows to a file of this machine, CSV, TSV or Parquet as its name says;
-        whole or not at all."""
+        """Write a table's rows to a local file: CSV, TSV or Parquet by its name. It appears only
+        when it is complete."""
         kind = form or _form_of(path, "")
-        job = self._ask({"kind": "download", "table": table, "format": kind}, None, at)
+        job = self._submit({"kind": "download", "table": table, "format": kind}, None, at)
         job.wait(timeout_s, progress=progress)
         job.save(path, progress=progress)
         return job
@@ -167,14 +174,16 @@ class Client:
         return RemoteJob(self._wire, self._wire.json("GET", f"/v1/jobs/{quote(job)}"))
 
     def jobs(self) -> list[RemoteJob]:
-        """The jobs of this token, the newest first."""
-        return [RemoteJob(self._wire, told) for told in self._wire.json("GET", "/v1/jobs")["jobs"]]
+        """The jobs of this token, newest first."""
+        return [
+            RemoteJob(self._wire, shown) for shown in self._wire.json("GET", "/v1/jobs")["jobs"]
+        ]
 
-    def _ask(self, asked: dict[str, object], key: str | None, at: dict[str, Any]) -> RemoteJob:
+    def _submit(self, job: dict[str, object], key: str | None, at: dict[str, Any]) -> RemoteJob:
         limit = at.pop("limit", None)
-        body = {**asked, **_at(at.pop("version", None), at.pop("as_of", None), at.pop("tag", None))}
+        body = {**job, **_at(at.pop("version", None), at.pop("as_of", None), at.pop("tag", None))}
         if at:
-            raise Invalid(f"{min(at)} is not understood, expected version, as_of, tag or limit")
+            raise Invalid(f"{min(at)} is unknown, expected version, as_of, tag or limit")
         if limit is not None:
             body["limit"] = limit
         headers = {"Idempotency-Key": key or self._wire.world.ids.ulid()}
@@ -185,25 +194,25 @@ class Client:
 
 def _at(version: Any, as_of: Any, tag: Any) -> dict[str, Any]:
     moment = as_of.isoformat() if hasattr(as_of, "isoformat") else as_of
-    asked = {"version": version, "as_of": moment, "tag": tag}
-    return {name: value for name, value in asked.items() if value is not None}
+    chosen = {"version": version, "as_of": moment, "tag": tag}
+    return {name: value for name, value in chosen.items() if value is not None}
 
 
 def _form_of(file: object, otherwise: str) -> str:
-    """The form that a file's name tells."""
+    """The form of a file, by its name."""
     if not isinstance(file, str | os.PathLike):
         return otherwise
     name = os.fspath(file)
     found = _SUFFIXES.get(Path(str(name)).suffix.lower())
     if found is None:
-        raise Invalid(f"the name of {name} does not tell its form: say form=")
+        raise Invalid(f"the name of {name} does not show its form: pass form=")
     return found
 
 
 def _opener(
     file: str | os.PathLike[str] | bytes | BinaryIO,
 ) -> Callable[[], AbstractContextManager[BinaryIO]]:
-    """How to begin to read the file, as often as it is sent; a caller's own file stays open."""
+    """A function that opens the file at its start; a caller's own file stays open."""
     if isinstance(file, bytes):
         return lambda: io.BytesIO(file)
     if isinstance(file, str | os.PathLike):

@@ -1,5 +1,4 @@
-"""A DB-API 2.0 door (PEP 249) to a gateway: for tools that speak it. Reading only; parameters are
-``?``.
+"""A DB-API 2.0 driver (PEP 249) for a gateway. It only reads; parameters are ``?``.
 
 from blockstore.client import dbapi
 with dbapi.connect("http://127.0.0.1:8080") as connection:
@@ -47,15 +46,15 @@ class InterfaceError(Error):
 
 
 class DatabaseError(Error):
-    """What the gateway said."""
+    """An error of the gateway."""
 
 
 class DataError(DatabaseError):
-    """A value is none that Python has."""
+    """A value that Python cannot represent."""
 
 
 class OperationalError(DatabaseError):
-    """The gateway did not answer, was busy, or the query took too much."""
+    """The gateway did not respond or was busy, or the query exceeded a limit."""
 
 
 class IntegrityError(DatabaseError):
@@ -63,19 +62,19 @@ class IntegrityError(DatabaseError):
 
 
 class InternalError(DatabaseError):
-    """Stored bytes contradict the format."""
+    """Stored bytes violate the format."""
 
 
 class ProgrammingError(DatabaseError):
-    """The SQL is wrong, or names no table; or the token may not."""
+    """The SQL is invalid or names an unknown table, or the token may not."""
 
 
 class NotSupportedError(DatabaseError):
-    """What writes: ``executemany``."""
+    """A call that writes: ``executemany``."""
 
 
 def connect(url: str, token: str | None = None, **more: Any) -> Connection:
-    """A connection; ``more`` is what ``Client`` takes."""
+    """A connection; ``more`` are arguments of ``Client``."""
     return Connection(Client(url, token, **more))
 
 
@@ -90,18 +89,15 @@ class Connection:
         return Cursor(self._open())
 
     def commit(self) -> None:
-        """Nothing: every query reads a snapshot."""
+        """Does nothing: every query reads a snapshot."""
         self._open()
 
     def rollback(self) -> None:
-        """Nothing: no transaction is ever open, so all of it is undone.
-
-        Pools call this on each connection that comes back.
-        """
+        """Does nothing: there is never an open transaction. Connection pools call this."""
         self._open()
 
     def close(self) -> None:
-        """Let the connections go."""
+        """Close the connections."""
         if self._client is not None:
             self._client.close()
         self._client = None
@@ -119,9 +115,9 @@ class Connection:
 
 
 class Cursor:
-    """One query at a time; rows come as they are fetched, in bounded memory. An answer that broke
-    off stays broken: each later fetch raises the same, until the next ``execute``, so half of one
-    is never taken for whole."""
+    """One query at a time; rows are read as they are fetched, in bounded memory. After a response
+    broke off, every fetch raises the same error until the next ``execute``, so a partial result is
+    never taken for complete."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -134,10 +130,7 @@ class Cursor:
         self.rowcount = -1
 
     def execute(self, operation: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Cursor:
-        """Ask; rows are then fetched.
-
-        Dates and times among the parameters are sent as ISO texts.
-        """
+        """Run a query. Dates and times in the parameters are sent as ISO texts."""
         self._check()
         self._end()
         try:
@@ -152,8 +145,8 @@ class Cursor:
         return self
 
     def executemany(self, operation: str, seq_of_parameters: Sequence[Any]) -> None:
-        """PEP 249 leaves it to statements that answer no rows: there are none."""
-        raise NotSupportedError("a gateway is read through this door: execute one query at a time")
+        """PEP 249 has it for statements without rows; there are none here."""
+        raise NotSupportedError("this driver only reads: execute one query at a time")
 
     def fetchone(self) -> tuple[Any, ...] | None:
         """The next row, or None."""
@@ -161,11 +154,11 @@ class Cursor:
         return found[0] if found else None
 
     def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
-        """The next rows, ``arraysize`` if it is not said how many."""
+        """The next rows, by default ``arraysize``."""
         return self._next(max(0, self.arraysize if size is None else size))
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        """All rows that are left."""
+        """All remaining rows."""
         return self._next(None)
 
     def close(self) -> None:
@@ -174,10 +167,10 @@ class Cursor:
         self._closed = True
 
     def setinputsizes(self, sizes: Sequence[Any]) -> None:
-        """Nothing, as PEP 249 allows."""
+        """Does nothing, as PEP 249 allows."""
 
     def setoutputsize(self, size: int, column: int | None = None) -> None:
-        """Nothing, as PEP 249 allows."""
+        """Does nothing, as PEP 249 allows."""
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         while (row := self.fetchone()) is not None:
@@ -190,7 +183,7 @@ class Cursor:
         self.close()
 
     def _next(self, most: int | None) -> list[tuple[Any, ...]]:
-        """So many rows, or all; the one place that reads."""
+        """At most ``most`` rows, or all; the only method that reads."""
         self._check()
         if self._broken is not None:
             raise type(self._broken)(str(self._broken)) from self._broken.__cause__
@@ -203,7 +196,7 @@ class Cursor:
             self._break(broken)
             raise broken from error
         except BaseException:
-            # Part of the rows is lost with it: what is left is not the rest.
+            # Some rows are lost: the remaining ones are not the rest.
             self._break(OperationalError("the fetch was interrupted: execute the query again"))
             raise
 
@@ -213,7 +206,7 @@ class Cursor:
 
     def _check(self) -> None:
         if self._closed:
-            raise InterfaceError("the cursor is closed: make another")
+            raise InterfaceError("the cursor is closed: open another")
 
     def _end(self) -> None:
         self._stack.close()
@@ -230,7 +223,7 @@ def _of(error: Exception) -> Error:
     message = str(error)
     if not isinstance(error, BlockstoreError):
         return DataError(
-            f"a value is none that Python has ({message}): cast the column to VARCHAR in the SQL"
+            f"Python cannot represent a value ({message}): cast the column to VARCHAR in the SQL"
         )
     if isinstance(error, Corrupt):
         return InternalError(message)

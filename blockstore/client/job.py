@@ -1,4 +1,4 @@
-"""A job of a gateway, as its asker holds it."""
+"""A job of a gateway, for its owner."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from blockstore.client.wire import Wire, pieces
 from blockstore.errors import Invalid, Unavailable
 
 OnProgress = Callable[[Mapping[str, Any]], None]
-"""Told of the job as the gateway tells it, now and then."""
+"""Called with the job's state, as the gateway returns it, from time to time."""
 
 _ENDED = ("done", "failed", "cancelled")
 
 
 class RemoteJob:
-    """A job; ``told`` is what the gateway said of it last."""
+    """A job; ``told`` is the last state that the gateway returned."""
 
     def __init__(self, wire: Wire, told: Mapping[str, Any]) -> None:
         self._wire = wire
@@ -25,30 +25,30 @@ class RemoteJob:
 
     @property
     def id(self) -> str:
-        """Its id, by which any gateway of the lake knows it."""
+        """The id, which is the same on every gateway of the lake."""
         return str(self.told["id"])
 
     @property
     def state(self) -> str:
-        """queued, running, cancelling, done, failed or cancelled, as it was told last."""
+        """The last known state: queued, running, cancelling, done, failed or cancelled."""
         return str(self.told["state"])
 
     def refresh(self) -> RemoteJob:
-        """Ask how far it is."""
+        """Request the present state."""
         self.told = self._wire.json("GET", f"/v1/jobs/{self.id}")
         return self
 
     def cancel(self) -> RemoteJob:
-        """Wish its end."""
+        """Cancel the job."""
         self.told = self._wire.json("DELETE", f"/v1/jobs/{self.id}")
         return self
 
     def wait(
         self, timeout_s: float = 3600.0, *, progress: OnProgress | None = None, every_s: float = 0.5
     ) -> RemoteJob:
-        """Until it has ended. Raises Invalid if it failed or was cancelled (the reason stands in
-        ``told``), Unavailable if it has not ended in time: it goes on, and can be waited for again.
-        """
+        """Wait until the job has ended. Raises Invalid if it failed or was cancelled (``told`` has
+        the reason), and Unavailable after ``timeout_s``: the job continues, and ``wait`` may be
+        called again."""
         clock = self._wire.world.clock
         until_s = clock.monotonic_s() + timeout_s
         pause_s = min(every_s, 0.05)
@@ -70,10 +70,8 @@ class RemoteJob:
         return self
 
     def save(self, path: str | os.PathLike[str], *, progress: OnProgress | None = None) -> int:
-        """Fetch the file that it made; it appears at ``path`` only when it is whole.
-
-        Answers its bytes.
-        """
+        """Download the file of the job; it appears at ``path`` only when it is complete. Return its
+        size in bytes."""
         wanted, got = int((self.told.get("result") or {}).get("bytes", -1)), 0
         with (
             self._wire.answer("GET", f"/v1/jobs/{self.id}/result") as found,
@@ -86,6 +84,6 @@ class RemoteJob:
                     progress({**self.told, "fetched": got})
             if wanted >= 0 and got != wanted:
                 raise Unavailable(
-                    f"job {self.id}: {got:,} bytes came of {wanted:,}: fetch it again"
+                    f"job {self.id}: received {got:,} of {wanted:,} bytes: download the file again"
                 )
         return got

@@ -1,4 +1,4 @@
-"""The values of a query's parameters, as JSON can carry them to a gateway."""
+"""The values of a query's parameters as JSON."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from decimal import Decimal
 from blockstore.errors import Invalid
 
 _DEEPEST = 4
-"""As deep as a gateway looks."""
+"""The depth that a gateway accepts."""
 
 
 def sendable(parameters: object) -> list[object] | dict[str, object] | None:
-    """A list or a dict of what JSON has; dates and times become ISO texts, which the gateway's
-    engine casts to the type of what they are compared with, and decimals ``{"$decimal": digits}``,
-    since JSON's numbers are read as floats. Raises Invalid, which names the parameter."""
+    """The parameters as JSON values. Dates and times become ISO texts, which the gateway's engine
+    casts to the type that they are compared with; decimals become ``{"$decimal": digits}``, since
+    numbers of JSON are read as floats. Raises Invalid with the name of the parameter."""
     if parameters is None:
         return None
     if isinstance(parameters, Mapping):
@@ -41,8 +41,7 @@ def _value(value: object, name: str, depth: int = 0) -> object:
         return {str(key): _value(one, name, depth + 1) for key, one in value.items()}
     raise Invalid(
         f"parameter {name} is {_kind(value)}, expected a number, a text, true or false, a date or "
-        "a time, or a "
-        "list of such: give it as text, and cast it in the SQL"
+        "a time, or a list of these: pass it as text and cast it in the SQL"
     )
 
 

@@ -1,4 +1,4 @@
-"""The rows that a query answers, in the shape that a program wants."""
+"""The rows of a query, in the form that a program needs."""
 
 from __future__ import annotations
 
@@ -17,22 +17,19 @@ _ARROW = "application/vnd.apache.arrow.stream"
 
 
 class Rows:
-    """One query.
-
-    It is sent when its rows are asked for, once for ``to_…``; ``stream`` sends it anew each time.
-    """
+    """One query. The first ``to_…`` sends it; ``stream`` sends it again each time."""
 
     def __init__(self, wire: Wire, question: Mapping[str, object]) -> None:
         self._wire = wire
         self._question = dict(question)
         self._table: pa.Table | None = None
         self.versions: dict[str, int | None] = {}
-        """The version of each table that was read, once rows have come."""
+        """The version of each table that was read, once rows have arrived."""
 
     @contextmanager
     def stream(self) -> Iterator[pa.RecordBatchReader]:
-        """The rows batch by batch, in bounded memory; leaving ends the query. The reader raises
-        Unavailable where the answer breaks off, and does so again at every later read."""
+        """The rows batch by batch, in bounded memory; leaving the block ends the query. The reader
+        raises Unavailable if the response breaks off, and again at every later read."""
         headers = {"Accept": _ARROW, "Content-Type": "application/json"}
         body = json.dumps(self._question).encode()
         with self._wire.answer("POST", "/v1/query", content=lambda: body, headers=headers) as found:
@@ -103,7 +100,7 @@ class _Body(io.RawIOBase):
 
 
 class _Batches:
-    """An answer's batches. Unlike a generator it does not seem to have ended once it broke."""
+    """The batches of a response. Unlike a generator it raises again after an error."""
 
     def __init__(self, coming: pa.RecordBatchReader) -> None:
         self._coming = coming
@@ -127,4 +124,4 @@ class _Batches:
 def _broken(error: Exception) -> Unavailable:
     if isinstance(error, Unavailable):
         return Unavailable(str(error))
-    return Unavailable(f"the gateway's answer broke off ({error}): ask again")
+    return Unavailable(f"the gateway's response broke off ({error}): retry")

@@ -1,11 +1,11 @@
-"""Requests to a gateway, and its errors as those of the tree.
+"""Requests to a gateway, and its errors as project errors.
 
 Rules:
-- What only asks is sent again after 429 and 503, when the gateway says, and after a connection that
-  failed: a few times.
-- What changes something is sent again only with the Idempotency-Key under which it was sent first:
-  the gateway then answers the same job.
-- An answer that breaks off is Unavailable; half of one is never taken for whole.
+- A request that only reads is retried a few times: after 429 and 503, when the gateway says, and
+  after a failed connection.
+- A request that changes something is retried only with its first Idempotency-Key: the gateway then
+  returns the same job.
+- A response that breaks off raises Unavailable; a partial one is never taken for complete.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _BY_STATUS: Mapping[int, type[BlockstoreError]] = {
 
 
 class Wire:
-    """One gateway's address, a token, and the connections to it; safe to share between threads."""
+    """The connections to one gateway, with a token; safe to share between threads."""
 
     def __init__(
         self,
@@ -73,11 +73,11 @@ class Wire:
         )
 
     def close(self) -> None:
-        """Let the connections go."""
+        """Close the connections."""
         self._http.close()
 
     def json(self, method: str, path: str, **more: Any) -> Any:
-        """The JSON that a small request answers."""
+        """Send a small request and return its JSON."""
         with self.answer(method, path, **more) as found:
             return json.loads(b"".join(pieces(found)))
 
@@ -91,8 +91,8 @@ class Wire:
         again: bool = True,
         **more: Any,
     ) -> Iterator[httpx.Response]:
-        """The answer, its body not read yet: ``pieces`` reads it. ``content`` makes the body, anew
-        for each try. Raises errors of the tree."""
+        """Send a request; ``pieces`` reads the body of the response. ``content`` makes the body of
+        the request for each try. Raises project errors."""
         found = self._sent(method, path, content, again, more)
         try:
             yield found
@@ -116,9 +116,8 @@ class Wire:
             except httpx.HTTPError as error:
                 if not left:
                     raise Unavailable(
-                        f"the gateway at {self._http.base_url} does not answer ({_told(error)}): "
-                        "check the address, and "
-                        "that it runs"
+                        f"the gateway at {self._http.base_url} does not respond ({_shown(error)}): "
+                        "check the address, and that it is running"
                     ) from error
                 self.world.clock.sleep(self.world.ids.uniform(0.1, 0.5))
                 continue
@@ -133,19 +132,16 @@ class Wire:
 
 
 def pieces(found: httpx.Response) -> Iterator[bytes]:
-    """The body of an answer.
-
-    Raises Unavailable if it breaks off; errors of whoever takes the pieces stay theirs.
-    """
+    """The body of a response. Raises Unavailable if it breaks off."""
     httpx = _httpx()
     try:
         yield from found.iter_bytes()
     except (httpx.HTTPError, httpx.StreamError) as error:
-        raise Unavailable(f"the gateway's answer broke off ({_told(error)}): ask again") from error
+        raise Unavailable(f"the gateway's response broke off ({_shown(error)}): retry") from error
 
 
 def _problem(found: httpx.Response) -> BlockstoreError:
-    """The error that an answer tells."""
+    """The error in a response."""
     status = found.status_code
     try:
         found.read()
@@ -154,7 +150,7 @@ def _problem(found: httpx.Response) -> BlockstoreError:
         if body.get("request_id"):
             message = f"{message} (request {body['request_id']})"
     except (ValueError, KeyError, TypeError, _httpx().HTTPError):
-        message = f"the gateway answered {status}, and not as one does: check the address"
+        message = f"the response with status {status} is not a gateway's: check the address"
     finally:
         found.close()
     kind = _BY_STATUS.get(status)
@@ -168,7 +164,7 @@ def _wait_s(found: httpx.Response) -> float:
     return float(text) if text.isdecimal() else 1.0
 
 
-def _told(error: Exception) -> str:
+def _shown(error: Exception) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 

@@ -51,14 +51,14 @@ _MONTH_S = 30 * _DAY_S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """What a thousand requests of each class cost."""
+    """The price of a thousand requests of each class."""
 
     write_per_1000: float = 0.005
     read_per_1000: float = 0.0004
     delete_per_1000: float = 0.0
 
     def cost(self, requests: Mapping[str, float]) -> dict[str, float]:
-        """What these requests, by class, cost."""
+        """The cost of these requests, by class."""
         each = {
             "write": self.write_per_1000,
             "read": self.read_per_1000,
@@ -72,15 +72,14 @@ def _key(name: str, default: float, requests: str) -> Key:
         name=name,
         default=default,
         read=kinds.between(kinds.number, 0),
-        sentence=f"What a thousand {requests} requests cost, in your currency.",
+        sentence=f"The price of a thousand {requests} requests, in your currency.",
     )
 
 
 PRICES = Section(
     name="prices",
-    sentence="What the store charges, for the metric that estimates a month. The defaults are "
-    "list prices of a large store; "
-    "a folder costs nothing whatever stands here.",
+    sentence="The prices of the store, for the metric that estimates a month. The defaults are "
+    "list prices of a large store; a folder is always free.",
     build=Prices,
     keys=(
         _key("write_per_1000", 0.005, "PUT, POST and LIST"),
@@ -91,7 +90,7 @@ PRICES = Section(
 
 
 class MonthlyCost:
-    """The cost of a month at the pace of late, by class. Safe to share between threads."""
+    """The cost of a month at the recent rate, by class. Safe to share between threads."""
 
     def __init__(self, prices: Prices, clock: Clock) -> None:
         self._prices = prices
@@ -100,7 +99,7 @@ class MonthlyCost:
         self._seen: deque[tuple[float, dict[str, float]]] = deque([(clock.monotonic_s(), {})])
 
     def estimate(self, requests: Mapping[str, float]) -> dict[str, float]:
-        """The estimate, from how many requests of each class there were in all until now."""
+        """The estimate; ``requests`` are the totals by class until now."""
         now_s = self._clock.monotonic_s()
         with self._lock:
             if now_s - self._seen[-1][0] >= _HOUR_S / 4:
@@ -115,7 +114,7 @@ class MonthlyCost:
 
 
 class Billed(Metered):
-    """``counts`` and ``bytes`` as ``Metered`` has them, every page and part counted."""
+    """``Metered``, with every page of a listing and every part of an upload counted."""
 
     def list(
         self, prefix: str = "", *, start_after: str = "", recursive: bool = True
@@ -137,7 +136,7 @@ class Billed(Metered):
 
     @property
     def costs(self) -> bool:
-        """Whether somebody bills its requests: nobody bills those to a folder."""
+        """Whether its requests cost money: those to a folder do not."""
         return self.path_of(META) is None
 
     def totals(self) -> dict[str, tuple[int, int]]:

@@ -1,18 +1,18 @@
 """The configuration of a process: sections of declared keys, read from one TOML file and the
 environment.
 
-A process declares a ``ConfigFile``: its sections, each of ``Key``s with a default as a person
-writes it, a reader and a sentence. Everything else follows from the declaration: what is accepted,
-the file under ``configs/`` and its page.
+A process declares a ``ConfigFile``: sections of ``Key``s, each with a default as a person writes
+it, a reader and a sentence. The accepted keys, the file under ``configs/`` and the documentation
+all follow from the declaration.
 
 Rules:
 - Every key has a default. ``BLOCKSTORE_<SECTION>_<KEY>`` in the environment overrides the file.
-- An unknown key is refused, with the nearest known one; all problems of the file and of the
-  environment are told at once.
-- A secret never stands in the file: it comes from the environment, or from a file that
+- An unknown key is refused, and the error suggests a similar known one. All problems of the file
+  and of the environment are reported together.
+- The file never contains a secret: it comes from the environment, or from a file that
   ``<key>_file`` names.
-- A section becomes one frozen value, checked when it is built; a ``Named`` table
-  (``[tables."name"]``) holds overrides by name, of which only what was written is kept.
+- A section becomes one frozen value, checked when it is built. A ``Named`` table
+  (``[tables."name"]``) contains overrides by name; only keys that were written are kept.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from blockstore.errors import Invalid
 
 T = TypeVar("T")
 Reader = Callable[[Any, str], Any]
-"""From a value as TOML or the environment holds it, and what an error calls it, to the program's
-own. Raises Invalid."""
+"""From a value of TOML or the environment, and its name for errors, to the program's value. Raises
+Invalid."""
 
 _PREFIX = "BLOCKSTORE_"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secret:
-    """A text that no log and no error shows."""
+    """A text that logs and errors do not show."""
 
     text: str
 
@@ -47,11 +47,10 @@ class Secret:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """One key: its name in the file, what it is for, its default as a person writes it, and how it
-    is read.
+    """One key: its name in the file, a sentence, its default as a person writes it, and its reader.
 
     A list in the environment is separated by commas; the reader gets the text. A ``secret`` has no
-    default: it is a ``Secret``, or None where it was not given.
+    default: its value is a ``Secret``, or None if it was not given.
     """
 
     name: str
@@ -59,7 +58,7 @@ class Key:
     default: object = ""
     read: Reader
     sets: str = ""
-    """The field of the section's value; the key's own name if empty."""
+    """The field of the section's value; the key's name if empty."""
     secret: bool = False
 
     @property
@@ -69,16 +68,14 @@ class Key:
 
     @property
     def written(self) -> str:
-        """The name under which the key stands in the file."""
+        """The name of the key in the file."""
         return f"{self.name}_file" if self.secret else self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section(Generic[T]):
-    """One table of the file;
-
-    ``build`` makes its value of all fields and raises Invalid where they do not agree.
-    """
+    """One table of the file. ``build`` makes its value from all fields and raises Invalid if they
+    are inconsistent."""
 
     name: str
     sentence: str
@@ -94,12 +91,12 @@ class Named:
     sentence: str
     keys: tuple[Key, ...]
     example: str
-    """A name, for the file that is shown."""
+    """A name for the example in the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """What was read: one value a section, and the overrides by name."""
+    """The configuration: one value per section, and the overrides by name."""
 
     values: Mapping[str, object]
     named: Mapping[str, Mapping[str, Mapping[str, object]]]
@@ -109,7 +106,7 @@ class Config:
         return cast(T, self.values[section.name])
 
     def overrides(self, named: Named) -> Mapping[str, Mapping[str, object]]:
-        """By name, the fields that were overridden."""
+        """The overridden fields, by name."""
         return self.named[named.name]
 
 
@@ -123,15 +120,13 @@ class ConfigFile:
     sections: tuple[Section[Any], ...]
     named: tuple[Named, ...] = ()
     check: Callable[[Config], Iterable[str]] = field(default=lambda config: ())
-    """Problems between sections, one sentence each."""
+    """Finds problems between sections, one sentence each."""
 
     def load(
         self, path: Path | None = None, environment: Mapping[str, str] | None = None
     ) -> Config:
-        """The configuration of a file (or none) under the environment.
-
-        Raises Invalid, naming every problem.
-        """
+        """The configuration of a file (or of none), overridden by the environment. Raises Invalid
+        with all problems."""
         document = {} if path is None else _document(path)
         return _Loading(
             self, str(path), document, os.environ if environment is None else environment
@@ -139,7 +134,7 @@ class ConfigFile:
 
 
 class _Loading:
-    """One loading: collects values and problems."""
+    """One run of ``load``: collects values and problems."""
 
     def __init__(
         self, file: ConfigFile, path: str, document: dict[str, Any], environment: Mapping[str, str]
@@ -207,7 +202,7 @@ class _Loading:
     def _read(
         self, keys: tuple[Key, ...], given: Mapping[str, tuple[Any, str]]
     ) -> dict[str, object]:
-        """The fields of what was given; a problem for each that cannot be read."""
+        """The fields of the given values; records a problem for each that cannot be read."""
         by_name = {key.written: key for key in keys}
         fields: dict[str, object] = {}
         for name, (value, where) in given.items():
@@ -226,8 +221,8 @@ class _Loading:
         return fields
 
     def _from_environment(self, section: Section[Any]) -> dict[str, tuple[Any, str]]:
-        """What the environment says of a section; the longest section name that fits a variable
-        takes it."""
+        """The values of a section in the environment; a variable belongs to the longest section
+        name that fits."""
         longer = [
             one.name for one in self._file.sections if one.name.startswith(f"{section.name}_")
         ]
@@ -260,7 +255,7 @@ def _document(path: Path) -> dict[str, Any]:
             f"the configuration file {path} cannot be read ({error.strerror}): check --config"
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Invalid(f"{path} is not TOML ({error}): correct it") from None
+        raise Invalid(f"{path} is not valid TOML ({error}): correct it") from None
 
 
 def _secret_of(value: object, name: str) -> Secret | None:
@@ -272,7 +267,7 @@ def _secret_of(value: object, name: str) -> Secret | None:
         return Secret(Path(value).read_text("utf-8").strip())
     except (OSError, UnicodeDecodeError) as error:
         raise Invalid(
-            f"{name} is {value!r}, which cannot be read ({error}): write the secret there"
+            f"{name} is {value!r}, which cannot be read ({error}): write the secret to that file"
         ) from None
 
 
@@ -280,9 +275,8 @@ def _refused(name: str, where: str, keys: tuple[Key, ...]) -> str:
     secret = next((key for key in keys if key.secret and key.name == name), None)
     if secret is not None:
         return (
-            f"{name} in {where} is a secret, and none stands in a file of settings: set "
-            f"{secret.written}, or the "
-            "environment variable"
+            f"{name} in {where} is a secret, which a configuration file must not contain: set "
+            f"{secret.written}, or the environment variable"
         )
     return _unknown("key", name, name, [key.written for key in keys], where)
 

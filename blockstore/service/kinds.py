@@ -1,9 +1,8 @@
-"""How the values of a configuration are read: one function a kind, from TOML or the environment to
-the program's own.
+"""Readers for the values of a configuration, one function per kind of value.
 
-Rules: each takes the value and what an error calls it, and raises Invalid that names both, and what
-was expected. A list may stand in the environment as a text separated by commas; a number and a
-switch as text.
+Rules: each takes a value from TOML or the environment and its name, and raises Invalid with both
+and what was expected. In the environment a list is a text separated by commas, and a number or a
+switch is text.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,6})?)\s*([a-z]*)")
 
 
 def text(value: Any, name: str) -> str:
-    """A text, as it is."""
+    """A text, without spaces around it."""
     if not isinstance(value, str):
         raise Invalid(f"{name} is {value!r}, expected a text")
     return value.strip()
@@ -125,17 +124,17 @@ def format_size(size: int) -> str:
 
 
 def cores(value: Any, name: str) -> int:
-    """A whole number, or ``cores``: as many as the machine has."""
+    """A whole number, or ``cores`` for the number of cores."""
     return (os.cpu_count() or 1) if value == "cores" else count(value, name)
 
 
 def folder(value: Any, name: str) -> Path:
-    """A folder; empty for the system's folder for temporary files."""
+    """A folder; empty for the system's temporary folder."""
     return path(value, name) or Path(tempfile.gettempdir())
 
 
 def path(value: Any, name: str) -> Path | None:
-    """The path of a file or folder; None where it is empty."""
+    """The path of a file or folder; None if it is empty."""
     if not isinstance(value, str):
         raise Invalid(f"{name} is {value!r}, expected a path")
     return Path(value).expanduser() if value else None
@@ -153,7 +152,7 @@ def labels(value: Any, name: str) -> tuple[tuple[str, str], ...]:
 
 
 def items(read: Reader) -> Callable[[Any, str], tuple[Any, ...]]:
-    """A list of what ``read`` reads."""
+    """A list of values that ``read`` reads."""
     return lambda value, name: tuple(read(item, name) for item in _items(value, name))
 
 
@@ -169,12 +168,12 @@ def one_of(*choices: str) -> Callable[[Any, str], str]:
 
 
 def optional(read: Reader, none: str = "") -> Reader:
-    """What ``read`` reads; None where the value is ``none``."""
+    """A value that ``read`` reads; None if it is ``none``."""
     return lambda value, name: None if value == none else read(value, name)
 
 
 def between(read: Reader, low: float, high: float = math.inf) -> Reader:
-    """What ``read`` reads, from ``low`` to ``high``."""
+    """A value that ``read`` reads, from ``low`` to ``high``."""
 
     def checked(value: Any, name: str) -> Any:
         found = read(value, name)

@@ -1,4 +1,4 @@
-"""Where a process listens: address, port and TLS, as its configuration says it."""
+"""The address, port and TLS files of a process's server, and their configuration keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LAST_PORT = 65_535
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listening:
-    """An address, or none: then nothing is served. Port 0 takes a free one."""
+    """An address, or none to serve nothing. Port 0 selects a free port."""
 
     host: str
     port: int
@@ -27,7 +27,7 @@ class Listening:
         if not 0 <= self.port <= _LAST_PORT:
             raise Invalid(f"the port is {self.port}, expected 0 (a free one) to {_LAST_PORT}")
         if (self.tls_cert is None) != (self.tls_key is None):
-            raise Invalid("[http] has one of tls_cert and tls_key, expected both or none")
+            raise Invalid("[http] has only one of tls_cert and tls_key: set both or none")
 
     @property
     def off(self) -> bool:
@@ -36,7 +36,7 @@ class Listening:
 
     @property
     def loopback(self) -> bool:
-        """Whether only this machine reaches it."""
+        """Whether only this machine can reach it."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -48,7 +48,7 @@ class Listening:
 
 
 def http_keys(listen: str) -> tuple[Key, ...]:
-    """The keys of a section that is built by ``listening``."""
+    """The keys of a section that ``listening`` builds."""
     return (
         Key(
             name="listen",
@@ -61,8 +61,7 @@ def http_keys(listen: str) -> tuple[Key, ...]:
             name="tls_cert",
             default="",
             read=kinds.path,
-            sentence="The certificate chain (PEM) under which HTTPS is served; empty for plain "
-            "HTTP.",
+            sentence="The certificate chain (PEM) for HTTPS; empty for plain HTTP.",
         ),
         Key(
             name="tls_key",
@@ -74,7 +73,7 @@ def http_keys(listen: str) -> tuple[Key, ...]:
 
 
 def listening(*, listen: tuple[str, int], tls_cert: Path | None, tls_key: Path | None) -> Listening:
-    """The value of a section with ``http_keys``."""
+    """Build the value of a section with ``http_keys``."""
     return Listening(host=listen[0], port=listen[1], tls_cert=tls_cert, tls_key=tls_key)
 
 

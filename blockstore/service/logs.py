@@ -1,10 +1,10 @@
-"""Log lines of a process: JSON for machines, one readable line on a terminal; with table, block and
-job.
+"""The log of a process: JSON for machines, readable text on a terminal, with fields such as table,
+block and job.
 
 Rules:
-- Every line is one line. Fields that ``about`` set for a stretch of work stand in each line of it,
-  and those that a call gives by ``extra`` stand in its own.
-- Modules log with the standard library's ``logging`` and know nothing of this; a process calls
+- A record is one line. It contains the fields that ``about`` set for the current work, and those
+  that the call passed as ``extra``.
+- Modules use the standard library's ``logging`` and do not import this one; a process calls
   ``set_up`` once.
 """
 
@@ -44,7 +44,7 @@ _NOISY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
-    """What is logged, and how a line looks."""
+    """The level and the style of the log."""
 
     level: str = "info"
     style: str = "auto"
@@ -59,7 +59,7 @@ LOG = Section(
             name="level",
             default="info",
             read=kinds.one_of(*_LEVELS),
-            sentence="The least level that is logged: debug, info, warning or error.",
+            sentence="The lowest level that is logged: debug, info, warning or error.",
         ),
         Key(
             name="style",
@@ -73,7 +73,7 @@ LOG = Section(
 
 @contextmanager
 def about(**fields: object) -> Iterator[None]:
-    """Give every line of this stretch of work these fields, such as ``table="flights"``,
+    """Add fields to every record inside the block, such as ``table="flights"`` or
     ``job="…"``."""
     token = _about.set({**_about.get(), **fields})
     try:
@@ -83,8 +83,7 @@ def about(**fields: object) -> Iterator[None]:
 
 
 def set_up(settings: LogSettings, stream: TextIO | None = None) -> logging.Handler:
-    """Log to a stream (standard error) as the settings say; answers the handler, which ``logging``
-    holds from now on."""
+    """Log to a stream, standard error by default; return the handler that was installed."""
     stream = stream or sys.stderr
     text = settings.style == "text" or (settings.style == "auto" and stream.isatty())
     handler = logging.StreamHandler(stream)
@@ -102,7 +101,7 @@ def set_up(settings: LogSettings, stream: TextIO | None = None) -> logging.Handl
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, the fields, and a traceback where there
+    """One JSON object per line: time, level, logger, message, the fields, and a traceback if there
     is one."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -129,7 +128,7 @@ class TextLines(logging.Formatter):
 
 
 def _add_fields(record: logging.LogRecord) -> bool:
-    """Take the fields in the thread that logs; those of the call itself win."""
+    """Add the fields in the thread that logs; fields of the call override them."""
     for name, value in _about.get().items():
         if not hasattr(record, name):
             setattr(record, name, value)
@@ -141,7 +140,7 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
 
 
 def _shown(value: object) -> str:
-    """As it is, if that is one line: a table's name may hold anything."""
+    """The text, escaped if it is not printable: a table's name may contain anything."""
     text = str(value)
     return text if text.isprintable() else repr(text)
 

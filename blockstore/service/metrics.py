@@ -1,12 +1,12 @@
-"""Prometheus metrics of a process: into a registry that is handed in, every series there from the
+"""Prometheus metrics of a process, in a registry that is passed in; every series exists from the
 start.
 
 Rules:
-- No metric lives in prometheus-client's global registry, so two processes' worth of metrics fit
-  into one test.
-- A series whose labels are known exists with zero before anything has happened: an alert on an
-  increase then sees the first one, and a dashboard shows 0 instead of a gap.
-- Values that live elsewhere are read when they are scraped (``Source``); they are not kept twice.
+- prometheus-client's global registry is not used, so one test can have the metrics of two
+  processes.
+- A series with known labels exists with zero before its first event: an alert on an increase then
+  notices the first one, and a dashboard shows 0 instead of a gap.
+- Values that are kept elsewhere are read at each scrape (``Source``); they are not kept twice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from blockstore.index.boundary import BoundaryCounts
 from blockstore.service.billing import CLASS_OF, Billed, MonthlyCost, Prices
 
 Labels = Mapping[str, Sequence[str]]
-"""The values that each label may take, as far as they are known beforehand."""
+"""The known values of each label."""
 
 
 def counter(
@@ -57,11 +57,11 @@ def histogram(
 
 
 Values = Iterable[tuple[Sequence[str], float]]
-"""Label values and the value, one a series."""
+"""For each series, its label values and its value."""
 
 
 def gauge(name: str, text: str, labels: Sequence[str], values: Values) -> Metric:
-    """A gauge as it is now: for a ``Source``."""
+    """A gauge with its present values, for a ``Source``."""
     family = GaugeMetricFamily(name, text, labels=labels)
     for of, value in values:
         family.add_metric(list(of), value)
@@ -69,10 +69,8 @@ def gauge(name: str, text: str, labels: Sequence[str], values: Values) -> Metric
 
 
 def total(name: str, text: str, labels: Sequence[str], values: Values) -> Metric:
-    """A counter that is kept elsewhere, as it is now: for a ``Source``.
-
-    ``name`` ends without ``_total``.
-    """
+    """A counter that is kept elsewhere, with its present values, for a ``Source``. ``name`` does
+    not include ``_total``."""
     family = CounterMetricFamily(name, text, labels=labels)
     for of, value in values:
         family.add_metric(list(of), value)
@@ -82,8 +80,8 @@ def total(name: str, text: str, labels: Sequence[str], values: Values) -> Metric
 def boundary_totals(
     prefix: str, labels: Sequence[str], counts: Sequence[tuple[Sequence[str], BoundaryCounts]]
 ) -> Iterator[Metric]:
-    """What was asked of boundaries: entries checked (step 5 of a commit), those refused, advances,
-    and the time they took."""
+    """The requests to boundaries: entries checked (step 5 of a commit), refusals, advances, and the
+    time that they took."""
 
     def each(name: str, text: str, value: Callable[[BoundaryCounts], float]) -> Metric:
         return total(
@@ -93,8 +91,8 @@ def boundary_totals(
     yield each(
         "checks", "Entries written that were checked against the boundary.", lambda one: one.checks
     )
-    yield each("refusals", "Checks that refused: stale writes.", lambda one: one.refusals)
-    yield each("advances", "Times that the boundary was moved.", lambda one: one.advances)
+    yield each("refusals", "Checks that refused a stale write.", lambda one: one.refusals)
+    yield each("advances", "Advances of the boundary.", lambda one: one.advances)
     yield each(
         "failures", "Advances of the boundary that ended in an error.", lambda one: one.failed
     )
@@ -102,7 +100,7 @@ def boundary_totals(
 
 
 class Source(Collector):
-    """Metrics made when they are scraped."""
+    """Metrics that are computed at each scrape."""
 
     def __init__(
         self, registry: CollectorRegistry, metrics: Callable[[], Iterable[Metric]]
@@ -111,7 +109,7 @@ class Source(Collector):
         registry.register(self)
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: what is registered is not asked for its values."""
+        """Nothing, so that registering does not compute the values."""
         return ()
 
     def collect(self) -> Iterable[Metric]:
@@ -119,8 +117,7 @@ class Source(Collector):
 
 
 class BucketRequests:
-    """Requests and bytes by verb, requests by price class, and what a month like this would
-    cost."""
+    """Requests and bytes by verb, requests by price class, and the estimated cost of a month."""
 
     def __init__(
         self,
@@ -135,8 +132,8 @@ class BucketRequests:
         Source(registry, self._metrics)
 
     def estimate(self) -> dict[str, float]:
-        """What a month like the last day costs, by price class; empty where nothing is billed: in
-        folders."""
+        """The cost of a month at the rate of the last day, by price class; empty for folders, which
+        are not billed."""
         billed = [meter for meter in self._meters() if meter.costs]
         return self._estimate(billed) if billed else {}
 
@@ -167,9 +164,8 @@ class BucketRequests:
         )
         yield gauge(
             "blockstore_bucket_month_cost_estimate",
-            "What a month of requests costs at the pace of the last day, by price class, at the "
-            "configured prices; those to a "
-            "folder cost nothing.",
+            "The cost of a month of requests at the rate of the last day, by price class, at the "
+            "configured prices; requests to a folder are free.",
             ("price_class",),
             (
                 ((name,), value)

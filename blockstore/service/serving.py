@@ -1,14 +1,12 @@
-"""Serving HTTP: one ASGI application by uvicorn in a thread of its own, with probes and careful
-headers.
+"""HTTP: an ASGI application served by uvicorn in a thread, with probes and security headers.
 
 Rules:
-- The port is bound before the thread starts: one that is taken is an error of the caller, and port
-  0 takes a free one.
-- ``stop`` lets answers that are under way end, for as long as it is told, and comes back.
-- Every answer carries the headers of ``SecurityHeaders``; a route that sets one of them itself
-  wins.
-- The probes answer 200 or 503 with the reasons; nothing that has stopped for good calls itself
-  ready.
+- The port is bound before the thread starts, so the caller gets the error if it is in use; port 0
+  selects a free one.
+- ``stop`` waits for running responses, for at most the grace period.
+- Every response has the headers of ``SecurityHeaders``; a route may override them.
+- The probes respond with 200, or with 503 and the reasons; a process that has stopped permanently
+  is never ready.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ PAGE_POLICY = (
     "'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""What a page may load: its own files and nothing else."""
+"""A page may load its own files and nothing else."""
 
 _HEADERS = {
     "Content-Security-Policy": PAGE_POLICY,
@@ -50,19 +48,17 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 GRACE_S = 5.0
-"""So long answers under way may take to end, unless a caller says otherwise."""
+"""How long running responses may take at the end, by default."""
 
 CLOSES_S = 5.0
-"""So much longer ``Server.stop`` waits for its thread."""
+"""How much longer ``Server.stop`` waits for its thread."""
 
 _HSTS = "max-age=31536000"
 
 
 class SecurityHeaders:
-    """Middleware: these headers on every answer that does not say otherwise.
-
-    ``extra`` adds or replaces.
-    """
+    """Middleware that adds these headers to every response that does not set them. ``extra`` adds
+    to them or replaces some."""
 
     def __init__(self, app: ASGIApp, extra: Mapping[str, str] | None = None) -> None:
         self._app = app
@@ -88,7 +84,7 @@ class SecurityHeaders:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """Whether all is well, and if not, why: one sentence each."""
+    """The state of a process: the reasons why it is not well, one sentence each."""
 
     reasons: tuple[str, ...] = ()
 
@@ -98,10 +94,7 @@ class Health:
 
 
 def health_routes(healthy: Callable[[], Health], ready: Callable[[], Health]) -> list[Route]:
-    """``/-/healthy``: the process works and need not be restarted;
-
-    ``/-/ready``: it does what it is there for.
-    """
+    """``/-/healthy``: the process needs no restart. ``/-/ready``: it can do its work."""
 
     def route(path: str, ask: Callable[[], Health]) -> Route:
         def answer(_: Request) -> Response:
@@ -115,7 +108,7 @@ def health_routes(healthy: Callable[[], Health], ready: Callable[[], Health]) ->
 
 
 class Server:
-    """An application behind an address, in a thread of its own."""
+    """An application that is served at an address, in a thread of its own."""
 
     def __init__(self, app: ASGIApp, listening: Listening, *, grace_s: float = GRACE_S) -> None:
         self._listening = listening
@@ -123,7 +116,7 @@ class Server:
         host, port = self._socket.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         self.url = f"{listening.scheme}://{shown}:{port}"
-        """Where it is reached, with the port that was taken."""
+        """The URL, with the port that was bound."""
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -149,15 +142,15 @@ class Server:
         self._grace_s = grace_s
         self._thread = threading.Thread(target=self._serve, name="http", daemon=True)
         self.failed: BaseException | None = None
-        """What ended the server, if it ended by itself."""
+        """The error that ended the server, if any."""
 
     def start(self) -> str:
-        """Serve; answers the URL."""
+        """Start to serve; return the URL."""
         self._thread.start()
         return self.url
 
     def stop(self) -> None:
-        """End what is under way, then end; comes back once the port is free, or the grace is
+        """Finish running responses and end; return when the port is free or the grace period is
         over."""
         self._server.should_exit = True
         if self._thread.ident is not None:
@@ -195,12 +188,11 @@ def _bound(listening: Listening) -> socket.socket:
         made.close()
         if error.errno == errno.EADDRINUSE:
             raise Invalid(
-                f"port {listening.port} of {listening.host} is taken: another process listens "
-                "there; end it, or choose another"
+                f"port {listening.port} of {listening.host} is in use by another process: stop it, "
+                "or choose another port"
             ) from error
         raise Invalid(
-            f"{listening.host}:{listening.port} cannot be listened on ({error}): choose another "
-            "address"
+            f"cannot listen on {listening.host}:{listening.port} ({error}): choose another address"
         ) from error
     made.set_inheritable(False)
     return made

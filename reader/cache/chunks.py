@@ -1,19 +1,18 @@
-"""Chunk files of remote buckets, kept on this machine's disk.
+"""The cache of chunks of remote buckets, on a local disk.
 
 Invariants:
-- A file is named by its SHA-256 and appears only whole: it is downloaded under another name,
-  checked for size and hash, put on disk, and renamed. Chunks never change, so a cached file is
-  never stale, and equal chunks are kept once.
-- A disk may still lose what it was given: a hit is checked for its size, and for its hash when this
-  process meets the file first or finds it written to since. A file that fails is dropped and
-  downloaded again, so damage here heals, and is never taken for damage of the bucket.
-- A query reads hard links of its own (``Hold``), so eviction, by this process or another, never
-  takes a file from under it; what the links keep alive is freed with the last of them. Queries that
-  follow one another get the same names for the same chunks, so that an engine that remembers
-  footers by path can.
-- The files together stay within ``limit_bytes``, the least recently used going first (by the time
-  of access, which each use sets; the time of change stays that of the download); what one query
-  needs at once is kept until it ends even if it is more.
+- A file is named by its SHA-256 and appears only when it is complete: it is downloaded under
+  another name, checked for size and hash, synced to disk, and renamed. Chunks never change, so a
+  cached file is never stale, and equal chunks are stored once.
+- A disk may still damage a file. The size of each hit is checked, and its hash when this process
+  uses the file for the first time or finds it modified. A damaged file is dropped and downloaded
+  again; it is never reported as damage of the bucket.
+- A query reads hard links of its own (``Hold``), so no eviction, by this or another process,
+  removes a file that it reads; the disk space is freed with the last link. Later queries get the
+  same paths for the same chunks, so that an engine can cache footers by path.
+- The files together stay within ``limit_bytes``; the least recently used are removed first, by the
+  access time, which each use sets (the modification time stays that of the download). What one
+  query needs at once is kept until it ends, even if it exceeds the limit.
 - Processes share a folder without locks: every step is one atomic call of the file system.
 """
 
@@ -40,7 +39,7 @@ _ABANDONED_MS = 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A chunk to have on disk: where it lies, and what it must be."""
+    """A chunk that a query needs: where it is stored, its size and its hash."""
 
     bucket: ReadBucket
     key: str
@@ -50,31 +49,31 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Hold:
-    """The files of one query, under names of its own until it is released."""
+    """The files of one query, as hard links of its own until it is released."""
 
     cache: ChunkCache
-    """Where they are kept."""
+    """The cache that made it."""
     folder: HoldFolder
     paths: tuple[str, ...]
-    """In the order in which they were asked for."""
+    """In the order of the request."""
 
     def forget(self, path: str, sha256: str) -> None:
-        """One of the paths was found to be damaged: nobody is to get that file again."""
+        """Drop the file at one of the paths from the cache, because it is damaged."""
         self.cache.forget(Path(path), sha256)
 
     def release(self) -> None:
-        """Let the files go; allowed twice."""
+        """Remove the links; allowed twice."""
         self.folder.release(self.paths)
 
 
 @dataclass(slots=True)
 class Counts:
-    """What one process asked of the cache; only grows, for whoever exports metrics."""
+    """Counters of one process for metrics; they only grow."""
 
     hits: int = 0
-    """Chunks that were there, and sound."""
+    """Chunks that were in the cache and undamaged."""
     misses: int = 0
-    """Chunks that had to be fetched."""
+    """Chunks that had to be downloaded."""
     bytes_served: int = 0
     bytes_fetched: int = 0
     evicted: int = 0
@@ -87,12 +86,12 @@ class ChunkCache:
         self._files = folder / "files"
         self._parts = folder / "parts"
         self.held = folder / "held"
-        """The folder under which every Hold lies: what a query engine must be allowed to read."""
+        """The folder that contains all holds: a query engine must be allowed to read it."""
         self._world = world
         self._limit_bytes = limit_bytes
         self._lock = threading.Lock()
         self._sound: dict[str, tuple[int, int]] = {}
-        """The inode and time of change with which a file's hash was right, by that hash."""
+        """The inode and modification time at which a file's hash was verified, by hash."""
         self.counts = Counts()
         for each in (self._files, self._parts, self.held):
             each.mkdir(parents=True, exist_ok=True)
@@ -101,9 +100,9 @@ class ChunkCache:
         self._evict()
 
     def hold(self, wanted: Iterable[Wanted]) -> Hold:
-        """Have all of them on disk, downloading what is missing, side by side. Raises Corrupt for a
-        chunk that is not what its block says, NoSpace if the disk is full, and what the bucket
-        raises."""
+        """Make all chunks available on disk; download the missing ones in parallel. Raises Corrupt
+        for a chunk that is not what its block says, NoSpace if the disk is full, and what the
+        bucket raises."""
         chunks = list(wanted)
         misses = self.counts.misses
         try:
@@ -120,14 +119,12 @@ class ChunkCache:
         except OSError as error:
             raise NoSpace(
                 f"the chunk cache {self.held.parent} cannot be written ({error.strerror}): free "
-                "space, or set "
-                "another folder"
+                "space, or set another folder"
             ) from error
         return hold
 
     def forget(self, held: Path, sha256: str) -> None:
-        """Drop the cached file that is held under this name; one that has come in its place since
-        stays."""
+        """Drop the cached file that this link refers to; a newer file in its place stays."""
         with self._lock:
             self._sound.pop(sha256, None)
         cached = self._files / sha256
@@ -135,11 +132,11 @@ class ChunkCache:
             if cached.samefile(held):
                 cached.unlink()
         except FileNotFoundError:
-            # One of the two is gone: what is cached now, if anything, is checked at its next use.
+            # One of the two is gone: a file that is cached now is checked at its next use.
             pass
 
     def bytes_used(self) -> int:
-        """What the cached files take; files that only a query still holds not counted."""
+        """The size of the cached files, without those that only a query still holds."""
         return sum(entry.stat().st_size for entry in os.scandir(self._files))
 
     def _held(self, job: tuple[Wanted, str]) -> None:
@@ -155,10 +152,8 @@ class ChunkCache:
             self.counts.bytes_fetched += chunk.bytes * fetched
 
     def _linked(self, chunk: Wanted, cached: Path, link: Path) -> bool:
-        """Link a cached file and note its use;
-
-        False if it is not cached, or no longer, or was damaged and is dropped.
-        """
+        """Link a cached file and record its use. False if it is not cached, or was damaged and has
+        been dropped."""
         try:
             os.link(cached, link)
         except FileNotFoundError:
@@ -170,8 +165,8 @@ class ChunkCache:
         try:
             os.utime(link, ns=(self._world.clock.now_ms() * 1_000_000, os.stat(link).st_mtime_ns))
         except PermissionError:
-            # Another user's file, which this one may write: both times move, and it is checked
-            # again.
+            # Another user's file, which this user may write: both times change, so the hash is
+            # checked again.
             os.utime(link)
         return True
 
@@ -187,7 +182,7 @@ class ChunkCache:
             with open(link, "rb") as file:
                 found = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError:
-            # The disk cannot read it back: a copy that can be fetched again is no reason to fail.
+            # The disk cannot read it: download it again instead of failing.
             return False
         if found == chunk.sha256:
             self._note(chunk.sha256, state)
@@ -198,7 +193,7 @@ class ChunkCache:
             self._sound[sha256] = _identity(state)
 
     def _download(self, chunk: Wanted, cached: Path, link: Path) -> None:
-        """Fetch a chunk, and keep it under both names."""
+        """Download a chunk, and store it under both names."""
         part = self._parts / self._world.ids.token()
         digest = hashlib.sha256()
         try:
@@ -210,17 +205,17 @@ class ChunkCache:
                     digest.update(data)
                     file.write(data)
                 file.flush()
-                # Else the name may outlive a power loss that the bytes do not.
+                # Otherwise the name may survive a power loss and the bytes may not.
                 os.fsync(file.fileno())
             state = part.stat()
             if state.st_size != chunk.bytes or digest.hexdigest() != chunk.sha256:
                 raise Corrupt(
                     f"{chunk.bucket.url}/{chunk.key} has {state.st_size:,} bytes and the hash "
-                    f"{digest.hexdigest()[:12]}…, "
-                    f"expected {chunk.bytes:,} and {chunk.sha256[:12]}…"
+                    f"{digest.hexdigest()[:12]}…, expected {chunk.bytes:,} and "
+                    f"{chunk.sha256[:12]}…"
                 )
             os.utime(part, ns=(self._world.clock.now_ms() * 1_000_000, state.st_mtime_ns))
-            # Linked first: once it is cached, another process may evict it.
+            # The link comes first: a cached file may be evicted by another process.
             os.link(part, link)
             os.replace(part, cached)
             self._note(chunk.sha256, state)
@@ -245,13 +240,13 @@ class ChunkCache:
             try:
                 Path(path).unlink(missing_ok=True)
             except OSError:
-                continue  # another user's, in a shared folder: the next one goes in its place
+                continue  # another user's file in a shared folder: remove the next one
             excess -= size
             with self._lock:
                 self.counts.evicted += 1
 
     def _sweep(self) -> None:
-        """Remove what processes that were killed left behind a day ago."""
+        """Remove what killed processes left behind more than a day ago."""
         limit_ms = self._world.clock.now_ms() - _ABANDONED_MS
         for folder in (self._parts, self.held):
             for entry in os.scandir(folder):
@@ -269,7 +264,7 @@ def _identity(state: os.stat_result) -> tuple[int, int]:
 
 
 def _names(folder: Path, chunks: Iterable[Wanted]) -> tuple[str, ...]:
-    """A path for each: its hash, and where one is asked for twice by which of them it is."""
+    """A path for each chunk: its hash, and a number for repeated ones."""
     seen: Counter[str] = Counter()
     paths = []
     for chunk in chunks:
@@ -279,6 +274,6 @@ def _names(folder: Path, chunks: Iterable[Wanted]) -> tuple[str, ...]:
 
 
 def default_folder() -> Path:
-    """Where the cache lies if nobody says: the user's cache folder."""
+    """The default folder of the cache: in the user's cache folder."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return Path(base) / "blockstore" / "chunks"

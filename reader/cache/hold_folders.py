@@ -1,12 +1,12 @@
 """The folders in which the queries of one process hold cached files.
 
 Rules:
-- Each query has a folder of its own while it runs; then the folder is empty and waits for a later
-  query, since to make and remove one takes as long as all else that a hold does. Of as many folders
-  as queries run at once, the first that is free is taken.
-- One that was idle for an hour is not taken any more: other processes remove those of a day ago,
-  and may do so at any moment.
-- A folder that cannot be emptied is left to them, and so are those of a process that was killed.
+- Each query has its own folder while it runs. Then the folder is empty and waits for a later query,
+  since creating and removing a folder takes as long as the rest of a hold. The free folder with the
+  lowest number is used first.
+- A folder that was idle for an hour is not used again: other processes remove folders that are a
+  day old, at any moment.
+- They also remove folders that could not be emptied, and those of killed processes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _IDLE_S = 3600.0
 
 
 class HoldFolder:
-    """A folder of one query's own, until it is released."""
+    """The folder of one query, until it is released."""
 
     def __init__(self, path: Path, number: int, folders: HoldFolders) -> None:
         self.path = path
@@ -34,13 +34,13 @@ class HoldFolder:
         self._folders = folders
 
     def release(self, paths: Iterable[str]) -> None:
-        """Empty it: as far as is known these files are in it, or not all of them; allowed twice."""
+        """Empty it; ``paths`` are all files that may be in it. Allowed twice."""
         self._folders.end(self, paths)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Idle:
-    """A folder that waits, empty."""
+    """An empty folder that waits for a query."""
 
     number: int
     path: Path
@@ -48,8 +48,8 @@ class _Idle:
 
 
 class HoldFolders:
-    """Makes them under ``root``, by names that begin with ``process``, which no other process has
-    but one that was forked."""
+    """Makes the folders under ``root``. Their names begin with ``process``, which is unique to this
+    process and its forks."""
 
     def __init__(self, root: Path, process: str, clock: Clock) -> None:
         self._root = root
@@ -91,7 +91,7 @@ class HoldFolders:
 
     def _waiting(self) -> HoldFolder | None:
         if self._pid != os.getpid():
-            # What waits is the parent's.
+            # After a fork the idle folders belong to the parent.
             self._pid = os.getpid()
             self._idle.clear()
         oldest_s = self._clock.monotonic_s() - _IDLE_S
@@ -106,7 +106,7 @@ class HoldFolders:
         while True:
             number, self._made = self._made, self._made + 1
             folder = HoldFolder(self._root / f"{self._process}-{number}", number, self)
-            # After a fork, parent and child count alike.
+            # After a fork, parent and child use the same numbers.
             with suppress(FileExistsError):
                 folder.path.mkdir()
                 return folder

@@ -64,10 +64,10 @@ def _route(document: dict[str, Any], path: str, method: str, operation: dict[str
             "<p>Body: "
             f"<code>{escape(media)}</code></p>{_fields(document, content.get('schema', {}))}"
         )
-    answers = [
+    responses = [
         (status, one.get("description", ""), "") for status, one in operation["responses"].items()
     ]
-    return "".join([*parts, _table(("Status", "", ""), answers), "</section>"])
+    return "".join([*parts, _table(("Status", "", ""), responses), "</section>"])
 
 
 def _fields(document: dict[str, Any], schema: dict[str, Any]) -> str:

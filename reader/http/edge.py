@@ -114,7 +114,8 @@ class Edge:
             except TimeoutError:
                 raise Problem(
                     408,
-                    f"no more of the body arrived within {self._stall_s:g} s: send it without a pause",
+                    f"no more of the body arrived within {self._stall_s:g} s: send it "
+                    "without a pause",
                 ) from None
             if message["type"] == "http.request":
                 read += len(message.get("body", b""))

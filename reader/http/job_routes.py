@@ -38,7 +38,7 @@ from blockstore.reader.http.negotiate import MEDIA_TYPES
 from blockstore.reader.http.problems import Problem, sentence
 from blockstore.reader.http.query_routes import ERRORS
 from blockstore.reader.http.receiving import measured, received
-from blockstore.reader.http.shapes import JobAsked, JobShown, JobsShown
+from blockstore.reader.http.shapes import JobBody, JobShown, JobsShown
 from blockstore.reader.http.streaming import Patience, Streamed, first_piece, in_thread
 from blockstore.reader.http.tokens import Caller, Scope
 from blockstore.reader.jobs.record import Kind
@@ -59,7 +59,7 @@ _BODY = {
     "requestBody": {
         "required": True,
         "content": {
-            "application/json": {"schema": {"$ref": "#/components/schemas/JobAsked"}},
+            "application/json": {"schema": {"$ref": "#/components/schemas/JobBody"}},
             "text/csv": {"schema": {"type": "string", "format": "binary"}},
             "text/tab-separated-values": {"schema": {"type": "string", "format": "binary"}},
         },
@@ -115,8 +115,8 @@ async def submit(
         made = await _upload(request, gateway, jobs, job, wanted)
     elif kind == "application/json":
         _must(caller, Scope.READ)
-        asked = await _asked(request)
-        wanted = await in_thread(lambda: _job_request(gateway, caller, asked))
+        body = await _body(request)
+        wanted = await in_thread(lambda: _job_request(gateway, caller, body))
         made = await in_thread(lambda: jobs.store.submit(job, wanted))
     else:
         raise Problem(
@@ -134,12 +134,13 @@ def listed(
     """The caller's jobs, or all jobs for an admin, newest first. Jobs of tables that the caller may
     not know are left out."""
     store = gateway.need_jobs().store
-    asked = sorted(
-        (one for one in store.sketches() if one.asked), key=lambda one: (one.asked_ms, one.job)
+    submitted = sorted(
+        (one for one in store.sketches() if one.submitted),
+        key=lambda one: (one.submitted_ms, one.job),
     )
     found: list[JobShown] = []
-    while asked and len(found) < limit:
-        sketch = asked.pop()
+    while submitted and len(found) < limit:
+        sketch = submitted.pop()
         try:
             wanted = store.request(sketch.job)
             # The request names the owner: nothing more is read of other callers' jobs.
@@ -239,7 +240,7 @@ async def _upload(
         limit = gateway.settings.http.uploads_at_once
         raise Problem(429, f"upload limit reached ({limit} at a time); retry in a few seconds")
     async with places:
-        known = await in_thread(lambda: jobs.store.sketch(job).asked)
+        known = await in_thread(lambda: jobs.store.sketch(job).submitted)
         if known:
             found = await measured(request.stream())
             key = ""
@@ -290,38 +291,38 @@ def _check_same(jobs: Jobs, job: str, wanted: JobRequest) -> None:
         raise Problem(409, "this Idempotency-Key was used for another request: use a new one")
 
 
-async def _asked(request: Request) -> JobAsked:
+async def _body(request: Request) -> JobBody:
     from pydantic import ValidationError
 
     try:
-        return JobAsked.model_validate_json(await request.body())
+        return JobBody.model_validate_json(await request.body())
     except ValidationError as error:
         found = [{**one, "loc": ("body", *one["loc"])} for one in error.errors()]
         raise Problem(400, sentence(found)) from None
 
 
-def _job_request(gateway: Gateway, caller: Caller, asked: JobAsked) -> JobRequest:
-    at = At(version=asked.version, as_of=asked.as_of, tag=asked.tag)
+def _job_request(gateway: Gateway, caller: Caller, body: JobBody) -> JobRequest:
+    at = At(version=body.version, as_of=body.as_of, tag=body.tag)
     table = None
-    if asked.kind == "query":
-        if asked.sql is None or asked.table is not None:
+    if body.kind == "query":
+        if body.sql is None or body.table is not None:
             raise Invalid("a query needs sql and takes no table")
     else:
-        if asked.table is None or asked.sql is not None:
+        if body.table is None or body.sql is not None:
             raise Invalid("a download needs a table and takes no sql")
-        table = gateway.tables.find(asked.table, caller.tables)
+        table = gateway.tables.find(body.table, caller.tables)
     return JobRequest(
-        kind=Kind(asked.kind),
+        kind=Kind(body.kind),
         owner=caller.fingerprint,
         created_ms=gateway.world.clock.now_ms(),
-        form=asked.format,
+        form=body.format,
         allowed=_allowed(caller),
-        sql=asked.sql,
+        sql=body.sql,
         table=table,
-        version=asked.version,
+        version=body.version,
         as_of=at.as_of_ms,
-        tag=asked.tag,
-        limit=asked.limit,
+        tag=body.tag,
+        limit=body.limit,
     )
 
 

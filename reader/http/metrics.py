@@ -58,19 +58,19 @@ class GatewayMetrics:
         self._requests = counter(
             registry,
             "blockstore_http_requests",
-            "Requests answered, by class of status.",
+            "Requests, by class of status.",
             {"status": _CLASSES},
         )
         self._seconds = histogram(
             registry,
             "blockstore_http_request_seconds",
-            "From a request's head to its answer's end.",
+            "From the head of a request to the end of its response.",
             _SECONDS,
         )
         self._events = counter(
             registry,
             "blockstore_job_events",
-            "What happened to jobs here.",
+            "Events of jobs at this gateway.",
             {"kind": tuple(Kind), "event": _EVENTS},
         )
         Source(registry, self._metrics)
@@ -87,52 +87,52 @@ class GatewayMetrics:
         self._seconds.observe(seconds)
 
     def of_job(self, kind: str, event: str) -> None:
-        """Something happened to a job."""
+        """An event of a job."""
         self._events.labels(str(kind), str(event)).inc()
 
     def _metrics(self) -> Iterable[Metric]:
         views = self._tables.views()
         yield gauge(
             "blockstore_table_staleness_seconds",
-            "Seconds since the table was last looked at with success.",
+            "Seconds since the table was last polled successfully.",
             ("table",),
             (((view.name,), view.staleness_s) for view in views if view.staleness_s is not None),
         )
         yield gauge(
             "blockstore_table_version",
-            "The version that is answered.",
+            "The version that queries read.",
             ("table",),
             (((view.name,), view.version) for view in views if view.version is not None),
         )
         yield gauge(
             "blockstore_tables",
-            "Tables, by how they are.",
+            "Tables, by state.",
             ("state",),
             (((str(state),), sum(view.state is state for view in views)) for state in TableState),
         )
         yield gauge(
             "blockstore_ready",
-            "Whether queries are answered: 1 or 0.",
+            "Whether queries can be answered: 1 or 0.",
             (),
             [((), self._ready())],
         )
         queries = self._engine.counts
-        yield total("blockstore_queries", "Queries asked.", (), [((), queries.queries)])
+        yield total("blockstore_queries", "Queries started.", (), [((), queries.queries)])
         yield total("blockstore_query_failures", "Queries that failed.", (), [((), queries.failed)])
         yield gauge(
-            "blockstore_queries_running", "Queries that run.", (), [((), self._engine.running())]
+            "blockstore_queries_running", "Running queries.", (), [((), self._engine.running())]
         )
         yield gauge(
-            "blockstore_queries_waiting", "Queries that wait.", (), [((), self._engine.waiting())]
+            "blockstore_queries_waiting", "Waiting queries.", (), [((), self._engine.waiting())]
         )
         polls = self._tables.counts
-        yield total("blockstore_polls", "Looks at tables.", (), [((), polls.polls)])
+        yield total("blockstore_polls", "Polls of tables.", (), [((), polls.polls)])
         yield total(
-            "blockstore_poll_failures", "Looks at tables that failed.", (), [((), polls.failures)]
+            "blockstore_poll_failures", "Polls of tables that failed.", (), [((), polls.failures)]
         )
         yield gauge(
             "blockstore_jobs_running",
-            "Jobs that run here.",
+            "Jobs that this gateway runs.",
             (),
             [((), self._jobs_running())],
         )
@@ -143,25 +143,25 @@ class GatewayMetrics:
         cache, counts = self._cache, self._cache.counts
         yield gauge(
             "blockstore_cache_used_bytes",
-            "What cached chunks take on disk.",
+            "Size of the cached chunks on disk.",
             (),
             [((), cache.bytes_used())],
         )
         yield total(
             "blockstore_cache_chunks",
-            "Chunks of remote stores that queries asked for: found in the cache, or fetched.",
+            "Chunks of remote stores that queries needed: found in the cache, or downloaded.",
             ("result",),
             [(("hit",), counts.hits), (("miss",), counts.misses)],
         )
         yield total(
             "blockstore_cache_bytes",
-            "Bytes of the chunks that queries asked for, and those of them that were fetched.",
+            "Bytes of the chunks that queries needed, and of those that were downloaded.",
             ("what",),
             [(("asked",), counts.bytes_served), (("fetched",), counts.bytes_fetched)],
         )
         yield total(
             "blockstore_cache_evicted",
-            "Chunks that made room for others.",
+            "Chunks that were evicted for others.",
             (),
             [((), counts.evicted)],
         )

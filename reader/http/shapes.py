@@ -40,7 +40,7 @@ class Question(_Body):
     parameters: list[Any] | dict[str, Any] | None = None
 
 
-class JobAsked(_Body):
+class JobBody(_Body):
     """A query or a download of one table, written to a file."""
 
     kind: Literal["query", "download"]
@@ -128,20 +128,20 @@ class JobsShown(BaseModel):
     jobs: list[JobShown]
 
 
-def at_of(asked: Question) -> At | dict[str, At]:
+def at_of(question: Question) -> At | dict[str, At]:
     """The versions that a query reads. Raises Invalid."""
-    if sum(one is not None for one in (asked.version, asked.as_of, asked.tag)) > 1:
+    if sum(one is not None for one in (question.version, question.as_of, question.tag)) > 1:
         raise Invalid("a query takes only one of version, as_of and tag: remove the others")
-    if isinstance(asked.version, dict):
-        return {name: At(version=version) for name, version in asked.version.items()}
-    if isinstance(asked.tag, dict):
-        return {name: At(tag=tag) for name, tag in asked.tag.items()}
-    return At(version=asked.version, as_of=asked.as_of, tag=asked.tag)
+    if isinstance(question.version, dict):
+        return {name: At(version=version) for name, version in question.version.items()}
+    if isinstance(question.tag, dict):
+        return {name: At(tag=tag) for name, tag in question.tag.items()}
+    return At(version=question.version, as_of=question.as_of, tag=question.tag)
 
 
-def parameters_of(asked: Question) -> list[object] | dict[str, object] | None:
+def parameters_of(question: Question) -> list[object] | dict[str, object] | None:
     """The values of the parameters, with decimals. Raises Invalid with the parameter's name."""
-    given = asked.parameters
+    given = question.parameters
     if isinstance(given, dict):
         return {name: _value(value, name) for name, value in given.items()}
     return (

@@ -21,7 +21,7 @@ from blockstore.reader.http.tokens import Caller
 from blockstore.reader.tables import At, TableView
 from blockstore.service.pages.columns import encode
 from blockstore.service.pages.detail import encode_detail
-from blockstore.service.pages.responses import json_answer
+from blockstore.service.pages.responses import json_response
 from blockstore.table import Table
 
 router = APIRouter(responses=ERRORS, tags=["tables"])
@@ -132,7 +132,7 @@ def tags(gateway: Here, caller: Reading, table: Name) -> dict[str, object]:
 def timeline(request: Request, gateway: Here, caller: Reading, table: Name) -> Response:
     """The blocks by time and level, as columns, for the page's timeline."""
     name = gateway.tables.find(table, caller.tables)
-    return json_answer(request, encode(gateway.timelines.timeline(name)))
+    return json_response(request, encode(gateway.timelines.timeline(name)))
 
 
 @router.get("/v1/tables/{table:path}/timeline/block", response_class=Response)
@@ -147,7 +147,7 @@ def block(
     if not is_ulid(ulid):
         raise Invalid(f"ulid is {ulid!r}, expected a block's ULID of 26 characters")
     name = gateway.tables.find(table, caller.tables)
-    return json_answer(request, encode_detail(gateway.timelines.detail(name, ulid)))
+    return json_response(request, encode_detail(gateway.timelines.detail(name, ulid)))
 
 
 @router.get("/v1/tables/{table:path}")

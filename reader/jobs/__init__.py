@@ -1,9 +1,10 @@
 """Jobs: queries, downloads and uploads that outlive a request, and the gateway that accepted them.
 
 All state of a job is in the bucket, under ``jobs/``: a request, one claim per attempt, perhaps a
-cancellation, and at the end one outcome. Gateways share nothing else. Each polls the records; one of
-them claims a job by creating its next claim, renews it as a lease while it works, and creates the
-outcome. If that gateway dies, its lease stops changing, and another gateway claims the next attempt.
+cancellation, and at the end one outcome. Gateways share nothing else. Each polls the records; one
+of them claims a job by creating its next claim, renews it as a lease while it works, and creates
+the outcome. If that gateway dies, its lease stops changing, and another gateway claims the next
+attempt.
 
     Request, Lease, Outcome   the records (record.py); JobStore writes them (store.py)
     Runner                    claims jobs, runs them, renews leases (runner.py)

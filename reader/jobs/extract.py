@@ -5,7 +5,8 @@ Rules:
   request.
 - Each attempt writes a file with a name of its own; the outcome names the valid one, so a stalled
   attempt does no harm.
-- The file is written as the rows arrive, in bounded memory, and is visible only when it is complete.
+- The file is written as the rows arrive, in bounded memory, and is visible only when it is
+  complete.
 """
 
 from __future__ import annotations

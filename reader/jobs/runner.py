@@ -2,8 +2,8 @@
 
 Rules:
 - A job without a claim belongs to the gateway that creates attempt 1. A job with a claim can be
-  claimed only after ``LeaseWatch`` saw it unchanged for the length of a lease; it then belongs to the
-  gateway that creates the next attempt.
+  claimed only after ``LeaseWatch`` saw it unchanged for the length of a lease; it then belongs to
+  the gateway that creates the next attempt.
 - The lease of a running job is renewed three times per lease. A gateway that finds a later attempt,
   or an outcome, drops its work.
 - Only its outcome ends a job, created if absent. The work settles before a second or later attempt
@@ -161,7 +161,7 @@ class Runner:
             attempt=claimed.attempt, holder=self.holder, beat=beat, progress=meter.progress
         )
         sketch = self._store.sketch(claimed.job)
-        if sketch.attempt != claimed.attempt or sketch.ended or not sketch.asked:
+        if sketch.attempt != claimed.attempt or sketch.ended or not sketch.submitted:
             meter.stop(Stop.LOST)
             return
         self._store.renew(claimed.job, lease)

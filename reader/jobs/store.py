@@ -40,13 +40,13 @@ class Sketch:
     store's clock."""
 
     job: str
-    asked: bool
+    submitted: bool
     attempt: int
     """The newest claim; 0 for none."""
     cancelled: bool
     ended: bool
     modified_ms: int
-    asked_ms: int = 0
+    submitted_ms: int = 0
     """When it was submitted, by the store's clock."""
     claim_etag: str | None = None
     keys: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Sketch:
     @property
     def open(self) -> bool:
         """Whether the job still has to be run."""
-        return self.asked and not self.ended
+        return self.submitted and not self.ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,8 +202,8 @@ def _sketch(job: str, infos: Iterable[ObjectInfo]) -> Sketch:
     request = found.get(job_request_key(job))
     return Sketch(
         job=job,
-        asked=request is not None,
-        asked_ms=0 if request is None else request.modified_ms,
+        submitted=request is not None,
+        submitted_ms=0 if request is None else request.modified_ms,
         attempt=newest,
         cancelled=job_cancel_key(job) in found,
         ended=job_outcome_key(job) in found,

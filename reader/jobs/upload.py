@@ -234,7 +234,8 @@ class Uploads(Work):
 
 
 def _job(request: Request) -> Job:
-    """The batch of an upload: the same for all attempts of a request, different for each request."""
+    """The batch of an upload: the same for all attempts of a request, different for each
+    request."""
     assert request.input_key is not None, "an upload has an input"
     return Job(f"{_APP}{request.input_key.removeprefix(JOBS)}", 0)
 

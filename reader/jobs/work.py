@@ -43,5 +43,6 @@ class Work(ABC):
 
     @property
     def repeats(self) -> bool:
-        """Whether another attempt follows a failure of the store or a conflict with another writer."""
+        """Whether another attempt follows a failure of the store or a conflict with another
+        writer."""
         return False

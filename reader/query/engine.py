@@ -3,9 +3,10 @@
 Invariants:
 - A query reads exactly the rows of the snapshots that it took when it began; newest snapshots are
   of one instant.
-- ``conditions.py`` and ``blockstore.scan`` decide which files are left out: never one that matters.
-- A query cannot read anything but its tables: ``statement.py`` admits one SELECT, ``instance.py``
-  locks the engine.
+- ``sql/conditions.py`` and ``blockstore.scan`` decide which files are left out: never one that
+  matters.
+- A query cannot read anything but its tables: ``sql/statement.py`` admits one SELECT,
+  ``runners/instance.py`` locks the engine.
 - R11: a query that fails because of a file fails with the name of its block.
 - Batches are made as they are read: memory does not grow with the result.
 - A bare count opens no file if the snapshot knows it exactly.

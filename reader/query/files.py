@@ -1,8 +1,8 @@
 """Where DuckDB finds the chunks of a plan: in the bucket's own folder, or in the cache.
 
-R11: a chunk that is missing, or is not what its block says, fails the query with the block's name; a
-query never returns fewer rows because of it. A damaged copy in the cache is not a damaged chunk: it
-is dropped, and the query can be repeated.
+R11: a chunk that is missing, or is not what its block says, fails the query with the block's name;
+a query never returns fewer rows because of it. A damaged copy in the cache is not a damaged chunk:
+it is dropped, and the query can be repeated.
 """
 
 from __future__ import annotations

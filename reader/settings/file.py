@@ -41,7 +41,8 @@ TABLES = Section(
             name="urls",
             default=[],
             read=kinds.items(kinds.text),
-            sentence="The URLs of tables or of lakes: folders in which tables may appear and disappear.",
+            sentence="The URLs of tables or of lakes: folders in which tables may appear and "
+            "disappear.",
         ),
         Key(
             name="poll",
@@ -75,7 +76,8 @@ TABLES = Section(
             name="strict",
             default=True,
             read=kinds.switch,
-            sentence="With list: fail queries of tables with malformed blocks that may hold the only "
+            sentence="With list: fail queries of tables with malformed blocks that may hold the "
+            "only "
             "copy of some rows.",
         ),
     ),
@@ -172,7 +174,8 @@ QUERY = Section(
             name="isolated",
             default=True,
             read=kinds.switch,
-            sentence="Run each query in a separate process, which is killed at its limits whatever it "
+            sentence="Run each query in a separate process, which is killed at its limits "
+            "whatever it "
             "does.",
         ),
     ),
@@ -244,7 +247,8 @@ HTTP = Section(
             sets="stall_s",
             default="30s",
             read=kinds.between(kinds.duration_s, 0.1),
-            sentence="A client that neither sends nor reads anything for this long is disconnected.",
+            sentence="A client that neither sends nor reads anything for this long is "
+            "disconnected.",
         ),
         Key(
             name="answer_time",
@@ -293,14 +297,16 @@ JOBS = Section(
             sets="lease_s",
             default="30s",
             read=kinds.duration_s,
-            sentence="After this long without a sign of life from the gateway that runs it, a job is "
+            sentence="After this long without a sign of life from the gateway that runs it, a "
+            "job is "
             "taken over by another.",
         ),
         Key(
             name="places",
             default=2,
             read=kinds.between(kinds.count, 1, 64),
-            sentence="How many uploads, and how many queries and downloads, this gateway runs at once.",
+            sentence="How many uploads, and how many queries and downloads, this gateway runs at "
+            "once.",
         ),
         Key(
             name="time_limit",

@@ -26,7 +26,8 @@ class TableSettings:
     def __post_init__(self) -> None:
         if self.max_staleness_s < self.poll_s:
             raise Invalid(
-                "max_staleness of [tables] is shorter than poll, so every query would fail: raise it"
+                "max_staleness of [tables] is shorter than poll, so every query would fail: "
+                "raise it"
             )
 
 

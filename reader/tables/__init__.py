@@ -1,10 +1,10 @@
 """The tables that a gateway serves: found under URLs, polled, and returned as consistent snapshots.
 
 A gateway is given URLs, each of a table or of a lake. It lists lakes for tables (``lake.py``) and
-holds each table's newest snapshot in memory (``held.py``). A few threads poll the tables that are in
-use (``polling.py`` decides when); one look is two small requests if nothing changed (``look.py``). A
-query takes snapshots and never waits for a poll, except when a table was idle or is known to be
-behind. Newest snapshots of several tables are of one instant (``instant.py``).
+holds each table's newest snapshot in memory (``held.py``). A few threads poll the tables that are
+in use (``polling.py`` decides when); one look is two small requests if nothing changed
+(``look.py``). A query takes snapshots and never waits for a poll, except when a table was idle or
+is known to be behind. Newest snapshots of several tables are of one instant (``instant.py``).
 
     Tables       all tables: names, snapshots, handles, and the polling threads
     TableView    what is known of one table now; its TableState is for pages and metrics

@@ -207,7 +207,7 @@ class Tables:
         self.ready = True
 
     def catch_up(self, name: str, version: int) -> None:
-        """Serve at least ``version`` of a table from now on: a client is told that it was written.
+        """Serve at least ``version`` of a table from now on: a client knows that it was written.
         Polls only if an older version is held. Raises no project error: if the poll fails, the next
         query polls again."""
         held = self._held.get(name)

@@ -45,7 +45,7 @@ def test_tokens_are_read_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ('[tokens."a"]\nscopes = ["read"]\n', "blockstore token"),
         (
@@ -59,8 +59,10 @@ def test_tokens_are_read_by_name(tmp_path: Path) -> None:
         ("[http]\nport = 1\n", "port"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_the_fix(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(Invalid, match=told):
+def test_what_cannot_be_meant_is_refused_with_the_fix(
+    tmp_path: Path, text: str, reported: str
+) -> None:
+    with pytest.raises(Invalid, match=reported):
         load_settings(written(tmp_path, text), {})
 
 
@@ -81,9 +83,9 @@ def test_a_token_is_shown_once_and_its_hash_fits(capsys: pytest.CaptureFixture[s
         )
         == 0
     )
-    told = json.loads(capsys.readouterr().out)
-    assert hashed(told["token"]) == told["sha256"]
-    assert (told["scopes"], told["tables"]) == (["read", "write"], ["flights"])
+    reported = json.loads(capsys.readouterr().out)
+    assert hashed(reported["token"]) == reported["sha256"]
+    assert (reported["scopes"], reported["tables"]) == (["read", "write"], ["flights"])
     assert run(["token", "grafana"]) == 0
     out, err = capsys.readouterr()
     assert hashed(out.strip()) in err
@@ -91,17 +93,17 @@ def test_a_token_is_shown_once_and_its_hash_fits(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reported"),
     [
         (["serve"], "URL"),
         (["serve", "memory://x"], "--no-auth"),
-        (["serve", "memory://x", "--no-auth", "--host", "0.0.0.0"], "everybody"),
+        (["serve", "memory://x", "--no-auth", "--host", "0.0.0.0"], "every caller"),
         (["serve", "memory://x", "--config", "/nonexistent.toml"], "no configuration file"),
         (["token", "x", "--scope", "admin", "--table", "t"], "admin"),
     ],
 )
 def test_the_gateway_does_not_start_where_it_could_not_be_meant(
-    capsys: pytest.CaptureFixture[str], words: list[str], told: str
+    capsys: pytest.CaptureFixture[str], words: list[str], reported: str
 ) -> None:
     assert run(words) != 0
-    assert told in capsys.readouterr().err
+    assert reported in capsys.readouterr().err

@@ -47,7 +47,7 @@ def test_one_version_is_asked_for(options: dict[str, Any], says: str) -> None:
 
 @pytest.mark.parametrize("options", [{"version": 1}, {"tag": "a"}])
 def test_a_version_is_of_one_table(options: dict[str, Any]) -> None:
-    with pytest.raises(Usage, match="is of one table"):
+    with pytest.raises(Usage, match="is for one table"):
         blockstore.reader.verbs.query("lake/t", "lake/u", "select 1", **options)
 
 
@@ -71,11 +71,11 @@ def test_a_query_is_interrupted_inside_the_engine(tmp_path: Path, form: str) -> 
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         began = time.monotonic()
-        told = process.communicate(timeout=60)[1]
+        reported = process.communicate(timeout=60)[1]
         assert time.monotonic() - began < 10
     finally:
         process.kill()
-    assert told == "interrupted: nothing was changed; run the command again\n"
+    assert reported == "interrupted: nothing was changed; run the command again\n"
     assert process.returncode == 130
 
 
@@ -89,7 +89,9 @@ def _computes(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("port", [65_536, -1])
-def test_a_port_that_there_is_not_is_told(capsys: pytest.CaptureFixture[str], port: int) -> None:
+def test_a_port_that_there_is_not_is_reported(
+    capsys: pytest.CaptureFixture[str], port: int
+) -> None:
     assert run(["serve", "lake/t", "--no-auth", f"--port={port}"]) == 1
     assert f"the port is {port}, expected 0 (a free one) to 65535" in capsys.readouterr().err
 

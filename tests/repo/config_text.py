@@ -1,7 +1,6 @@
-"""A configuration as people read it: the commented TOML file with every key at its default, and its
-page.
+"""A configuration for people: the commented TOML file with every key at its default, and its page.
 
-Both are written from the declaration alone, so that neither can say what the program does not do.
+Both are generated from the declaration, so that neither can differ from the program.
 """
 
 from __future__ import annotations
@@ -12,17 +11,15 @@ from collections.abc import Iterable, Sequence
 
 from blockstore.service.config import ConfigFile, Key, Named, Section
 
-__all__ = ["page", "toml_file"]
-
 _WIDTH = 116
 
 
 def toml_file(file: ConfigFile) -> str:
-    """The file under ``configs/``: every key at its default, with its sentence."""
+    """The file under ``configs/``: every key with its default and its sentence."""
     parts = [_comment(file.about)]
     for section in file.sections:
         keys = "\n".join(
-            f"\n{_comment(_told(key))}\n{key.written} = {_toml(_shown(key))}"
+            f"\n{_comment(_sentence(key))}\n{key.written} = {_toml(_shown(key))}"
             for key in section.keys
         )
         parts.append(f"{_comment(section.sentence)}\n[{section.name}]{keys}")
@@ -33,7 +30,7 @@ def toml_file(file: ConfigFile) -> str:
 
 
 def page(title: str, about: str, files: Sequence[ConfigFile]) -> str:
-    """One Markdown page for all files: every key, its default, its variable and its sentence."""
+    """One Markdown page for all files: each key, its default, its variable and its sentence."""
     lines = [f"# {title}", "", *textwrap.wrap(about, _WIDTH)]
     for file in files:
         lines += ["", f"## {file.name}", "", *textwrap.wrap(file.about, _WIDTH)]
@@ -64,10 +61,10 @@ def _names(named: Named) -> Iterable[str]:
 
 
 def _cell(key: Key) -> str:
-    return _told(key).replace("|", "\\|")
+    return _sentence(key).replace("|", "\\|")
 
 
-def _told(key: Key) -> str:
+def _sentence(key: Key) -> str:
     return f"{key.sentence} The path of a file that holds it." if key.secret else key.sentence
 
 

@@ -1,7 +1,7 @@
-"""A timeline as JSON: columns instead of objects, and every text that repeats said once.
+"""A timeline as JSON: columns instead of objects, and each repeated text only once.
 
-Ten thousand blocks are about 0.76 MB, a third of it the ULIDs, and 0.24 MB compressed. The
-page's ``timeline.js`` reads this shape and no other.
+Ten thousand blocks are about 0.76 MB, a third of it the ULIDs, and 0.24 MB compressed. The page's
+``timeline.js`` reads this shape only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class _Numbered(Generic[K]):
-    """Values in the order in which they were first met; each is known by its number."""
+    """Numbers for values, in the order of their first use."""
 
     def __init__(self, *known: K) -> None:
         self.numbers: dict[K, int] = {value: number for number, value in enumerate(known)}
@@ -27,8 +27,8 @@ class _Numbered(Generic[K]):
 
 
 def encode(timeline: Timeline) -> bytes:
-    """The timeline's JSON. Times are milliseconds since ``origin``; ``stream``, ``state`` and
-    ``reason`` are places in the lists of the same name; ``versions`` are 0 where no entry names the
+    """The JSON of a timeline. Times are milliseconds since ``origin``; ``stream``, ``state`` and
+    ``reason`` are positions in the lists of the same name; ``version`` is 0 if no entry names the
     block."""
     blocks = timeline.blocks
     streams = _Numbered(*sorted({block.stream for block in blocks}))

@@ -1,4 +1,4 @@
-"""All that is known of one block, as the page shows it when someone chooses it."""
+"""The details of one block, which the page shows when it is selected."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ import orjson
 from blockstore.format.block import BlockMeta
 
 _SHOWN = 200
-"""Of sources, parents and files so many are named; the rest is counted."""
+"""At most so many sources, parents and files are listed; the rest is counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockDetail:
-    """A block's meta, what the index says of it, and where it lies.
-
-    ``meta`` is None where it cannot be read.
-    """
+    """A block's meta, its entry in the index, and its location. ``meta`` is None if it cannot be
+    read."""
 
     ulid: str
     url: str
@@ -28,7 +26,7 @@ class BlockDetail:
 
 
 def encode_detail(detail: BlockDetail) -> bytes:
-    """The detail's JSON; times are milliseconds since the epoch."""
+    """The JSON of a detail; times are milliseconds since the epoch."""
     meta = detail.meta
     value: dict[str, object] = {
         "ulid": detail.ulid,

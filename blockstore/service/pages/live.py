@@ -1,12 +1,11 @@
-"""Timelines of tables that a process holds open: looked at when a page asks, and not more often
-than is useful.
+"""The timelines of the tables of a process, made when a page requests one, and cached.
 
 Rules:
 - One look is one LIST, then the index, then a GET for each object that the table's catalog has not
-  read: the catalog is the process's own, so what its loops have read costs nothing here.
-- A look is good for ``refresh_s``, and longer where the table has many objects, since a store asks
-  money for a listing: a second for each thousand. Who asks meanwhile, or while another looks at the
-  same table, gets that one.
+  read yet: the catalog is that of the process, so what its loops have read costs nothing here.
+- A look is valid for ``refresh_s``, and longer for a table with many objects, since listings cost
+  money: one second per thousand objects. Requests during that time, or during a look at the same
+  table, share it.
 - A look changes nothing in the bucket.
 """
 
@@ -25,13 +24,13 @@ from blockstore.table import Table
 from blockstore.world import World
 
 _OBJECT_S = 0.001
-"""For so long a look is good, for each object that it listed."""
+"""How long a look is valid, per listed object."""
 
 
 def look(
     table: Table, quarantined: Mapping[str, str] | None = None, *, name: str | None = None
 ) -> Timeline:
-    """The table's timeline as of now, under ``name`` or the table's own."""
+    """The present timeline of a table, under ``name`` or the table's own."""
     return _look(table, quarantined, name)[0]
 
 
@@ -42,11 +41,11 @@ def _look(
     listing = table.catalog.listing()
     state = table.log.poll() if table.indexed else None
 
-    def answered_by_index(ulid: str) -> bool:
+    def known_to_index(ulid: str) -> bool:
         marked = DELETION_MARK in listing.directories[ulid].objects
         return state is not None and ulid in state.blocks and not marked
 
-    found = table.catalog.look(listing, skip=answered_by_index).found
+    found = table.catalog.look(listing, skip=known_to_index).found
     definition = table.definition
     timeline = timeline_of(
         name or table.name,
@@ -62,8 +61,8 @@ def _look(
 
 
 def detail_of(table: Table, ulid: str) -> BlockDetail:
-    """What the index, or else the block's own meta.json, says of it; without a meta where that
-    cannot be read. Raises NotFound if it has none."""
+    """The detail of a block, from the index or else from its meta.json; without a meta if that
+    cannot be read. Raises NotFound if there is none."""
     block = table.log.state.blocks.get(ulid) if table.indexed else None
     if block is not None:
         hidden = tuple(sorted(block.excepted))
@@ -74,8 +73,8 @@ def detail_of(table: Table, ulid: str) -> BlockDetail:
         return BlockDetail(ulid=ulid, url=table.url, meta=load_meta(table.bucket, ulid))
     except ObjectMissing as error:
         raise NotFound(
-            f"{table.url} has no block {ulid} with a meta.json: it is being uploaded, was "
-            "aborted, or has been removed"
+            f"{table.url} has no block {ulid} with a meta.json: its upload is running or was "
+            "aborted, or it has been removed"
         ) from error
     except Corrupt:
         return BlockDetail(ulid=ulid, url=table.url, meta=None)
@@ -91,7 +90,7 @@ class _Kept:
 
 
 class LiveTimelines:
-    """A ``TimelineSource`` over tables that ``open_table`` answers by name; it raises NotFound for
+    """A ``TimelineSource`` over tables that ``open_table`` returns by name; it raises NotFound for
     others."""
 
     def __init__(
@@ -110,7 +109,7 @@ class LiveTimelines:
         self._lock = threading.Lock()
 
     def timeline(self, table: str) -> Timeline:
-        """The table's blocks as of a moment ago."""
+        """The timeline of a table, at most a short time old."""
         handle = self._open(table)
         with self._lock:
             kept = self._kept.setdefault(table, _Kept())
@@ -121,5 +120,5 @@ class LiveTimelines:
             return kept.timeline
 
     def detail(self, table: str, ulid: str) -> BlockDetail:
-        """One block of the table."""
+        """The detail of one block."""
         return detail_of(self._open(table), ulid)

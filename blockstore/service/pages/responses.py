@@ -1,11 +1,9 @@
-"""Files of a page, and answers that a page asks for again and again.
+"""The responses of a page: its files, and JSON that it polls.
 
 Rules:
-- A file is asked for by name inside its folder and nowhere else; a browser asks again whether it
-  changed (ETag) and does not guess for how long it is good: after an upgrade no page mixes old
-  parts with new.
-- JSON carries the hash of its bytes as its ETag: a page that polls costs no more than the header
-  while nothing changed.
+- Only files inside a page's folder are served. A browser revalidates each (ETag), so after an
+  upgrade no page mixes old parts with new ones.
+- The ETag of JSON is the hash of its bytes: polling costs only headers while nothing changes.
 """
 
 from __future__ import annotations
@@ -25,10 +23,10 @@ from starlette.types import Scope
 from blockstore.service.serving import SecurityHeaders
 
 STATIC = Path(__file__).parent / "static"
-"""What both pages share: ``vendor/`` (libraries) and ``shared/`` (theme, timeline)."""
+"""The files that both pages share: ``vendor/`` (libraries), ``shared/`` (theme, timeline)."""
 
 MIDDLEWARE = (Middleware(SecurityHeaders), Middleware(GZipMiddleware, minimum_size=2_048))
-"""Around every answer of a page."""
+"""The middleware of every response of a page."""
 
 _REVALIDATED = {"Cache-Control": "no-cache"}
 
@@ -49,7 +47,7 @@ class _Files(StaticFiles):
 
 
 def static_route(prefix: str = "/static", folder: Path = STATIC) -> BaseRoute:
-    """The files of a folder under ``prefix``; the default is what both pages share."""
+    """The files of a folder under ``prefix``; by default those that both pages share."""
     return Mount(prefix, app=_Files(directory=folder), middleware=MIDDLEWARE)
 
 
@@ -64,8 +62,8 @@ def page_route(path: str, file: Path) -> Route:
     return Route(path, page, methods=["GET"], middleware=MIDDLEWARE)
 
 
-def json_answer(request: Request, body: bytes) -> Response:
-    """JSON, or 304 if the browser holds these bytes already."""
+def json_response(request: Request, body: bytes) -> Response:
+    """JSON, or 304 if the browser already has these bytes."""
     return _unless_known(request, body, _etag(body), "application/json")
 
 

@@ -1,10 +1,10 @@
-"""The timeline's addresses, for any server that takes Starlette's routes.
+"""The routes of the timeline, for any server with Starlette routes.
 
 Rules:
-- Table names and ULIDs come as parameters of the query, whatever characters they have.
-- Errors are one JSON shape: ``{"error": "…"}``, with 404 for what is not there and 503 for a store
-  that does not answer.
-- Who may look is for the server to say: it mounts these behind its own gate.
+- Table names and ULIDs are query parameters and may contain any character.
+- Errors are one JSON shape, ``{"error": "…"}``: 404 for what does not exist, 503 for a store that
+  does not respond.
+- Access control is the server's: it mounts these routes behind its own.
 """
 
 from __future__ import annotations
@@ -21,27 +21,25 @@ from blockstore.errors import BlockstoreError, Invalid, NotFound, Unavailable
 from blockstore.names import is_ulid
 from blockstore.service.pages.columns import encode
 from blockstore.service.pages.detail import BlockDetail, encode_detail
-from blockstore.service.pages.responses import MIDDLEWARE, json_answer
+from blockstore.service.pages.responses import MIDDLEWARE, json_response
 from blockstore.service.pages.timeline import Timeline
 
 
 class TimelineSource(Protocol):
-    """Where timelines come from.
-
-    Both raise NotFound for a table that is not there; safe to call from many threads.
-    """
+    """Where timelines come from. Both methods raise NotFound for an unknown table and may be called
+    from many threads."""
 
     def timeline(self, table: str) -> Timeline:
-        """The table's blocks as of now, or of a moment ago."""
+        """The timeline of a table, at most a short time old."""
         ...
 
     def detail(self, table: str, ulid: str) -> BlockDetail:
-        """One block of the table. Raises NotFound if nothing is known of it."""
+        """The detail of one block. Raises NotFound if it is unknown."""
         ...
 
 
 def timeline_routes(source: TimelineSource, prefix: str = "/timeline") -> list[Route]:
-    """``GET {prefix}?table=…`` answers the blocks, ``GET {prefix}/block?table=…&ulid=…`` one of
+    """``GET {prefix}?table=…`` returns the blocks, ``GET {prefix}/block?table=…&ulid=…`` one of
     them."""
 
     def blocks(request: Request) -> bytes:
@@ -60,7 +58,7 @@ def timeline_routes(source: TimelineSource, prefix: str = "/timeline") -> list[R
 
 
 def answering(make: Callable[[Request], bytes]) -> Callable[[Request], Response]:
-    """An endpoint that answers the JSON that ``make`` makes, or the error that it raises."""
+    """An endpoint that returns the JSON that ``make`` makes, or the error that it raises."""
 
     def endpoint(request: Request) -> Response:
         try:
@@ -71,7 +69,7 @@ def answering(make: Callable[[Request], bytes]) -> Callable[[Request], Response]
                 status_code=_status(error),
                 media_type="application/json",
             )
-        return json_answer(request, body)
+        return json_response(request, body)
 
     return endpoint
 

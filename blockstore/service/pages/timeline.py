@@ -1,14 +1,12 @@
-"""The blocks of a table as a timeline shows them: values, and the one function that makes them.
-Pure.
+"""The blocks of a table as a timeline shows them: values, and the pure function that makes them.
 
 Rules:
-- The state of a block is told by ``lifecycle.states`` and never guessed here; ``live`` is what
-  readers read. What is quarantined (malformed, or said so by whoever merges) is shown as that,
-  whatever else it is.
-- Live blocks come from the columns of the index's state: no object is made for those of level 1, so
-  that ten thousand of them cost milliseconds.
-- Without a listing a timeline shows the live blocks alone and claims nothing of files.
-- A directory without a readable meta.json stands at the time of its ULID.
+- ``lifecycle.states`` decides the state of a block; ``live`` blocks are those that readers read. A
+  quarantined block (malformed, or reported by the compactor) is shown as such, whatever else it is.
+- Live blocks come from the columns of the index's state, without an object for those of level 1, so
+  ten thousand of them take milliseconds.
+- Without a listing a timeline shows only the live blocks, and nothing about files.
+- A directory without a readable meta.json is shown at the time of its ULID.
 """
 
 from __future__ import annotations
@@ -30,11 +28,11 @@ from blockstore.names import META
 
 NO_STREAM = StreamKey((), 0)
 _UNLISTED_MS = 5 * 60 * 1000
-"""A live block that a listing lacks was committed after it, unless it is older than this."""
+"""A live block that a listing lacks was committed after the listing, unless it is older."""
 
 
 class Shade(StrEnum):
-    """What the colour of a block says."""
+    """The state of a block that its colour shows."""
 
     LIVE = "live"
     FRESH = "fresh"
@@ -58,12 +56,12 @@ _SHADES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineBlock:
-    """One block, as much of it as a timeline draws and a filter asks for."""
+    """One block: what a timeline draws and filters by."""
 
     ulid: str
     stream: StreamKey = NO_STREAM
     level: int = 0
-    """0 where it cannot be told."""
+    """0 if it is unknown."""
     min_time: int
     max_time: int
     rows: int = 0
@@ -78,7 +76,7 @@ class TimelineBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """A table's blocks at one moment, and the versions that can be asked for."""
+    """A table's blocks at one moment, and the versions that can be read."""
 
     table: str
     now_ms: int
@@ -93,7 +91,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sighting:
-    """A listing, and what it says of the directories that the index does not answer for."""
+    """A listing, and what was found in the directories that are not in the index."""
 
     listing: Listing
     found: Mapping[str, Found]
@@ -110,9 +108,9 @@ def timeline_of(
     quarantined: Mapping[str, str] | None = None,
     time_column: str | None = None,
 ) -> Timeline:
-    """The timeline of a table: ``state`` is None without an index, ``sighting`` without a listing;
-    the listing comes first, as everywhere. ``quarantined`` are blocks, by ULID, that a merge found
-    damaged, and why."""
+    """The timeline of a table. ``state`` is None without an index, ``sighting`` without a listing,
+    which is made before the state is read. ``quarantined`` are the blocks that a merge found
+    damaged, by ULID, with the reason."""
     bad = quarantined or {}
     blocks = {block.ulid: block for block in _live(state, sighting, now_ms, bad)}
     if sighting is not None:
@@ -179,10 +177,8 @@ def _stream(text: str) -> StreamKey:
 def _damage(
     ulid: str, size: int, directory: Directory | None, state: State, now_ms: int
 ) -> str | None:
-    """How the listing contradicts a live block.
-
-    Its meta is looked at only where the sizes do not add up.
-    """
+    """How the listing contradicts a live block, or None. The block's meta is read only if the sizes
+    differ."""
     if directory is not None and META in directory.objects:
         stored = sum(
             info.size for path, info in directory.objects.items() if path.startswith("chunks/")

@@ -1,4 +1,4 @@
-// The gateway's HTTP API: the only module that knows its paths and shapes. Everything goes to this page's own origin.
+// The gateway's HTTP API: the only module that knows its paths. All requests go to this page's own origin.
 
 import { GatewayError, errorOf, fromText, unreachable } from "./errors.js";
 import { token } from "./session.js";
@@ -18,7 +18,7 @@ export const tables = (signal) => get("/v1/tables", signal).then(({ tables: foun
 export const table = (name, signal) => get(`/v1/tables/${segment(name)}`, signal).then(tableOf);
 /** The blocks in the columns that the shared timeline reads. */
 export const timeline = (name, signal) => get(`/v1/tables/${segment(name)}/timeline`, signal);
-/** Versions, newest first, from below `before` on: {entries, more}. */
+/** Versions before `before`, newest first: {entries, more}. */
 export const history = (name, { before = null, limit = 200, signal } = {}) =>
   get(`/v1/tables/${segment(name)}/history?${new URLSearchParams({ limit, ...(before === null ? {} : { before }) })}`, signal);
 export const diff = (name, from, to, signal) => get(`/v1/tables/${segment(name)}/diff?${new URLSearchParams({ from, to })}`, signal);
@@ -29,16 +29,16 @@ export const jobResult = (id, signal) => call(`/v1/jobs/${segment(id)}/result`, 
 export const queryJob = (sql, travel, form) =>
   call("/v1/jobs", posted({ kind: "query", sql, format: form, ...jobTravelling(travel) })).then(json);
 
-/** Ask; the answer is a Response whose body streams. */
+/** Run SQL; resolves to a Response whose body streams. */
 export const query = (sql, { travel = {}, limit = null, form = "arrow", signal } = {}) =>
   call("/v1/query", { ...posted({ sql, ...travelling(travel), ...(limit === null ? {} : { limit }) }), signal }, FORMS[form].accept);
 
-/** Which version of each table an answer was made from: {name: version}. */
+/** The versions that a result was made from: {name: version}. */
 export function versionsOf(response) {
   try { return JSON.parse(response.headers.get("x-blockstore-versions") ?? "{}"); } catch { return {}; }
 }
 
-/** Send a file to a table; `onProgress(sent, total)` while it goes. Returns {promise, abort}. */
+/** Upload a file to a table, with `onProgress(sent, total)`. Returns {promise, abort}. */
 export function upload(name, file, { form, onProgress }) {
   const request = new XMLHttpRequest();
   const promise = new Promise((resolve, reject) => {
@@ -57,7 +57,7 @@ export function upload(name, file, { form, onProgress }) {
   return { promise, abort: () => request.abort() };
 }
 
-// {} is now; else one of version, versions (one a table), as_of, tag.
+// {} is now; else one of version, versions (one per table), as_of, tag.
 const travelling = ({ versions, ...travel }) => (versions ? { version: versions } : travel);
 
 // A job reads one version of one table, or all tables at a time or now.
@@ -74,7 +74,7 @@ async function json(response) {
     return await response.json();
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new GatewayError("The gateway's answer broke off or is no JSON: try again.", { status: response.status });
+    throw new GatewayError("The gateway's response broke off or is not JSON: try again.", { status: response.status });
   }
 }
 

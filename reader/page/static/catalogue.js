@@ -1,4 +1,4 @@
-// What tables there are, kept fresh while the page is in sight; everybody who shows tables listens here.
+// The tables, kept fresh while the page is visible; every view that shows tables listens to it.
 
 import * as api from "./api.js";
 
@@ -35,7 +35,7 @@ export class Catalogue extends EventTarget {
     await this.describe();
   }
 
-  /** Columns and tags of the tables, each asked once for every version of it. */
+  /** The columns and tags of the tables, requested once per version. */
   async describe() {
     const wanted = this.tables.slice(0, 200).filter((table) => this.#details.get(table.name)?.at !== table.version);
     if (wanted.length === 0) return;

@@ -1,4 +1,4 @@
-// A chart of an answer: lines over time or numbers, bars over names; the columns are chosen beside it.
+// A chart of a result: lines over time or numbers, bars over names, with controls for the columns.
 
 import { seriesOf, suggest } from "./chart_data.js";
 import { fill, h, labelled } from "./dom.js";
@@ -19,7 +19,7 @@ export class Chart {
     this.note = h("p", { class: "hint" });
     this.element = h("div", { class: "chart" }, this.controls, this.area, this.note);
     if (this.choice) this.#choose();
-    else fill(this.note, "A chart needs a column of numbers, and a row: ask for one, for example with count(*) and GROUP BY.");
+    else fill(this.note, "A chart needs at least one row and a column of numbers, for example count(*) with GROUP BY.");
   }
 
   start() {
@@ -56,7 +56,7 @@ export class Chart {
         const chosen = event.target.checked ? [...this.choice.ys, place] : this.choice.ys.filter((y) => y !== place);
         change({ ys: chosen.sort((one, two) => one - two) });
       } } }), columns[place].name)));
-    fill(this.controls, kind, select("Across", every, "x", "row"), select("A series for each", every.filter((place) => ["text", "truth"].includes(columns[place].kind)), "split", "–"), ys);
+    fill(this.controls, kind, select("X axis", every, "x", "row"), select("One series per", every.filter((place) => ["text", "truth"].includes(columns[place].kind)), "split", "–"), ys);
   }
 
   draw() {
@@ -94,7 +94,7 @@ export class Chart {
   }
 }
 
-// Bars of several series stand beside each other, within the width that one would have.
+// Bars of several series are next to each other, within the width of one.
 function barPaths(place, series) {
   if (series === 1) return uPlot.paths.bars({ size: [0.72, 80], radius: 0.12 });
   return uPlot.paths.bars({ size: [0.8 / series, 1000], align: 0, radius: 0.1, disp: {
@@ -115,7 +115,7 @@ function thinned(plot, splits, labels) {
   return splits.map((place) => (place % each === 0 && Number.isInteger(place) ? clipped(labels[place] ?? "") : ""));
 }
 
-// "12:00", and below it the day where it changes; "5 Jan", and below it the year, where the steps are days.
+// "12:00", with the day under it where it changes; for steps of days "5 Jan", with the year under it.
 function times(_plot, splits, _axis, _space, step) {
   let before = "";
   return splits.map((seconds) => {
@@ -130,7 +130,7 @@ function times(_plot, splits, _axis, _space, step) {
   });
 }
 
-// As wide as the longest label of the axis at the side, and as what the first label of the axis below needs beside it.
+// Wide enough for the longest label of the y axis, and for the first label of the x axis.
 const upright = (values, slanted) => Math.max(slanted ? 82 : 64, 22 + 7.4 * Math.max(0, ...(values ?? []).map((text) => text.length)));
 
 const clipped = (text) => (text.length > 14 ? `${text.slice(0, 13)}…` : text);
@@ -143,5 +143,5 @@ function short(value) {
 
 function described(data, kind) {
   const points = `${count(data.xs.length)} ${kind === "bars" ? "bars" : "points"}`;
-  return `Chart of ${data.series.slice(0, 5).map(({ name }) => name).join(", ")}: ${points}. The same figures stand in the table.`;
+  return `Chart of ${data.series.slice(0, 5).map(({ name }) => name).join(", ")}: ${points}. The table has the same values.`;
 }

@@ -1,10 +1,10 @@
-// Which columns a chart takes, and the series that it draws. Pure functions over a Result.
+// The columns that a chart uses, and the series that it draws. Pure functions over a Result.
 
 export const MOST_POINTS = 200_000;
 const MOST_BARS = 60;
 const MOST_SERIES = 12;
 
-/** What fits an answer without being asked: {kind, x, ys, split}, with places of columns; null if nothing can be drawn. */
+/** The default chart of a result: {kind, x, ys, split}, with numbers of columns; null if nothing can be drawn. */
 export function suggest(result) {
   const places = result.columns.map((_, place) => place);
   const every = places.filter((place) => result.columns[place].kind === "number");
@@ -76,7 +76,7 @@ function bars(result, { x, ys, split }) {
   };
 }
 
-// Whether a column names a few things again and again, so that each can be a line of its own.
+// Whether a column has a few repeated names, so that each can be a series.
 function isShort(result, place) {
   const found = new Set();
   for (let row = 0; row < Math.min(result.rows, 5_000); row += 1) if (found.add(result.columns[place].text(row)).size > MOST_SERIES) return false;

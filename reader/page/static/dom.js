@@ -1,5 +1,5 @@
-// Elements from values. The one way in which this page makes elements: text goes in as text nodes, never as HTML,
-// so what a table, a column, a value or an error is called can never become markup.
+// Elements from values, the only way in which this page makes elements: text becomes text nodes, never HTML, so the name of
+// a table or a column, a value or an error can never become markup.
 
 const PROPERTIES = new Set(["value", "checked", "disabled", "hidden", "selected", "open", "tabIndex", "multiple", "indeterminate"]);
 
@@ -16,7 +16,7 @@ export function h(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** Put these children in place of all that `element` holds. */
+/** Replace all children of `element`. */
 export function fill(element, ...children) {
   element.replaceChildren(...nodes(children));
   return element;
@@ -27,13 +27,13 @@ function nodes(children) {
     .map((child) => (child instanceof Node ? child : document.createTextNode(String(child))));
 }
 
-/** Say something to those who do not see the page. */
+/** Announce a text to screen readers. */
 export function announce(text) {
   const place = document.getElementById("said");
   if (place) place.textContent = text;
 }
 
-/** A labelled form control; the label stands before it. */
+/** A form control with a label before it. */
 export function labelled(text, control, extra = {}) {
   return h("label", { class: "field", ...extra }, h("span", { class: "label" }, text), control);
 }

@@ -1,4 +1,4 @@
-// All rows of a question as a file, in any form; or as a job, whose result waits on the gateway.
+// All rows of a query as a file, in any form; or as a job, whose result stays on the gateway.
 
 import * as api from "./api.js";
 import { announce, fill, h } from "./dom.js";
@@ -11,18 +11,18 @@ export function downloads({ question, onBegin, onError }) {
   const forms = Object.entries(api.FORMS).map(([form, { label }]) =>
     h("button", { type: "button", "data-form": form, on: { click: () => take(form) } }, label));
   const job = h("button", { type: "button", id: "as-job", on: { click: asJob } }, "Run as a job");
-  const element = menu({ summary, card: [h("p", { class: "hint" }, "All rows, without the limit of the page."), h("div", { class: "choices" }, forms), h("hr"), job, started] });
+  const element = menu({ summary, card: [h("p", { class: "hint" }, "All rows, without the page's limit."), h("div", { class: "choices" }, forms), h("hr"), job, started] });
 
   async function take(form) {
     const { sql, travel } = question();
     if (!sql.trim()) return;
     onBegin();
-    fill(started, "Asking…");
+    fill(started, "Waiting for the gateway…");
     try {
       const response = await api.query(sql, { travel, form });
       await save(response, `answer.${api.FORMS[form].suffix}`, (size) => fill(started, `${bytes(size)} received`));
       fill(started, "Saved.");
-      announce("Download is complete");
+      announce("Download complete");
     } catch (error) {
       fill(started);
       element.open = false;
@@ -47,7 +47,7 @@ export function downloads({ question, onBegin, onError }) {
   return element;
 }
 
-/** Keep the body of an answer as a file; it is handed over only when it is whole. */
+/** Save the body of a response as a file, only when it is complete. */
 export async function save(response, name, onProgress) {
   const reader = response.body.getReader();
   const parts = [];

@@ -1,6 +1,6 @@
-// The SQL editor. CodeMirror stands in a shadow tree: there it adopts constructed style sheets, which the page's content
-// security policy allows, while in the document it would add a <style>, which the policy refuses.
-// Keys: Ctrl-Enter asks; Tab accepts a completion while one is shown and else moves on, so that nobody is caught in it.
+// The SQL editor. CodeMirror is in a shadow tree: there it adopts constructed style sheets, which the page's content
+// security policy allows; in the document it would add a <style>, which the policy refuses.
+// Keys: Ctrl-Enter runs; Tab accepts a visible completion and otherwise moves the focus on, so that it is never trapped.
 
 import { quoted } from "./format.js";
 import {
@@ -40,7 +40,7 @@ const look = EditorView.theme({
   ".cm-panels": { backgroundColor: "var(--card)", color: "var(--text)" },
 });
 
-// The list of completions stands below all that was typed, where there is room for it, and not over the lines that follow.
+// The list of completions is below the complete text, if there is space, so that it covers no line.
 const LIST_PX = 150;
 const belowText = EditorView.updateListener.of(({ state, view }) => {
   if (completionStatus(state) === null) return;
@@ -84,7 +84,7 @@ export class Editor {
         syntaxHighlighting(colours), look, placeholder("SELECT … FROM …"),
         keymap.of([...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, ...defaultKeymap]),
         this.#language.of(sql({ dialect })),
-        EditorView.contentAttributes.of({ "aria-label": "SQL. Control Enter runs it; Escape, then Tab, leaves." }),
+        EditorView.contentAttributes.of({ "aria-label": "SQL. Control Enter runs it; Escape, then Tab, leaves the editor." }),
         EditorView.updateListener.of((update) => { if (update.docChanged) onChange(update.state.doc.toString()); }),
       ] }),
     });
@@ -95,7 +95,7 @@ export class Editor {
     if (value !== this.text) this.view.dispatch({ changes: { from: 0, to: this.view.state.doc.length, insert: value } });
   }
 
-  /** The part that is selected, or all. */
+  /** The selected part, or all. */
   get asked() {
     const { from, to } = this.view.state.selection.main;
     const part = this.view.state.sliceDoc(from, to);
@@ -122,7 +122,7 @@ export class Editor {
     ]) });
   }
 
-  /** Underline the word at this place (null: nothing). */
+  /** Underline the word at this position (null: none). */
   mark(place) {
     const length = this.view.state.doc.length;
     if (place === null || place > length) { this.view.dispatch({ effects: setWrong.of(Decoration.none) }); return; }
@@ -133,11 +133,11 @@ export class Editor {
   }
 }
 
-// The list of completions, shown or about to be, goes as by Escape.
+// Closes the list of completions, shown or about to be, as Escape does.
 const closeCompletions = (view) => completionKeymap.find(({ key }) => key === "Escape").run(view);
 
-// Text typed over a selection goes in as a transaction. Left to the browser, it would keep the colour of what it replaces by
-// a style attribute, which the policy refuses with an error.
+// Text typed over a selection is inserted as a transaction. The browser would keep the colour of the replaced text with a
+// style attribute, which the policy refuses with an error.
 function typedOver(event, view) {
   const { from, to, empty } = view.state.selection.main;
   if (event.inputType !== "insertText" || event.data === null || empty || event.isComposing || view.composing) return false;
@@ -150,7 +150,7 @@ function typedOver(event, view) {
 const escaped = (name) => name.replaceAll("\\", "\\\\").replaceAll(".", "\\.");
 const option = (name, detail, type, boost) => ({ label: name, apply: quoted(name), detail, type, boost });
 
-// Columns of the tables that the statement names, without their table before them: what people type most.
+// The columns of the tables in the statement, without a qualifier: what people type most.
 function columnsAnywhere(tables) {
   return (context) => {
     const word = context.matchBefore(/[\p{L}_][\p{L}\p{N}_]*/u);

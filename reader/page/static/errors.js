@@ -1,7 +1,7 @@
-// What the gateway says went wrong, as it says it. Nothing is reworded, and nothing is ever read as HTML.
+// The gateway's errors with their own messages. No message is changed, and none is read as HTML.
 
 export class GatewayError extends Error {
-  /** `status` of HTTP (0: no answer), `detail`: the gateway's own object, `id`: the request's id for a log. */
+  /** `status`: of HTTP (0: no response), `detail`: the gateway's object, `id`: the request's id for the log. */
   constructor(message, { status = 0, detail = {}, id = "", retryAfter = null } = {}) {
     super(message);
     this.name = "GatewayError";
@@ -14,7 +14,7 @@ export class GatewayError extends Error {
     return found && typeof found === "object" && found.line !== undefined && found.rule !== undefined ? [found] : [];
   }
 
-  /** Where in the SQL it is wrong, counted in characters from its start, or null. */
+  /** The position of the error in the SQL, in characters from its start, or null. */
   placeIn(sql) {
     const at = this.detail.position;
     if (!at || !Number.isInteger(at.line) || !Number.isInteger(at.column)) return null;
@@ -24,7 +24,7 @@ export class GatewayError extends Error {
   }
 }
 
-/** The error that an answer of HTTP holds. */
+/** The error in an HTTP response. */
 export async function errorOf(response) {
   const text = await response.text().catch(() => "");
   return fromText(text, response.status, (name) => response.headers.get(name));
@@ -32,15 +32,15 @@ export async function errorOf(response) {
 
 export function fromText(text, status, header) {
   let body = null;
-  try { body = JSON.parse(text); } catch { /* not from the gateway itself: said as it came */ }
+  try { body = JSON.parse(text); } catch { /* not from the gateway itself: shown as it is */ }
   const detail = body && typeof body === "object" ? body : { message: text.slice(0, 2000) };
-  return new GatewayError(wordsOf(detail) || `The gateway answered ${status}.`, {
+  return new GatewayError(wordsOf(detail) || `The response has status ${status}.`, {
     status, detail, id: detail.request_id ?? header("x-request-id") ?? "", retryAfter: header("retry-after"),
   });
 }
 
-/** The sentence in the gateway's JSON of an error. */
+/** The message in the gateway's JSON of an error. */
 export const wordsOf = (error) => String(error?.message ?? error?.error ?? "");
 
 export const unreachable = () =>
-  new GatewayError("The gateway does not answer: see whether it runs and whether this machine reaches it, then try again.");
+  new GatewayError("The gateway does not respond: check that it is running and that this machine can reach it, then try again.");

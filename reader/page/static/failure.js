@@ -1,4 +1,4 @@
-// An error as people see it: the gateway's own words, the rows that broke a rule, the request's id for the log.
+// An error on the page: the gateway's message, the rows that broke a rule, and the request's id for the log.
 
 import { h } from "./dom.js";
 import { count } from "./format.js";
@@ -6,7 +6,7 @@ import { count } from "./format.js";
 export function failure(error, retry = null) {
   const hint = { 401: "Enter a token with the button at the top.", 429: wait(error), 503: wait(error) }[error.status];
   return h("div", { class: "failure", role: "alert" },
-    h("p", { class: "failure-title" }, TITLES[error.status] ?? (error.status ? `Refused (${error.status})` : "It did not work")),
+    h("p", { class: "failure-title" }, TITLES[error.status] ?? (error.status ? `Refused (${error.status})` : "Failed")),
     h("pre", { class: "failure-text" }, error.message),
     error.rows?.length ? brokenRows(error.rows) : null,
     hint ? h("p", { class: "hint" }, hint) : null,
@@ -15,8 +15,8 @@ export function failure(error, retry = null) {
 }
 
 const TITLES = {
-  400: "The gateway refuses this", 401: "A token is needed", 403: "This token may not do that", 404: "Not found", 408: "It took too long",
-  409: "Something changed meanwhile", 413: "Too large", 422: "It needs more memory than it may use", 429: "Too many at once", 503: "Not now", 504: "It took too long",
+  400: "Invalid request", 401: "A token is required", 403: "This token lacks the permission", 404: "Not found", 408: "Timed out",
+  409: "Conflict with another change", 413: "Too large", 422: "Not enough memory", 429: "Too many requests", 503: "Unavailable", 504: "Timed out",
 };
 
 const wait = (error) => (error.retryAfter ? `Try again in ${error.retryAfter} s.` : null);

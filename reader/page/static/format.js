@@ -1,4 +1,4 @@
-// How numbers, sizes, times and durations read. Pure functions.
+// Numbers, sizes, times and durations as text. Pure functions.
 
 const whole = new Intl.NumberFormat("en-GB");
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -34,14 +34,14 @@ export function moment(value) {
   return date.toISOString().slice(0, 19).replace("T", " ");
 }
 
-/** Milliseconds of a moment that comes as a number or as a text; null if it is neither. */
+/** The milliseconds of a moment that is a number or a text; null for others. */
 export function millis(value) {
   if (value === null || value === undefined || value === "") return null;
   const ms = new Date(value).getTime();
   return Number.isNaN(ms) ? null : ms;
 }
 
-/** A name as SQL reads it: quoted only where it must be. */
+/** A name for SQL, quoted only if necessary. */
 export function quoted(name) {
   return /^[a-z_][a-z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`;
 }

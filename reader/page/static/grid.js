@@ -1,5 +1,5 @@
-// A grid over an answer of any length: only the cells in sight are elements. Role grid, one tab stop, arrow keys move.
-// Rules: text only; what is shown of a row is read from the answer when the row comes into sight.
+// A grid over a result of any length: only visible cells are elements. Role grid, one tab stop, arrow keys move.
+// Rules: text only; a row is read from the result when it becomes visible.
 
 import { announce, fill, h } from "./dom.js";
 import { count } from "./format.js";
@@ -29,7 +29,7 @@ export class Grid {
     }, this.heads, this.body);
   }
 
-  /** Begin to follow the scroll; the element must be in the document. */
+  /** Start to follow the scroll position; the element must be in the document. */
   start() {
     const shared = { getScrollElement: () => this.element, observeElementRect, observeElementOffset, scrollToFn: elementScroll, onChange: () => this.#draw() };
     this.#virtual.rows = new Virtualizer({ ...shared, count: this.result.rows, estimateSize: () => ROW, overscan: 8, paddingStart: ROW + 4, scrollPaddingStart: ROW + 4 });
@@ -70,7 +70,7 @@ export class Grid {
     this.#mark(false);
   }
 
-  // A number without its last digits would be another number: a column grows with what comes into sight.
+  // A number without its last digits would be wrong: a column grows with its visible values.
   #widen() {
     for (const [place, wide] of this.#grown) this.widths[place] = wide;
     this.#grown.clear();
@@ -159,7 +159,7 @@ export class Grid {
     announce("Value copied");
   }
 
-  // The whole value of a cell, for what is too long for its column.
+  // Shows the complete value of a cell that is too long for its column.
   #look() {
     if (!this.result.rows) return;
     const column = this.result.columns[this.#cell.column];
@@ -173,7 +173,7 @@ export class Grid {
   }
 }
 
-// A cell has one line: where the text has a break a mark stands, which is no part of it.
+// A cell has one line: a mark, which is not part of the text, shows a line break.
 const oneLine = (text) => text.split(/\r\n|[\r\n]/).flatMap((line, place) => (place ? [h("span", { class: "break", title: "line break" }, "↵"), line] : [line]));
 
 const clamp = (value, last) => Math.min(Math.max(value, 0), last);
@@ -184,7 +184,7 @@ function placed(element, item) {
   return element;
 }
 
-// As wide as its name and its first values need, within reason.
+// Wide enough for the name and the first values, within limits.
 function widthOf(column) {
   const head = column.name.length * 8.2 + column.typeName.length * 6.8 + 34;
   let longest = 4;

@@ -1,4 +1,4 @@
-// Only the newest counts: a run that was cancelled or superseded is aborted, and may not paint any more.
+// Only the newest run counts: one that was cancelled or superseded is aborted and must not paint.
 
 export class Latest {
   #run = null;
@@ -12,7 +12,7 @@ export class Latest {
     return run;
   }
 
-  /** End the run that is under way, if there is one; says whether there was. */
+  /** End the current run, if there is one; returns whether there was. */
   cancel() {
     const run = this.#run;
     this.#run = null;
@@ -20,7 +20,7 @@ export class Latest {
     return run !== null;
   }
 
-  /** A run is over: nothing is left to cancel. */
+  /** The run is over: there is nothing to cancel. */
   end(run) {
     if (this.#run === run) this.#run = null;
   }

@@ -1,4 +1,4 @@
-// The page: which view is in sight, and what all of them share.
+// The page: the visible view, and what all views share.
 
 import { Catalogue } from "./catalogue.js";
 import { fill } from "./dom.js";
@@ -39,7 +39,7 @@ function freshness() {
   const place = document.getElementById("fresh");
   const stale = catalogue.tables.filter((table) => ["warn", "bad"].includes(table.level)).length;
   place.classList.toggle("bad", Boolean(catalogue.error));
-  fill(place, catalogue.error ? (catalogue.error.status ? `Gateway: ${catalogue.error.status}` : "No answer") : stale ? `${stale} not well` : "");
+  fill(place, catalogue.error ? (catalogue.error.status ? `Gateway: ${catalogue.error.status}` : "No response") : stale ? `${stale} with problems` : "");
 }
 
 document.getElementById("skip").addEventListener("click", (event) => {

@@ -1,4 +1,4 @@
-// A card that opens below its summary. One is open at a time; Escape closes it and goes back, as does a press elsewhere.
+// A card that opens below its summary. One is open at a time; Escape or a click elsewhere closes it.
 
 import { h } from "./dom.js";
 

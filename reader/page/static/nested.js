@@ -1,5 +1,5 @@
-// Values as texts with all their digits, alone and inside lists, structs and maps, which read as JSON does. A number stays
-// a number there, however long: this is read by people, not by a parser whose numbers are doubles.
+// Values as text with all digits, alone and inside lists, structs and maps, which look like JSON. Long numbers have no
+// quotes there: people read them, not a parser whose numbers are doubles.
 
 const ID = { decimal: 7, date: 8, timestamp: 10, list: 12, struct: 13, fixedList: 16, map: 17, dictionary: -1 };
 
@@ -54,7 +54,7 @@ export function hex(bytes) {
   return bytes.length > 256 ? `${shown}… (${bytes.length} bytes)` : shown;
 }
 
-// What is left (intervals, unions): whatever Arrow made of it.
+// Other types (intervals, unions): the text of Arrow.
 function plain(_key, value) {
   if (typeof value === "bigint") return String(value);
   if (ArrayBuffer.isView(value)) return Array.from(value, (one) => (typeof one === "bigint" ? String(one) : one));

@@ -1,5 +1,5 @@
-// An answer in memory, column by column as Arrow holds it. Values become texts only when they are shown; whole numbers
-// of 64 bits, decimals and times are exact to their last digit.
+// A result in memory, as columns of Arrow. Values become text only when they are shown; 64-bit integers, decimals and
+// times are exact to the last digit.
 
 import { day, decimal, fraction, hex, readable, stamp } from "./nested.js";
 import { typeName } from "./type_names.js";
@@ -8,7 +8,7 @@ import { tableFromIPC } from "./vendor.js";
 const ID = { int: 2, float: 3, binary: 4, bool: 6, decimal: 7, date: 8, time: 9, timestamp: 10, fixed: 15, largeBinary: 19, binaryView: 23 };
 const PER_SECOND = [1n, 1_000n, 1_000_000n, 1_000_000_000n];
 
-/** An answer of at most `limit` rows; one row more was asked for, to know whether there are more. */
+/** A result of at most `limit` rows; one more row was requested, to know whether there are more. */
 export function decode(bytes, limit = Infinity) {
   const table = tableFromIPC(bytes, { useBigInt: true, useDecimalInt: true });
   return new Result(table.schema.fields.map((field, place) => new Column(field.name, table.getChildAt(place), field.type)), limit);
@@ -39,7 +39,7 @@ export class Column {
   get isFraction() { return this.id === ID.float || (this.id === ID.decimal && this.type.scale > 0); }
   get isRight() { return this.kind === "number"; }
 
-  /** The value as it reads; null for none. */
+  /** The value as text, or null. */
   text(row) {
     if (this.id === ID.timestamp || this.id === ID.time) {
       const raw = this.#raw(row);
@@ -66,7 +66,7 @@ export class Column {
     return Number.isFinite(number) ? number : null;
   }
 
-  // What stands in the buffer, before it is made milliseconds: so that nanoseconds stay.
+  // The raw value of the buffer, which keeps nanoseconds.
   #raw(row) {
     const { data, offsets } = this.#data;
     let low = 0;

@@ -1,4 +1,4 @@
-// Addresses inside the page: everything that a link shares stands in the fragment, which no server sees.
+// Addresses inside the page: a link has everything in the fragment, which browsers send to no server.
 //   #/console?sql=…&version=…|versions=flights:3,planes:7|as_of=…|tag=…
 //   #/tables   #/tables/NAME   #/tables/NAME/history?from=…&to=…   #/jobs   #/upload?table=…
 
@@ -10,7 +10,7 @@ export function parse(hash) {
   const parts = path.split("/").filter(Boolean).map(decode);
   const options = Object.fromEntries(new URLSearchParams(query));
   const view = parts[0] ?? "console";
-  if (!VIEWS.has(view) || (view !== "tables" && parts.length > 1)) return { view: "nowhere", asked: hash, options };
+  if (!VIEWS.has(view) || (view !== "tables" && parts.length > 1)) return { view: "nowhere", address: hash, options };
   if (view === "tables" && parts.length > 1) {
     const tab = parts.length > 2 && TABS.has(parts.at(-1)) ? parts.at(-1) : "overview";
     const name = (tab === "overview" ? parts.slice(1) : parts.slice(1, -1)).join("/");
@@ -25,7 +25,7 @@ export const toTable = (name, tab = "", options = {}) => {
   return `#/tables/${encodeURIComponent(name)}${tab ? `/${tab}` : ""}${query ? `?${query}` : ""}`;
 };
 
-/** Where in time a link stands: {} is now; else one of version, versions, as_of, tag. */
+/** The time of a link: {} is now; else one of version, versions, as_of, tag. */
 export function travelOf(options) {
   if (options.versions) {
     const versions = {};

@@ -1,4 +1,4 @@
-// The token: in this tab's sessionStorage only. Never in an address, never in localStorage, never in a log.
+// The token, in this tab's sessionStorage only: never in an address, in localStorage or in a log.
 
 const KEY = "blockstore.token";
 let memory = "";

@@ -1,4 +1,4 @@
-// What the gateway's JSON means to this page. Every view reads these shapes; nothing else reads the gateway's.
+// The gateway's JSON as the shapes that all views use; no other module reads it.
 
 import { GatewayError, wordsOf } from "./errors.js";
 import { bytes, many } from "./format.js";

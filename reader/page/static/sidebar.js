@@ -1,4 +1,4 @@
-// The tables beside the console: which there are, their columns, and a name into the editor with one press.
+// The tables next to the console, with their columns; a click inserts a name into the editor.
 
 import { fill, h } from "./dom.js";
 import { count, quoted } from "./format.js";

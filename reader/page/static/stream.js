@@ -1,4 +1,4 @@
-// The bytes of an answer, with progress, up to a limit; an answer that broke off is an error, never a shorter answer.
+// The bytes of a response, with progress, up to a limit; a response that breaks off is an error, never a shorter result.
 
 import { GatewayError } from "./errors.js";
 import { bytes as size } from "./format.js";
@@ -6,7 +6,7 @@ import { bytes as size } from "./format.js";
 export const MOST_BYTES = 512 * 1024 * 1024;
 const END = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
-/** All bytes of an Arrow stream; `onProgress(bytes)` as they come. */
+/** All bytes of an Arrow stream; `onProgress(bytes)` as they arrive. */
 export async function arrowBytes(response, onProgress, most = MOST_BYTES) {
   const reader = response.body.getReader();
   const parts = [];
@@ -18,7 +18,7 @@ export async function arrowBytes(response, onProgress, most = MOST_BYTES) {
     length += value.length;
     if (length > most) {
       await reader.cancel();
-      throw new GatewayError(`The answer has more than ${size(most)}, which is more than this page holds: show fewer rows or columns, or download it.`);
+      throw new GatewayError(`The result is larger than this page can show (${size(most)}): show fewer rows or columns, or download it.`);
     }
     onProgress(length);
   }
@@ -38,10 +38,10 @@ async function pulled(reader) {
   }
 }
 
-// A stream of Arrow ends with a marker. Without it the connection, or the query behind it, ended early.
+// A stream of Arrow ends with a marker. Without it the connection or the query ended early.
 function endsWhole(bytes) {
   return bytes.length >= END.length && END.every((byte, place) => bytes[bytes.length - END.length + place] === byte);
 }
 
 const brokeOff = () =>
-  new GatewayError("The answer broke off before its end: a limit of the gateway may have been reached, or the connection was lost. Ask for fewer rows, or run it as a job.");
+  new GatewayError("The response broke off: a limit of the gateway was reached, or the connection was lost. Select fewer rows, or run the query as a job.");

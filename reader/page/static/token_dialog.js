@@ -1,4 +1,4 @@
-// The dialog that asks for a token. What is typed goes to sessionStorage and to nowhere else.
+// The dialog for a token. The token goes to sessionStorage and nowhere else.
 
 import { fill, h } from "./dom.js";
 import { keepToken, token } from "./session.js";
@@ -10,14 +10,14 @@ export function startTokenDialog(button, onChange) {
   const dialog = h("dialog", { class: "token", "aria-labelledby": "token-title" },
     h("form", { method: "dialog", on: { submit: (event) => { event.preventDefault(); keep(field.value.trim()); } } },
       h("h2", { id: "token-title" }, "Token"), why, field,
-      h("div", { class: "row" }, h("button", { type: "submit", class: "primary" }, "Use it"),
-        h("button", { type: "button", on: { click: () => keep("") } }, "Forget it"), h("button", { type: "button", on: { click: () => dialog.close() } }, "Close"))));
+      h("div", { class: "row" }, h("button", { type: "submit", class: "primary" }, "Use token"),
+        h("button", { type: "button", on: { click: () => keep("") } }, "Forget token"), h("button", { type: "button", on: { click: () => dialog.close() } }, "Close"))));
   document.body.append(dialog);
   const open = (message) => {
-    fill(why, message ?? "It is kept in this tab until the tab is closed, and is sent to this gateway only.");
+    fill(why, message ?? "The token is kept until this tab is closed and is sent to this gateway only.");
     if (!dialog.open) dialog.showModal();
   };
-  const say = () => { button.setAttribute("aria-label", token() ? "Token: one is in use" : "Token: none"); button.classList.toggle("on", Boolean(token())); };
+  const say = () => { button.setAttribute("aria-label", token() ? "Token: in use" : "Token: none"); button.classList.toggle("on", Boolean(token())); };
   button.addEventListener("click", () => open());
   document.addEventListener("blockstore:unauthorised", (event) => open(event.detail.message));
   say();

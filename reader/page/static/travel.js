@@ -1,4 +1,4 @@
-// Where in time the console stands: now, a version, a time, or a tag. A <details> whose summary says it.
+// The time that the console reads: now, a version, a time, or a tag. A <details> whose summary shows it.
 
 import { fill, h, labelled } from "./dom.js";
 import { moment } from "./format.js";
@@ -14,8 +14,8 @@ export class Travel {
     this.kind = h("select", { "data-travel": "kind", on: { change: () => this.#rebuild() } },
       h("option", { value: "now" }, "Now"), h("option", { value: "version" }, "Version"), h("option", { value: "as_of" }, "Time"), h("option", { value: "tag" }, "Tag"));
     this.place = h("div", { class: "travel-place" });
-    this.element = menu({ kind: "travel", summary: this.summary, card: [labelled("Read the tables as they are", this.kind), this.place,
-      h("p", { class: "hint" }, "A version or a tag belongs to one table. A time moves all tables of a query together.")] });
+    this.element = menu({ kind: "travel", summary: this.summary, card: [labelled("Read the tables as of", this.kind), this.place,
+      h("p", { class: "hint" }, "A version or a tag is for one table. A time applies to all tables of a query.")] });
     this.#say();
   }
 

@@ -1,4 +1,4 @@
-// The name of a column's type: the one that a table's page, the command line and the documentation use too.
+// The name of a column's type, as a table's page, the command line and the documentation show it.
 
 const UNITS = ["s", "ms", "us", "ns"];
 

@@ -2,14 +2,14 @@
 
 The lock, each part tested: no access to files outside the folders, no network, no extension loaded
 or installed, no Python objects as tables, no change of settings; spills go to a folder of its own.
-It is a second line behind ``statement.py``, which refuses everything but one SELECT over the given
-tables. If the kernel confines the process to its folders (``landlock.py``), DuckDB's own check of
-paths is off: it queries every parent folder, three times per file.
+It is a second line behind ``sql/statement.py``, which refuses everything but one SELECT over the
+given tables. If the kernel confines the process to its folders (``landlock.py``), DuckDB's own
+check of paths is off: it queries every parent folder, three times per file.
 
 Settings: the session's time zone is UTC, so that a timestamp with a time zone is the same instant
-everywhere. DuckDB's prefetching is off: all files are local, and it reads a complete row group where
-one page is needed (a point query takes twice as long). Memory that a query released returns to the
-system within seconds; by default DuckDB's allocator keeps it, half a gigabyte per process.
+everywhere. DuckDB's prefetching is off: all files are local, and it reads a complete row group
+where one page is needed (a point query takes twice as long). Memory that a query released returns
+to the system within seconds; by default DuckDB's allocator keeps it, half a gigabyte per process.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def _settings(folders: Iterable[str] | None, limits: Limits, spill: str) -> list
 
 
 def spill_folder() -> HeldFolder:
-    """A new folder for what outgrows memory: ``blockstore-spill-<token>`` in the system's folder for
-    temporary files. The process that makes it and the process that spills to it hold it
+    """A new folder for what outgrows memory: ``blockstore-spill-<token>`` in the system's folder
+    for temporary files. The process that makes it and the process that spills to it hold it
     (``scratch.py``). Raises OSError."""
     made, lock = tempfile.mkstemp(prefix=_SPILL, suffix=LOCK)
     os.close(made)

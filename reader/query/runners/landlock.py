@@ -1,9 +1,9 @@
-"""The kernel's lock on a process (Landlock): after the call it can read files in some folders, write
-in others, and open no TCP connection. Nothing can lift the lock.
+"""The kernel's lock on a process (Landlock): after the call it can read files in some folders,
+write in others, and open no TCP connection. Nothing can lift the lock.
 
 It applies to the calling thread and to all threads and processes that it starts later, so it is
-called before the work of a process begins. A rule is for the folder, not for its name: a folder that
-is created again is another one, which an earlier lock does not include.
+called before the work of a process begins. A rule is for the folder, not for its name: a folder
+that is created again is another one, which an earlier lock does not include.
 
 Source: Linux, Documentation/userspace-api/landlock.rst; the numbers of the calls are the same on
 every architecture.

@@ -5,7 +5,7 @@ Why: DuckDB lets some functions exceed its memory limit, and some cannot be inte
 process the first would end the gateway, and the second would block it.
 
 Rules:
-- A worker that does not stop within ``_GRACE_S`` after it was told to is killed; so is one that is
+- A worker that does not stop within ``_GRACE_S`` after a cancellation is killed; so is one that is
   closed before its result ended and does not end soon. The next query gets a new worker.
 - A worker that dies fails its own query only. A worker that ran out of memory is not used again.
 - A worker that uses more than ``most_bytes`` of memory during a query is killed.
@@ -55,7 +55,7 @@ _WARMING = (
     "SELECT n % 10 AS digit, sum(n * 0.5) AS half FROM range(1000000) AS numbers(n) GROUP BY digit"
 )
 """Makes the engine start its threads, allocate memory and load the code of most queries."""
-_BOOT = "import sys; sys.path[:] = {path!r}; from blockstore.reader.query.runners.worker import main; main()"
+_MAIN = "from blockstore.reader.query.runners.worker import main; main()"
 _ALLOCATOR = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 """Arrow's default allocator reserves a gigabyte of addresses, and next to DuckDB's a large result
 takes twice as long with it."""
@@ -214,7 +214,7 @@ class _Worker:
         path = [entry or os.getcwd() for entry in sys.path]
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-c", _BOOT.format(path=path)],
+                [sys.executable, "-I", "-c", f"import sys; sys.path[:] = {path!r}; {_MAIN}"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env=environ | _ALLOCATOR,

@@ -1,12 +1,12 @@
-"""What a query may be made of: the kinds of nodes, the table functions, and the functions that are
-refused.
+"""What a query may contain: the allowed kinds of nodes and table functions, and the refused
+functions.
 
 Rules:
-- Nodes and table functions are listed if they are allowed: one that DuckDB learns tomorrow is
-  refused until someone looks.
-- Scalar functions are listed if they are refused: those that show the process or the engine, run or
-  bind other SQL, hold the query up, write, or take bytes for the inside of the engine. A test holds
-  the list of all functions that DuckDB has, so that a new one is seen when DuckDB is renewed.
+- Nodes and table functions are listed if they are allowed: a new one of a later DuckDB is refused
+  until it is reviewed.
+- Scalar functions are listed if they are refused: those that reveal the process or the engine, run
+  or bind other SQL, delay the query, write, or interpret bytes as internals of the engine. A test
+  has the list of all functions of DuckDB, so that an upgrade shows the new ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TABLE_FUNCTIONS = frozenset(
 )
 REFUSED_FUNCTIONS = frozenset(
     {
-        # They show the process, the engine or other tables' files.
+        # They reveal the process, the engine or files of other tables.
         "current_connection_id",
         "current_query",
         "current_query_id",
@@ -47,11 +47,11 @@ REFUSED_FUNCTIONS = frozenset(
         "stats",
         "txid_current",
         "vector_type",
-        # They read or bind SQL that nobody looked at.
+        # They read or bind SQL that was not checked.
         "json_deserialize_sql",
         "json_serialize_plan",
         "json_serialize_sql",
-        # They take bytes for the inside of the engine.
+        # They interpret bytes as internals of the engine.
         "aggregate_state",
         "combine",
         "combine_aggr",
@@ -59,7 +59,7 @@ REFUSED_FUNCTIONS = frozenset(
         "to_aggregate_state",
         "variant_bytes_to_variant",
         "variant_group_object",
-        # They hold the query up, write, or change what comes after.
+        # They delay the query, write, or change later results.
         "currval",
         "nextval",
         "parse_duckdb_log_message",

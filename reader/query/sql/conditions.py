@@ -1,20 +1,17 @@
-"""Which rows of each table a query can use at most: the conditions that prune files before DuckDB
-sees them.
+"""The conditions on the rows of each table that a query can use: they prune files before DuckDB
+reads any.
 
-Rule: a condition found here may only be weaker than the query, never stronger: a file that it rules
-out holds no row that could change the answer. Whatever is not understood is left out, which costs
-time and never rows.
+Rule: a condition may be weaker than the query, never stronger: a file that it excludes contains no
+row that could change the result. What is not understood is left out, which costs time, never rows.
 
-- A conjunct of WHERE, or of an inner join's ON, that names one table's columns only, holds for that
-  table unless an outer join may keep a row that fails it: it passes to the side whose rows are
-  kept, ON to the other side.
+- A conjunct of WHERE, or of an inner join's ON, that names only columns of one table applies to
+  that table, unless an outer join may keep a row that fails it: WHERE passes to the side whose rows
+  are kept, ON to the other side.
 - A view that a query reads several times is read under "one condition OR the other".
-- A sample, a positional join or a renamed column list hides the table's rows from this reading: no
-  condition.
-- Names are told apart as DuckDB does, by ``folded``: another rule would take one column or table
-  for another.
-- Conditions are read by ``blockstore.predicate``, whose logic is SQL's: nulls, and NaN above all
-  numbers as in DuckDB.
+- A sample, a positional join or a renamed column list allows no condition.
+- Names are compared as DuckDB does, by ``folded``: another rule would confuse columns or tables.
+- Conditions are evaluated by ``blockstore.predicate``, with the logic of SQL: nulls, and NaN above
+  all numbers as in DuckDB.
 """
 
 from __future__ import annotations
@@ -46,7 +43,7 @@ _PREFIXES = frozenset({"~~", "starts_with", "prefix", "^@"})
 
 @dataclass(slots=True)
 class _Occurrence:
-    """One place where a table stands in a FROM, and the conjuncts that hold for its rows there."""
+    """One use of a table in a FROM, and the conjuncts that apply to its rows there."""
 
     node: Node
     filters: list[Node]
@@ -62,13 +59,13 @@ class _From:
 
     occurrences: list[_Occurrence] = field(default_factory=list)
     merged: set[str] = field(default_factory=set)
-    """Columns that USING merges: unqualified, they belong to no single table."""
+    """Columns that USING merges; unqualified, they belong to no single table."""
     natural: bool = False
 
 
 def conditions(statement: Statement, schemas: Mapping[str, pa.Schema]) -> dict[str, Predicate]:
-    """For every view that the statement reads (``hidden.py``), a condition that all rows it can use
-    fulfil."""
+    """For each view that the statement reads (``hidden.py``), a condition that all rows that it can
+    use fulfil."""
     found: dict[str, dict[int, Tree]] = {}
     for node in walk(statement.root):
         if node.get("type") == "BASE_TABLE" and GIVEN in node:
@@ -109,7 +106,7 @@ def _conjuncts(condition: Node | None) -> list[Node]:
 
 
 def _take_apart(ref: Node, filters: list[Node], clause: _From) -> None:
-    """Collect the tables of ``ref``; ``filters`` hold for every row that leaves it."""
+    """Collect the tables of ``ref``; ``filters`` apply to every row of its result."""
     if ref["type"] == "BASE_TABLE":
         if GIVEN in ref and "sample" not in ref and "column_name_alias" not in ref:
             clause.occurrences.append(_Occurrence(ref, filters))
@@ -124,12 +121,12 @@ def _take_apart(ref: Node, filters: list[Node], clause: _From) -> None:
 
 
 def _sides(join: Node, filters: list[Node]) -> tuple[list[Node], list[Node]]:
-    """What holds for the rows of a join's two sides, given what holds for the join's rows."""
+    """The filters on the two sides of a join, given those on its result."""
     on = _conjuncts(join.get("condition"))
     form, kind = join.get("ref_type"), join.get("join_type")
     if form == "ASOF":
-        # The nearest row on the right is sought before any filter: leaving rows out there changes
-        # the match.
+        # The nearest row on the right is matched before any filter: to leave out rows there would
+        # change the match.
         return (filters if kind in ("INNER", "LEFT") else []), []
     if form not in ("REGULAR", "CROSS", "NATURAL"):
         return [], []
@@ -150,8 +147,8 @@ def _sides(join: Node, filters: list[Node]) -> tuple[list[Node], list[Node]]:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The columns of one table as one FROM names them; turns an expression into a condition on
-    them, or None."""
+    """The columns of one table as one FROM names them; converts expressions to conditions on
+    them."""
 
     alias: str
     schema: pa.Schema
@@ -163,7 +160,7 @@ class _Columns:
         cls, occurrence: _Occurrence, clause: _From, schemas: Mapping[str, pa.Schema]
     ) -> _Columns:
         schema = schemas[occurrence.node[GIVEN]]
-        # Of two names that are one in SQL, DuckDB takes the first.
+        # Of two names that are equal in SQL, DuckDB uses the first.
         spelled = {folded(name): name for name in reversed(schema.names)}
         others: set[str] = set()
         for other in clause.occurrences:
@@ -175,8 +172,8 @@ class _Columns:
         return cls(alias, schema, spelled, free)
 
     def condition(self, node: Node, *, negated: bool = False) -> Tree | None:
-        """The expression (or its negation) as a condition on this table alone, or None if it is
-        none that is understood; a weaker one where only a part of it is."""
+        """The expression, or its negation, as a condition on this table alone; weaker where only a
+        part of it is understood, None where nothing is."""
         match node.get("class"), node.get("type"):
             case "CONJUNCTION", kind:
                 parts = [self.condition(child, negated=negated) for child in node["children"]]
@@ -201,7 +198,7 @@ class _Columns:
                 return None
 
     def _column(self, node: Node) -> str | None:
-        """The table's column that an expression is, spelled as the schema has it."""
+        """The name, as in the schema, of the column that an expression is; None for others."""
         if node.get("class") != "COLUMN_REF":
             return None
         names = [folded(str(part)) for part in node["column_names"]]
@@ -240,12 +237,12 @@ class _Columns:
         )
 
     def _constants(self, column: Node, *constants: Node) -> list[Constant] | None:
-        """What a condition compares a column with, if that is nothing but constants."""
+        """The values that a condition compares a column with, if all are constants."""
         name = self._column(column)
         return None if name is None else constants_for(constants, self.schema.field(name).type)
 
     def _prefix(self, node: Node) -> Tree | None:
-        """``LIKE 'prefix%'`` and its kin, where the pattern is nothing but a prefix."""
+        """``LIKE 'prefix%'`` and similar, if the pattern is a prefix only."""
         if len(node["arguments"]) != 2:
             return None
         column, pattern = (argument["expression"] for argument in node["arguments"])
@@ -266,6 +263,5 @@ class _Columns:
         try:
             return parse_filters([(name, str(op), value)], self.schema).node
         except Invalid:
-            # Not comparable with this column by our rules: DuckDB decides what it means, and
-            # nothing is pruned.
+            # Our rules cannot compare it with this column: DuckDB decides, and nothing is pruned.
             return None

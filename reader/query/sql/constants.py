@@ -1,9 +1,8 @@
-"""Constants of a query as values to prune a column by, so that they mean what DuckDB's own cast
-makes of them.
+"""Constants of a query as values to prune a column by, with the meaning of DuckDB's own cast.
 
 Rules:
-- Exact or nothing. A constant whose meaning could differ by a rounding, a format or a time zone is
-  no value, and its condition prunes nothing. The session's time zone is UTC (``instance.py``).
+- Exact or none. A constant whose meaning could differ by a rounding, a format or a time zone has no
+  value here, and its condition prunes nothing. The session's time zone is UTC (``instance.py``).
 - A number with an exponent, or of more digits than a DECIMAL has, is a DOUBLE to DuckDB, which then
   compares the column and all constants of the same condition as doubles: whole numbers from 2^53 on
   become others, and so do decimals.
@@ -33,13 +32,13 @@ _NUMBERS = ("INTEGER", "NUMERIC", "DOUBLE")
 _DECIMAL_DIGITS = 38
 _EXACT_INTEGERS = 2**53
 _DIGITS = 400
-"""A number with more digits than any type holds prunes nothing, and is not computed with:
-1e999999999 takes for ever."""
+"""A number with more digits than any type has prunes nothing and is not evaluated: 1e999999999
+would take forever."""
 
 
 def constants_for(nodes: Iterable[Node], kind: pa.DataType) -> list[Constant] | None:
-    """The constants that one condition compares with a column of type ``kind``; None unless each is
-    a plain constant of that kind."""
+    """The constants that one condition compares with a column of type ``kind``; None unless each
+    has an exact value of that type."""
     given = list(nodes)
     doubles = any(_is_double(node) for node in given)
     found = [_constant(node, kind, doubles=doubles) for node in given]
@@ -73,7 +72,7 @@ def _literal(node: Node) -> tuple[str, str] | None:
 
 
 def _is_double(node: Node) -> bool:
-    """Whether DuckDB may take a constant for a DOUBLE."""
+    """Whether DuckDB may read a constant as a DOUBLE."""
     form, text = _literal(node) or ("", "")
     if form not in _NUMBERS:
         return False
@@ -89,10 +88,8 @@ def _cast(node: Node) -> tuple[str | None, Node]:
 
 
 def _number(text: str, kind: pa.DataType, *, doubles: bool) -> Decimal | None:
-    """The number, if comparing a column with it as DuckDB does is comparing it exactly;
-
-    ``doubles``: it compares doubles.
-    """
+    """The number, if DuckDB compares the column with exactly this value; ``doubles``: DuckDB
+    compares doubles."""
     try:
         value = Decimal(text)
     except InvalidOperation:
@@ -110,7 +107,7 @@ def _number(text: str, kind: pa.DataType, *, doubles: bool) -> Decimal | None:
 
 
 def _fits(value: Decimal, kind: pa.DataType) -> bool:
-    """Whether a decimal column could hold the value, so that no cast of DuckDB's rounds either
+    """Whether the decimal type can hold the value, so that no cast of DuckDB rounds either
     side."""
     _, digits, exponent = value.as_tuple()
     scale = max(0, -int(exponent))
@@ -119,8 +116,8 @@ def _fits(value: Decimal, kind: pa.DataType) -> bool:
 
 
 def _is_exact(value: Decimal, kind: pa.DataType) -> bool:
-    """Only numbers that the column's type holds exactly: any other is rounded, and by whom decides
-    the answer."""
+    """Whether the column's type can hold the number exactly: any other is rounded, in ways that
+    differ."""
     number = float(value)
     if abs(number) >= _EXACT_INTEGERS or Decimal(number) != value:
         return False
@@ -136,7 +133,7 @@ def _moment(text: str, named: str | None, kind: pa.DataType) -> dt.date | dt.dat
     if zone and (is_date or kind.tz is None or named not in (None, *_ZONED)):
         return None
     if clock and (named == "DATE" or (named is None and is_date)):
-        # DuckDB cuts the time of day off, or refuses: not ours to say.
+        # DuckDB drops the time of day or refuses it.
         return None
     try:
         moment = dt.datetime.fromisoformat(f"{day}T{clock or '00:00'}{seconds or ':00'}").replace(

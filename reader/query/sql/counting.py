@@ -1,5 +1,5 @@
-"""``SELECT count(*) FROM t`` and nothing else: answered from the snapshot, where that is exact,
-without opening a file."""
+"""``SELECT count(*) FROM t`` and nothing else: the count comes from the snapshot, if it is exact,
+and no file is opened."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ _COUNT = {
 def bare_count(
     statement: Statement, snapshots: Mapping[str, TableSnapshot]
 ) -> tuple[str, int] | None:
-    """The column's name and the count, if the query asks for a table's count only and the snapshot
-    knows it."""
+    """The column's name and the count, if the query is a bare count and the snapshot knows it."""
     root = statement.root
     columns, table = root.get("select_list"), root.get("from_table")
     if root.get("type") != "SELECT_NODE" or set(root) - _SELECT or root.get("cte_map"):
@@ -66,7 +65,7 @@ def _is_count(node: Node) -> bool:
 
 
 class Counted:
-    """An answer of one number, as if it ran."""
+    """A result of one number, as a running query."""
 
     def __init__(self, name: str, rows: int) -> None:
         self.schema = pa.schema([(name, pa.int64())])

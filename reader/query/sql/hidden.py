@@ -1,19 +1,17 @@
-"""Hidden columns as SQL sees them: every table has them, whoever names one gets it, and no star
-shows it.
+"""Hidden columns in SQL: every table has them, a query can name them, and no star shows them.
 
-DuckDB knows no such columns. So each place where a query names a table reads a view of its own that
-has the hidden columns named *there* and no others, and the stars beside it leave those out: the
-query is changed as a tree and written anew.
+DuckDB has no such columns. So each use of a table in a query reads a view of its own, with the
+hidden columns that are named for that use and no others, and the stars exclude them: the tree of
+the query is changed and written as SQL again.
 
 Rules:
-- A name means the nearest FROM that can have it, as in SQL: a table's hidden column, unless the
-  table has a column or a label of that name, which then comes first.
-- ``*``, ``t.*``, ``COLUMNS(*)`` and their kin never show a hidden column of a table; what a
-  subquery selects by name is a column like any other. To EXCLUDE one is allowed and changes
-  nothing.
-- What would read all columns of such a table by another way than a star is refused: the row as a
+- A name refers to the nearest FROM that can have it, as in SQL: a table's hidden column, unless the
+  table has a column or a label of that name, which comes first.
+- ``*``, ``t.*``, ``COLUMNS(*)`` and the like never show a hidden column of a table; what a subquery
+  selects by name is an ordinary column. To EXCLUDE a hidden column is allowed and changes nothing.
+- What would read all columns of such a table in another way than by a star is refused: the row as a
   value, a pattern in COLUMNS that matches the hidden name, a NATURAL JOIN of two that have it.
-- A query that names none is run as it was written.
+- A query that names no hidden column runs as it was written.
 """
 
 from __future__ import annotations
@@ -32,19 +30,19 @@ from blockstore.reader.tables.names import folded
 from blockstore.scan.chunk import HIDDEN
 
 VIEW = "given_view"
-"""The key under which an admitted BASE_TABLE node holds the name of the view that it reads."""
+"""The key of an admitted BASE_TABLE node for the name of the view that it reads."""
 
 _NAMES = frozenset(HIDDEN.names)
-_INSTEAD = "select the columns that are wanted by name in a subquery first"
+_INSTEAD = "select the needed columns by name in a subquery first"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What one or several places of a query read of a table."""
+    """What one or more uses of a table in a query read."""
 
     table: str
     hidden: tuple[str, ...] = ()
-    """The hidden columns that it has, in their usual order."""
+    """The hidden columns of the view, in their usual order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +51,13 @@ class Seen:
 
     views: Mapping[str, View]
     changed: bool
-    """Whether the tree says something else than the text."""
+    """Whether the tree differs from the text."""
 
 
 def hide(statement: Statement, schemas: Mapping[str, pa.Schema]) -> Seen:
-    """Have every place of the tree that names a table read the view with the hidden columns it
-    needs, and no star show them; ``schemas`` are the visible columns of each table. Changes the
-    tree in place. Raises BadSql."""
+    """Change the tree in place: each use of a table reads a view with the hidden columns that it
+    needs, and no star shows them. ``schemas`` are the visible columns of each table. Raises
+    BadSql."""
     look = _Look({table: frozenset(map(folded, schema.names)) for table, schema in schemas.items()})
     look.visit(statement.root, None)
     for scope in look.scopes:
@@ -76,7 +74,7 @@ def hide(statement: Statement, schemas: Mapping[str, pa.Schema]) -> Seen:
 
 
 class _Names:
-    """Names for views that no table and no WITH of the query has."""
+    """Names for views that differ from all tables and WITHs of the query."""
 
     def __init__(self, taken: Iterable[str]) -> None:
         self._taken = set(taken)
@@ -96,7 +94,7 @@ class _Names:
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """A table in a FROM."""
+    """One use of a table in a FROM."""
 
     node: Node
     columns: frozenset[str]
@@ -114,7 +112,7 @@ class _Place:
         )
 
     def can_have(self, name: str) -> bool:
-        """Whether the name means a hidden column here."""
+        """Whether the name is a hidden column here."""
         return name in _NAMES and name not in self.columns
 
     def read(self, view: str) -> None:
@@ -129,28 +127,28 @@ class _Side:
 
     places: list[_Place]
     opaque: bool
-    """Whether something else than tables stands there, whose columns are not known here."""
+    """Whether it contains something other than tables, with unknown columns."""
 
 
 @dataclass(slots=True, eq=False)
 class _Scope:
-    """One FROM and all that is said over its columns."""
+    """One FROM and all expressions over its columns."""
 
     parent: _Scope | None
     places: list[_Place] = field(default_factory=list)
     others: set[str] = field(default_factory=set)
-    """The names of what else stands there."""
+    """The names of other members of the FROM."""
     opaque: bool = False
     stars: list[Node] = field(default_factory=list)
     columns: list[Node] = field(default_factory=list)
     named: list[tuple[str, list[_Place]]] = field(default_factory=list)
-    """Names in USING, and those whose columns they are."""
+    """Names in USING, with the tables that have these columns."""
     natural: list[tuple[_Side, _Side]] = field(default_factory=list)
     rows: list[_Place] = field(default_factory=list)
-    """Those that are named as a value."""
+    """The tables whose rows are used as values."""
 
     def resolve(self) -> None:
-        """Find out which hidden columns the names mean."""
+        """Find the hidden columns that the names refer to."""
         for node in self.columns:
             self._column([folded(str(part)) for part in node["column_names"]])
         for name, places in self.named:
@@ -159,13 +157,12 @@ class _Scope:
             self._excluded(star)
 
     def check(self) -> None:
-        """Refuse what would show hidden columns by another way than a star."""
+        """Refuse what would show hidden columns in another way than by a star."""
         for place in self.rows:
             if place.hidden:
                 raise BadSql(
-                    f"the query reads whole rows of {place.alias} as values and names its hidden "
-                    f"column {min(place.hidden)}: "
-                    f"{_INSTEAD}"
+                    f"the query reads rows of {place.alias} as values and names its hidden column "
+                    f"{min(place.hidden)}: {_INSTEAD}"
                 )
         for left, right in self.natural:
             mine, theirs = _hidden(left), _hidden(right)
@@ -177,8 +174,7 @@ class _Scope:
             if both:
                 raise BadSql(
                     f"the query names the hidden column {min(both)} of a table in a NATURAL JOIN, "
-                    "which is not to join by it: "
-                    "say with USING or ON by which columns to join"
+                    "which must not join by it: name the columns with USING or ON"
                 )
         shown = {name for place in self.places for name in place.hidden}
         for star in self.stars:
@@ -191,7 +187,7 @@ class _Scope:
                 )
 
     def leave_out(self) -> bool:
-        """Have the stars show no hidden column; whether that changed one."""
+        """Exclude hidden columns from the stars; return whether a star changed."""
         changed = False
         for star in self.stars:
             changed = self._without_excludes(star) or changed
@@ -236,14 +232,14 @@ class _Scope:
             scope = scope.parent
 
     def _excluded(self, star: Node) -> None:
-        """Where a name in EXCLUDE may be a subquery's column as well, the tables beside it get the
-        column, to be left out."""
+        """If a name in EXCLUDE may also be a subquery's column, add the hidden column to the tables
+        next to it, so that it can be excluded."""
         for name in star.get("exclude_list", ()):
             if folded(str(name)) in _NAMES and not self._means_nothing(star, folded(str(name))):
                 _add(folded(str(name)), self._read_by(star))
 
     def _without_excludes(self, star: Node) -> bool:
-        """Drop from EXCLUDE what no star shows anyway."""
+        """Remove from EXCLUDE what no star shows."""
         plain, qualified = star.get("exclude_list", []), star.get("qualified_exclude_list", [])
         kept = [name for name in plain if not self._means_nothing(star, folded(str(name)))]
         left = [one for one in qualified if not self._names_hidden(one)]
@@ -267,7 +263,7 @@ class _Scope:
 
 
 class _Look:
-    """One look over a tree: its scopes, and what stands in each."""
+    """One pass over a tree: its scopes and the content of each."""
 
     def __init__(self, columns: Mapping[str, frozenset[str]]) -> None:
         self._columns = columns
@@ -309,12 +305,12 @@ class _Look:
         for modifier in modifiers:
             for key, child in modifier.items():
                 for one in child if key == "orders" else (child,):
-                    # ORDER BY ALL stands in the tree as a star, and means the answer's columns.
+                    # ORDER BY ALL is a star in the tree and refers to the result's columns.
                     if key != "orders" or not _is_plain_star(one.get("expression")):
                         self.visit(one, scope)
 
     def _from(self, ref: Node, scope: _Scope) -> _Side:
-        """Take in what stands in a FROM; answers it as one side of a join."""
+        """Collect the members of a FROM; return them as one side of a join."""
         kind = ref.get("type")
         if kind == "BASE_TABLE" and GIVEN in ref:
             place = _Place(ref, self._columns[ref[GIVEN]])
@@ -337,7 +333,7 @@ class _Look:
 
     def _join(self, ref: Node, scope: _Scope) -> _Side:
         left = self._from(ref["left"], scope)
-        # What a semi join only looks at is not seen beyond its condition.
+        # The right side of a semi join is visible only in its condition.
         over = self._scope(scope) if ref.get("join_type") in ("SEMI", "ANTI") else scope
         right = self._from(ref["right"], over)
         self.visit([child for key, child in ref.items() if key not in ("left", "right")], over)
@@ -373,7 +369,7 @@ def _is_plain_star(expression: Any) -> bool:
 
 
 def _inner_star(star: Node) -> bool:
-    """Whether COLUMNS chooses among a star that stands in it, as with a lambda."""
+    """Whether COLUMNS selects from a star inside it, as with a lambda."""
     expression = star.get("expr")
     arguments = expression.get("arguments", ()) if isinstance(expression, dict) else ()
     return expression is None or any(
@@ -383,8 +379,8 @@ def _inner_star(star: Node) -> bool:
 
 
 def _caught(pattern: Any, names: Iterable[str]) -> str | None:
-    """The first of these names that COLUMNS by a pattern shows; a pattern that is not known, or is
-    none, may show all."""
+    """The first of these names that a pattern in COLUMNS shows; an unknown or invalid pattern may
+    show all."""
     known = isinstance(pattern, dict) and pattern.get("literal", {}).get("kind") == "STRING"
     if isinstance(pattern, dict) and pattern.get("function_name") == "list_value":
         return None

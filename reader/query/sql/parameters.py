@@ -1,9 +1,9 @@
-"""The values of a query's parameters, put into its tree as the constants that they are, so that
-they prune like those.
+"""The values of a query's parameters, put into its tree as constants, so that they prune like
+those.
 
-Rule: only values whose meaning is that of a constant written in the SQL. DuckDB casts a bound text
-to the type of the column that it is compared with, as it does a quoted one; a float is bound as
-DOUBLE, and so is marked as one.
+Rule: only values with the meaning of a constant written in the SQL. DuckDB casts a bound text to
+the type of the column that it is compared with, as it does a quoted one; a float is bound as DOUBLE
+and marked as one.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def checked(parameters: object) -> Parameters:
 
 
 def bind(root: Node, parameters: Parameters) -> None:
-    """Turn every parameter of the tree that has such a value into a constant, in place."""
+    """Replace each parameter of the tree that has such a value by a constant, in place."""
     if parameters is None:
         return
     named = (
@@ -74,8 +74,7 @@ def _plain(value: object, name: str, depth: int = 0) -> object:
     if not isinstance(value, _VALUES):
         raise Invalid(
             f"parameter {name} is {type(value).__name__}, expected a number, a text, true or "
-            "false, a date or a time, "
-            "or a list of such"
+            "false, a date or a time, or a list of these"
         )
     return value
 

@@ -1,21 +1,22 @@
-"""What a query may be: one SELECT over the given tables, and nothing that reaches past them.
+"""What a query may be: one SELECT over the given tables that reads nothing else.
 
-DuckDB's own parser decides what the SQL means (``json_serialize_sql``), so what is admitted here,
-what prunes files and what runs can never be three different readings of one text. The rules fail
+DuckDB's own parser decides what the SQL means (``json_serialize_sql``), so the query that is
+admitted, the one that prunes files and the one that runs are always the same. The rules fail
 closed:
 
 - One statement, and it only selects: no COPY, ATTACH, INSTALL, LOAD, SET, PRAGMA, CALL, CREATE,
-  INSERT, and no INSERT hidden in a WITH.
-- A table is one of the given ones or the query's own WITH; a file name is no table.
-- A table function is one that makes rows from its arguments (``range``, ``unnest``, …); none that
-  reads files, runs other SQL or shows the engine.
-- A kind of node that ``allowed.py`` does not list is refused by its name.
-- A name means the query's own WITH only where DuckDB sees it so; elsewhere it must be a table's,
-  for DuckDB would seek what it does not find among files. The engine shuts the names of WITHs a
-  second time (``views.py``).
-- What a tree may cost to look at is bounded: length, depth, and how many tables and WITHs it names.
+  INSERT, and no INSERT inside a WITH.
+- A table is one of the given ones or the query's own WITH; a file name is not a table.
+- A table function makes rows from its arguments (``range``, ``unnest``, …); none may read files,
+  run other SQL or reveal the engine.
+- A kind of node that is not listed in ``allowed.py`` is refused by its name.
+- A name refers to the query's own WITH only where DuckDB resolves it so; elsewhere it must be a
+  table's, since DuckDB would search an unknown name among files. The engine blocks the names of
+  WITHs a second time (``views.py``).
+- The cost of checking a tree is bounded: its length, its depth, and the number of tables and WITHs
+  that it names.
 
-The engine's own lock (``instance.py``) stands behind these rules: each holds without the other.
+The engine's own lock (``instance.py``) is a second line: each protects without the other.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ Node = dict[str, Any]
 """One node of DuckDB's syntax tree, as JSON."""
 
 GIVEN = "given_table"
-"""The key under which an admitted BASE_TABLE node holds the given table that it stands for; a
-WITH's has none."""
+"""The key of an admitted BASE_TABLE node for the given table that it refers to; a node of a WITH
+does not have it."""
 
 _LONGEST = 256 * 1024
 _MOST_REFERENCES = 256
@@ -54,42 +55,42 @@ _WITH_NAME = re.compile(r"[\w $]{1,200}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """An admitted query: its text, its tree, and the tables that it names (as the given names spell
-    them)."""
+    """An admitted query: its text, its tree, and the tables that it names, in their own
+    spelling."""
 
     sql: str
     root: Node
     tables: frozenset[str]
     withs: frozenset[str]
-    """The names of its WITHs that no named table has: outside of their scope they must mean
-    nothing."""
+    """The names of its WITHs that differ from all named tables; outside their scope they must
+    refer to nothing."""
 
 
 def parse(syntax: Callable[[str], str], sql: str, find: Callable[[str], str]) -> Statement:
-    """The query of ``sql``, or an error in one sentence. ``syntax`` is DuckDB's parser
-    (``syntax.py``); ``find`` answers a table's own spelling or raises UnknownTable."""
+    """Parse and admit a query. ``syntax`` is DuckDB's parser (``syntax.py``); ``find`` returns a
+    table's own spelling or raises UnknownTable. Raises BadSql, UnknownTable."""
     if not isinstance(sql, str):
         raise Invalid(f"the SQL is {type(sql).__name__}, expected text")
     if len(sql) > _LONGEST:
         raise BadSql(
-            f"the SQL has {len(sql):,} characters, expected at most {_LONGEST:,}: give values as "
+            f"the SQL has {len(sql):,} characters, expected at most {_LONGEST:,}: pass values as "
             "parameters"
         )
     if "\0" in sql:
-        raise BadSql("the SQL holds a NUL character, expected text")
+        raise BadSql("the SQL contains a NUL character: remove it")
     try:
         return _parsed(_tree(syntax, sql), sql, find)
     except RecursionError:
-        raise BadSql(
-            "the SQL is nested deeper than a query may be: take it apart with WITH"
-        ) from None
+        raise BadSql("the SQL is nested too deeply: split it with WITH") from None
 
 
 def _tree(syntax: Callable[[str], str], sql: str) -> Node:
     try:
         data = sql.encode()
     except UnicodeEncodeError:
-        raise BadSql("the SQL holds half a character (a lone surrogate), expected text") from None
+        raise BadSql(
+            "the SQL contains a lone surrogate, which is not valid text: remove it"
+        ) from None
     answer: Node = json.loads(syntax(sql))
     if answer["error"]:
         raise _parse_error(answer, data)
@@ -129,7 +130,7 @@ def _parse_error(answer: Node, sql: bytes) -> BadSql:
         answer.get("error_message")
     ):
         return BadSql(
-            "a query is one SELECT statement: this one does something else, and nothing was run"
+            "a query must be one SELECT statement: this is another statement, and nothing was run"
         )
     message = (str(answer.get("error_message", "")).splitlines() or ["syntax error"])[0]
     message = message if len(message) <= _SHOWN else f"{message[:_SHOWN]}…"
@@ -139,15 +140,15 @@ def _parse_error(answer: Node, sql: bytes) -> BadSql:
     before = sql[: int(position)].decode(errors="replace")
     line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
     return BadSql(
-        f"the SQL cannot be parsed: {message}, at line {line}, column {column}: mend it there; "
-        "a column named like a word of SQL stands in double quotes",
+        f"the SQL cannot be parsed: {message}, at line {line}, column {column}; put a column that "
+        "is named like a keyword in double quotes",
         line=line,
         column=column,
     )
 
 
 class _Scene:
-    """One look over a tree: refuses what a query may not hold, and collects the tables that it
+    """One pass over a tree: refuses what a query may not contain, and collects the tables that it
     names."""
 
     def __init__(self, find: Callable[[str], str]) -> None:
@@ -157,8 +158,8 @@ class _Scene:
         self.withs: set[str] = set()
 
     def admit(self, value: object, ctes: frozenset[str]) -> None:
-        """Refuse what may not stand below ``value``, where the names ``ctes`` mean the query's own
-        WITHs."""
+        """Refuse what is not allowed under ``value``, where the names ``ctes`` refer to the query's
+        own WITHs."""
         if isinstance(value, list):
             for child in value:
                 self.admit(child, ctes)
@@ -172,7 +173,7 @@ class _Scene:
             if kind in TABLE_NODES:
                 self._admit_table(value, ctes)
             elif kind not in QUERY_NODES and kind not in OTHER_NODES:
-                raise BadSql(f"a query only selects from its tables: {kind} is not allowed")
+                raise BadSql(f"a query may only select from its tables: {kind} is not allowed")
         ctes = self._admit_withs(value, ctes)
         for key, child in value.items():
             if key != "cte_map":
@@ -184,8 +185,8 @@ class _Scene:
             own = folded(str(entry["key"]))
             if not _WITH_NAME.fullmatch(own):
                 raise BadSql(
-                    f"a WITH is named {own[:60]!r}, expected letters, digits, spaces and _: "
-                    "another name could be a file's"
+                    f"a WITH is named {own[:60]!r}, expected letters, digits, spaces and _: any "
+                    "other name could be a file's"
                 )
             self.withs.add(own)
             self._admit_with(entry["value"], own, ctes)
@@ -193,8 +194,8 @@ class _Scene:
         return ctes
 
     def _admit_with(self, body: Node, own: str, ctes: frozenset[str]) -> None:
-        """A WITH sees those before it, and only the recursive part of a recursive one sees itself:
-        elsewhere its name is still the table's, or nothing's."""
+        """A WITH can use those before it, and only the recursive part of a recursive one can use
+        itself: elsewhere its name is still the table's, or unknown."""
         node = body.get("query_node")
         if not isinstance(node, dict) or node.get("type") != "RECURSIVE_CTE_NODE":
             self.admit(body, ctes)
@@ -212,12 +213,12 @@ class _Scene:
             name = str(node.get("function", {}).get("function_name", "")).lower()
             if name not in TABLE_FUNCTIONS:
                 raise BadSql(
-                    f"the table function {name[:60]} is not allowed: a query reads only its "
-                    "tables, not files or the engine"
+                    f"the table function {name[:60]} is not allowed: a query may read its tables "
+                    "only, not files or the engine"
                 )
         elif node["type"] == "SHOW_REF" and node.get("show_type") not in SHOWN:
             raise BadSql(
-                "SHOW is not allowed in a query: DESCRIBE a table, or list tables with "
+                "SHOW is not allowed in a query: use DESCRIBE for a table, or list tables with "
                 "`blockstore ls`"
             )
         elif node["type"] == "BASE_TABLE":
@@ -231,9 +232,7 @@ class _Scene:
                 f"there is no table {_qualified(node)[:200]}: tables are named without a schema"
             )
         if "at_clause" in node:
-            raise BadSql(
-                f"AT is not allowed on the table {name}: ask for the version beside the SQL instead"
-            )
+            raise BadSql(f"AT is not allowed on table {name}: give the version outside the SQL")
         if folded(name) not in ctes:
             node[GIVEN] = self._find(name)
             self.named.add(node[GIVEN])
@@ -241,19 +240,17 @@ class _Scene:
     def _count(self) -> None:
         self._references += 1
         if self._references > _MOST_REFERENCES:
-            raise BadSql(
-                f"the SQL names more than {_MOST_REFERENCES} tables and WITHs: take it apart"
-            )
+            raise BadSql(f"the SQL names more than {_MOST_REFERENCES} tables and WITHs: split it")
 
 
 def _admit_expression(node: Node) -> None:
     if node["class"] not in EXPRESSIONS:
-        raise BadSql(f"a query only selects from its tables: {node['class']} is not allowed")
+        raise BadSql(f"a query may only select from its tables: {node['class']} is not allowed")
     if node["class"] in ("FUNCTION", "WINDOW") and is_refused(
         str(node.get("function_name", "")).lower()
     ):
         raise BadSql(
-            f"the function {node['function_name']} is not allowed: it reaches past the tables"
+            f"the function {node['function_name']} is not allowed: it reads more than the tables"
         )
 
 

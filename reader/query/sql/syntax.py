@@ -1,7 +1,7 @@
-"""DuckDB's parser: what it makes of a text, as JSON, and the text of what was made of that.
+"""DuckDB's parser: from a text to its tree, as JSON, and from a tree to its text.
 
-A client that sends values as parameters sends the same text again and again: what was made of a
-short one is kept. It says nothing of tables or rows, so it is good for ever.
+A client that sends values as parameters sends the same text many times, so the trees of short texts
+are cached. A tree depends on no table, so it never becomes stale.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ _ANSWER = "SELECT json_serialize_sql($1::VARCHAR, skip_empty := true, skip_null 
 
 
 class Syntax:
-    """The parser of one instance; ``cursor`` gives connections, which only parse. Safe to share
-    between threads: nobody waits while another's long text is parsed."""
+    """The parser of one instance; ``cursor`` returns connections, which only parse. Safe to share
+    between threads; a long text does not delay others."""
 
     def __init__(self, cursor: Callable[[], duckdb.DuckDBPyConnection]) -> None:
         self._cursor = cursor
         self._lock = threading.Lock()
-        # Prepared, since planning the statement anew takes longer than parsing a short text.
+        # Prepared: planning the statement each time takes longer than parsing a short text.
         self._prepared = cursor()
         self._prepared.execute(f"PREPARE parsed AS {_ANSWER}")
         self._kept = lru_cache(maxsize=_KEPT)(self._short)
 
     def __call__(self, sql: str) -> str:
-        """The answer of ``json_serialize_sql``: the trees of all statements, or an error and its
-        place."""
+        """The result of ``json_serialize_sql``: the trees of all statements, or an error with its
+        position."""
         return self._kept(sql) if len(sql) <= _SHORT else self._long(sql)
 
     def sql(self, root: Mapping[str, Any]) -> str:
-        """The SQL that the tree of one query stands for."""
+        """The SQL of the tree of one query."""
         tree = json.dumps({"error": False, "statements": [{"node": root}]})
         with self._cursor() as cursor:
             return _text(cursor.execute(_TEXT, [tree]))
 
     def _short(self, sql: str) -> str:
         with self._lock:
-            # What is prepared takes its values as literals only.
+            # A prepared statement of SQL takes literals only.
             return _text(self._prepared.execute(f"EXECUTE parsed({text(sql)})"))
 
     def _long(self, sql: str) -> str:

@@ -39,10 +39,8 @@ _DIGITS = 38
 
 
 def sql_type(kind: pa.DataType) -> str:
-    """The name of DuckDB's type for a column of ``kind``, as a table holds it;
-
-    Invalid for a type it cannot read.
-    """
+    """The name of DuckDB's type for a column of type ``kind``. Raises Invalid for a type that
+    DuckDB cannot read."""
     if kind in _PLAIN:
         return _PLAIN[kind]
     if pt.is_dictionary(kind):
@@ -57,14 +55,13 @@ def sql_type(kind: pa.DataType) -> str:
     if pt.is_decimal(kind) and kind.precision <= _DIGITS:
         return f"DECIMAL({kind.precision}, {kind.scale})"
     if pt.is_struct(kind):
-        return f"STRUCT({', '.join(f'{quoted(one.name)} {sql_type(one.type)}' for one in kind.fields)})"
+        fields = (f"{quoted(one.name)} {sql_type(one.type)}" for one in kind.fields)
+        return f"STRUCT({', '.join(fields)})"
     if pt.is_map(kind):
         return f"MAP({sql_type(kind.key_type)}, {sql_type(kind.item_type)})"
     if pt.is_list(kind) or pt.is_fixed_size_list(kind):
         return f"{sql_type(kind.value_type)}[]"
-    raise Invalid(
-        f"SQL cannot read a column of the type {kind}: scan the table with Python instead"
-    )
+    raise Invalid(f"SQL cannot read a column of type {kind}: scan the table with Python instead")
 
 
 def quoted(name: str) -> str:

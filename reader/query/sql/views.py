@@ -1,20 +1,19 @@
 """A plan as a view: the SQL by which DuckDB reads a table's chunks.
 
 Rules:
-- DuckDB gets lists of files, one ``read_parquet`` for the chunks that are treated alike, joined by
-  UNION ALL; never an Arrow dataset, which it reads two times slower.
+- DuckDB gets lists of files, one ``read_parquet`` for all chunks that are read the same way, joined
+  by UNION ALL; never an Arrow dataset, which it reads at half the speed.
 - Every column has the table's type: null where a chunk is older than the column, cast where it is
-  narrower. Labels are constants. Rows of sources that do not count are left out by the chunk's own
+  narrower. Labels are constants. Rows of sources that do not count are filtered by the chunk's own
   ``_source``.
-- Paths are taken as they are: nothing in them is a pattern or a partition. Many of them are handed
-  over as a value, since DuckDB takes ten times as long to parse them.
-- Hidden columns stand in the view only where the query names them (``hidden.py``); the plan's
-  chunks can give them.
-- No name here can be a column's: columns of a file are asked for by the name of the file's place,
-  what is set beside them has reserved names, and a name that DuckDB fixes is not used over a file
-  that has it.
-- DuckDB takes Parquet's bounds, in which NaN never stands, for those of all values, unless it is
-  told of NaN.
+- Paths are literal: no patterns and no partitions in them. A long list is passed as a value, since
+  DuckDB takes ten times as long to parse it.
+- The view contains hidden columns only if the query names them (``hidden.py``); the plan's chunks
+  can provide them.
+- No name here can collide with a column's: columns of a file are qualified, added columns have
+  reserved names, and a name that DuckDB fixes is not used with a file that has it.
+- Parquet's bounds never include NaN. DuckDB takes them for the bounds of all values unless an
+  option says that a column may contain NaN.
 """
 
 from __future__ import annotations
@@ -39,39 +38,45 @@ _FEW_PATHS = 64
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Chunks read by one ``read_parquet``."""
+    """Chunks that one ``read_parquet`` reads."""
 
     chunks: Sequence[ScanChunk]
     window: range | None = None
-    """The rows, by their numbers in each file, that will do; None: all."""
+    """The range of row numbers in each file that suffices; None: all rows."""
 
 
 def view(
     name: str,
     plan: ScanPlan,
     paths: Mapping[str, str],
-    asked: Sequence[str],
+    hidden: Sequence[str],
     windows: Mapping[str, range],
 ) -> list[Step]:
-    """What makes a view of a table's planned chunks, by their paths, under its columns and the
-    hidden ones that are ``asked`` for; of chunks in ``windows``, by their keys, no more than these
-    rows are needed."""
+    """The statements that create a view of a table's planned chunks.
+
+    Args:
+        name: The name of the view.
+        plan: The chunks and the columns of the table.
+        paths: The file of each chunk, by its key.
+        hidden: The hidden columns that the view has.
+        windows: The rows of a chunk that suffice, by its key.
+    """
     lists = _Lists(name)
-    selects = [_select(part, plan, paths, asked, lists) for part in _parts(plan, asked, windows)]
-    body = "\nUNION ALL ".join(selects) if selects else _nothing(plan, asked)
+    selects = [_select(part, plan, paths, hidden, lists) for part in _parts(plan, hidden, windows)]
+    body = "\nUNION ALL ".join(selects) if selects else _nothing(plan, hidden)
     return [*lists.steps, (f"CREATE TEMP VIEW {quoted(name)} AS {body}", ())]
 
 
 def guard(name: str) -> Step:
-    """What makes a view of the name of a WITH: where DuckDB does not see the WITH, it finds this,
-    which fails, and seeks no file of that name."""
+    """The statement that creates a view with the name of a WITH: outside the scope of the WITH,
+    DuckDB finds this view, which fails, and does not search a file of that name."""
     failing = f"SELECT error({text(f'there is no table {name}')}) AS nothing"
     return f"CREATE TEMP VIEW {quoted(name)} AS {failing}", ()
 
 
 class _Lists:
-    """Lists of paths as SQL: short ones as literals, long ones as variables of the connection,
-    which ``steps`` set."""
+    """Lists of paths as SQL: short ones as literals, long ones as variables of the connection that
+    ``steps`` set."""
 
     def __init__(self, table: str) -> None:
         self._table = table
@@ -80,44 +85,44 @@ class _Lists:
     def sql(self, paths: Sequence[str]) -> str:
         if len(paths) <= _FEW_PATHS:
             return f"[{', '.join(map(text, paths))}]"
-        # No two tables of a query have one name in SQL, so no two variables have.
+        # Unique, since no two tables of a query have the same name in SQL.
         variable = f"files {len(self.steps)} of {self._table}"
         self.steps.append((f"SET VARIABLE {quoted(variable)} = $1", [list(paths)]))
         return f"getvariable({text(variable)})"
 
 
-def _parts(plan: ScanPlan, asked: Sequence[str], windows: Mapping[str, range]) -> Iterator[_Part]:
-    """The plan's groups, of which those that need row numbers which DuckDB cannot give are taken
-    file by file."""
+def _parts(plan: ScanPlan, hidden: Sequence[str], windows: Mapping[str, range]) -> Iterator[_Part]:
+    """The plan's groups; those that need row numbers that DuckDB cannot provide are split by
+    file."""
     for group in plan.groups():
-        if "_row_id" in asked and not numbers_rows(plan.schemas[group.schema_id]):
+        if "_row_id" in hidden and not numbers_rows(plan.schemas[group.schema_id]):
             for chunk in group.chunks:
                 yield _Part([chunk])
         else:
-            yield from _alike(group.chunks, asked, windows)
+            yield from _alike(group.chunks, hidden, windows)
 
 
 def _alike(
-    chunks: Sequence[ScanChunk], asked: Sequence[str], windows: Mapping[str, range]
+    chunks: Sequence[ScanChunk], hidden: Sequence[str], windows: Mapping[str, range]
 ) -> Iterator[_Part]:
-    """The chunks of a group; where hidden columns are asked for, those apart whose rows carry their
-    source themselves."""
+    """The chunks of a group; if the view has hidden columns, chunks whose rows contain their own
+    source are separate."""
     split: dict[bool, list[ScanChunk]] = {}
     for chunk in chunks:
-        split.setdefault(bool(asked) and chunk.source is None, []).append(chunk)
+        split.setdefault(bool(hidden) and chunk.source is None, []).append(chunk)
     for some in split.values():
         yield _Part(some, window_over(some, windows))
 
 
 def _select(
-    part: _Part, plan: ScanPlan, paths: Mapping[str, str], asked: Sequence[str], lists: _Lists
+    part: _Part, plan: ScanPlan, paths: Mapping[str, str], hidden: Sequence[str], lists: _Lists
 ) -> str:
     first = part.chunks[0]
     stored = plan.schemas[first.schema_id]
     file = _free(_FILE, stored)
-    facts = asked if first.source is not None else ()
+    facts = hidden if first.source is not None else ()
     row = FILE_ROW if numbers_rows(stored) else _free(_ROW, stored)
-    columns = [*_columns(part, plan), *(_hidden(column, facts, row) for column in asked)]
+    columns = [*_columns(part, plan), *(_hidden(column, facts, row) for column in hidden)]
     options = "hive_partitioning = false, union_by_name = false"
     if any(may_hold_nan(part.chunks, field) for field in stored):
         options += ", can_have_nan = true"
@@ -128,8 +133,7 @@ def _select(
         options += f", {FILE_ROW} = true"
     source = f"read_parquet({lists.sql([paths[chunk.key] for chunk in part.chunks])}, {options})"
     if numbered and row != FILE_ROW:
-        # Rows of one file, numbered in the order in which they stand there: DuckDB keeps that order
-        # for a window without one.
+        # Rows of one file, numbered in its order, which a window without ORDER BY keeps in DuckDB.
         source = f"(SELECT *, row_number() OVER () - 1 AS {row} FROM {source})"
     source += f" AS {_CHUNK}"
     if facts:
@@ -138,8 +142,8 @@ def _select(
 
 
 def _free(name: str, stored: pa.Schema) -> str:
-    """The name, longer where a column of the file has it: it is reserved, but older tables may hold
-    it in capitals."""
+    """The name, extended if a column of the file has it: the name is reserved, but old tables may
+    have it in capitals."""
     taken = {folded(column) for column in stored.names}
     while name in taken:
         name += "_"
@@ -159,8 +163,9 @@ def _columns(part: _Part, plan: ScanPlan) -> Iterator[str]:
             value = _stored(read.stored_as)
         yield f"{value} AS {quoted(field.name)}"
     for label in plan.columns.labels:
-        constant = first.labels.get(label)
-        yield f"CAST({'NULL' if constant is None else text(constant)} AS VARCHAR) AS {quoted(label)}"
+        given = first.labels.get(label)
+        constant = "NULL" if given is None else text(given)
+        yield f"CAST({constant} AS VARCHAR) AS {quoted(label)}"
 
 
 def _stored(column: str) -> str:
@@ -179,7 +184,7 @@ def _hidden(column: str, facts: Sequence[str], row: str) -> str:
 
 
 def _facts(part: _Part, paths: Mapping[str, str]) -> str:
-    """What the index says of each file, as rows to join with."""
+    """The facts that the index has about each file, as rows to join with."""
     rows = ", ".join(
         f"({text(paths[chunk.key])}, {_text(chunk.source)}, {_number(chunk.version)}, "
         f"{_number(chunk.first_row_id)})"
@@ -205,10 +210,10 @@ def _in(column: str, values: Iterable[str]) -> str:
     return f"(CAST({_stored(column)} AS VARCHAR) IN ({listed}))" if listed else "false"
 
 
-def _nothing(plan: ScanPlan, asked: Sequence[str]) -> str:
+def _nothing(plan: ScanPlan, hidden: Sequence[str]) -> str:
     """No rows, under the table's columns and types."""
     visible = plan.columns.visible
-    fields: list[pa.Field] = [*visible, *(HIDDEN.field(column) for column in asked)]
+    fields: list[pa.Field] = [*visible, *(HIDDEN.field(column) for column in hidden)]
     columns = ", ".join(
         f"CAST(NULL AS {sql_type(field.type)}) AS {quoted(field.name)}" for field in fields
     )

@@ -1,10 +1,10 @@
-"""Of which chunks a stretch of rows will do: told by their pages, so that DuckDB need not decode
-the column of a condition from end to end to find them.
+"""Ranges of rows that suffice, by the page statistics of chunks, so that DuckDB need not decode a
+condition's complete column to find its rows.
 
 Rules:
-- Kept by the chunk's hash: the first query that names a column reads the page index of a chunk,
-  later ones compare arrays.
-- Chunks that one ``read_parquet`` reads share one window: to bind one more of them costs more than
+- Statistics are cached by the chunk's hash: the first query that names a column reads the page
+  index of a chunk, later ones compare arrays.
+- Chunks that one ``read_parquet`` reads share one window: binding one more of them costs more than
   a window saves.
 - Only for the few chunks of a point query: each is opened here once.
 """
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
     from blockstore.scan.page_rows import PagedColumn
 
 FILE_ROW = "file_row_number"
-"""What DuckDB calls the number of a row in its file."""
+"""DuckDB's name for the number of a row in its file."""
 
 _MOST_CHUNKS = 8
 _LEAST_ROWS = 100_000
-"""To decode a column of fewer rows takes less than to open the file for its page index."""
+"""Decoding a column of fewer rows is faster than reading the page index."""
 _MOST_KEPT = 1_024
 _LEAST_GAIN = 2
 """A window must be smaller than the largest of its chunks by this factor."""
 
 
 class Windows:
-    """The windows of plans; safe to share between threads."""
+    """The windows of plans, with a cache; safe to share between threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[str, str, str], PagedColumn | None] = OrderedDict()
 
     def of(self, plan: ScanPlan, paths: Mapping[str, str]) -> dict[str, range]:
-        """By the keys of chunks, the rows outside of which none is a row of the plan; nothing of
-        chunks of which nothing is known."""
+        """By the keys of chunks, the range that contains all rows of the plan; only for chunks
+        where one is known."""
         large = [chunk for chunk in plan.chunks if chunk.file.rows >= _LEAST_ROWS]
         if len(plan.chunks) > _MOST_CHUNKS or not large:
             return {}
@@ -74,7 +74,7 @@ class Windows:
                     else None
                 )
         except (OSError, ValueError, pa.ArrowException):
-            # Damaged, or gone: whoever reads the rows will say so.
+            # Damaged or gone: reading the rows will report it.
             return None
         with self._lock:
             self._kept[name] = pages
@@ -84,7 +84,7 @@ class Windows:
 
 
 def window_over(chunks: Sequence[ScanChunk], windows: Mapping[str, range]) -> range | None:
-    """The window of chunks that are read together; None: they are read whole."""
+    """The common window of chunks that are read together; None: all rows are read."""
     if any(chunk.key not in windows for chunk in chunks):
         return None
     wanted = [window for chunk in chunks if (window := windows[chunk.key])]
@@ -97,6 +97,5 @@ def window_over(chunks: Sequence[ScanChunk], windows: Mapping[str, range]) -> ra
 
 
 def numbers_rows(schema: pa.Schema) -> bool:
-    """Whether DuckDB can number the rows of such a file: no column of it has the name of the
-    numbers."""
+    """Whether DuckDB can number the rows of such a file: no column has the name that it uses."""
     return all(name.lower() != FILE_ROW for name in schema.names)

@@ -92,9 +92,9 @@ def test_every_fetch_after_a_break_says_so_until_the_next_execute(
         cursor.execute(how)
         assert cursor.fetchone() == (0,)
         for fetch in (FETCHES[first], *FETCHES):
-            with pytest.raises(dbapi.OperationalError, match="broke off") as told:
+            with pytest.raises(dbapi.OperationalError, match="broke off") as reported:
                 _until_empty(fetch, cursor)
-            assert isinstance(told.value.__cause__, Unavailable)
+            assert isinstance(reported.value.__cause__, Unavailable)
         cursor.execute("whole")
         assert len(cursor.fetchall()) == ROWS
         assert cursor.fetchone() is None

@@ -48,7 +48,7 @@ def test_rows_come_in_the_shape_that_is_asked_for(client: Client) -> None:
     assert client.sql("select count(*) as c from flights", version=2).to_pylist() == [{"c": 500}]
 
 
-def test_tables_and_their_history_are_told(client: Client) -> None:
+def test_tables_and_their_history_are_reported(client: Client) -> None:
     assert [table["name"] for table in client.tables()] == ["flights", "salaries"]
     assert [column["name"] for column in client.table("flights")["columns"]] == ["time", "n", "s"]
     assert [entry["operation"] for entry in client.history("flights")] == [
@@ -88,7 +88,7 @@ def test_an_upload_under_one_key_happens_once(client: Client) -> None:
     assert first.wait().told["written"] == again.wait().told["written"]
 
 
-def test_a_bad_row_is_told_by_wait_and_in_the_job(client: Client) -> None:
+def test_a_bad_row_is_reported_by_wait_and_in_the_job(client: Client) -> None:
     job = client.upload("salaries", b"time,n,s\n2026-01-01T00:00:00Z,x,y\n", form="csv")
     with pytest.raises(Invalid, match="line 2"):
         job.wait()
@@ -109,10 +109,10 @@ def test_errors_are_those_of_the_tree(gateway: Served, client: Client, tmp_path:
     with pytest.raises(Invalid, match="https://"):
         bs.Client("gateway:8080")
     with (
-        bs.Client("http://127.0.0.1:9", timeout_s=5) as nobody,
-        pytest.raises(Unavailable, match="does not answer"),
+        bs.Client("http://127.0.0.1:9", timeout_s=5) as anonymous,
+        pytest.raises(Unavailable, match="does not respond"),
     ):
-        nobody.tables()
+        anonymous.tables()
 
 
 def test_the_dbapi_door_reads(gateway: Served) -> None:
@@ -165,7 +165,7 @@ def rude(refusals: int) -> Iterator[tuple[Rude, str]]:
         yield one, server.url
 
 
-def test_what_is_sent_again_is_sent_under_its_key_after_the_time_that_was_told() -> None:
+def test_what_is_sent_again_is_sent_under_its_key_after_the_time_that_was_named() -> None:
     world = World.manual()
     begun = world.clock.monotonic_s()
     with rude(2) as (gateway, url), Client(url, world=world) as client:

@@ -60,7 +60,7 @@ def test_on_a_terminal_a_line_is_text() -> None:
     assert json.loads(stream.getvalue())["message"] == "no terminal here"
 
 
-def test_a_table_whose_name_has_two_lines_is_told_in_one() -> None:
+def test_a_table_whose_name_has_two_lines_is_reported_in_one() -> None:
     stream, _ = lines("text")
     with about(table="two\nlines\x1b[2J"):
         logger.info("found")

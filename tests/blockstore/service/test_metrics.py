@@ -86,7 +86,7 @@ def test_requests_and_bytes_are_those_of_all_buckets() -> None:
         assert line in found, line
 
 
-def test_nobody_bills_the_requests_to_a_folder(tmp_path: Path) -> None:
+def test_no_store_bills_the_requests_to_a_folder(tmp_path: Path) -> None:
     registry, clock = CollectorRegistry(), ManualClock()
     folder, store = (
         Billed(open_bucket(f"{tmp_path}/lake", World.manual())),
@@ -103,7 +103,7 @@ def test_nobody_bills_the_requests_to_a_folder(tmp_path: Path) -> None:
     assert both.estimate()["write"] == pytest.approx(3.6)
 
 
-def test_what_was_asked_of_boundaries_is_told() -> None:
+def test_what_was_asked_of_boundaries_is_reported() -> None:
     registry, counts = CollectorRegistry(), BoundaryCounts()
     Source(registry, lambda: boundary_totals("x_", ("table",), [(("t",), counts)]))
     assert 'x_boundary_refusals_total{table="t"} 0.0' in text(registry)

@@ -34,14 +34,14 @@ def test_an_application_is_served_and_its_port_is_free_afterwards() -> None:
         assert httpx.get(server.url).text == "here"
         port = httpx.URL(server.url).port
         assert port
-        with pytest.raises(Invalid, match=f"port {port} of 127.0.0.1 is taken"):
+        with pytest.raises(Invalid, match=f"port {port} of 127.0.0.1 is in use"):
             Server(app(), Listening(host="127.0.0.1", port=port))
     assert not server.alive
     Server(app(), Listening(host="127.0.0.1", port=port)).stop()
 
 
 def test_an_address_that_this_machine_has_not_is_refused() -> None:
-    with pytest.raises(Invalid, match="cannot be listened on"):
+    with pytest.raises(Invalid, match="cannot listen on"):
         Server(app(), Listening(host="192.0.2.1", port=0))
 
 

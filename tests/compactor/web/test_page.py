@@ -196,7 +196,7 @@ def test_of_very_many_streams_the_first_are_drawn_and_the_rest_is_counted_and_fo
     )
     shown.draw(replace(timeline, blocks=blocks))
     page = opened(visit, shown).page
-    expect(page.locator(".timeline-note")).to_contain_text("not drawn: choose a label")
+    expect(page.locator(".timeline-note")).to_contain_text("not drawn: filter by a label")
     assert 50 < drawn(page) < 1_200
     page.locator("#labels select").select_option("1199")
     expect(page.locator(".timeline-chart")).to_have_attribute("data-drawn", "1")

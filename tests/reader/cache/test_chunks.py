@@ -119,7 +119,7 @@ def test_a_missing_chunk_and_a_silent_store_leave_nothing_behind(store: Store) -
     assert store.files() == store.parts() == list(store.cache.held.glob("*/*")) == []
 
 
-def test_a_full_disk_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -299,7 +299,7 @@ def test_a_file_that_cannot_be_given_up_stops_nothing(
     assert cache.bytes_used() == 2000
 
 
-def test_no_room_for_a_folder_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_room_for_a_folder_is_reported(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -357,14 +357,14 @@ def test_a_cached_file_with_other_bytes_is_fetched_again_by_the_next_process(sto
     chunk, sound = store.chunk("a"), store.chunk("b")
     store.cache.hold([chunk, sound]).release()
     flip(store.folder / "files" / chunk.sha256)
-    anew = ChunkCache(store.folder, store.world)
-    hold = anew.hold([chunk, sound, chunk])
+    fresh = ChunkCache(store.folder, store.world)
+    hold = fresh.hold([chunk, sound, chunk])
     assert [Path(path).read_bytes() for path in hold.paths] == [
         b"a" * 1000,
         b"b" * 1000,
         b"a" * 1000,
     ]
-    assert (anew.counts.misses, anew.counts.hits) == (1, 2)
+    assert (fresh.counts.misses, fresh.counts.hits) == (1, 2)
 
 
 def test_a_cached_file_that_was_written_to_is_checked_again(store: Store) -> None:
@@ -379,11 +379,11 @@ def test_a_cached_file_that_was_written_to_is_checked_again(store: Store) -> Non
 def test_what_was_checked_is_not_read_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     chunk = store.chunk("a")
     store.cache.hold([chunk]).release()
-    anew, other = (ChunkCache(store.folder, store.world) for _ in range(2))
+    fresh, other = (ChunkCache(store.folder, store.world) for _ in range(2))
     read: list[object] = []
     real = hashlib.file_digest
     monkeypatch.setattr(hashlib, "file_digest", lambda *given: read.append(given) or real(*given))
-    for cache in (store.cache, anew, other, anew, other, store.cache):
+    for cache in (store.cache, fresh, other, fresh, other, store.cache):
         cache.hold([chunk]).release()
     assert len(read) == 2
 

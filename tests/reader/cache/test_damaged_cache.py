@@ -78,15 +78,15 @@ class Spoiling(ChunkCache):
 
 
 @pytest.mark.parametrize("how", ["empty", "zeros", "gone"])
-def test_damage_under_a_query_is_told_as_the_caches_and_the_next_one_answers(
+def test_damage_under_a_query_is_reported_as_the_caches_and_the_next_one_answers(
     tmp_path: Path, table: TableSnapshot, how: str
 ) -> None:
     cache = Spoiling(tmp_path, table.world)
     right = asked(table, cache)
     cache.how = how
     with pytest.raises(
-        Unavailable, match=r"the cached copy of .* was damaged and is dropped: ask again"
-    ) as told:
+        Unavailable, match=r"the cached copy of .* was damaged and has been dropped: repeat"
+    ) as reported:
         asked(table, cache)
-    assert "restore" not in str(told.value)
+    assert "restore" not in str(reported.value)
     assert asked(table, cache) == right

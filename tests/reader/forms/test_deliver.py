@@ -145,7 +145,7 @@ def test_a_file_appears_only_when_it_is_whole(tmp_path: Path) -> None:
     assert pq.read_table(target).num_rows == 2
 
 
-def test_what_a_form_cannot_hold_is_told(tmp_path: Path) -> None:
+def test_what_a_form_cannot_hold_is_reported(tmp_path: Path) -> None:
     twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
     with pytest.raises(Invalid, match="two columns 'a'"):
         written("json", twice)
@@ -154,7 +154,7 @@ def test_what_a_form_cannot_hold_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("to_file", [True, False], ids=["file", "standard output"])
-def test_a_type_that_a_form_cannot_write_is_told_in_one_sentence(
+def test_a_type_that_a_form_cannot_write_is_reported_in_one_sentence(
     to_file: bool, tmp_path: Path
 ) -> None:
     answer = reader(pa.table({"odd": pa.array([(1, 2, 3)], pa.month_day_nano_interval())}))
@@ -207,7 +207,7 @@ def snapshot_of(table: pa.Table, folder: Path) -> TableSnapshot:
     return made.snapshot()
 
 
-def test_a_file_that_cannot_be_written_is_told_by_its_name(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_reported_by_its_name(tmp_path: Path) -> None:
     target = tmp_path / "no folder" / "x.csv"
     with pytest.raises(Invalid, match=r"x\.csv cannot be written \(No such file or directory\)"):
         deliver(reader(), "csv", str(target))
@@ -255,38 +255,76 @@ NOON_NS = 43_200_123_456_789
 NANOSECONDS: list[tuple[pa.DataType, list[object], list[object]]] = [
     (TIME, [NOON_NS, None, 0], ["12:00:00.123456789", None, "00:00:00"]),
     (pa.list_(TIME), [[NOON_NS, None], None, []], [["12:00:00.123456789", None], None, []]),
-    (pa.large_list(TIME), [[NOON_NS], None, [0, 0]], [["12:00:00.123456789"], None, ["00:00:00"] * 2]),
-    (pa.list_view(TIME), [[NOON_NS], None, [0, 0]], [["12:00:00.123456789"], None, ["00:00:00"] * 2]),
+    (
+        pa.large_list(TIME),
+        [[NOON_NS], None, [0, 0]],
+        [["12:00:00.123456789"], None, ["00:00:00"] * 2],
+    ),
+    (
+        pa.list_view(TIME),
+        [[NOON_NS], None, [0, 0]],
+        [["12:00:00.123456789"], None, ["00:00:00"] * 2],
+    ),
     (pa.large_list_view(TIME), [[NOON_NS], None, []], [["12:00:00.123456789"], None, []]),
-    (pa.list_(MOMENT), [[1], None, [NOON_NS]], [["1970-01-01T00:00:00.000000001"], None, ["1970-01-01T12:00:00.123456789"]]),
-    (pa.list_(ZONED), [[1], None, [0]], [["1970-01-01T00:00:00.000000001Z"], None, ["1970-01-01T00:00:00Z"]]),
-    (pa.list_(TIME, 2), [[NOON_NS, None], None, [0, 1]], [["12:00:00.123456789", None], None, ["00:00:00", "00:00:00.000000001"]]),
+    (
+        pa.list_(MOMENT),
+        [[1], None, [NOON_NS]],
+        [["1970-01-01T00:00:00.000000001"], None, ["1970-01-01T12:00:00.123456789"]],
+    ),
+    (
+        pa.list_(ZONED),
+        [[1], None, [0]],
+        [["1970-01-01T00:00:00.000000001Z"], None, ["1970-01-01T00:00:00Z"]],
+    ),
+    (
+        pa.list_(TIME, 2),
+        [[NOON_NS, None], None, [0, 1]],
+        [["12:00:00.123456789", None], None, ["00:00:00", "00:00:00.000000001"]],
+    ),
     (
         pa.struct([("t", TIME), ("n", pa.int8()), ("usual", pa.time64("us"))]),
         [{"t": NOON_NS, "n": 1, "usual": 500_000}, None, {"t": None, "n": None, "usual": 0}],
-        [{"t": "12:00:00.123456789", "n": 1, "usual": "00:00:00.500000"}, None, {"t": None, "n": None, "usual": "00:00:00"}],
+        [
+            {"t": "12:00:00.123456789", "n": 1, "usual": "00:00:00.500000"},
+            None,
+            {"t": None, "n": None, "usual": "00:00:00"},
+        ],
     ),
-    (pa.map_(pa.string(), TIME), [[("a", NOON_NS), ("b", None)], None, []], [[["a", "12:00:00.123456789"], ["b", None]], None, []]),
-    (pa.map_(MOMENT, pa.int8()), [[(1, 2)], None, []], [[["1970-01-01T00:00:00.000000001", 2]], None, []]),
+    (
+        pa.map_(pa.string(), TIME),
+        [[("a", NOON_NS), ("b", None)], None, []],
+        [[["a", "12:00:00.123456789"], ["b", None]], None, []],
+    ),
+    (
+        pa.map_(MOMENT, pa.int8()),
+        [[(1, 2)], None, []],
+        [[["1970-01-01T00:00:00.000000001", 2]], None, []],
+    ),
     (
         pa.list_(pa.struct([("m", pa.map_(pa.string(), pa.list_(TIME, 1)))])),
         [[{"m": [("a", [NOON_NS])]}, None], None, [{"m": None}]],
         [[{"m": [["a", ["12:00:00.123456789"]]]}, None], None, [{"m": None}]],
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
-    ("kind", "values", "told"), NANOSECONDS, ids=[str(kind) for kind, _, _ in NANOSECONDS]
+    ("kind", "values", "reported"), NANOSECONDS, ids=[str(kind) for kind, _, _ in NANOSECONDS]
 )
-def test_nanoseconds_are_told_wholly_in_every_form_also_nested(
-    kind: pa.DataType, values: list[object], told: list[object], capsys: pytest.CaptureFixture[str]
+def test_nanoseconds_are_reported_wholly_in_every_form_also_nested(
+    kind: pa.DataType,
+    values: list[object],
+    reported: list[object],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     column = pa.array([*values[::-1], *values], kind)
-    told = [*told[::-1], *told]
+    reported = [*reported[::-1], *reported]
     # Any slice: its rows begin in the midst of the arrays that hold them.
     for start, count in ((0, 6), (1, 4), (3, 3), (2, 0)):
-        table, expected = pa.table({"c": column.slice(start, count)}), told[start : start + count]
+        table, expected = (
+            pa.table({"c": column.slice(start, count)}),
+            reported[start : start + count],
+        )
         assert [row["c"] for row in json.loads(written("json", table))] == expected
         for form in ("csv", "tsv"):
             rows = list(
@@ -305,7 +343,7 @@ DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 
 def plain(cell: str) -> object:
-    """What a cell of CSV stands for; a time that Arrow wrote itself has all digits of its unit."""
+    """The value of a cell of CSV; a time that Arrow wrote itself has all digits of its unit."""
     return json.loads(cell) if cell[0] in "[{" else cell.removesuffix(".000000000")
 
 
@@ -318,7 +356,8 @@ without_pandas()
 import pyarrow as pa
 from blockstore.reader.forms.deliver import deliver
 time, moment = pa.scalar({NOON_NS}, pa.time64("ns")), pa.scalar({NOON_NS}, pa.timestamp("ns"))
-answer = pa.table({{"t": pa.array([time]), "a": pa.array([[time]]), "b": pa.array([{{"x": [moment]}}])}})
+answer = pa.table({{"t": pa.array([time]), "a": pa.array([[time]]),
+  "b": pa.array([{{"x": [moment]}}])}})
 deliver(answer.to_reader(), {form!r}, None)
 """
     done = subprocess.run(

@@ -65,10 +65,10 @@ def test_duckdb_reads_every_text_back(
     duck: duckdb.DuckDBPyConnection, kind: str, data: st.DataObject
 ) -> None:
     column = column_of(kind, data.draw(st.lists(counts(kind), min_size=1, max_size=5)))
-    given_ = pa.table({"value": column, "told": readable(column)})
+    given_ = pa.table({"value": column, "reported": readable(column)})
     duck.register("given", given_)
     same = duck.sql(
-        f"SELECT bool_and(value IS NOT DISTINCT FROM told::{kind}) FROM given"
+        f"SELECT bool_and(value IS NOT DISTINCT FROM reported::{kind}) FROM given"
     ).fetchall()
     assert same == [(True,)]
 
@@ -118,9 +118,9 @@ CASES: list[tuple[str, list[int | None], list[str | None]]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "values", "told"), CASES, ids=[case[0] for case in CASES])
+@pytest.mark.parametrize(("kind", "values", "reported"), CASES, ids=[case[0] for case in CASES])
 def test_a_value_has_its_text_in_every_form_also_nested(
-    kind: str, values: list[int | None], told: list[Any], capsys: pytest.CaptureFixture[str]
+    kind: str, values: list[int | None], reported: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     plain = column_of(kind, values)
     places = pa.array(range(len(plain) + 1), pa.int32())
@@ -142,7 +142,7 @@ def test_a_value_has_its_text_in_every_form_also_nested(
             "struct": {"one": one, "many": [one]},
             "map": [["key", one]],
         }
-        for place, one in enumerate(told)
+        for place, one in enumerate(reported)
     ]
     assert json.loads(written("json", table)) == expected
     for form, delimiter in (("csv", ","), ("tsv", "\t")):
@@ -153,14 +153,14 @@ def test_a_value_has_its_text_in_every_form_also_nested(
         ]
     deliver(table.to_reader(), "table", None)
     shown = capsys.readouterr().out
-    assert all(one in shown for one in told if one is not None)
+    assert all(one in shown for one in reported if one is not None)
 
 
 def written(form: str, table: pa.Table) -> str:
     return b"".join(pieces(Form(form), table.schema, table.to_batches())).decode()
 
 
-def test_an_interval_is_told_within_a_nested_value() -> None:
+def test_an_interval_is_reported_within_a_nested_value() -> None:
     column = pa.array([[pa.MonthDayNano([1, 2, 3_500_000_000]), None], None])
     assert json.loads(written("json", pa.table({"c": column}))) == [
         {"c": ["P1M2DT3.5S", None]},
@@ -169,7 +169,7 @@ def test_an_interval_is_told_within_a_nested_value() -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "table"])
-def test_what_python_has_no_date_for_within_a_union_is_told_in_one_sentence(form: str) -> None:
+def test_what_python_has_no_date_for_within_a_union_is_reported_in_one_sentence(form: str) -> None:
     values = [column_of("DATE", [DAYS]), pa.array([1])]
     table = pa.table(
         {"c": pa.UnionArray.from_sparse(pa.array([0], pa.int8()), values, ["day", "n"])}

@@ -78,7 +78,7 @@ def test_errors_can_be_read_by_a_named_origin(open_to_one: Served) -> None:
         assert answer.headers["access-control-allow-origin"] == DASHBOARD
 
 
-def test_other_origins_are_told_nothing(open_to_one: Served) -> None:
+def test_other_origins_are_reported_nothing(open_to_one: Served) -> None:
     for origin in (STRANGER, "null", "http://dashboards.example"):
         may = preflight(open_to_one, origin)
         assert may.status_code == 400

@@ -18,7 +18,7 @@ from tests.reader.http.gateways import WRITE, Served, make_lake, serving, settin
 
 SPILLS = "select r, hash(r) as h from range(20000000) t(r) order by h"
 LARGE = "select a.n, b.s from flights a, flights b"
-TOLD = "the disk for temporary files is full"
+REPORTED = "the disk for temporary files is full"
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["in process", "isolated"])
@@ -48,11 +48,13 @@ def test_a_query_that_spills_is_503_and_others_are_answered(small: Served) -> No
     answer = small.query(SPILLS)
     assert answer.status_code == 503, answer.text
     assert answer.headers["retry-after"]
-    told = answer.json()
-    assert told["error"] == "unavailable"
-    assert told["message"].startswith(TOLD)
-    assert "TMPDIR" in told["message"]
-    assert "blockstore-spill" not in told["message"], "the gateway's folders are nobody's business"
+    reported = answer.json()
+    assert reported["error"] == "unavailable"
+    assert reported["message"].startswith(REPORTED)
+    assert "TMPDIR" in reported["message"]
+    assert "blockstore-spill" not in reported["message"], (
+        "the gateway's folders are not the client's business"
+    )
     assert small.rows("select count(*) as c from flights") == [{"c": 1000}]
     assert small.rows("select sum(n) as s from flights") == [{"s": 499_500}]
 
@@ -60,7 +62,7 @@ def test_a_query_that_spills_is_503_and_others_are_answered(small: Served) -> No
 def test_an_answer_by_http_1_0_that_does_not_fit_is_503(small: Served) -> None:
     head, _, body = _by_http_1_0(small, LARGE).partition(b"\r\n\r\n")
     assert b" 503 " in head.splitlines()[0], head
-    assert json.loads(body)["message"].startswith(TOLD)
+    assert json.loads(body)["message"].startswith(REPORTED)
     assert small.rows("select count(*) as c from flights") == [{"c": 1000}]
 
 

@@ -158,13 +158,13 @@ def test_odd_files_are_whole_or_absent_and_say_why(
         "/v1/jobs?table=salaries", content=data, headers={"Content-Type": "text/csv"}
     )
     assert answer.status_code == 202, answer.text
-    told = until_ended(fuzzed.http, answer.json()["id"])
+    reported = until_ended(fuzzed.http, answer.json()["id"])
     after = _rows(fuzzed)
-    if told["state"] == "done":
-        assert after - before == told["written"]["rows"]
+    if reported["state"] == "done":
+        assert after - before == reported["written"]["rows"]
     else:
-        assert told["state"] == "failed"
-        assert told["error"]["error"] in ("bad_row", "bad_file"), told
+        assert reported["state"] == "failed"
+        assert reported["error"]["error"] in ("bad_row", "bad_file"), reported
         assert after == before
 
 

@@ -46,8 +46,8 @@ ROUTES = [
 def test_an_unknown_token_is_401_everywhere(served: Served, token: str | None) -> None:
     for method, path in ROUTES:
         headers = {} if token is None else {"Authorization": f"Bearer {token}".encode("latin-1")}
-        with served.as_(None) as nobody:
-            answer = nobody.request(
+        with served.as_(None) as anonymous:
+            answer = anonymous.request(
                 method,
                 path,
                 headers=headers,
@@ -60,7 +60,7 @@ def test_an_unknown_token_is_401_everywhere(served: Served, token: str | None) -
 
 def test_every_route_of_the_document_is_among_those_that_ask_for_a_token(served: Served) -> None:
     document = served.http.get("/openapi.json").json()
-    told = {
+    reported = {
         (
             method.upper(),
             path.replace("{table}", "flights").replace("{job}", "01JD0000000000000000000000"),
@@ -69,16 +69,16 @@ def test_every_route_of_the_document_is_among_those_that_ask_for_a_token(served:
         for method in operations
     }
     known = {(method, path.partition("?")[0]) for method, path in ROUTES}
-    assert told - known == {("GET", "/v1/tables/flights/timeline/block")}
+    assert reported - known == {("GET", "/v1/tables/flights/timeline/block")}
 
 
 def test_pages_documents_and_probes_need_no_token_and_hold_no_data(served: Served) -> None:
-    with served.as_(None) as nobody:
+    with served.as_(None) as anonymous:
         for path in ("/", "/docs", "/docs/style.css", "/openapi.json", "/-/healthy", "/-/ready"):
-            answer = nobody.get(path)
+            answer = anonymous.get(path)
             assert answer.status_code == 200, path
             assert "salaries" not in answer.text
-        page = nobody.get("/docs").text
+        page = anonymous.get("/docs").text
     assert "http://" not in page.replace("http://www.w3.org", "")
     assert "https://" not in page
     assert "<script" not in page
@@ -104,7 +104,7 @@ def test_a_scope_that_is_missing_is_403(
         assert answer.status_code == status, answer.text
 
 
-def test_a_token_of_some_tables_learns_of_no_other_and_missing_and_hidden_are_told_alike(
+def test_a_token_of_some_tables_learns_of_no_other_and_missing_and_hidden_are_reported_alike(
     served: Served,
 ) -> None:
     with served.as_(FEW) as few:
@@ -134,10 +134,10 @@ def test_a_token_of_some_tables_learns_of_no_other_and_missing_and_hidden_are_to
         )
     for hidden, missing in zip(*pairs, strict=True):
         assert hidden.status_code == missing.status_code == 404, (hidden.text, missing.text)
-        told = [json.loads(one.text) for one in (hidden, missing)]
-        for one in told:
+        reported = [json.loads(one.text) for one in (hidden, missing)]
+        for one in reported:
             one.pop("request_id")
-        assert json.dumps(told[0]).replace("salaries", "X") == json.dumps(told[1]).replace(
+        assert json.dumps(reported[0]).replace("salaries", "X") == json.dumps(reported[1]).replace(
             "salariez", "X"
         )
     assert near.json()["nearest"] == []
@@ -145,7 +145,7 @@ def test_a_token_of_some_tables_learns_of_no_other_and_missing_and_hidden_are_to
     assert all("salaries" not in answer.text for answer in answers)
 
 
-def test_a_job_reads_what_its_asker_may_read_and_nobody_else_sees_it(served: Served) -> None:
+def test_a_job_reads_what_its_asker_may_read_and_no_other_caller_sees_it(served: Served) -> None:
     with served.as_(FEW) as few, served.as_(ADMIN) as boss:
         asked = few.post("/v1/jobs", json={"kind": "query", "sql": "select * from salaries"})
         assert asked.status_code == 202

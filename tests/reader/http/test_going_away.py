@@ -45,7 +45,7 @@ def test_closing_a_cursor_early_is_no_fault(
         if not gateway.gateway.engine.running():
             break
         world.clock.sleep(0.1)
-    assert gateway.gateway.engine.running() == 0, "what nobody waits for was ended"
+    assert gateway.gateway.engine.running() == 0, "what no one waits for was ended"
     assert gateway.rows("select 1 as a") == [{"a": 1}]
     assert _troubles(caplog) == []
 
@@ -63,5 +63,5 @@ def test_an_error_after_the_first_byte_is_logged_in_its_own_words(
         if one.levelno >= logging.WARNING and not one.name.startswith("uvicorn")
     ]
     (said,) = ours
-    assert "more than the 3,000,000 rows" in said.getMessage()
-    assert said.exc_info is None, "no traceback for what the caller is told in words"
+    assert "limit of 3,000,000 rows" in said.getMessage()
+    assert said.exc_info is None, "no traceback for what the caller is reported in words"

@@ -38,14 +38,14 @@ def jobs(tmp_path: Path) -> Iterator[Served]:
 def test_only_the_door_of_files_takes_large_bodies(jobs: Served, kind: str) -> None:
     body = b" " * (2 * jobs.gateway.settings.http.max_body_bytes)
     assert len(body) < jobs.gateway.settings.http.max_upload_bytes
-    with jobs.as_(None) as nobody:
+    with jobs.as_(None) as anonymous:
         assert (
-            nobody.post("/v1/query", content=body, headers={"Content-Type": kind}).status_code
+            anonymous.post("/v1/query", content=body, headers={"Content-Type": kind}).status_code
             == 413
         )
 
 
-def test_a_job_that_was_made_is_told_although_the_store_fails_then(
+def test_a_job_that_was_made_is_reported_although_the_store_fails_then(
     jobs: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(job: str) -> Claimed | None:

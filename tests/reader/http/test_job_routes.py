@@ -60,21 +60,21 @@ def test_an_upload_appends_its_rows_and_tells_its_progress(jobs: Served) -> None
 
 
 def test_an_uploads_checks_of_the_boundary_are_in_the_metrics(jobs: Served) -> None:
-    def told(name: str) -> float:
+    def reported(name: str) -> float:
         text = jobs.http.get("/metrics").text
         (line,) = [
             one for one in text.splitlines() if one.startswith(f"blockstore_boundary_{name}_total ")
         ]
         return float(line.split()[1])
 
-    before = told("checks")
+    before = reported("checks")
     job = jobs.http.post("/v1/jobs?table=salaries", content=csv_of(range(3)), headers=CSV).json()[
         "id"
     ]
     assert until_ended(jobs.http, job)["state"] == "done"
-    assert told("checks") == before + 1
-    assert (told("refusals"), told("failures"), told("advances")) == (0, 0, 0)
-    assert told("seconds") > 0
+    assert reported("checks") == before + 1
+    assert (reported("refusals"), reported("failures"), reported("advances")) == (0, 0, 0)
+    assert reported("seconds") > 0
 
 
 def test_tsv_with_other_nulls_is_read(jobs: Served) -> None:
@@ -188,9 +188,9 @@ def test_what_is_no_job_is_refused_at_once(
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (b"{", "the body is no JSON: EOF while parsing an object"),
-        (b"3", "the body is other JSON, expected an object"),
-        (b'{"kind": "query", "wish": 1}', "the body has the key 'wish', which is not known here"),
+        (b"{", "the body is not valid JSON: EOF while parsing an object"),
+        (b"3", "the body is not an object, expected an object"),
+        (b'{"kind": "query", "wish": 1}', "the body has the unknown key 'wish'"),
         (b"{}", "the body lacks the key 'kind'"),
     ],
 )
@@ -205,7 +205,7 @@ def test_what_is_wrong_with_a_job_names_the_body_and_the_key(
 def test_a_parameter_that_cannot_be_is_named(jobs: Served) -> None:
     answer = jobs.http.get("/v1/jobs?limit=many")
     assert answer.status_code == 400
-    assert "the query's parameter 'limit' is not as expected" in answer.json()["message"]
+    assert "the query's parameter 'limit' is invalid" in answer.json()["message"]
 
 
 @pytest.mark.parametrize("form", ["csv", "tsv", "parquet", "json", "arrow"])
@@ -246,7 +246,7 @@ def test_an_answer_that_its_form_cannot_write_fails_its_job_with_the_reason(jobs
     ]
     ended = until_ended(jobs.http, job)
     assert (ended["state"], ended["error"]["error"]) == ("failed", "invalid")
-    assert "the answer cannot be written as json" in ended["error"]["message"]
+    assert "the result cannot be written as json" in ended["error"]["message"]
     assert "use arrow, or cast the columns" in ended["error"]["message"]
 
 

@@ -45,14 +45,14 @@ def test_it_is_422_with_the_limit_and_its_key(
     answer = small.query(sql)
     assert answer.status_code == 422
     assert "retry-after" not in answer.headers
-    told = answer.json()
-    assert told["error"] == "no_memory"
-    assert f"more than the {limit} that it may use" in told["message"]
-    assert f"raise {key}" in told["message"]
+    reported = answer.json()
+    assert reported["error"] == "no_memory"
+    assert f"its limit of {limit}" in reported["message"]
+    assert f"raise {key}" in reported["message"]
     assert small.rows("select count(*) as c from flights") == [{"c": 1000}]
 
 
-def test_a_client_is_told_at_once_and_does_not_ask_again(small: Served) -> None:
+def test_a_client_is_reported_at_once_and_does_not_ask_again(small: Served) -> None:
     asked = queries(small)
     with bs.Client(small.url, WRITE) as client, pytest.raises(NoMemory, match="raise memory in"):
         client.sql(HOLDS_ALL).to_arrow()

@@ -1,5 +1,5 @@
-"""What a gateway says is written, its next query reads: whoever ran the job, and however far the
-next poll is."""
+"""What a gateway says is written, its next query reads: whichever gateway ran the job, and however
+far the next poll is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors over HTTP: each status that a route may answer is explained to whoever meets it."""
+"""Errors over HTTP: each status that a route may answer is explained in the guide."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_the_guide_says_of_every_status_what_to_do() -> None:
     rows = re.findall(
         r"^\| (\d{3}(?:, \d{3})*) \| (.+?) \| .+ \|$", _GUIDE.read_text(), re.MULTILINE
     )
-    told = {int(status): kinds for statuses, kinds in rows for status in statuses.split(", ")}
+    reported = {int(status): kinds for statuses, kinds in rows for status in statuses.split(", ")}
     damaged = of_error(Corrupt("bad bytes"))
-    assert {*ERRORS, 405, damaged.status_code} <= told.keys()
-    assert f"`{damaged.error}`" in told[damaged.status_code]
+    assert {*ERRORS, 405, damaged.status_code} <= reported.keys()
+    assert f"`{damaged.error}`" in reported[damaged.status_code]

@@ -19,7 +19,7 @@ _ENDLESS = "select a.n, b.s, c.s as t from flights a, flights b, flights c"
 
 @pytest.fixture(scope="module")
 def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Two queries at once, nobody waits long, and who takes nothing for a second is let go."""
+    """Two queries at once, no one waits long, and who takes nothing for a second is let go."""
     folder = tmp_path_factory.mktemp("slow")
     asked = settings(make_lake(folder), folder)
     query = replace(asked.query, at_once=2, waiting=0, time_limit_s=300)

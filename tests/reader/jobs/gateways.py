@@ -1,5 +1,5 @@
-"""Gateways that run jobs by hand: one pass at a time, on one bucket, in a world that stands
-still."""
+"""Gateways that run jobs by hand: one pass at a time, on one bucket, in a world whose clock
+does not move."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forgetting a job leaves alone what somebody asks anew under its id meanwhile."""
+"""Forgetting a job leaves alone what somebody submits again under its id meanwhile."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_request_that_is_made_while_the_answer_to_its_removal_is_lost_stays() 
     def ask_anew(call: Call) -> None:
         if call.method == "delete" and call.key == job_request_key(JOB):
             faulty.after.clear()
-            memory.put(call.key, b"asked anew")
+            memory.put(call.key, b"asked again")
             raise Unanswered("x")
 
     faulty.after.append(ask_anew)
@@ -31,5 +31,5 @@ def test_a_request_that_is_made_while_the_answer_to_its_removal_is_lost_stays() 
     try:
         store.forget(store.sketch(JOB))
     except Unanswered:
-        pass  # the next sweep looks anew
-    assert memory.get(job_request_key(JOB)).data == b"asked anew"
+        pass  # the next sweep looks again
+    assert memory.get(job_request_key(JOB)).data == b"asked again"

@@ -9,7 +9,7 @@ from blockstore import names
 JOB = "01JD0000000000000000000000"
 
 
-def test_every_record_lies_below_its_job_and_is_told_apart() -> None:
+def test_every_record_lies_below_its_job_and_is_distinguished() -> None:
     keys = [
         names.job_request_key(JOB),
         names.job_input_key(JOB, "ab12"),

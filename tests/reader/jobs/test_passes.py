@@ -21,7 +21,7 @@ def lake() -> Lake:
 
 
 def passes(lake: Lake, gateway: Gateway) -> None:
-    """So many that a lease that nobody renews has run out before the gateway's eyes."""
+    """So many that a lease that no one renews has run out before the gateway's eyes."""
     for _ in range(3):
         gateway.look_and_run()
         lake.clock.advance(TERMS.lease_s + 1)
@@ -78,17 +78,17 @@ def test_a_record_that_cannot_be_read_holds_no_other_job_up(lake: Lake) -> None:
     assert gateway.store.load(SECOND).state is State.DONE
 
 
-def test_a_job_that_was_asked_for_anew_outlives_another_gateways_old_listing(lake: Lake) -> None:
+def test_a_job_that_was_submitted_again_outlives_another_gateways_old_listing(lake: Lake) -> None:
     one, two = lake.gateway(1), lake.gateway(2)
     one.upload(FIRST)
     one.look_and_run()
     lake.clock.advance(2 * TERMS.keep_s)
     stale = two.store.sketches()
     one.runner.look()
-    assert not one.store.sketch(FIRST).asked, "swept"
+    assert not one.store.sketch(FIRST).submitted, "swept"
     assert one.upload(FIRST)
     two.runner._sweep(stale)
-    assert two.store.sketch(FIRST).asked
+    assert two.store.sketch(FIRST).submitted
 
 
 def test_a_first_attempt_that_is_cancelled_after_a_second_began_asks_what_that_wrote(

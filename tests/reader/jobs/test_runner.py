@@ -213,7 +213,7 @@ def test_a_gateway_killed_at_any_call_leaves_an_upload_whole_or_absent(
         assert fresh.rows() in ([], list(range(20)))
         wait_out(fresh, two)
         two.look_and_run()
-        asked = two.store.sketch(JOB).asked
+        asked = two.store.sketch(JOB).submitted
         if asked:
             state = two.store.load(JOB).state
             assert state is (State.DONE if text is GOOD else State.FAILED), point
@@ -237,7 +237,7 @@ def test_lost_answers_change_nothing(lake: Lake) -> None:
         for _ in range(2):
             wait_out(fresh, two)
             two.look_and_run()
-        if two.store.sketch(JOB).asked:
+        if two.store.sketch(JOB).submitted:
             assert two.store.load(JOB).state is State.DONE, point
             assert fresh.rows() == list(range(20)), point
         else:
@@ -338,14 +338,14 @@ def _calls_of_an_upload(lake: Lake) -> int:
 def test_a_word_of_overtime_that_arrives_late_is_true(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The gateway dies with the word on its way; another takes the job up, which has time anew,
+    """The gateway dies with the word on its way; another takes the job up, which has time fresh,
     before it arrives."""
     key, faulty = job_outcome_key(JOB), FaultyBucket(lake.bucket)
     one, two = lake.gateway(1, bucket=faulty), lake.gateway(2)
     one.upload(JOB)
     [held] = one.runner.look()
     read, finish, end = Uploads._read, one.store.finish, two.store.finish
-    told: list[Outcome] = []
+    reported: list[Outcome] = []
 
     def slowly(*args: Any, **more: Any) -> Any:
         answer = read(*args, **more)
@@ -353,7 +353,7 @@ def test_a_word_of_overtime_that_arrives_late_is_true(
         return answer
 
     def telling(job: str, outcome: Outcome) -> Outcome:
-        told.append(outcome)
+        reported.append(outcome)
         return finish(job, outcome)
 
     def dies(call: Call) -> None:
@@ -361,7 +361,7 @@ def test_a_word_of_overtime_that_arrives_late_is_true(
             raise Killed(call)
 
     def late(job: str, outcome: Outcome) -> Outcome:
-        lake.bucket.put_if_absent(key, told[0].dump())
+        lake.bucket.put_if_absent(key, reported[0].dump())
         return end(job, outcome)
 
     faulty.before.append(dies)

@@ -33,7 +33,7 @@ def run(page: Page, sql: str) -> None:
 
 
 def answered(page: Page) -> None:
-    """Wait until an answer stands there and nothing runs."""
+    """Wait until a result is shown and nothing runs."""
     expect(page.locator("#answer .answer-panel")).to_be_visible()
     expect(page.locator("#answer")).not_to_have_attribute("aria-busy", "true")
 

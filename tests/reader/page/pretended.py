@@ -44,12 +44,17 @@ def flights(rows: int = 300, day: int = 0) -> pa.Table:
     carriers = ["UA", "AA", "DL", "B6"]
     return pa.table(
         {
-            "time_hour": pa.array([(BEGAN + day * 24 * HOUR + row * 60_000) * 1000 for row in range(rows)], pa.timestamp("us")),
+            "time_hour": pa.array(
+                [(BEGAN + day * 24 * HOUR + row * 60_000) * 1000 for row in range(rows)],
+                pa.timestamp("us"),
+            ),
             "carrier": [carriers[row % 4] for row in range(rows)],
             "flight": pa.array([2**53 + row for row in range(rows)], pa.int64()),
-            "dep_delay": pa.array([None if row % 11 == 0 else (row % 90) * 0.5 for row in range(rows)], pa.float64()),
+            "dep_delay": pa.array(
+                [None if row % 11 == 0 else (row % 90) * 0.5 for row in range(rows)], pa.float64()
+            ),
         }
-    )  # fmt: skip
+    )
 
 
 @dataclass(slots=True)
@@ -110,9 +115,15 @@ class Pretended:
     def _summary(self, name: str) -> dict[str, Any]:
         newest = self.versions[name][-1]
         return {
-            "name": name, "status": "ready", "error": None, "version": len(self.versions[name]), "rows": newest.num_rows,
-            "bytes": newest.nbytes, "blocks": len(self.versions[name]), "staleness_s": 3.2,
-        }  # fmt: skip
+            "name": name,
+            "status": "ready",
+            "error": None,
+            "version": len(self.versions[name]),
+            "rows": newest.num_rows,
+            "bytes": newest.nbytes,
+            "blocks": len(self.versions[name]),
+            "staleness_s": 3.2,
+        }
 
     async def tables(self, request: Request) -> Response:
         return JSONResponse({"tables": [self._summary(name) for name in self.versions]})
@@ -140,9 +151,11 @@ class Pretended:
         name = request.path_params["name"]
         size = len(self.versions[name])
         every: dict[str, Any] = {
-            "ulid": [ULID.format(place) for place in range(size)], "min": [place * 24 * HOUR for place in range(size)],
-            "version": list(range(1, size + 1)), "no_compact": [],
-        }  # fmt: skip
+            "ulid": [ULID.format(place) for place in range(size)],
+            "min": [place * 24 * HOUR for place in range(size)],
+            "version": list(range(1, size + 1)),
+            "no_compact": [],
+        }
         for key, value in {
             "stream": 0,
             "level": 1,
@@ -154,20 +167,42 @@ class Pretended:
             "reason": 0,
         }.items():
             every[key] = [value] * size
-        return JSONResponse({
-            "table": name, "now": BEGAN + 24 * HOUR, "version": size, "boundary": 0, "tags": self.tags.get(name, {}), "time_column": "time_hour",
-            "count": size, "origin": BEGAN, "blocks": every, "streams": [{"labels": {}, "resolution": 0}], "states": ["live"], "reasons": [""],
-        })  # fmt: skip
+        return JSONResponse(
+            {
+                "table": name,
+                "now": BEGAN + 24 * HOUR,
+                "version": size,
+                "boundary": 0,
+                "tags": self.tags.get(name, {}),
+                "time_column": "time_hour",
+                "count": size,
+                "origin": BEGAN,
+                "blocks": every,
+                "streams": [{"labels": {}, "resolution": 0}],
+                "states": ["live"],
+                "reasons": [""],
+            }
+        )
 
     async def history(self, request: Request) -> Response:
         name = request.path_params["name"]
         before = int(request.query_params.get("before", 10**9))
         limit = int(request.query_params.get("limit", 100))
         every = [
-            {"version": place + 1, "time": BEGAN + place * HOUR, "operation": "append", "by": "writer, test", "message": "", "job": None,
-             "added": [ULID.format(place)], "removed": [], "rows_added": 300}
-            for place in range(len(self.versions[name])) if place + 1 < before
-        ][::-1]  # fmt: skip
+            {
+                "version": place + 1,
+                "time": BEGAN + place * HOUR,
+                "operation": "append",
+                "by": "writer, test",
+                "message": "",
+                "job": None,
+                "added": [ULID.format(place)],
+                "removed": [],
+                "rows_added": 300,
+            }
+            for place in range(len(self.versions[name]))
+            if place + 1 < before
+        ][::-1]
         return JSONResponse({"table": name, "entries": every[:limit], "more": len(every) > limit})
 
     async def diff(self, request: Request) -> Response:
@@ -176,10 +211,19 @@ class Pretended:
             [{"ulid": ULID.format(place), "rows": 300} for place in range(*ends)]
             for ends in ((low, high), (high, low))
         )
-        return JSONResponse({
-            "table": request.path_params["name"], "from": low, "to": high, "added": added, "removed": removed, "hidden": {},
-            "shown": {}, "rows": 300 * (high - low), "schema_changed": False,
-        })  # fmt: skip
+        return JSONResponse(
+            {
+                "table": request.path_params["name"],
+                "from": low,
+                "to": high,
+                "added": added,
+                "removed": removed,
+                "hidden": {},
+                "shown": {},
+                "rows": 300 * (high - low),
+                "schema_changed": False,
+            }
+        )
 
     def _at(self, name: str, body: dict[str, Any]) -> int:
         newest = len(self.versions[name])
@@ -230,9 +274,19 @@ class Pretended:
 
     async def post_job(self, request: Request) -> Response:
         job: dict[str, Any] = {
-            "id": ULID.format(len(self.jobs)), "state": "queued", "created": BEGAN, "ended": None, "table": None, "sql": None, "format": "csv",
-            "attempt": 1, "progress": {"rows": 0, "bytes": 0, "bytes_total": None}, "error": None, "written": None, "result": None,
-        }  # fmt: skip
+            "id": ULID.format(len(self.jobs)),
+            "state": "queued",
+            "created": BEGAN,
+            "ended": None,
+            "table": None,
+            "sql": None,
+            "format": "csv",
+            "attempt": 1,
+            "progress": {"rows": 0, "bytes": 0, "bytes_total": None},
+            "error": None,
+            "written": None,
+            "result": None,
+        }
         if "table" in request.query_params:
             text = (await request.body()).decode()
             job |= {"kind": "upload", "table": request.query_params["table"]}
@@ -252,10 +306,14 @@ class Pretended:
                 float(value)
             except ValueError:
                 error = {
-                    "error": "invalid", "message": f"line {number}, column dep_delay: {value!r} "
-                                                   "is no number; nothing was written",
-                    "line": number, "column": "dep_delay", "value": value, "rule": "a number (double)",
-                }  # fmt: skip
+                    "error": "invalid",
+                    "message": f"line {number}, column dep_delay: {value!r} "
+                    "is no number; nothing was written",
+                    "line": number,
+                    "column": "dep_delay",
+                    "value": value,
+                    "rule": "a number (double)",
+                }
                 job |= {"state": "failed", "error": error}
                 return
         written = {"ulid": ULID.format(9), "version": 3, "rows": len(lines) - 1, "bytes": 100}

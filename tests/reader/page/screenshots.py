@@ -27,8 +27,14 @@ DAY_US = 86_400_000_000
 BEGAN_US = 1_767_225_600_000_000
 SITES = ["Aarhus", "Bergen", "Cork", "Delft"]
 SCHEMA = pa.schema(
-    [("time", pa.timestamp("us", "UTC")), ("site", pa.string()), ("celsius", pa.float64()), ("wind", pa.float64()), ("sensor", pa.int64())]
-)  # fmt: skip
+    [
+        ("time", pa.timestamp("us", "UTC")),
+        ("site", pa.string()),
+        ("celsius", pa.float64()),
+        ("wind", pa.float64()),
+        ("sensor", pa.int64()),
+    ]
+)
 BY_DAY = (
     "SELECT date_trunc('day', time) AS day,\n       site,\n       round(avg(celsius), 2) AS "
     "celsius\nFROM weather\nWHERE time >= '2026-01-01'\nGROUP BY ALL\nORDER BY day, site"

@@ -134,7 +134,8 @@ def test_a_late_body_is_thrown_away_even_if_it_cannot_be_aborted(
     be painted."""
     gateway.gate["'slow'"] = threading.Event()
     page = visit(url).page
-    page.evaluate("""() => { const real = fetch; window.arrived = 0; window.fetch = async (path, options) => {
+    page.evaluate("""() => { const real = fetch; window.arrived = 0;
+      window.fetch = async (path, options) => {
         const response = await real(path, {...options, signal: undefined});
         if (path === "/v1/query") window.arrived += 1;
         return response; }; }""")
@@ -154,7 +155,7 @@ def test_a_late_body_is_thrown_away_even_if_it_cannot_be_aborted(
     assert page.evaluate("window.late") is False
 
 
-def test_a_question_is_cancelled_and_the_gateway_told(
+def test_a_question_is_cancelled_also_at_the_gateway(
     visit: Visiting, url: str, gateway: Pretended
 ) -> None:
     gateway.gate["'slow'"] = threading.Event()

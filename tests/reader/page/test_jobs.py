@@ -41,7 +41,8 @@ def test_a_question_becomes_a_job_with_progress_and_a_result(
 def test_a_job_is_cancelled(visit: Visiting, url: str, gateway: Pretended) -> None:
     made = visit(url)
     made.page.evaluate(
-        """() => fetch("/v1/jobs", {method: "POST", body: JSON.stringify({kind: "query", sql: "SELECT 1"})})"""
+        """() => fetch("/v1/jobs", {method: "POST", body: JSON.stringify({kind: "query",
+          sql: "SELECT 1"})})"""
     )
     made.page.evaluate("location.hash = '#/jobs'")
     made.page.get_by_role("button", name="Cancel").click()

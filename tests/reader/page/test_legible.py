@@ -20,9 +20,11 @@ const fill = CanvasRenderingContext2D.prototype.fillText;
 CanvasRenderingContext2D.prototype.fillText = function (text, x, y, ...rest) {
   const { a, b, c, d, e, f } = this.getTransform();
   const width = this.measureText(text).width;
-  const from = { start: 0, left: 0, center: -width / 2, end: -width, right: -width }[this.textAlign];
+  const from = { start: 0, left: 0, center: -width / 2, end: -width,
+    right: -width }[this.textAlign];
   const ends = [from, from + width].map((along) => a * (x + along) + c * y + e);
-  window.drawn.push({ text, low: Math.min(...ends), high: Math.max(...ends), width: this.canvas.width });
+  window.drawn.push({ text, low: Math.min(...ends), high: Math.max(...ends),
+    width: this.canvas.width });
   return fill.call(this, text, x, y, ...rest);
 };
 }"""
@@ -50,7 +52,8 @@ def cut_off(page: Page) -> list[str]:
         ),
         (
             (
-                "SELECT TIMESTAMP '2026-01-01' + to_hours(i::int) AS hour, i AS n FROM range({days}) "
+                "SELECT TIMESTAMP '2026-01-01' + to_hours(i::int) AS hour, i AS n FROM "
+                "range({days}) "
                 "t(i)"
             ),
             "line",
@@ -96,7 +99,7 @@ def test_no_strip_is_left_empty_beside_the_page(visit: Visiting, url: str, view:
     assert right == 1440
 
 
-def test_a_number_is_wide_enough_wherever_it_stands(visit: Visiting, url: str) -> None:
+def test_a_number_is_wide_enough_everywhere(visit: Visiting, url: str) -> None:
     page = visit(url, width=1440).page
     run(
         page,
@@ -178,7 +181,7 @@ def test_an_address_that_is_none_says_so(visit: Visiting, url: str, fragment: st
     expect(page.locator("main > section:visible")).to_contain_text(fragment)
     expect(page).to_have_title("Not found · Blockstore")
     expect(page.locator("#nav [aria-current]")).to_have_count(0)
-    page.get_by_role("link", name="To the console", exact=True).click()
+    page.get_by_role("link", name="Go to the console", exact=True).click()
     expect(page.locator("#editor")).to_be_visible()
 
 

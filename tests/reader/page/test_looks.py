@@ -103,7 +103,8 @@ def test_focus_is_visible_wherever_the_keyboard_goes(visit: Visiting, url: str) 
             const element = document.activeElement;
             const style = getComputedStyle(element);
             const outlined = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
-            return [`${element.tagName} ${element.id} ${element.className}`, outlined || element === document.body];
+            return [`${element.tagName} ${element.id} ${element.className}`,
+              outlined || element === document.body];
         }""")
         if not seen:
             unseen.append(what)
@@ -116,8 +117,11 @@ def test_every_control_has_a_name(visit: Visiting, url: str) -> None:
     for fragment in ["#/console", *VIEWS]:
         page.evaluate("(hash) => { location.hash = hash; }", fragment)
         expect(page.locator("main > section:visible h1")).to_be_attached()
-        nameless = page.evaluate("""() => [...document.querySelectorAll("button, input, select, a, summary, [role=grid], nav")]
+        nameless = page.evaluate("""() => [...document.querySelectorAll(
+            "button, input, select, a, summary, [role=grid], nav")]
             .filter((element) => element.checkVisibility())
-            .filter((element) => !(element.getAttribute("aria-label") || element.textContent.trim() || element.labels?.length || element.getAttribute("aria-labelledby")))
+            .filter((element) => !(element.getAttribute("aria-label") ||
+              element.textContent.trim() || element.labels?.length ||
+                element.getAttribute("aria-labelledby")))
             .map((element) => element.outerHTML.slice(0, 120))""")
         assert nameless == []

@@ -24,7 +24,8 @@ ASK = """async ([url, token]) => {
   const asked = await fetch(url + "/v1/query", {
     method: "POST",
     headers: {
-      "Authorization": "Bearer " + token, "Content-Type": "application/json", "Accept": "application/json;numbers=text"
+      "Authorization": "Bearer " + token,
+      "Content-Type": "application/json", "Accept": "application/json;numbers=text",
     },
     body: JSON.stringify({sql: "select 9007199254740993 as n, count(*) as c from flights"}),
   });

@@ -61,11 +61,11 @@ def test_what_is_written_is_seen_asked_compared_and_travelled(
     page.locator("nav.inner").get_by_role("link", name="History").click()
     page.get_by_role("radio", name="from version 2", exact=True).check()
     page.get_by_role("radio", name="to version 3", exact=True).check()
-    expect(page.locator(".difference")).to_contain_text("500 rows more in all")
+    expect(page.locator(".difference")).to_contain_text("500 rows more in total")
     assert made.overflow_px() <= 0
 
 
-def test_wrong_sql_is_told_and_marked(visit: Visiting, real: Served) -> None:
+def test_wrong_sql_is_reported_and_marked(visit: Visiting, real: Served) -> None:
     made = visit(console(f"{real.url}/", "SELECT n,\n  nope FROM flights"), errors=True)
     expect(made.page.locator(".failure-text")).to_contain_text("nope")
     write_again = made.page.locator("#editor .cm-wrong")
@@ -100,8 +100,13 @@ def test_a_job_and_an_upload_go_through(visit: Visiting, real: Served) -> None:
     assert Path(waiting.value.path()).stat().st_size > 0
     page.locator("#nav").get_by_role("link", name="Upload").click()
     page.locator("#upload-table").select_option("salaries")
-    for text, said in (("time,n,s\n2026-01-01T00:00:00Z,1,a\n2026-01-01T00:00:00Z,many,b\n", "Nothing was written"),
-                       ("time,n,s\n2026-01-01T00:00:00Z,11,a\n", "1 row uploaded.")):  # fmt: skip
+    for text, said in (
+        (
+            "time,n,s\n2026-01-01T00:00:00Z,1,a\n2026-01-01T00:00:00Z,many,b\n",
+            "Nothing was written",
+        ),
+        ("time,n,s\n2026-01-01T00:00:00Z,11,a\n", "1 row uploaded."),
+    ):
         page.locator("#upload-file").set_input_files(
             {"name": "rows.csv", "mimeType": "text/csv", "buffer": text.encode()}
         )

@@ -104,7 +104,7 @@ def test_an_empty_answer_and_no_columns_of_numbers_say_so(visit: Visiting, url: 
     run(page, "SELECT carrier FROM flights WHERE false")
     expect(page.locator("#answer")).to_contain_text("No rows.")
     page.locator("#tab-chart").click()
-    expect(page.locator("#answer")).to_contain_text("A chart needs a column of numbers")
+    expect(page.locator("#answer")).to_contain_text("A chart needs at least one row")
 
 
 def test_all_rows_are_downloaded_in_every_form(
@@ -134,7 +134,7 @@ def test_an_answer_stays_when_its_download_fails(
 ) -> None:
     page = visit(console(url, "SELECT carrier, flight FROM flights"), errors=True).page
     answered(page)
-    told = page.locator(".state").text_content()
+    reported = page.locator(".state").text_content()
     for refused, start in (("/v1/query", "[data-form=csv]"), ("/v1/jobs", "#as-job")):
         gateway.trouble[refused] = lambda request: problem(503, "busy", "too many at once")
         page.locator("#download").click()
@@ -142,7 +142,7 @@ def test_an_answer_stays_when_its_download_fails(
         expect(page.locator("#aside .failure")).to_contain_text("too many at once")
         expect(page.locator("#aside .failure")).to_be_in_viewport()
         expect(cell(page, 0, 0)).to_be_visible()
-        assert page.locator(".state").text_content() == told
+        assert page.locator(".state").text_content() == reported
         gateway.trouble.clear()
         page.locator("#download").click()
         with page.expect_download():
@@ -171,18 +171,18 @@ def test_a_chart_draws_bars_and_lines_and_its_columns_are_chosen(visit: Visiting
     page.locator("#tab-chart").click()
     area = page.locator(".chart-area")
     expect(area).to_have_attribute(
-        "aria-label", "Chart of n, late: 4 bars. The same figures stand in the table."
+        "aria-label", "Chart of n, late: 4 bars. The table has the same values."
     )
     before = page.locator(".chart canvas").evaluate("(canvas) => canvas.toDataURL()")
     page.locator("[data-y='1']").uncheck()
     expect(area).to_have_attribute(
-        "aria-label", "Chart of late: 4 bars. The same figures stand in the table."
+        "aria-label", "Chart of late: 4 bars. The table has the same values."
     )
     assert page.locator(".chart canvas").evaluate("(canvas) => canvas.toDataURL()") != before
     run(page, "SELECT time_hour, carrier, dep_delay FROM flights")
     expect(page.locator("[data-choice=kind]")).to_have_value("line")
     expect(area).to_have_attribute(
-        "aria-label", "Chart of UA, AA, DL, B6: 600 points. The same figures stand in the table."
+        "aria-label", "Chart of UA, AA, DL, B6: 600 points. The table has the same values."
     )
 
 
@@ -190,15 +190,25 @@ def test_a_chart_sorts_its_points_and_keeps_gaps_and_says_what_it_leaves_out(
     visit: Visiting, url: str
 ) -> None:
     page = visit(url).page
-    data = run_js(page, "chart_data.js", """
-        const column = (name, kind, values) => ({ name, kind, number: (row) => kind === "text" ? null : values[row], text: (row) => String(values[row]) });
+    data = run_js(
+        page,
+        "chart_data.js",
+        """
+        const column = (name, kind, values) => ({ name, kind,
+          number: (row) => kind === "text" ? null : values[row],
+            text: (row) => String(values[row]) });
         const result = (columns, rows) => ({ rows, columns });
-        const times = result([column("t", "time", [30, 10, 20]), column("y", "number", [3, null, 2])], 3);
-        const many = result([column("k", "text", Array.from({length: 100}, (_, i) => "k" + i)), column("n", "number", Array(100).fill(1))], 100);
-        const twice = result([column("k", "text", ["a", "a", "b"]), column("n", "number", [1, 2, 5])], 3);
+        const times = result([column("t", "time", [30, 10, 20]), column("y", "number", [3, null,
+          2])], 3);
+        const many = result([column("k", "text", Array.from({length: 100}, (_, i) => "k" + i)),
+          column("n", "number", Array(100).fill(1))], 100);
+        const twice = result([column("k", "text", ["a", "a", "b"]), column("n", "number", [1, 2,
+          5])], 3);
         const choice = (kind) => ({ kind, x: 0, ys: [1], split: null });
-        return [m.seriesOf(times, choice("line")), m.seriesOf(many, choice("bars")), m.seriesOf(twice, choice("bars"))];
-    """)  # fmt: skip
+        return [m.seriesOf(times, choice("line")), m.seriesOf(many, choice("bars")),
+          m.seriesOf(twice, choice("bars"))];
+    """,
+    )
     times, many, twice = data
     assert times["xs"] == [10, 20, 30]
     assert times["series"][0]["values"] == [None, 2, 3]

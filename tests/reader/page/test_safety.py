@@ -20,8 +20,24 @@ def test_names_values_and_errors_with_markup_stay_text(
     name = f"t{EVIL}"
     gateway.versions[name] = [flights(5).rename_columns(["time_hour", EVIL, "flight", "dep_delay"])]
     gateway.tags[name] = {EVIL: 1}
-    gateway.jobs["J"] = {"id": "J", "kind": EVIL, "state": EVIL, "created": EVIL, "table": EVIL, "sql": EVIL, "format": "csv", "progress": {},
-                         "error": {"error": "invalid", "message": EVIL, "line": EVIL, "column": EVIL, "value": EVIL, "rule": EVIL}}  # fmt: skip
+    gateway.jobs["J"] = {
+        "id": "J",
+        "kind": EVIL,
+        "state": EVIL,
+        "created": EVIL,
+        "table": EVIL,
+        "sql": EVIL,
+        "format": "csv",
+        "progress": {},
+        "error": {
+            "error": "invalid",
+            "message": EVIL,
+            "line": EVIL,
+            "column": EVIL,
+            "value": EVIL,
+            "rule": EVIL,
+        },
+    }
     made = visit(url, errors=True)
     page = made.page
     page.locator(".side-list summary", has_text="onerror").click()
@@ -103,6 +119,6 @@ def test_a_token_is_asked_for_kept_in_the_tab_and_sent_in_a_header_only(
     page.reload()
     answered(page)
     page.locator("#token").click()
-    page.get_by_role("button", name="Forget it").click()
+    page.get_by_role("button", name="Forget token").click()
     expect(dialog).to_contain_text("this gateway wants a token")
     assert page.evaluate("sessionStorage.length") == 0

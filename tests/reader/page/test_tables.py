@@ -1,4 +1,4 @@
-"""Tables: what is shown of them, how fresh it is, and what is not well."""
+"""Tables: what is shown of them, how fresh it is, and which have problems."""
 
 from __future__ import annotations
 
@@ -19,11 +19,26 @@ def looked_at_again(page: Page) -> None:
 def test_tables_show_size_rows_version_freshness_and_health(
     visit: Visiting, url: str, gateway: Pretended
 ) -> None:
-    stale = {"name": "planes", "status": "stale", "error": "s3://lake/planes does not answer "
-                                                           "since 09:12", "version": 3, "rows": 2_000_000,
-             "bytes": 5 * 1024**3, "blocks": 12, "staleness_s": 700.0}  # fmt: skip
-    loading = {"name": "weather", "status": "loading", "error": None, "version": None, "rows": None, "bytes": None, "blocks": None,
-               "staleness_s": None}  # fmt: skip
+    stale = {
+        "name": "planes",
+        "status": "stale",
+        "error": "s3://lake/planes does not answer since 09:12",
+        "version": 3,
+        "rows": 2_000_000,
+        "bytes": 5 * 1024**3,
+        "blocks": 12,
+        "staleness_s": 700.0,
+    }
+    loading = {
+        "name": "weather",
+        "status": "loading",
+        "error": None,
+        "version": None,
+        "rows": None,
+        "bytes": None,
+        "blocks": None,
+        "staleness_s": None,
+    }
     summary = gateway._summary("flights")
     gateway.trouble["/v1/tables"] = lambda request: JSONResponse(
         {"tables": [summary, stale, loading]}
@@ -35,11 +50,11 @@ def test_tables_show_size_rows_version_freshness_and_health(
     for text in ("stale", "2,000,000", "5.0 GiB", "12 min ago", "does not answer since 09:12"):
         expect(planes).to_contain_text(text)
     expect(cards.filter(has_text="weather")).to_contain_text("loading")
-    expect(page.locator("#fresh")).to_have_text("1 not well")
+    expect(page.locator("#fresh")).to_have_text("1 with problems")
     page.get_by_label("Find a table").fill("plan")
     expect(cards).to_have_count(1)
     page.get_by_label("Find a table").fill("nothing")
-    expect(page.locator("#view-tables .empty")).to_have_text("No table has that in its name.")
+    expect(page.locator("#view-tables .empty")).to_have_text("No table name contains that.")
 
 
 def test_one_table_shows_columns_blocks_and_tags(visit: Visiting, url: str) -> None:
@@ -74,7 +89,7 @@ def test_a_lake_without_tables_says_so(visit: Visiting, url: str, gateway: Prete
     expect(page.locator("#view-tables .empty")).to_have_text("There are no tables here yet.")
 
 
-def test_an_unknown_table_is_told_as_the_gateway_tells_it(visit: Visiting, url: str) -> None:
+def test_an_unknown_table_is_reported_as_the_gateway_tells_it(visit: Visiting, url: str) -> None:
     made = visit(f"{url}#/tables/fligths", errors=True)
     expect(made.page.locator(".failure-text")).to_have_text("there is no table 'fligths'")
     assert made.refused() == []

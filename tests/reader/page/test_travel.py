@@ -108,7 +108,9 @@ def test_a_comparison_tells_what_is_shown_again_and_no_number_that_is_not_known(
     answer = {"added": [], "removed": [], "shown": {"01A": ["01B"]}, "rows": None}
     gateway.trouble["/v1/tables/flights/diff"] = lambda request: JSONResponse(answer)
     difference = visit(f"{url}#/tables/flights/history").page.locator(".difference")
-    expect(difference).to_contain_text("only a query tells, writes shown again in 1 block")
+    expect(difference).to_contain_text(
+        "only a query can count the difference, writes shown again in 1 block"
+    )
 
 
 def test_a_long_history_comes_in_parts(visit: Visiting, url: str, gateway: Pretended) -> None:
@@ -135,9 +137,13 @@ def test_any_sql_comes_back_from_its_link(visit: Visiting, url: str, sql: str) -
         {"as_of": "2026-01-01T00:00:00Z"},
         {"tag": "a&b=c"},
     ):
-        back = run_js(page, "route.js", "const r = m.parse(m.toConsole(a.sql, a.travel)); return [r.options.sql, "
-                                        "m.travelOf(r.options)];",
-                      {"sql": sql, "travel": travel})  # fmt: skip
+        back = run_js(
+            page,
+            "route.js",
+            "const r = m.parse(m.toConsole(a.sql, a.travel)); return [r.options.sql, "
+            "m.travelOf(r.options)];",
+            {"sql": sql, "travel": travel},
+        )
         assert back == [sql, travel]
 
 

@@ -35,7 +35,7 @@ def test_who_finds_queue_and_turns_full_is_refused_at_once() -> None:
     waiting = threading.Thread(target=lambda: taken.append(turns.turn()))
     waiting.start()
     waits(turns, 1)
-    with pytest.raises(Busy, match="1 queries run and 1 wait") as raised:
+    with pytest.raises(Busy, match="1 running, 1 waiting") as raised:
         turns.turn()
     assert raised.value.retry_after_s > 0
     assert turns.refused == 1
@@ -51,7 +51,7 @@ def test_who_finds_queue_and_turns_full_is_refused_at_once() -> None:
 def test_who_waits_too_long_goes_and_leaves_no_trace() -> None:
     turns = admission(wait_s=0.01)
     first = turns.turn()
-    with pytest.raises(Busy, match="no turn came free within"):
+    with pytest.raises(Busy, match="none ended within"):
         turns.turn()
     with pytest.raises(Busy, match=r"within 0\.001 s"):
         turns.turn(0.001)
@@ -109,7 +109,7 @@ def test_deadlines_come_once_in_order_and_not_if_they_are_forgotten() -> None:
     "keys", [{"rows": -1}, {"bytes": True}, {"limit": "7"}, {"seconds": 0}, {"seconds": -1.0}]
 )
 def test_a_budget_that_means_nothing_is_refused(keys: dict[str, object]) -> None:
-    with pytest.raises(Invalid, match="expected"):
+    with pytest.raises(Invalid, match=r"expected|greater than zero"):
         Budget(**keys)  # type: ignore[arg-type]
 
 

@@ -55,11 +55,11 @@ def test_a_tag_and_parameters(lake: Path) -> None:
     assert query(f"{lake}/t", sql, tag="half", parameters=[5]).read_all()["n"][0].as_py() == 5
     with pytest.raises(NotFound, match="no tag 'whole'"):
         query(f"{lake}/t", sql, tag="whole", parameters=[5])
-    with pytest.raises(Invalid, match="tag='half' is of one table"):
+    with pytest.raises(Invalid, match="tag='half' is for one table"):
         query([f"{lake}/t", f"{lake}/u"], "SELECT 1", tag="half")
 
 
-def test_what_cannot_be_asked_is_told(lake: Path) -> None:
+def test_what_cannot_be_asked_is_reported(lake: Path) -> None:
     with pytest.raises(NotFound, match=r"no table at .*nope"):
         query(f"{lake}/nope", "SELECT 1")
     with pytest.raises(Invalid, match="found 2 URLs: use as_of"):
@@ -68,7 +68,7 @@ def test_what_cannot_be_asked_is_told(lake: Path) -> None:
         query([f"{lake}/t", f"{lake}/t"], "SELECT 1")
 
 
-def test_a_reader_that_nobody_reads_leaves_nothing_open(lake: Path) -> None:
+def test_a_reader_that_no_one_reads_leaves_nothing_open(lake: Path) -> None:
     reader = query(f"{lake}/t", "SELECT * FROM t")
     assert reader.schema.names == ["n"]
     del reader

@@ -179,7 +179,8 @@ JOINED = [
     "SELECT t.n, u.n FROM t ASOF JOIN u ON t.n >= u.n AND {b} WHERE {a}",
     "SELECT t.n, u.n FROM t ASOF LEFT JOIN u ON t.n >= u.n WHERE {b}",
     (
-        "SELECT t.n, y.m FROM t, LATERAL (SELECT max(n) AS m FROM u WHERE u.s = t.s AND {b}) y WHERE "
+        "SELECT t.n, y.m FROM t, LATERAL (SELECT max(n) AS m FROM u WHERE u.s = t.s AND {b}) y "
+        "WHERE "
         "{a}"
     ),
     "SELECT n FROM t WHERE {a} AND n NOT IN (SELECT n FROM u WHERE {b} AND n IS NOT NULL)",
@@ -303,7 +304,7 @@ def test_a_query_that_needs_too_much_memory_says_so(snapshot: TableSnapshot) -> 
     capacity = Capacity(queries=1, memory_bytes=64 << 20, threads=1, spill_bytes=1 << 20)
     with (
         Engine({"t": snapshot}, world=snapshot.world, capacity=capacity) as engine,
-        pytest.raises(NoMemory, match=r"needs more than the 1 MiB of temporary disk .*raise spill"),
+        pytest.raises(NoMemory, match=r"limit of 1 MiB of temporary disk .*raise spill"),
     ):
         engine.query("SELECT x.range, hash(x.range) h FROM range(30000000) x ORDER BY h").read_all()
 
@@ -312,7 +313,7 @@ def test_a_query_that_needs_too_much_memory_says_so(snapshot: TableSnapshot) -> 
     ("sql", "error", "says"),
     [
         ("SELEC 1", Invalid, "line 1, column 1"),
-        ("SELECT min(at) FROM t", Invalid, "line 1, column 14: .*stands in double quotes"),
+        ("SELECT min(at) FROM t", Invalid, "line 1, column 14: .*in double quotes"),
         ("SELECT nope\nFROM t", Invalid, "nope.*line 1, column 8"),
         ("SELECT n,\n  nofunction(n) FROM t", Invalid, "nofunction.*line 2, column 3"),
         ("SELECT * FROM tt", NotFound, "no table tt: did you mean t?"),
@@ -322,7 +323,7 @@ def test_a_query_that_needs_too_much_memory_says_so(snapshot: TableSnapshot) -> 
         ("SELECT * FROM t; SELECT 1", Invalid, "found 2"),
     ],
 )
-def test_wrong_sql_is_told_in_a_sentence_with_its_place(
+def test_wrong_sql_is_reported_in_a_sentence_with_its_place(
     engine: Engine, sql: str, error: type[Exception], says: str
 ) -> None:
     with pytest.raises(error, match=says.replace("?", r"\?")) as raised:
@@ -331,7 +332,7 @@ def test_wrong_sql_is_told_in_a_sentence_with_its_place(
 
 
 def test_tables_of_one_name_in_sql_are_refused(snapshot: TableSnapshot) -> None:
-    with pytest.raises(Invalid, match="one name in SQL"):
+    with pytest.raises(Invalid, match="the same name in SQL"):
         Engine({"t": snapshot, "T": snapshot})
 
 
@@ -358,7 +359,7 @@ class TestDamage:
 
     def test_a_missing_chunk_fails_the_query(self, made: Lake) -> None:
         self.chunk(made, made.live[0].ulid).unlink()
-        self.fails(made, ObjectMissing, "is missing; ask again")
+        self.fails(made, ObjectMissing, "is missing; query the newest")
 
     def test_a_cut_chunk_fails_the_query(self, made: Lake) -> None:
         path = self.chunk(made, made.live[0].ulid)
@@ -384,7 +385,7 @@ class TestDamage:
 
         monkeypatch.setattr("blockstore.reader.query.files.os.lstat", guarded)
         self.fails(
-            made, AccessDenied, "access to chunks/t0-000001.parquet is denied; let this user"
+            made, AccessDenied, "access to chunks/t0-000001.parquet is denied; give this user"
         )
 
     def test_a_garbled_chunk_fails_the_query(self, made: Lake) -> None:

@@ -263,17 +263,17 @@ def attempts() -> Iterator[str]:
 
 def test_no_attempt_gets_past_the_tables(engine: Engine, folder: Path, parquet: str) -> None:
     before = sorted(str(path) for path in folder.rglob("*"))
-    came_through, told = [], []
+    came_through, reported = [], []
     for attempt in attempts():
         sql = attempt.format(p=parquet, c=f"{folder}/t/loose.csv", d=folder)
         try:
             with engine.run(sql, allowed={"t"}) as answer:
                 came_through.append((sql, answer.reader.read_all().to_pylist()))
         except (BadSql, UnknownTable) as error:
-            told.append(str(error))
+            reported.append(str(error))
     assert came_through == []
-    assert len(told) > 200
-    assert [text for text in told if SECRET in text or "\n" in text] == []
+    assert len(reported) > 200
+    assert [text for text in reported if SECRET in text or "\n" in text] == []
     assert sorted(str(path) for path in folder.rglob("*")) == before
     with engine.run("SELECT a FROM t", allowed={"t"}) as answer:
         assert answer.reader.read_all().to_pylist() == [{"a": "open"}]
@@ -332,7 +332,7 @@ def test_sql_that_is_made_to_cost_is_refused_before_it_does(engine: Engine, sql:
 
 def test_a_function_that_duckdb_learns_is_looked_at_by_a_person() -> None:
     """``functions.txt`` lists what was there when somebody decided what to refuse; decide again,
-    then write it anew."""
+    then write it again."""
     with duckdb.connect() as connection:
         rows = connection.execute(
             "SELECT DISTINCT function_name FROM duckdb_functions()"

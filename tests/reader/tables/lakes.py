@@ -1,5 +1,5 @@
-"""Lakes in a folder or in memory that tests fill, break and take away, under a clock that stands
-still."""
+"""Lakes in a folder or in memory that tests fill, break and take away, under a clock that does
+not move."""
 
 from __future__ import annotations
 

@@ -80,16 +80,16 @@ def test_blocks_are_decoded_by_the_poll_and_not_by_the_first_query(
     assert not decoded
 
 
-def test_a_place_without_a_table_is_told_once_and_looked_at_again(
+def test_a_place_without_a_table_is_reported_once_and_looked_at_again(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def told() -> list[str]:
+    def reported() -> list[str]:
         return [one.getMessage() for one in caplog.records if "no table" in one.getMessage()]
 
     for _ in range(3):
         scene.settle()
         scene.advance(20)
-    (said,) = told()
+    (said,) = reported()
     assert scene.bucket.url in said
     assert scene.tables.ready, "it may come later"
     scene.create("t", [1])
@@ -97,7 +97,7 @@ def test_a_place_without_a_table_is_told_once_and_looked_at_again(
         scene.advance(20)
         scene.settle()
     assert scene.tables.names() == ("t",)
-    assert len(told()) == 1
+    assert len(reported()) == 1
 
 
 def test_tables_appear_and_vanish(scene: Scene) -> None:
@@ -159,7 +159,7 @@ def test_a_folder_that_is_no_table_costs_less_and_less(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("more", [0, 1, 2, 5])
-def test_a_table_made_anew_under_its_name_is_never_mixed_with_the_old(
+def test_a_table_created_again_under_its_name_is_never_mixed_with_the_old(
     scene: Scene, more: int
 ) -> None:
     scene.create("t", [1, 2, 3])
@@ -177,7 +177,9 @@ def test_a_table_made_anew_under_its_name_is_never_mixed_with_the_old(
 
 
 @pytest.mark.parametrize("entry", [2, 3])
-def test_an_earlier_version_is_never_that_of_a_table_made_anew(scene: Scene, entry: int) -> None:
+def test_an_earlier_version_is_never_that_of_a_table_created_again(
+    scene: Scene, entry: int
+) -> None:
     scene.create("t", [1, 2, 3])
     scene.settle()
     scene.drop("t")
@@ -186,7 +188,7 @@ def test_an_earlier_version_is_never_that_of_a_table_made_anew(scene: Scene, ent
     assert sorted(found) == list(range(100, 99 + entry))
 
 
-def test_the_handle_for_history_is_that_of_the_table_that_stands_there(scene: Scene) -> None:
+def test_the_handle_for_history_is_that_of_the_present_table(scene: Scene) -> None:
     scene.create("t", [1, 2, 3])
     scene.settle()
     scene.drop("t")
@@ -247,7 +249,7 @@ def test_past_max_staleness_queries_fail_and_say_why(scene: Scene) -> None:
     assert scene.tables.view("t").state is TableState.READY
 
 
-def test_a_table_that_nobody_asks_for_is_polled_on_demand(scene: Scene) -> None:
+def test_a_table_that_no_one_asks_for_is_polled_on_demand(scene: Scene) -> None:
     table = scene.create("t", [1])
     scene.settle()
     scene.advance(3700)
@@ -263,7 +265,7 @@ def test_a_table_that_nobody_asks_for_is_polled_on_demand(scene: Scene) -> None:
     assert not scene.tables.views()[0].idle
 
 
-def test_a_look_that_hangs_holds_nobody_up_who_can_be_answered(scene: Scene) -> None:
+def test_a_look_that_hangs_delays_no_query_that_can_be_served(scene: Scene) -> None:
     scene.create("t", [1])
     scene.create("u", [2])
     scene.settle()
@@ -345,7 +347,7 @@ def test_names_are_those_that_are_allowed_and_hidden_ones_do_not_exist(scene: Sc
     assert errors[0] == errors[1]
     assert scene.tables.snapshot("FLIGHTS", allowed=allowed).count() == 1
     with pytest.raises(UnknownTable):
-        # No letter of another alphabet stands for an l, a k or an s.
+        # No letter of another alphabet is an l, a k or an s.
         scene.tables.snapshot("flight\u017f")
 
 
@@ -370,7 +372,7 @@ def test_versions_moments_and_tags(scene: Scene) -> None:
     assert scene.tables.view("t").tags == {"q1": 2}
     scene.create("u", [1])
     scene.tables.poll_now()
-    with pytest.raises(Invalid, match="is of one table"):
+    with pytest.raises(Invalid, match="is for one table"):
         scene.tables.snapshots(["t", "u"], At(version=2))
     both = scene.tables.snapshots(["t", "u"], {"T": At(version=2)})
     assert (both["t"].count(), both["u"].count()) == (1, 1)
@@ -463,7 +465,7 @@ def test_threads_keep_tables_fresh_until_they_are_stopped(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("keys", "says"),
     [
-        ({"interval_s": 0}, "expected more than nothing"),
+        ({"interval_s": 0}, "must be greater than zero"),
         ({"interval_s": 20.0, "max_staleness_s": 10.0}, "raise max_staleness"),
         ({"discovery": "both"}, "expected 'index' or 'list'"),
     ],

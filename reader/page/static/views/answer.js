@@ -1,4 +1,4 @@
-// An answer: the table and the chart of it, one of them in sight.
+// A result: its table and its chart, one of them visible.
 
 import { Chart } from "../chart.js";
 import { fill, h } from "../dom.js";
@@ -15,7 +15,7 @@ export class Answer {
       on: { click: () => this.choose(name), keydown: (event) => { if (/^Arrow(Left|Right)$/.test(event.key)) { this.choose(this.shows === "table" ? "chart" : "table"); this.tabs.find((tab) => tab.id === `tab-${this.shows}`).focus(); } } },
     }, name === "table" ? "Table" : "Chart"));
     this.panel = h("div", { class: "answer-panel", id: "answer-panel", role: "tabpanel" });
-    this.element = h("div", { class: "answer-card" }, h("div", { class: "segments", role: "tablist", "aria-label": "Show the answer as" }, this.tabs), this.panel);
+    this.element = h("div", { class: "answer-card" }, h("div", { class: "segments", role: "tablist", "aria-label": "Show the result as" }, this.tabs), this.panel);
   }
 
   start() { this.choose(this.shows); }

@@ -1,6 +1,6 @@
-// The console: SQL in, an answer out, as a table and as a chart; it may be shared, downloaded, and moved in time.
-// Rules: only the newest question paints. The editor keeps its text whatever happens to a question, and an answer stays
-// whatever happens to its download: what failed is told beside it, until something is asked again.
+// The console: SQL in, a result out as a table and a chart; it can be shared, downloaded, and moved in time.
+// Rules: only the newest query paints. The editor keeps its text whatever happens to a query, and a result stays
+// whatever happens to its download: that error is shown next to it, until the next query.
 
 import * as api from "../api.js";
 import { announce, fill, h, labelled } from "../dom.js";
@@ -34,7 +34,7 @@ export class ConsoleView {
     this.downloads = downloads({ question: () => this.#question(), onBegin: () => fill(this.aside), onError: (error) => this.#failBeside(error) });
     this.aside = h("div", { class: "aside", id: "aside" });
     this.state = h("div", { class: "state", role: "status", "aria-live": "polite" });
-    this.place = h("div", { class: "answer", id: "answer" }, h("p", { class: "empty" }, "Ask something: Ctrl and Enter run what stands above, or the part that is selected."));
+    this.place = h("div", { class: "answer", id: "answer" }, h("p", { class: "empty" }, "Press Ctrl and Enter to run the SQL above, or the selected part of it."));
     const host = h("div", { class: "editor", id: "editor" });
     this.sidebar = new Sidebar({ catalogue, onInsert: (text) => this.editor.insert(text), onQuery: (sql) => { this.editor.text = sql; this.run(); } });
     fill(section, h("div", { class: "console" }, this.sidebar.element, h("div", { class: "console-main" },
@@ -45,7 +45,7 @@ export class ConsoleView {
     catalogue.addEventListener("described", () => { this.editor.complete(catalogue.described); this.travel.tables = catalogue.described; });
   }
 
-  /** Take what a link says; a link that came with SQL is asked at once. */
+  /** Apply a link; SQL in a link runs at once. */
   show({ options }) {
     document.title = "Console · Blockstore";
     if (options.sql === undefined) { this.#keepLink(); return; }
@@ -138,7 +138,7 @@ export class ConsoleView {
     if (error.name !== "AbortError") fill(this.aside, failure(error));
   }
 
-  // What a download or a job asks: what was asked last, at the versions that it was answered from.
+  // The query of a download or a job: the last one, at the versions that its result was made from.
   #question() {
     const { sql } = this.editor.asked;
     const last = this.#last;
@@ -168,7 +168,7 @@ export class ConsoleView {
   }
 }
 
-// The same answer again, later: at the versions that it was made from.
+// Time travel to the versions that a result was made from, so that it can be repeated later.
 function pinned({ travel, versions }) {
   const names = Object.keys(versions);
   if (Object.keys(travel).length || names.length === 0) return travel;

@@ -1,4 +1,4 @@
-// The versions of a table, newest first; any two of them are compared, any one of them is queried.
+// The versions of a table, newest first; any two can be compared, and each can be queried.
 
 import * as api from "../api.js";
 import { fill, h } from "../dom.js";
@@ -55,7 +55,7 @@ export class HistoryTab {
   }
 
   async #compare(chosen = false) {
-    if (this.from === null || this.to === null) { fill(this.difference, h("p", { class: "hint" }, "There is one version only: nothing to compare.")); return; }
+    if (this.from === null || this.to === null) { fill(this.difference, h("p", { class: "hint" }, "There is only one version: nothing to compare.")); return; }
     if (chosen) window.history.replaceState(null, "", toTable(this.name, "history", { from: this.from, to: this.to }));
     const run = this.#latest.begin();
     this.difference.setAttribute("aria-busy", "true");
@@ -82,8 +82,8 @@ function shown(found, from, to) {
 }
 
 function inAll(rows) {
-  if (rows === null) return "some rows are hidden in merged blocks: how many more or fewer there are, only a query tells";
-  return rows ? `${many(Math.abs(rows), "row")} ${rows < 0 ? "fewer" : "more"} in all` : "as many rows as before";
+  if (rows === null) return "some rows are hidden in merged blocks: only a query can count the difference";
+  return rows ? `${many(Math.abs(rows), "row")} ${rows < 0 ? "fewer" : "more"} in total` : "the same number of rows";
 }
 
 const MOST = 200;

@@ -1,4 +1,4 @@
-// Jobs: what runs, how far it is, its result or its error. Looked at every second while one runs and the page is in sight.
+// Jobs: their state, progress, result or error. Polled every second while a job runs and the page is visible.
 
 import * as api from "../api.js";
 import { announce, fill, h } from "../dom.js";
@@ -19,7 +19,7 @@ export class JobsView {
     this.list = h("div", { class: "jobs", role: "list", "aria-label": "Jobs" }, Array.from({ length: 2 }, () => h("div", { class: "card waiting", "aria-hidden": "true" })));
     this.trouble = h("div", {});
     fill(section, h("div", { class: "view-head" }, h("h1", {}, "Jobs")),
-      h("p", { class: "hint" }, "Long questions and uploads. Their records lie in the bucket: any gateway answers for them, and takes up those of one that died."), this.trouble, this.list);
+      h("p", { class: "hint" }, "Long queries and uploads. Their records are in the bucket: every gateway shows them, and takes over those of a gateway that died."), this.trouble, this.list);
   }
 
   show() { document.title = "Jobs · Blockstore"; this.#shown = true; return this.refresh(); }
@@ -51,7 +51,7 @@ export class JobsView {
     }
     const focused = this.list.contains(document.activeElement) ? document.activeElement.dataset.key : null;
     const opened = new Set([...this.list.querySelectorAll("details[open]")].map((details) => details.dataset.key));
-    fill(this.list, jobs.map((job) => this.#card(job, opened)), jobs.length ? null : h("p", { class: "empty" }, "No jobs. Run a question as a job from the console's Download menu, or upload a file."));
+    fill(this.list, jobs.map((job) => this.#card(job, opened)), jobs.length ? null : h("p", { class: "empty" }, "No jobs. Run a query as a job from the console's Download menu, or upload a file."));
     if (focused) this.list.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
   }
 
@@ -66,7 +66,7 @@ export class JobsView {
         job.has_result ? act("Result", "result", () => this.#try(() => this.#result(job))) : null),
       over ? null : progress(job.progress),
       job.sql ? h("pre", { class: "job-sql" }, job.sql) : null,
-      h("p", { class: "hint" }, told(job)),
+      h("p", { class: "hint" }, summary(job)),
       job.error ? h("div", { class: "job-error" }, h("pre", { class: "failure-text" }, job.error.message), job.error.rows.length ? brokenRows(job.error.rows) : null) : null,
       h("details", { "data-key": `more:${job.id}`, open: opened.has(`more:${job.id}`) }, h("summary", {}, "Record"), h("pre", { class: "record" }, JSON.stringify(job.record, null, 2))));
   }
@@ -88,7 +88,7 @@ export class JobsView {
   }
 }
 
-/** How far a job is: its share if it knows it, else what it has done so far. */
+/** The progress of a job: its share if it is known, else what it has done so far. */
 export function progress({ share, text }) {
   return h("div", { class: "progress" }, h("progress", share === null ? { "aria-label": "Progress" } : { max: 1, value: share, "aria-label": "Progress" }), h("span", {}, share === null ? text : `${Math.round(share * 100)} %${text ? `, ${text}` : ""}`));
 }
@@ -96,6 +96,6 @@ export function progress({ share, text }) {
 const WORDS = { query: "Query", upload: "Upload to", download: "Download of" };
 const title = (job) => [WORDS[job.kind] ?? job.kind, job.table].filter(Boolean).join(" ");
 
-function told(job) {
-  return [job.created ? `Begun ${moment(job.created)} UTC` : "", job.rows !== null ? many(job.rows, "row") : ""].filter(Boolean).join(", ");
+function summary(job) {
+  return [job.created ? `Started ${moment(job.created)} UTC` : "", job.rows !== null ? many(job.rows, "row") : ""].filter(Boolean).join(", ");
 }

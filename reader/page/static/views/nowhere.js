@@ -1,17 +1,17 @@
-// An address that is none of this page.
+// The view for an unknown address.
 
 import { fill, h } from "../dom.js";
 
 export class NowhereView {
   constructor(section) {
-    this.asked = h("code", {});
+    this.address = h("code", {});
     fill(section, h("div", { class: "view-head" }, h("h1", {}, "Not found")),
-      h("p", {}, "This page has no address ", this.asked, ": the link is wrong, or of another release."),
-      h("p", {}, h("a", { class: "button", href: "#/console" }, "To the console")));
+      h("p", {}, "There is no page at ", this.address, ": the link is wrong, or of another release."),
+      h("p", {}, h("a", { class: "button", href: "#/console" }, "Go to the console")));
   }
 
-  show({ asked }) {
+  show({ address }) {
     document.title = "Not found · Blockstore";
-    fill(this.asked, asked);
+    fill(this.address, address);
   }
 }

@@ -1,4 +1,4 @@
-// One table: its columns, its blocks on a timeline, its history with the difference of two versions, its tags.
+// One table: its columns, its blocks on a timeline, its history with the difference of two versions, and its tags.
 
 import * as api from "../api.js";
 import { fill, h } from "../dom.js";
@@ -18,7 +18,7 @@ export class TableView {
   constructor(section, { catalogue }) {
     this.catalogue = catalogue;
     this.head = h("div", {});
-    this.tabs = h("nav", { class: "tabs inner", "aria-label": "Of this table" });
+    this.tabs = h("nav", { class: "tabs inner", "aria-label": "This table" });
     this.body = h("div", { class: "tab-body" });
     fill(section, this.head, this.tabs, this.body);
   }
@@ -51,7 +51,7 @@ export class TableView {
       h("div", { class: "view-head" }, h("h1", {}, detail.name), h("span", { class: `chip ${detail.level}` }, detail.status), h("span", { class: "grow" }),
         h("a", { class: "button", href: toConsole(`SELECT *\nFROM ${quoted(detail.name)}\nLIMIT 1000`) }, "Query"),
         h("a", { class: "button", href: `#/upload?${new URLSearchParams({ table: detail.name })}` }, "Upload")),
-      h("p", { class: "facts-line" }, `${many(detail.rows, "row")} · ${bytes(detail.bytes)} · ${many(detail.blocks, "block")} · version ${count(detail.version)} · looked at ${duration(detail.staleness_s)} ago`),
+      h("p", { class: "facts-line" }, `${many(detail.rows, "row")} · ${bytes(detail.bytes)} · ${many(detail.blocks, "block")} · version ${count(detail.version)} · read ${duration(detail.staleness_s)} ago`),
       detail.error ? h("pre", { class: "card-error" }, detail.error) : null);
   }
 
@@ -70,7 +70,7 @@ function overview(detail) {
       h("thead", {}, h("tr", {}, ["Column", "Type", "Notes"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, detail.columns.map((column) => h("tr", {}, h("th", { scope: "row" }, column.name), h("td", {}, h("code", {}, column.type)),
         h("td", {}, notes(column, detail, sort))))))),
-    h("p", { class: "hint" }, sort.length ? `Sorted by ${sort.join(", ")}: conditions on these and on the time column read the least.` : ""));
+    h("p", { class: "hint" }, sort.length ? `Sorted by ${sort.join(", ")}: conditions on these columns and on the time column read the least data.` : ""));
 }
 
 function notes(column, detail, sort) {
@@ -84,7 +84,7 @@ function notes(column, detail, sort) {
 
 function tags(detail) {
   const found = Object.entries(detail.tags).sort(([, one], [, two]) => two - one);
-  if (!found.length) return h("p", { class: "empty" }, "No version of this table has a tag. A tag keeps a version readable for as long as the tag stands: blockstore tag URL NAME.");
+  if (!found.length) return h("p", { class: "empty" }, "No version of this table has a tag. A tag keeps a version readable as long as the tag exists: blockstore tag URL NAME.");
   return h("div", { class: "scroll" }, h("table", { class: "plain" },
     h("thead", {}, h("tr", {}, ["Tag", "Version", ""].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, found.map(([tag, version]) => h("tr", {}, h("th", { scope: "row" }, tag), h("td", { class: "right" }, count(version)),

@@ -23,9 +23,9 @@ export class TablesView {
     if (!loaded) return;
     const found = tables.filter((table) => table.name.toLowerCase().includes(this.filter.value.toLowerCase()));
     const total = (key) => tables.reduce((sum, table) => sum + (table[key] ?? 0), 0);
-    fill(this.summary, error ? `What follows may be old: ${error.message}` : `${many(tables.length, "table")}, ${many(total("rows"), "row")}, ${bytes(total("bytes"))}`);
+    fill(this.summary, error ? `This list may be outdated: ${error.message}` : `${many(tables.length, "table")}, ${many(total("rows"), "row")}, ${bytes(total("bytes"))}`);
     const focused = document.activeElement?.dataset?.table;
-    fill(this.list, found.map(card), found.length ? null : h("p", { class: "empty" }, tables.length ? "No table has that in its name." : "There are no tables here yet."));
+    fill(this.list, found.map(card), found.length ? null : h("p", { class: "empty" }, tables.length ? "No table name contains that." : "There are no tables here yet."));
     if (focused) this.list.querySelector(`[data-table="${CSS.escape(focused)}"]`)?.focus();
   }
 }
@@ -36,7 +36,7 @@ function card(table) {
     h("header", {}, h("h2", {}, h("a", { href: toTable(table.name), "data-table": table.name }, table.name)),
       h("span", { class: `chip ${table.level}` }, table.status)),
     h("dl", {}, fact("Rows", count(table.rows)), fact("Size", bytes(table.bytes)), fact("Blocks", count(table.blocks)), fact("Version", count(table.version)),
-      fact("Looked at", table.staleness_s === null || table.staleness_s === undefined ? "–" : `${duration(table.staleness_s)} ago`)),
+      fact("Last read", table.staleness_s === null || table.staleness_s === undefined ? "–" : `${duration(table.staleness_s)} ago`)),
     table.error ? h("pre", { class: "card-error" }, table.error) : null,
     h("footer", {}, h("a", { href: toConsole(`SELECT *\nFROM ${quoted(table.name)}\nLIMIT 1000`) }, "Query"), h("a", { href: toTable(table.name, "history") }, "History"),
       h("a", { href: toTable(table.name, "blocks") }, "Blocks")));

@@ -1,4 +1,4 @@
-// A CSV or TSV file into a table: sent with progress, checked row by row by the gateway, all of it or nothing.
+// Uploads a CSV or TSV file to a table, with progress. The gateway checks every row and writes all rows or none.
 
 import * as api from "../api.js";
 import { fill, h, labelled } from "../dom.js";
@@ -19,12 +19,12 @@ export class UploadView {
     this.table = h("select", { id: "upload-table", required: true, on: { change: (event) => { this.#chosen = event.target.value; } } });
     this.file = h("input", { type: "file", id: "upload-file", accept: ".csv,.tsv,.txt,text/csv,text/tab-separated-values", required: true, on: { change: () => this.#name() } });
     this.form = h("select", { id: "upload-form" }, h("option", { value: "csv" }, "CSV, commas"), h("option", { value: "tsv" }, "TSV, tabs"));
-    this.drop = h("label", { class: "drop", for: "upload-file" }, h("strong", {}, "Choose a file"), h("span", { class: "hint" }, "or drop one here. The first line names the columns."));
+    this.drop = h("label", { class: "drop", for: "upload-file" }, h("strong", {}, "Choose a file"), h("span", { class: "hint" }, "or drop one here. The first line must name the columns."));
     this.send = h("button", { type: "submit", class: "primary", id: "upload-send" }, "Upload");
     this.stop = h("button", { type: "button", id: "upload-stop", hidden: true, on: { click: () => this.#cancel() } }, "Cancel");
     this.state = h("div", { class: "upload-state", "aria-live": "polite" });
     fill(section, h("div", { class: "view-head" }, h("h1", {}, "Upload")),
-      h("p", { class: "hint" }, "Every row is checked against the table's columns before anything is written: one bad row, and the table stays as it was."),
+      h("p", { class: "hint" }, "Every row is checked against the table's columns before anything is written: one bad row, and the table stays unchanged."),
       h("form", { class: "upload card", on: { submit: (event) => { event.preventDefault(); this.#upload(); } } },
         h("div", { class: "row" }, labelled("Table", this.table), labelled("Form", this.form)), h("div", { class: "file" }, this.file, this.drop), h("div", { class: "row" }, this.send, this.stop)), this.state);
     for (const kind of ["dragenter", "dragover"]) this.drop.addEventListener(kind, (event) => { event.preventDefault(); this.drop.classList.add("over"); });
@@ -48,7 +48,7 @@ export class UploadView {
 
   #name() {
     const file = this.file.files[0];
-    fill(this.drop, h("strong", {}, file ? file.name : "Choose a file"), h("span", { class: "hint" }, file ? bytes(file.size) : "or drop one here. The first line names the columns."));
+    fill(this.drop, h("strong", {}, file ? file.name : "Choose a file"), h("span", { class: "hint" }, file ? bytes(file.size) : "or drop one here. The first line must name the columns."));
     if (file) this.form.value = /\.tsv$/i.test(file.name) ? "tsv" : "csv";
   }
 
@@ -83,7 +83,7 @@ export class UploadView {
     } else if (job.error) {
       fill(this.state, h("div", { class: "failure", role: "alert" }, h("p", { class: "failure-title" }, "Nothing was written"), h("pre", { class: "failure-text" }, job.error.message), job.error.rows.length ? brokenRows(job.error.rows) : null));
     } else {
-      fill(this.state, h("p", {}, `The upload is ${job.state}. Nothing more is known.`));
+      fill(this.state, h("p", {}, `The upload is ${job.state}, without a message.`));
     }
   }
 

@@ -1,4 +1,4 @@
-"""A small table in memory, on a clock that stands still, with blocks of an hour each."""
+"""A small table in memory, on a clock that does not move, with blocks of an hour each."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def filled(blocks: int = 3, *, indexed: bool = True, labels: dict[str, str] | No
 
 
 def put(table: Table, hour: int, rows: int = 6) -> str:
-    """Append a block whose rows lie in this hour; answers its ULID."""
+    """Append a block whose rows are in this hour; returns its ULID."""
     advance(table, 1)
     times = [START_MS + hour * HOUR_MS + minute * 60_000 for minute in range(rows)]
     data = pa.table({"time": pa.array(times, pa.timestamp("ms", tz="UTC")), "value": [1.0] * rows})

@@ -45,12 +45,12 @@ def test_every_package_is_pinned_and_its_licence_is_there() -> None:
     licences = (VENDOR / "LICENSES.txt").read_text()
     lock = json.loads((ROOT / "scripts/frontend/package-lock.json").read_text())["packages"]
     assert len(MANIFEST["packages"]) > 10
-    for name, told in MANIFEST["packages"].items():
-        version, licence = told.split(" ", 1)
+    for name, reported in MANIFEST["packages"].items():
+        version, licence = reported.split(" ", 1)
         assert lock[f"node_modules/{name}"]["version"] == version
         assert lock[f"node_modules/{name}"]["integrity"].startswith("sha512-")
         assert licence in ("(MIT)", "(BSD-3-Clause)", "(Apache-2.0)", "(ISC)")
-        assert f"{name} {told}" in licences
+        assert f"{name} {reported}" in licences
 
 
 def test_the_lock_file_names_no_host_to_load_from() -> None:
@@ -59,11 +59,20 @@ def test_the_lock_file_names_no_host_to_load_from() -> None:
 
 
 def test_the_wheel_holds_the_pages(tmp_path: Path) -> None:
-    made = run([executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False)  # fmt: skip
+    made = run(
+        [executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert made.returncode == 0, made.stderr
     names = set(zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist())
     pages = [(STATIC, "blockstore/service/pages/static")]
-    pages += [(ROOT / room / "static", f"blockstore/{room}/static") for room in ("compactor/web", "reader/page")]  # fmt: skip
+    pages += [
+        (ROOT / room / "static", f"blockstore/{room}/static")
+        for room in ("compactor/web", "reader/page")
+    ]
     for folder, packed in pages:
         for path in sorted(folder.rglob("*")):
             if path.is_file():

@@ -31,9 +31,15 @@ def test_every_block_comes_back_from_its_columns() -> None:
             assert columns[name][place] == getattr(block, name)
         assert columns["version"][place] == (block.version or 0)
         assert (place in columns["no_compact"]) is block.no_compact
-    assert {name: value[name] for name in ("table", "version", "boundary", "tags", "time_column")} == {
-        "table": "readings", "version": 1_204, "boundary": 310, "tags": {"q3-close": 290}, "time_column": "time",
-    }  # fmt: skip
+    assert {
+        name: value[name] for name in ("table", "version", "boundary", "tags", "time_column")
+    } == {
+        "table": "readings",
+        "version": 1_204,
+        "boundary": 310,
+        "tags": {"q3-close": 290},
+        "time_column": "time",
+    }
 
 
 def test_every_state_is_named_in_one_order_also_where_no_block_has_it() -> None:

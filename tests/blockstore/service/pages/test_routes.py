@@ -85,7 +85,7 @@ def test_an_answer_that_the_browser_holds_is_not_sent_again() -> None:
         (
             f"/timeline/block?table=lake/t&ulid={LOST}",
             404,
-            "being uploaded, was aborted, or has been removed",
+            "upload is running or was aborted, or it has been removed",
         ),
     ],
 )

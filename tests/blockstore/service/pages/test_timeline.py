@@ -139,7 +139,7 @@ def test_what_a_merge_found_damaged_is_quarantined_whatever_the_index_says() -> 
     assert (block.shade, block.reason) == (Shade.QUARANTINED, "its hash differs")
 
 
-def test_a_mark_that_keeps_merges_away_is_told() -> None:
+def test_a_mark_that_keeps_merges_away_is_reported() -> None:
     table = filled(2)
     ulid = table.log.state.blocks.ulids()[1]
     no_compact(table, ulid)

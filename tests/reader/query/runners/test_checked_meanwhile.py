@@ -72,7 +72,7 @@ def a_linked_block(chunk: Path, elsewhere: Path) -> None:
 
 
 DAMAGES: list[tuple[Callable[[Path, Path], None], type[BlockstoreError], str]] = [
-    (gone, ObjectMissing, "is missing; ask again"),
+    (gone, ObjectMissing, "is missing; query the newest"),
     (cut, Corrupt, "bytes, expected"),
     (a_link, Corrupt, "links are not followed"),
     (a_linked_folder, Invalid, "symbolic link"),

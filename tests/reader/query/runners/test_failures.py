@@ -16,7 +16,7 @@ from blockstore.reader.query.runners.instance import Limits
             'Binder Error: Column "x" not found!\nCandidates: "a"\n\nLINE 2:   x\n          ^',
             Invalid,
             (
-                'the SQL cannot be answered: Binder Error: Column "x" not found! Candidates: "a", at '
+                'the SQL cannot be run: Binder Error: Column "x" not found! Candidates: "a", at '
                 "line 2, column 3"
             ),
             False,
@@ -64,9 +64,10 @@ _LIMITS = Limits(memory_bytes=1 << 30, spill_bytes=4 << 30)
                 "solutions:\n* Set x"
             ),
             (
-                "the query needs more than the 1,024 MiB of memory that it may use (Out of Memory "
-                "Error: failed to pin block (1.0 GiB/1.0 GiB used)): select less, or raise memory in "
-                "[query] (4,096 MiB, of which at_once = 4 makes 4 shares)"
+                "the query exceeds its limit of 1,024 MiB of memory (Out of Memory Error: "
+                "failed to "
+                "pin block (1.0 GiB/1.0 GiB used)): select less, or raise memory in [query] (4,096 "
+                "MiB for at_once = 4 queries)"
             ),
         ),
         (
@@ -75,14 +76,17 @@ _LIMITS = Limits(memory_bytes=1 << 30, spill_bytes=4 << 30)
                 "'max_temp_directory_size' setting."
             ),
             (
-                "the query needs more than the 4,096 MiB of temporary disk that it may use (Out of "
-                "Memory Error: failed to offload a block): select less, or raise spill in [query] "
-                "(16,384 MiB, of which at_once = 4 makes 4 shares)"
+                "the query exceeds its limit of 4,096 MiB of temporary disk (Out of Memory Error: "
+                "failed to offload a block): select less, or raise spill in [query] (16,384 MiB "
+                "for "
+                "at_once = 4 queries)"
             ),
         ),
     ],
 )
-def test_what_does_not_suffice_is_told_with_its_limit_and_its_key(message: str, says: str) -> None:
+def test_what_does_not_suffice_is_reported_with_its_limit_and_its_key(
+    message: str, says: str
+) -> None:
     error = translated(RuntimeError(message), limits=_LIMITS, shares=4)
     assert isinstance(error, NoMemory)
     assert str(error) == says

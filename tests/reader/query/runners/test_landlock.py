@@ -37,7 +37,8 @@ def inside(places: Path, script: str, *, write: bool = True) -> str:
     import errno, os, socket, subprocess, threading
     from blockstore.reader.query.runners.landlock import confine
     places = {str(places)!r}
-    confine(read=[f'{{places}}/open', f'{{places}}/alone', f'{{places}}/none', f'{{places}}/alone/none'], write={written})
+    confine(read=[f'{{places}}/open', f'{{places}}/alone', f'{{places}}/none',
+      f'{{places}}/alone/none'], write={written})
     def refused(act):
         try:
             act()
@@ -60,7 +61,8 @@ def inside(places: Path, script: str, *, write: bool = True) -> str:
 @needs_the_lock
 def test_files_beneath_what_may_be_read_are_read_and_not_changed(places: Path) -> None:
     script = """
-    print(open(f'{places}/open/a').read(), open(f'{places}/open/deep/b').read(), open(f'{places}/alone').read())
+    print(open(f'{places}/open/a').read(), open(f'{places}/open/deep/b').read(),
+      open(f'{places}/alone').read())
     print(sorted(os.listdir(f'{places}/open')))
     acts = {
         'write': lambda: open(f'{places}/open/a', 'w'),
@@ -148,7 +150,7 @@ def test_nothing_lifts_it(places: Path) -> None:
 
 
 @needs_the_lock
-def test_a_folder_made_anew_is_another_one(places: Path) -> None:
+def test_a_folder_created_again_is_another_one(places: Path) -> None:
     before = identity(str(places / "open"))
     script = """
     import sys

@@ -1,4 +1,4 @@
-"""What a process holds is what it wrote to, and who holds more than it may is told of once."""
+"""What a process holds is what it wrote to, and who holds more than it may is reported of once."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def test_of_a_process_that_is_not_there_nothing_is_known() -> None:
     assert held_bytes(NOBODY) is None
 
 
-def test_who_holds_more_is_told_of_once_and_who_holds_less_is_not() -> None:
-    told: list[int] = []
+def test_who_holds_more_is_reported_of_once_and_who_holds_less_is_not() -> None:
+    reported: list[int] = []
     first = threading.Event()
 
     def outgrew(bytes_held: int) -> None:
-        told.append(bytes_held)
+        reported.append(bytes_held)
         first.set()
 
     small, large = MemoryWatch(MIB), MemoryWatch(1 << 40)
@@ -50,22 +50,22 @@ def test_who_holds_more_is_told_of_once_and_who_holds_less_is_not() -> None:
     large.begin(os.getpid(), outgrew)
     assert first.wait(30)
     time.sleep(0.2)
-    assert len(told) == 1
-    assert told[0] > MIB
+    assert len(reported) == 1
+    assert reported[0] > MIB
     small.close()
     large.close()
 
 
 def test_who_is_no_longer_looked_at_is_not_told_of() -> None:
-    told: list[int] = []
+    reported: list[int] = []
     watch = MemoryWatch(held() + 32 * MIB)
-    watch.begin(os.getpid(), told.append)
+    watch.begin(os.getpid(), reported.append)
     watch.end(os.getpid())
     watch.end(os.getpid())
     grown = bytearray(b"x") * (128 * MIB)
     time.sleep(0.2)
     assert len(grown) == 128 * MIB
-    assert told == []
+    assert reported == []
     watch.close()
 
 

@@ -66,7 +66,7 @@ def test_types_that_a_batch_alone_cannot_carry_become_plain(engine: Engine) -> N
     assert found["l"].to_pylist() == [[1, 2]]
 
 
-def test_wrong_sql_is_told_with_its_place(engine: Engine) -> None:
+def test_wrong_sql_is_reported_with_its_place(engine: Engine) -> None:
     with pytest.raises(BadSql, match="nope") as raised:
         rows(engine, "SELECT n,\n nope FROM t")
     assert (raised.value.line, raised.value.column) == (2, 2)
@@ -114,9 +114,9 @@ def test_what_a_process_reserves_is_not_limited_only_what_it_holds(engine: Engin
         assert Path(f"/proc/{worker.pid}/oom_score_adj").read_text().strip() == "1000"
 
 
-def test_what_holds_too_much_is_told_with_the_limit_and_its_key(engine: Engine) -> None:
+def test_what_holds_too_much_is_reported_with_the_limit_and_its_key(engine: Engine) -> None:
     says = (
-        r"more than the 256 MiB of memory that it may use .*its process held [\d,]+ MiB.*raise "
+        r"its limit of 256 MiB of memory .*its process held [\d,]+ MiB.*raise "
         r"memory in \[query\]"
     )
     with pytest.raises(NoMemory, match=says):
@@ -161,7 +161,7 @@ ENDLESS = [
 def test_what_does_not_end_is_ended_at_its_time_limit(engine: Engine, sql: str) -> None:
     """The limit is 1 s; that it held at all is seen by the answer coming back, and the process by
     its being gone."""
-    with pytest.raises(TimedOut, match="longer than the 1 s"):
+    with pytest.raises(TimedOut, match="time limit of 1 s"):
         rows(engine, sql, seconds=1.0)
     assert engine.running() == 0
     assert rows(engine, "SELECT 1 AS one")["one"].to_pylist() == [1]
@@ -203,7 +203,7 @@ def test_a_query_is_canceled_while_its_rows_are_taken(engine: Engine) -> None:
     assert engine.running() == 0
 
 
-def test_a_cancel_that_comes_late_stops_nobody_elses_query(engine: Engine) -> None:
+def test_a_cancel_that_comes_late_stops_no_other_query(engine: Engine) -> None:
     first = engine.run("SELECT 1 AS one")
     first.reader.read_all()
     second = engine.run("SELECT x.range AS n FROM range(3000000) x")
@@ -213,7 +213,7 @@ def test_a_cancel_that_comes_late_stops_nobody_elses_query(engine: Engine) -> No
 
 @pytest.mark.parametrize(
     ("budget", "says"),
-    [({"rows": 99}, "more than the 99 rows"), ({"bytes": 1000}, "more than the 1,000 bytes")],
+    [({"rows": 99}, "limit of 99 rows"), ({"bytes": 1000}, "limit of 1,000 bytes")],
 )
 def test_an_answer_that_is_too_big_fails(engine: Engine, budget: dict[str, int], says: str) -> None:
     with pytest.raises(TooMuch, match=says):
@@ -226,7 +226,7 @@ def test_a_limit_cuts_the_answer_silently(engine: Engine) -> None:
     assert rows(engine, "SELECT count(*) FROM t", limit=0).num_rows == 0
 
 
-def test_a_missing_and_a_damaged_chunk_are_told_with_their_block(tmp_path: Path) -> None:
+def test_a_missing_and_a_damaged_chunk_are_reported_with_their_block(tmp_path: Path) -> None:
     made = lake(LocalBucket(str(tmp_path / "t"), World.manual().clock, durable=False))
     ulid = made.live[0].ulid
     path = Path(str(made.bucket.path_of(f"{ulid}/chunks/t0-000001.parquet")))
@@ -249,7 +249,7 @@ def test_a_process_that_dies_costs_its_own_query_only(engine: Engine) -> None:
     next(batches)
     for worker in list(engine._runner._all):  # type: ignore[attr-defined]
         worker.kill()
-    with pytest.raises(BlockstoreError, match="ended before the answer did"):
+    with pytest.raises(BlockstoreError, match="before the result was complete"):
         for _ in batches:
             pass
     assert rows(engine, "SELECT 1 AS one")["one"].to_pylist() == [1]
@@ -258,7 +258,7 @@ def test_a_process_that_dies_costs_its_own_query_only(engine: Engine) -> None:
 def test_a_query_that_no_gateway_can_stop_any_more_is_ended_by_an_alarm(
     monkeypatch: pytest.MonkeyPatch, snapshot: TableSnapshot
 ) -> None:
-    """As if the gateway were gone: nobody cancels, nobody kills.
+    """As if the gateway were gone: nothing cancels, nothing kills.
 
     What remains is the process's own alarm.
     """
@@ -277,7 +277,7 @@ def test_a_query_that_no_gateway_can_stop_any_more_is_ended_by_an_alarm(
     assert alarms == [13.0, 0, 0, 0]
 
 
-def test_nothing_of_this_process_is_told_to_the_one_that_runs_queries(
+def test_nothing_of_this_process_is_reported_to_the_one_that_runs_queries(
     monkeypatch: pytest.MonkeyPatch, snapshot: TableSnapshot
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")

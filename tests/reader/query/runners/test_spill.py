@@ -80,7 +80,7 @@ def test_what_has_another_name_is_left_alone(temporary: Path, name: str, locked:
     assert (temporary / name).is_dir()
 
 
-def test_a_folder_without_a_lock_is_nobodys_to_remove(temporary: Path) -> None:
+def test_a_folder_without_a_lock_is_not_removed(temporary: Path) -> None:
     (temporary / "blockstore-spill-x1b2c3d4").mkdir()
     assert clear_abandoned_spill() == 0
     assert (temporary / "blockstore-spill-x1b2c3d4").is_dir()

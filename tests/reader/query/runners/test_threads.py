@@ -83,7 +83,7 @@ def test_another_thread_runs_its_calls_itself(pool: QueryThreads) -> None:
     assert query_threads() <= before
 
 
-def test_what_a_call_raises_reaches_whoever_asked(pool: QueryThreads) -> None:
+def test_what_a_call_raises_reaches_the_caller(pool: QueryThreads) -> None:
     query = QueryThread(pool, lambda: None)
     with pytest.raises(ZeroDivisionError):
         query.run(lambda: 1 // 0)
@@ -201,7 +201,7 @@ query.end(lambda: (time.sleep(0.3), print("run", flush=True)))
     assert (done.returncode, done.stdout, done.stderr) == (0, "run\n", "")
 
 
-def test_a_call_that_is_out_of_time_by_itself_is_told_as_such(pool: QueryThreads) -> None:
+def test_a_call_that_is_out_of_time_by_itself_is_reported_as_such(pool: QueryThreads) -> None:
     query = QueryThread(pool, lambda: None)
 
     def call() -> None:

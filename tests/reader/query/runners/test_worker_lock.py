@@ -86,8 +86,8 @@ def attacked(
 
 
 def answer(runner: WorkerPool, sql: str, parameters: object = None) -> list[dict[str, object]]:
-    """What the process answers, whoever asks; a statement that is no SELECT goes where views are
-    made."""
+    """What the process returns, whoever the caller is; a statement that is no SELECT goes where
+    views are made."""
     is_query = sql.startswith(("SELECT", "FROM"))
     task = (
         Task(views=(), sql=sql, parameters=parameters)  # type: ignore[arg-type]
@@ -187,7 +187,7 @@ from blockstore.reader.query.runners import pool
 from blockstore.reader.query.runners.instance import Limits
 from blockstore.reader.query.task import Task
 from blockstore.reader.query.runners.pool import WorkerPool
-workers.knows_enough = lambda: {kernel}
+pool.knows_enough = lambda: {kernel}
 runner = WorkerPool([], Limits(memory_bytes=64 << 20, threads=2, spill_bytes=1 << 30))
 running = runner.start(Task(views=(), sql={SPILLS!r}), lambda _: None)
 next(running.batches())
@@ -230,7 +230,7 @@ def test_a_gateway_that_is_killed_leaves_nothing_spilled(kernel: bool) -> None:
     assert not Path(spill).exists()
 
 
-def test_a_gateway_that_nobody_closes_leaves_no_folder(kernel: bool) -> None:
+def test_a_gateway_that_no_one_closes_leaves_no_folder(kernel: bool) -> None:
     with spilling_gateway(kernel) as (gateway, _, spill):
         assert gateway.stdin is not None
         gateway.stdin.close()
@@ -238,7 +238,7 @@ def test_a_gateway_that_nobody_closes_leaves_no_folder(kernel: bool) -> None:
     assert not Path(spill).exists()
 
 
-def test_a_process_is_not_used_once_its_folder_was_made_anew(
+def test_a_process_is_not_used_once_its_folder_was_created_again(
     runner: WorkerPool, place: Path, kernel: bool
 ) -> None:
     sql = f"SELECT a FROM read_parquet('{place}/folder/in.parquet')"

@@ -78,11 +78,13 @@ def answers(engine: Engine, sql: str) -> list[dict[str, Any]]:
 ALL_HIDDEN = (
     'SELECT n, "{c}" AS own, _source, _row_id, _version FROM t WHERE n <= 5',
     (
-        'SELECT a.n, a."{c}" AS own, A._Source, a._row_id, _version FROM t AS a WHERE _row_id >= 1000 '
+        'SELECT a.n, a."{c}" AS own, A._Source, a._row_id, _version FROM t AS a WHERE _row_id '
+        ">= 1000 "
         "AND n < 6"
     ),
     (
-        'SELECT n, t."{c}" AS own, _source, _row_id, _version FROM t WHERE _version IN (1, 2) AND n < '
+        'SELECT n, t."{c}" AS own, _source, _row_id, _version FROM t WHERE _version IN (1, 2) '
+        "AND n < "
         "6"
     ),
     (
@@ -90,7 +92,8 @@ ALL_HIDDEN = (
         '(time, "{c}"), w."{c}" AS own FROM w'
     ),
     (
-        'SELECT t.n, t."{c}" AS own, t._source, t._row_id, t._version FROM t JOIN u USING (n) WHERE '
+        'SELECT t.n, t."{c}" AS own, t._source, t._row_id, t._version FROM t JOIN u USING (n) '
+        "WHERE "
         "t.n < 6"
     ),
 )
@@ -234,8 +237,8 @@ def test_hidden_columns_have_their_values(engine: Engine, sql: str) -> None:
 @pytest.mark.parametrize(
     ("sql", "says"),
     [
-        ("SELECT t, _row_id FROM t", "whole rows of t"),
-        ("SELECT count(a) FROM t AS a WHERE a._version = 1", "whole rows of a"),
+        ("SELECT t, _row_id FROM t", "reads rows of t"),
+        ("SELECT count(a) FROM t AS a WHERE a._version = 1", "reads rows of a"),
         ("SELECT COLUMNS('.*'), _row_id FROM t", "matches _row_id"),
         ("SELECT t._row_id, u._row_id FROM t NATURAL JOIN u", "NATURAL JOIN"),
         ("SELECT t._row_id FROM t NATURAL JOIN (SELECT * FROM u)", "NATURAL JOIN"),
@@ -283,7 +286,8 @@ def test_rows_that_cannot_give_a_hidden_column_are_an_error(engine: Engine, sql:
         "SELECT * EXCLUDE (_row_id) FROM m",
         "SELECT t._row_id FROM t JOIN m USING (n)",
         (
-            "SELECT a._row_id FROM m AS a, (SELECT max(n) AS most FROM m) AS b WHERE a.n < 6 AND a.n "
+            "SELECT a._row_id FROM m AS a, (SELECT max(n) AS most FROM m) AS b WHERE a.n < 6 "
+            "AND a.n "
             "< b.most"
         ),
     ],

@@ -15,7 +15,11 @@ from blockstore.reader.query import Engine
 NAN = float("nan")
 FILES = ([1.0, NAN, 2.0, None], [1.0, NAN, 1.0], [3.0, 4.0], [NAN, NAN])
 QUESTIONS = (
-    *(f"SELECT k FROM t WHERE x {op} {value}" for op in (">", ">=", "<", "<=", "=", "<>") for value in (1, 2, 5)),
+    *(
+        f"SELECT k FROM t WHERE x {op} {value}"
+        for op in (">", ">=", "<", "<=", "=", "<>")
+        for value in (1, 2, 5)
+    ),
     "SELECT k FROM t WHERE NOT x <= 5",
     "SELECT k FROM t WHERE x NOT IN (1, 2)",
     "SELECT k FROM t WHERE isnan(x)",
@@ -27,7 +31,7 @@ QUESTIONS = (
     "SELECT k FROM t WHERE s.y > 5",
     "SELECT k FROM t WHERE NOT s.y < 5",
     "SELECT k FROM t ORDER BY x DESC NULLS LAST, k LIMIT 3",
-)  # fmt: skip
+)
 
 
 @pytest.fixture(scope="module", params=[pa.float32(), pa.float64()], ids=str)

@@ -61,10 +61,30 @@ def test_a_parameter_prunes_as_the_constant_does(
 
 
 VALUES: list[object] = [
-    -95, 0, 10**30, -0.0, 2.5, float("nan"), float("inf"), 0.1, Decimal("7.25"), Decimal("NaN"), True, None,
-    "s1", "2013-01-01", "2013-01-01 12:30", "nonsense", "", b"x", dt.date(2013, 1, 1), dt.datetime(2013, 1, 1, 13),
-    dt.datetime(2013, 1, 1, 13, tzinfo=dt.timezone(dt.timedelta(hours=5))), dt.time(12), dt.timedelta(1),
-]  # fmt: skip
+    -95,
+    0,
+    10**30,
+    -0.0,
+    2.5,
+    float("nan"),
+    float("inf"),
+    0.1,
+    Decimal("7.25"),
+    Decimal("NaN"),
+    True,
+    None,
+    "s1",
+    "2013-01-01",
+    "2013-01-01 12:30",
+    "nonsense",
+    "",
+    b"x",
+    dt.date(2013, 1, 1),
+    dt.datetime(2013, 1, 1, 13),
+    dt.datetime(2013, 1, 1, 13, tzinfo=dt.timezone(dt.timedelta(hours=5))),
+    dt.time(12),
+    dt.timedelta(1),
+]
 
 
 def test_pruning_by_parameters_never_changes_an_answer(engine: Engine, tmp_path: Path) -> None:

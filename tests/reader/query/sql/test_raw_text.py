@@ -41,7 +41,7 @@ def test_the_query_that_needs_it_fails_with_the_block_and_others_are_answered(
     cache = ChunkCache(tmp_path / "cache", world)
     with Engine({"t": table.snapshot()}, world=world, cache=cache) as engine:
         says = (
-            rf"block {ulid} of .*: chunks/000001.parquet holds text that is not UTF-8 "
+            rf"block {ulid} of .*: chunks/000001.parquet contains text that is not UTF-8 "
             r"\(.*caf\\xE9.*revert"
         )
         with pytest.raises(bs.Corrupt, match=says):

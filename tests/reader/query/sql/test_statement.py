@@ -22,22 +22,26 @@ def parser() -> Iterator[Syntax]:
 
 ADMITTED = [
     (
-        "SELECT a, count(*) FILTER (WHERE b > 1), row_number() OVER (PARTITION BY a ORDER BY b) FROM "
+        "SELECT a, count(*) FILTER (WHERE b > 1), row_number() OVER (PARTITION BY a ORDER BY b) "
+        "FROM "
         "t GROUP BY ALL LIMIT 5"
     ),
     (
-        "SELECT sum(a) OVER w FROM t WINDOW w AS (PARTITION BY a ORDER BY b ROWS BETWEEN 1 PRECEDING "
+        "SELECT sum(a) OVER w FROM t WINDOW w AS (PARTITION BY a ORDER BY b ROWS BETWEEN 1 "
+        "PRECEDING "
         "AND CURRENT ROW)"
     ),
     "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT * FROM r",
     "SELECT * FROM t UNION ALL BY NAME SELECT * FROM u EXCEPT SELECT * FROM t",
     "SELECT DISTINCT ON (a) * EXCLUDE (b) REPLACE (a + 1 AS a) FROM t ORDER BY a DESC NULLS LAST",
     (
-        "SELECT COLUMNS('a.*'), CASE WHEN a THEN 1 ELSE 2 END, a[1], a.b, a[1:2], [x + 1 FOR x IN a], "
+        "SELECT COLUMNS('a.*'), CASE WHEN a THEN 1 ELSE 2 END, a[1], a.b, a[1:2], [x + 1 FOR x "
+        "IN a], "
         "{'a': 1} FROM t"
     ),
     (
-        "SELECT a::INT, TRY_CAST(a AS DATE), INTERVAL 1 DAY, a IS DISTINCT FROM b, a IN (SELECT 1), a "
+        "SELECT a::INT, TRY_CAST(a AS DATE), INTERVAL 1 DAY, a IS DISTINCT FROM b, a IN (SELECT "
+        "1), a "
         "SIMILAR TO 'x' FROM t"
     ),
     (
@@ -57,7 +61,8 @@ ADMITTED = [
     "SELECT * FROM t PIVOT (sum(a) FOR b IN (1, 2))",
     "SELECT * FROM t TABLESAMPLE 10%",
     (
-        "SELECT median(a), quantile_cont(a, 0.5), string_agg(a, ',' ORDER BY b), max(a) FROM t HAVING "
+        "SELECT median(a), quantile_cont(a, 0.5), string_agg(a, ',' ORDER BY b), max(a) FROM t "
+        "HAVING "
         "max(a) > 1"
     ),
 ]
@@ -172,6 +177,6 @@ def test_a_with_hides_a_table_of_its_name_only_where_it_is_seen(
     assert parse(parser, sql, Names(["t", "u"]).find).tables == tables
 
 
-def test_the_place_of_a_mistake_is_told(parser: Syntax) -> None:
+def test_the_place_of_a_mistake_is_reported(parser: Syntax) -> None:
     with pytest.raises(Invalid, match="line 2, column 14"):
         parse(parser, "SELECT 'ü'\nFROM t WHERE WHERE", Names(["t"]).find)

@@ -65,7 +65,7 @@ def test_a_short_text_is_parsed_once_and_a_long_one_each_time() -> None:
         assert len(counting.asked) == 3
 
 
-def test_nobody_waits_for_another_s_long_text() -> None:
+def test_no_caller_waits_for_another_s_long_text() -> None:
     with duckdb.connect() as connection:
         counting, inside, go_on = Counting(connection), threading.Event(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""Views over few files and over many answer alike, whatever the tables are called; nobody reads the
+"""Views over few files and over many answer alike, whatever the tables are called; no one reads the
 lists but the views."""
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ QUESTIONS = (
     "SELECT _source, n FROM {1} ORDER BY ALL",
     "SELECT * EXCLUDE (f), _source, _row_id, _version FROM {1} WHERE n <= -12 ORDER BY ALL",
     (
-        "SELECT a.n, count(*) FROM {0} a JOIN {1} b USING (n) JOIN {2} c USING (n) GROUP BY ALL ORDER "
+        "SELECT a.n, count(*) FROM {0} a JOIN {1} b USING (n) JOIN {2} c USING (n) GROUP BY ALL "
+        "ORDER "
         "BY ALL"
     ),
     "WITH x AS (SELECT n FROM {2}) SELECT count(*) FROM x, {0}",

@@ -1,9 +1,9 @@
-// The blocks of a table as columns, and where each of them stands on the timeline: no drawing here.
+// The blocks of a table as columns, and their positions on the timeline; no drawing here.
 
 export const UNKNOWN_LEVEL = 0;
 const MOST_LANES = 12;
 
-/** The answer of the timeline's address, with absolute times; see columns.py. */
+/** The timeline's JSON with absolute times; see columns.py. */
 export function decode(answer) {
   const held = answer.blocks;
   const size = answer.count;
@@ -23,7 +23,7 @@ export function decode(answer) {
   };
 }
 
-/** One block as an object, for those who show one. */
+/** One block as an object. */
 export function blockAt(data, i) {
   return {
     ulid: data.ulid[i], stream: data.streams[data.stream[i]], level: data.level[i], low: data.low[i], high: data.high[i],
@@ -32,7 +32,7 @@ export function blockAt(data, i) {
   };
 }
 
-/** Which blocks a filter lets through: `states` hidden by name, `labels` wanted by name, `text` within the ULID. */
+/** The blocks that pass a filter: `states` to hide, `labels` to show, `text` within the ULID. */
 export function matching(data, { hidden = new Set(), labels = {}, text = "" } = {}) {
   const hiddenStates = new Set(data.states.map((name, i) => (hidden.has(name) ? i : -1)));
   const wanted = Object.entries(labels).filter(([, value]) => value !== "");
@@ -47,7 +47,7 @@ export function matching(data, { hidden = new Set(), labels = {}, text = "" } = 
   return found;
 }
 
-/** Rows of the timeline, top to bottom: one for each stream and level, in each as many lanes as blocks overlap. */
+/** Rows of the timeline, top to bottom: one per stream and level, each with as many lanes as blocks overlap. */
 export function rowsOf(data, places, streamName) {
   const rows = new Map();
   for (const i of places) {
@@ -63,7 +63,7 @@ export function rowsOf(data, places, streamName) {
   return ordered;
 }
 
-/** Put the blocks of a row, by time, each into the first lane that is free; past the last lane they share. */
+/** Put each block of a row, by time, into the first free lane; if none is free they share the last. */
 function pack(data, row) {
   row.places.sort((i, j) => data.low[i] - data.low[j] || data.high[i] - data.high[j] || (data.ulid[i] < data.ulid[j] ? -1 : 1));
   const ends = [];
@@ -81,7 +81,7 @@ function soonest(ends) {
   return ends.indexOf(Math.min(...ends));
 }
 
-/** The least and the greatest time of some blocks, with a little air. */
+/** The first and the last time of some blocks, with a margin. */
 export function rangeOf(data, places) {
   let [low, high] = [Infinity, -Infinity];
   for (const i of places) {
@@ -89,6 +89,6 @@ export function rangeOf(data, places) {
     if (data.high[i] > high) high = data.high[i];
   }
   if (low > high) return [data.now - 3_600_000, data.now];
-  const air = Math.max((high - low) * 0.02, 500);
-  return [low - air, high + air];
+  const margin = Math.max((high - low) * 0.02, 500);
+  return [low - margin, high + margin];
 }

@@ -1,4 +1,4 @@
-// Elements made of text: what comes from the bucket is put into the page as text nodes and attributes, never as markup.
+// Elements: text from the bucket becomes text nodes and attributes, never markup.
 
 /** An element with attributes (on… are listeners, null and false are left out) and children (texts or nodes). */
 export function h(name, attributes = {}, ...children) {
@@ -13,7 +13,7 @@ export function h(name, attributes = {}, ...children) {
   return element;
 }
 
-/** A button that copies a text, and says so to everybody. */
+/** A button that copies a text and announces it. */
 export function copyButton(text, what = "the command") {
   const button = h("button", { type: "button", class: "button copy", "aria-label": `Copy ${what}` }, "Copy");
   button.addEventListener("click", async () => {
@@ -32,7 +32,7 @@ async function copy(text) {
   }
 }
 
-/** Replace what an element holds, keeping the focus on what has the same data-key. */
+/** Replace the children of an element; the focus stays on the child with the same data-key. */
 export function fill(element, ...children) {
   const key = element.contains(document.activeElement) ? document.activeElement.dataset?.key : undefined;
   element.replaceChildren(...children.flat(3).filter(Boolean));

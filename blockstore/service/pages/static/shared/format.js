@@ -1,4 +1,4 @@
-// Numbers, sizes, times and durations as people read them. Times are UTC, everywhere.
+// Numbers, sizes, times and durations as text. All times are UTC.
 
 const whole = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -24,14 +24,14 @@ export function bytes(value) {
   return `${unit === 0 || size >= 100 ? Math.round(size) : size.toFixed(1)} ${UNITS[unit]}`;
 }
 
-/** 2026-11-22 07:55:01, with milliseconds only where there are any. */
+/** 2026-11-22 07:55:01, with milliseconds only if there are any. */
 export function time(ms) {
   if (!Number.isFinite(ms) || Math.abs(ms) > 8.64e15) return String(ms);
   const text = new Date(ms).toISOString();
   return `${text.slice(0, -1).replace("T", " ").replace(/\.000$/, "").replace(/(\.\d+?)0+$/, "$1")}`;
 }
 
-/** From one time to another: to the second where it is long, and the day is said once where both are of one day. */
+/** A time range: in seconds if it is long, and the day only once if both times are of one day. */
 export function span(low, high) {
   const cut = high - low > 120_000 ? (ms) => Math.floor(ms / 1000) * 1000 : (ms) => ms;
   const [from, to] = [time(cut(low)), time(cut(high))];

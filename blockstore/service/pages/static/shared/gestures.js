@@ -1,4 +1,4 @@
-// The pointer on the timeline: hovering and clicking, the wheel, one finger that pans and two that zoom.
+// The pointer on the timeline: hover, click, wheel, pan with one finger and zoom with two.
 
 export class Gestures {
   constructor(timeline) {
@@ -55,7 +55,7 @@ export class Gestures {
     this.timeline.choose(found);
   }
 
-  /** One finger moves the times shown, two stretch them: what is under a finger stays under it. */
+  /** One finger moves the visible times, two stretch them: the time under a finger stays there. */
   drag() {
     const [min, max] = this.start.range;
     const width = this.over.clientWidth;
@@ -74,7 +74,7 @@ export class Gestures {
     this.timeline.zoomTo([low, low + width * perPixel], { quiet: true });
   }
 
-  /** With Ctrl or ⌘ the wheel zooms, with Shift (or sideways) it pans; alone it scrolls the page. */
+  /** The wheel zooms with Ctrl or ⌘ and pans with Shift or sideways; otherwise it scrolls the page. */
   wheel(event) {
     const sideways = event.shiftKey ? event.deltaY || event.deltaX : event.deltaX;
     if (event.ctrlKey || event.metaKey) {

@@ -1,8 +1,8 @@
-// The blocks on the canvas: one path for each state, so that ten thousand of them are a handful of strokes and fills.
+// The blocks on the canvas: one path per state, so that ten thousand blocks need few strokes and fills.
 
 const HATCHED = new Set(["quarantined", "partial"]);
 
-/** Draw what the timeline shows; answers how many blocks were drawn. */
+/** Draw the visible blocks; returns how many were drawn. */
 export function paint(timeline) {
   const { plot, data } = timeline;
   if (!data || !timeline.rows.length) return 0;
@@ -13,7 +13,7 @@ export function paint(timeline) {
   const perMs = (area.right - area.left) / (max - min);
   const colours = timeline.colours();
   const paths = data.states.map(() => new Path2D());
-  const closed = new Path2D(); // kept away from merges
+  const closed = new Path2D(); // excluded from merges
   let drawn = 0;
   for (const row of timeline.rows) {
     for (let at = 0; at < row.places.length; at += 1) {
@@ -51,7 +51,7 @@ export function paint(timeline) {
   return drawn;
 }
 
-/** Stripes: a state that must not be told by its colour alone. */
+/** Stripes, for a state that must not depend on its colour alone. */
 function hatch(ctx, colour, ground, scale) {
   const size = Math.round(6 * scale);
   const tile = document.createElement("canvas");

@@ -1,5 +1,5 @@
-// Dark and light: as the system wishes until someone chooses, then as chosen, in this browser.
-// Loaded in the head and not deferred, so that the first paint has its colours already.
+// Dark and light: the system's theme until one is chosen, then the chosen one, in this browser.
+// Loaded in the head and not deferred, so that the first paint has its colours.
 (() => {
   const KEY = "blockstore.theme";
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -8,7 +8,7 @@
     try {
       return localStorage.getItem(KEY);
     } catch {
-      return null; // a browser that keeps nothing for the page
+      return null; // a browser without storage for the page
     }
   };
 

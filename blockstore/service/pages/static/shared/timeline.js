@@ -1,7 +1,7 @@
-// Blocks on a timeline: x = their time range, rows = stream and level, colour = state. uPlot owns the axes, the scales and
-// the zoom by dragging; this draws the blocks on its canvas, finds them under the pointer, and moves among them by keys.
+// Blocks on a timeline: x = time range, rows = stream and level, colour = state. uPlot draws the axes and zooms by
+// dragging; this module draws the blocks on its canvas, finds them under the pointer, and moves between them by keys.
 //
-// new Timeline(host, { onselect: (block | null) => …, tools: where the zoom's buttons stand }); then show(answer), filter({hidden, labels, text}), select(ulid).
+// new Timeline(host, { onselect: (block | null) => …, tools: the place of the zoom buttons }); then show(answer), filter({hidden, labels, text}), select(ulid).
 
 import { uPlot } from "../vendor/chart.js";
 import { UNKNOWN_LEVEL, blockAt, decode, matching, rangeOf, rowsOf } from "./blocks.js";
@@ -15,10 +15,10 @@ const GUTTER = 34;
 const HEADING = 20;
 const GAP = 6;
 const LEAST_SPAN_MS = 1;
-const TALL = 420; // from here on the times stand above the blocks, too
-const MOST_HEIGHT = 6_000; // browsers refuse canvases that are much taller: what is below is counted, and found by a filter
+const TALL = 420; // from this height the times are also above the blocks
+const MOST_HEIGHT = 6_000; // browsers refuse much taller canvases: blocks below are counted, and a filter finds them
 
-// What a tick says, by the distance between two: the time, and below it the day where it changes.
+// The text of a tick, by the distance of two: the time, and the day under it where it changes.
 const [S, D, YEAR] = [1_000, 86_400_000, 365 * 86_400_000];
 const below = (text) => `\n${text}`;
 const TICKS = [
@@ -30,7 +30,7 @@ const TICKS = [
   [1, "{HH}:{mm}:{ss}.{fff}", below("{D} {MMM} {YYYY}"), null, below("{D} {MMM}"), null, null, null, 1],
 ];
 
-const KEYS = "Left and right go to the block before and after, up and down to another row, Enter shows the block, plus and minus zoom, zero shows all.";
+const KEYS = "Left and right go to the previous and next block, up and down to another row, Enter shows the block, plus and minus zoom, zero shows all.";
 
 export class Timeline {
   constructor(host, { onselect = () => {}, tools = null } = {}) {
@@ -41,11 +41,11 @@ export class Timeline {
     this.wanted = {};
     this.places = [];
     this.rows = [];
-    this.range = null; // the times shown, or null for all
-    this.current = -1; // the block that the keys stand on
+    this.range = null; // the visible times, or null for all
+    this.current = -1; // the block that the keys are on
     this.selected = -1;
     this.drawn = 0;
-    host.timeline = this; // for whoever looks at the page with a debugger, or a test
+    host.timeline = this; // for debuggers and tests
     this.build();
   }
 
@@ -69,7 +69,7 @@ export class Timeline {
     this.gestures = new Gestures(this);
   }
 
-  /** Show an answer of the timeline's address; what was chosen, the zoom and the filter stay. */
+  /** Show the timeline's JSON; selection, zoom and filter stay. */
   show(answer) {
     const before = this.data;
     const [chosen, stood] = [before?.ulid[this.selected], before?.ulid[this.current]];
@@ -95,7 +95,7 @@ export class Timeline {
     this.describe();
   }
 
-  /** Give every row its height: a heading where a stream begins, and a band for each lane. */
+  /** Set the height of each row: a heading where a stream begins, and a band per lane. */
   stack() {
     let top = 2;
     let stream = -1;
@@ -166,7 +166,7 @@ export class Timeline {
     this.canvasHost.dataset.drawn = this.drawn;
   }
 
-  /** The elements over the canvas: headings of streams, and the outlines of the blocks hovered, stood on and chosen. */
+  /** The elements over the canvas: headings of streams, and outlines of the hovered, current and selected blocks. */
   overlay() {
     this.hoverMark ??= h("div", { class: "timeline-mark hover", hidden: true });
     this.focusMark ??= h("div", { class: "timeline-mark stand", hidden: true });
@@ -235,7 +235,7 @@ export class Timeline {
     this.plot?.redraw(false, true);
   }
 
-  /** Where a block stands, in CSS pixels of the plot; null if it lies outside the times shown. */
+  /** The box of a block, in CSS pixels of the plot; null if it is outside the visible times. */
   boxOf(i) {
     const spot = this.spots?.get(i);
     const [min, max] = this.shown();
@@ -298,7 +298,7 @@ export class Timeline {
       h("p", { class: "mono" }, block.ulid),
       h("p", {}, h("span", { class: `swatch ${block.state}` }), block.state, block.reason ? `: ${block.reason}` : ""),
       h("dl", {}, line("time", span(block.low, block.high)), line("stream", streamName(block.stream)), line("level", block.level || "unknown"),
-        line("rows", count(block.rows)), line("size", bytes(block.bytes)), line("sources", count(block.sources)), block.noCompact ? line("merges", "kept away by a mark") : null),
+        line("rows", count(block.rows)), line("size", bytes(block.bytes)), line("sources", count(block.sources)), block.noCompact ? line("merges", "excluded by a mark") : null),
     );
     const room = this.host.getBoundingClientRect();
     const { offsetWidth: width, offsetHeight: height } = this.tip;
@@ -308,7 +308,7 @@ export class Timeline {
     this.tip.style.transform = `translate(${Math.max(left, 4)}px, ${top}px)`;
   }
 
-  /** Choose a block by its ULID, or none. */
+  /** Select a block by its ULID, or none. */
   select(ulid) {
     this.choose(ulid === null ? -1 : (this.data?.place.get(ulid) ?? -1), { quiet: true });
     if (this.selected >= 0) this.current = this.selected;
@@ -325,7 +325,7 @@ export class Timeline {
     return this.rows[0]?.places[0] ?? -1;
   }
 
-  /** Bring a block into the times shown. */
+  /** Move the visible times to a block. */
   reveal(i) {
     const [min, max] = this.shown();
     if (!this.spots.has(i) || (this.data.low[i] < max && this.data.high[i] > min)) return;
@@ -349,7 +349,7 @@ export class Timeline {
     this.say(`${block.state} block ${block.ulid.slice(0, 10)}…, ${span(block.low, block.high)}, ${counted(block.rows, "row")}, ${bytes(block.bytes)}, level ${block.level || "unknown"}, ${streamName(block.stream)}`);
   }
 
-  /** The block before or after in its row, or the one nearest in time in the row above or below. */
+  /** The previous or next block in the row, or the nearest in time in the row above or below. */
   neighbour(dx, dy) {
     const spot = this.spots.get(this.current);
     if (!spot) return this.first();
@@ -384,7 +384,7 @@ export class Timeline {
     actions[event.key]();
   }
 
-  /** Where the block that the keys stand on lies, as a share of the width. */
+  /** The position of the current block, as a share of the width. */
   standing() {
     const box = this.boxOf(this.current);
     return box ? Math.min(Math.max((box.left + box.width / 2) / this.plot.over.clientWidth, 0), 1) : 0.5;
@@ -408,7 +408,7 @@ export class Timeline {
     this.note.textContent = [
       `${counted(this.places.length - outside - undrawn, "block")} shown, ${span(Math.ceil(min), Math.floor(max))} UTC`,
       outside ? `${counted(outside, "block")} outside these times` : "",
-      undrawn ? `${counted(undrawn, "block")} in ${counted(this.undrawn.length, "more row")} not drawn: choose a label` : "",
+      undrawn ? `${counted(undrawn, "block")} in ${counted(this.undrawn.length, "more row")} not drawn: filter by a label` : "",
       without ? `${counted(without, "block")} filtered out` : "",
     ].filter(Boolean).join(" · ");
   }
