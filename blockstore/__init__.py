@@ -39,7 +39,7 @@ from blockstore.errors import (
 )
 
 if TYPE_CHECKING:
-    from blockstore.care.build import build
+    from blockstore.care.ship.build import build
     from blockstore.client.client import Client
     from blockstore.format.block import Job
     from blockstore.operations.answer import Changed, Restored, Reverted
@@ -98,7 +98,7 @@ _LAZY = {
     "Scan": "blockstore.scan.view",
     "Table": "blockstore.table",
     "TableSnapshot": "blockstore.scan.view",
-    "build": "blockstore.care.build",
+    "build": "blockstore.care.ship.build",
     "create": "blockstore.table",
     "open": "blockstore.table",
 }

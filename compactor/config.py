@@ -20,8 +20,6 @@ from blockstore.service.listening import Listening, http_keys, listening
 from blockstore.service.logs import LOG, LogSettings
 from blockstore.service.prices import PRICES, Prices
 
-__all__ = ["FILE", "LOOPS", "ProcessConfig", "Schedule", "load_config"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:

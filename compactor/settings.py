@@ -22,8 +22,6 @@ from blockstore.service import kinds
 from blockstore.service.config import Key, Section
 from blockstore.service.sizes import format_size
 
-__all__ = ["COMPACTION", "TABLE_KEYS", "Settings", "overridden"]
-
 _MIB = 1 << 20
 _LEAST_MEMORY = 64 * _MIB
 

@@ -37,8 +37,6 @@ from blockstore.format.written import WrittenChunks
 from blockstore.names import object_key
 from blockstore.world import World
 
-__all__ = ["Pieces"]
-
 _SAMPLED = 8
 """The leading column of so many chunks, the largest, is looked at; of the others only the
 statistics."""

@@ -12,8 +12,6 @@ from blockstore.compactor.merge.sources import SOURCE, Sources
 from blockstore.format.block import BlockMeta, ChunkFile, Parent, VisibleBy
 from blockstore.format.written import block_meta
 
-__all__ = ["PRODUCER", "merged_block", "with_source_names"]
-
 PRODUCER = "compactor"
 
 

@@ -13,8 +13,8 @@ from unittest import mock
 import pyarrow as pa
 
 from blockstore.bucket.memory import MemoryBucket
-from blockstore.compactor.once import compact_once
-from blockstore.compactor.report import Report
+from blockstore.compactor.run.once import compact_once
+from blockstore.compactor.run.report import Report
 from blockstore.compactor.settings import Settings
 from blockstore.format import chunks
 from blockstore.format.definition import Definition

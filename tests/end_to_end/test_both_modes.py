@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blockstore.bucket.memory import MemoryBucket
-from blockstore.compactor.once import compact_once
+from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from blockstore.errors import BlockstoreError, ObjectMissing
 from blockstore.format.block import BlockMeta, Job, VisibleBy

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from blockstore.care.adopted import ADOPTED, adopted_name
+from blockstore.care.examine import examine, list_directory
+from blockstore.care.marks.adopted import ADOPTED, adopted_name
 from blockstore.care.repair.copies import GoodFiles
+from blockstore.care.repair.replacement import PRODUCER
 from blockstore.care.repair.target import Target
-from blockstore.care.repair.writing import PRODUCER
-from blockstore.care.verify.examine import examine, list_directory
 from blockstore.errors import Conflict, Corrupt, ObjectMissing
 from blockstore.format.block import BlockMeta
 from blockstore.format.marks import (
@@ -35,8 +35,6 @@ from blockstore.lifecycle.mark import place_deletion, place_no_compact, withdraw
 from blockstore.names import no_compact_mark_key
 from blockstore.operations.append import AppendedBlock
 from blockstore.operations.writer import WriteOptions, Writer
-
-__all__ = ["adopt"]
 
 
 def adopt(target: Target, files: GoodFiles) -> AppendedBlock:

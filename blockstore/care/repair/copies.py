@@ -22,8 +22,6 @@ from blockstore.format.loading import load_meta
 from blockstore.format.schema import adapt
 from blockstore.names import object_key
 
-__all__ = ["Copies", "GoodFiles", "is_good"]
-
 _PIECE = 8 * 1024 * 1024
 _SOURCE = "_source"
 

@@ -27,8 +27,6 @@ from blockstore.errors import Invalid
 from blockstore.format.fields import required
 from blockstore.format.schema import other_case
 
-__all__ = ["BadRow", "read", "schema_of"]
-
 _SAMPLE = 16 << 20
 _ROWS = 4_096
 _SHOWN = 60

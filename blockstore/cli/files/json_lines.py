@@ -24,8 +24,6 @@ from blockstore.errors import Invalid
 from blockstore.format.decimals import exactly
 from blockstore.format.schema import other_case
 
-__all__ = ["line_of_row", "read", "schema_of"]
-
 _ROWS = 16_384
 _SAMPLE = 16 << 20
 _SHOWN = 60

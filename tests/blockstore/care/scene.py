@@ -21,7 +21,7 @@ from blockstore.bucket.memory import MemoryBucket
 from blockstore.care.finding import Report, Severity
 from blockstore.care.repair.copies import Copies
 from blockstore.care.verify import verify
-from blockstore.compactor.once import compact_once
+from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from blockstore.format.block import BlockMeta, Parent, VisibleBy
 from blockstore.format.chunks import BlockWriter

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from blockstore.bucket.api import Bucket
 from blockstore.bucket.memory import MemoryBucket
-from blockstore.compactor.change import Compact
 from blockstore.compactor.merge import MergeInput, MergeOptions, MergeTask
 from blockstore.compactor.merge.local import LocalEngine
 from blockstore.compactor.merge.result import merged_block
+from blockstore.compactor.run.change import Compact
 from blockstore.format import chunks
 from blockstore.format.block import Job, VisibleBy
 from blockstore.format.definition import Definition

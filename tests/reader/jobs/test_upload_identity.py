@@ -14,7 +14,7 @@ import pytest
 
 import blockstore.index.log as index_log
 from blockstore.bucket.prefixed import Prefixed
-from blockstore.compactor.clean import Cleaner
+from blockstore.compactor.clean.cleaner import Cleaner
 from blockstore.errors import Unavailable
 from blockstore.format.definition import Definition
 from blockstore.index.commits import Commits

@@ -20,7 +20,7 @@ from blockstore.bucket.memory import MemoryBucket
 from blockstore.compactor.merge import DamagedInput, Merged, MergeInput, MergeOptions, MergeTask
 from blockstore.compactor.merge.local import LocalEngine
 from blockstore.compactor.merge.pieces import Pieces
-from blockstore.compactor.once import compact_once
+from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from blockstore.compactor.verbs import compact
 from blockstore.errors import MissingExtra, Unavailable

@@ -34,7 +34,11 @@ def test_columns_come_by_name_in_sparks_order_and_types() -> None:
 @pytest.mark.parametrize(
     ("column", "kind", "message"),
     [
-        (pa.array([1001], pa.timestamp("ns")), pa.timestamp("us"), "column 'a'.*contains nanoseconds"),
+        (
+            pa.array([1001], pa.timestamp("ns")),
+            pa.timestamp("us"),
+            "column 'a'.*contains nanoseconds",
+        ),
         (pa.array([2**40]), pa.int32(), "column 'a'.*contains values"),
     ],
     ids=["nanoseconds", "range"],

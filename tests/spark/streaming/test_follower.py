@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from blockstore.care.marking import Marker
+from blockstore.care.marks import Marker
 from blockstore.errors import Conflict, NotFound, VersionExpired
 from blockstore.format import BlockMeta
 from blockstore.format.loading import load_meta

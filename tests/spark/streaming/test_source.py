@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import blockstore as bs
-from blockstore.compactor.once import compact_once
+from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from blockstore.errors import Conflict, Invalid
 from blockstore.spark.streaming.options import source_options

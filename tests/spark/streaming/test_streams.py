@@ -15,7 +15,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 import blockstore as bs
 from blockstore import spark as bs_spark
-from blockstore.compactor.once import compact_once
+from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from tests.support.streams import run_to_end
 

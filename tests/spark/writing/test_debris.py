@@ -12,7 +12,7 @@ from pyspark.sql import types as st
 import blockstore as bs
 from blockstore.bucket import open_bucket
 from blockstore.clock import SystemClock
-from blockstore.compactor.clean import Cleaner
+from blockstore.compactor.clean.cleaner import Cleaner
 from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.spark.writing.commit import commit
 from blockstore.spark.writing.data_source import TasksWriter
