@@ -51,7 +51,7 @@ def main(session: SparkSession, url: str) -> None:
     def task() -> object:
         written = load_day(session, url, day)
         if next(lost, False):
-            # The rows are in the table, and the scheduler does not know: the worst case for a retry.
+            # The rows are in the table and the scheduler does not know: the worst case for retries.
             raise ConnectionError("the worker was lost after its write")
         return written
 
