@@ -25,11 +25,12 @@ from blockstore.format.properties import Properties
 from blockstore.index import log as index_log
 from blockstore.index import tags
 from blockstore.index.log import Log
-from blockstore.lifecycle.discovery import Discovery
-from blockstore.lifecycle.whole import Whole
+from blockstore.lifecycle.complete import Whole
 from blockstore.operations.access import Access
+from blockstore.operations.contents import Contents, Discovery, Indexed, no_index
 from blockstore.operations.instants import to_ms
-from blockstore.operations.unindexed import Unindexed, check_place, never_indexed, what_to_do
+from blockstore.operations.place import check_place, never_indexed, what_to_do
+from blockstore.operations.unindexed import Unindexed
 from blockstore.predicate import Condition
 from blockstore.scan.snapshot import Snapshot
 from blockstore.scan.view import TableSnapshot
@@ -39,12 +40,10 @@ if TYPE_CHECKING:
     from blockstore.format.block import Job
     from blockstore.index.entry import Entry
     from blockstore.lifecycle.catalog import Catalog
-    from blockstore.operations.answer import Changed, Restored, Reverted
     from blockstore.operations.append import AppendedBlock
     from blockstore.operations.diff import Diff
+    from blockstore.operations.results import Changed, Restored, Reverted
     from blockstore.operations.writer import Writer
-
-__all__ = ["Discovery", "Table", "create", "open", "open_any"]
 
 
 def create(
@@ -74,7 +73,7 @@ def create(
     bucket = open_bucket(url, world)
     check_place(bucket, world, index=index)
     if not index:
-        return Table(bucket, world, None, unindexed=Unindexed(definition, given=True))
+        return Table(bucket, world, Unindexed(definition, given=True))
     return Table(bucket, world, index_log.create(bucket, world, definition))
 
 
@@ -121,23 +120,19 @@ class Table:
         self,
         bucket: Bucket,
         world: World,
-        log: Log | None,
+        contents: Log | Contents,
         *,
         discovery: str = Discovery.INDEX,
         strict: bool = False,
         cache: str | Path | None = None,
-        unindexed: Unindexed | None = None,
     ) -> None:
-        if discovery not in tuple(Discovery):
-            raise Invalid(f"discovery is {discovery!r}, expected 'index' or 'list'")
-        assert (log is None) != (unindexed is None), "a table has an index, or it has none"
+        if isinstance(contents, Log):
+            contents = Indexed(world, contents, discovery)
         self.bucket = bucket
         self.world = world
-        self.discovery = Discovery(discovery) if log is not None else Discovery.LIST
         self.strict = strict
-        self.log_or_none = log
+        self._contents = contents
         self._cache = None if cache is None else Path(cache)
-        self._unindexed = unindexed
 
     @classmethod
     def open_bucket(
@@ -154,17 +149,14 @@ class Table:
         ``discovery`` None as ``open_any`` does."""
         log = Log(bucket, world)
         mode = Discovery.INDEX if discovery is None else discovery
+        table = cls(bucket, world, log, discovery=mode, strict=strict, cache=cache)
         try:
-            table = cls(bucket, world, log, discovery=mode, strict=strict, cache=cache)
             log.poll()
         except NotFound as error:
             if discovery in (None, Discovery.LIST) and never_indexed(bucket):
                 delays = Properties.parse(properties or {})
-                unindexed = Unindexed.open(table.catalog, delays, trusting=discovery is not None)
-                table.log_or_none, table._unindexed, table.discovery = (
-                    None,
-                    unindexed,
-                    Discovery.LIST,
+                table._contents = Unindexed.open(
+                    table.catalog, delays, trusting=discovery is not None
                 )
                 return table
             raise NotFound(
@@ -172,8 +164,8 @@ class Table:
             ) from error
         if properties is not None:
             raise Invalid(
-                f"{bucket.url} has an index, in which its properties stand: open it without, and "
-                "change them with alter"
+                f"{bucket.url} has an index, which holds its properties: open it without "
+                "properties, and change them with alter"
             )
         return table
 
@@ -191,20 +183,27 @@ class Table:
         return last_part(self.url)
 
     @property
+    def discovery(self) -> Discovery:
+        """How this handle finds the blocks of its snapshots."""
+        return self._contents.discovery
+
+    @property
     def indexed(self) -> bool:
         """Whether the table has an index: versions, transactions, jobs that happen once."""
-        return self.log_or_none is not None
+        return self._contents.log is not None
+
+    @property
+    def log_or_none(self) -> Log | None:
+        """The table's index, or None for a table without one."""
+        return self._contents.log
 
     @property
     def log(self) -> Log:
         """The table's index. Raises Invalid for a table without one."""
-        if self.log_or_none is None:
-            raise Invalid(
-                f"the table at {self.url} has no index, and this needs one: versions, "
-                "transactions and jobs that happen "
-                "once are those of a table that was created with an index"
-            )
-        return self.log_or_none
+        log = self._contents.log
+        if log is None:
+            raise no_index(self.url)
+        return log
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -221,7 +220,7 @@ class Table:
     def definition(self) -> Definition:
         """Schema, time column, sort key and properties, as of the newest version that this handle
         knows."""
-        return self.log.state.definition if self._unindexed is None else self._unindexed.definition
+        return self._contents.definition
 
     def append(
         self,
@@ -294,24 +293,12 @@ class Table:
             found = Snapshot.of(self.log.at(version))
         elif as_of is not None:
             found = Snapshot.of(self.log.as_of(to_ms(as_of)))
-        elif self.discovery is Discovery.LIST:
-            found = self._listed()
         else:
-            found = Snapshot.of(self.log.poll())
+            found = self._contents.newest(lambda: self.catalog)
         taken = TableSnapshot(bucket=self.bucket, world=self.world, snapshot=found)
         if self.strict if strict is None else strict:
             taken.check_whole()
         return taken
-
-    def _listed(self) -> Snapshot:
-        from blockstore.lifecycle.discover import discover_snapshot
-
-        if self._unindexed is not None:
-            return self._unindexed.snapshot(self.catalog)
-        state, listed = discover_snapshot(
-            self.bucket, self.world, self.log.poll, catalog=self.catalog
-        )
-        return Snapshot.of(state or self.log.state, listed)
 
     def overwrite(
         self,
@@ -435,10 +422,6 @@ class Table:
         """Add columns at the end, widen types, change properties; no block is touched, old ones
         read as the new. Without an index this handle's next block carries the change, and nothing
         is written before."""
-        from blockstore.operations.alter import alter
-
-        if self._unindexed is not None and not message:
-            return self._unindexed.alter(self.catalog, add=add, widen=widen, properties=properties)
-        return alter(
-            self.log, self.world, add=add, widen=widen, properties=properties, message=message
+        return self._contents.alter(
+            lambda: self.catalog, add=add, widen=widen, properties=properties, message=message
         )

@@ -21,8 +21,8 @@ from blockstore.format.marks import MarkReason
 from blockstore.freshness import Freshness
 from blockstore.index.epochs import COMPACTOR, Held, claim
 from blockstore.index.gc import collect
-from blockstore.index.kept import Kept
-from blockstore.lifecycle.cleaning import Action, Decision
+from blockstore.index.reachable import Kept
+from blockstore.lifecycle.decide import Action, Decision
 from blockstore.lifecycle.mark import place_deletion
 from blockstore.lifecycle.rate import Rate
 from blockstore.lifecycle.remove import Removed, Remover

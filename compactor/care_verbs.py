@@ -17,7 +17,7 @@ from blockstore.cli.output import counted, iso, say, show_json, size
 if TYPE_CHECKING:
     from blockstore.compactor.clean.report import CleaningReport
     from blockstore.compactor.clean.retention import RetentionReport
-    from blockstore.lifecycle.cleaning import Decision
+    from blockstore.lifecycle.decide import Decision
 
 Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 Property: TypeAlias = Annotated[Many, Parameter(name="--property", negative="")]

@@ -20,8 +20,8 @@ from blockstore.compactor.merge.result import PRODUCER
 from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from blockstore.errors import BlockstoreError, Corrupt, Fenced, HistoryReplaced, ObjectMissing
+from blockstore.format.block_writer import BlockWriter
 from blockstore.format.chunk_reader import read_chunk
-from blockstore.format.chunks import BlockWriter
 from blockstore.format.schema import adapt
 from blockstore.index.epochs import COMPACTOR, Held, claim
 from blockstore.index.gc import collect

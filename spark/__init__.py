@@ -35,8 +35,9 @@ every Python worker of Spark imports this package, and a task needs little of it
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from blockstore.lazy import lazy
 
 if TYPE_CHECKING:
     from blockstore.spark.merging import merge_engine
@@ -58,22 +59,14 @@ __all__ = [
     "register",
 ]
 
-_HOMES = {
-    "How": "blockstore.spark.reading.dataframe",
-    "Written": "blockstore.spark.writing.result",
-    "append": "blockstore.spark.writing.dataframe",
-    "foreach_batch": "blockstore.spark.streaming.batch",
-    "how": "blockstore.spark.reading.dataframe",
-    "merge_engine": "blockstore.spark.merging",
-    "overwrite": "blockstore.spark.writing.dataframe",
-    "read": "blockstore.spark.reading.dataframe",
-    "register": "blockstore.spark.source",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(
-            f"module 'spark' has no attribute {name!r}; it has {', '.join(__all__)}"
-        )
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazy(
+    __name__,
+    {
+        ".merging": ("merge_engine",),
+        ".reading.dataframe": ("How", "how", "read"),
+        ".source": ("register",),
+        ".streaming.batch": ("foreach_batch",),
+        ".writing.dataframe": ("append", "overwrite"),
+        ".writing.result": ("Written",),
+    },
+)

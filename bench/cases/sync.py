@@ -11,7 +11,7 @@ from bench.case import Case, Figures, Metric, Prepare, Scale, Task
 from bench.timing import milliseconds
 from blockstore.bucket import open_bucket
 from blockstore.lifecycle.catalog import Catalog
-from blockstore.lifecycle.discover import list_snapshot
+from blockstore.lifecycle.list_path import list_snapshot
 from blockstore.table import Table
 from blockstore.world import World
 

@@ -16,13 +16,13 @@ from typing import TypeVar
 from blockstore.bucket.api import ReadBucket
 from blockstore.errors import Corrupt, ObjectMissing
 from blockstore.format.block import BlockMeta
-from blockstore.format.loading import load_meta
 from blockstore.format.marks import (
     DeletionMark,
     NoCompactMark,
     decode_deletion_mark,
     decode_no_compact_mark,
 )
+from blockstore.format.meta import load_meta
 from blockstore.lifecycle.listing import Directory, Found
 from blockstore.names import (
     DELETION_MARK,

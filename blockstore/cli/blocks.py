@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from blockstore.cli.output import Cell, Column, count, iso, size, span
 from blockstore.format.block import BlockMeta
-from blockstore.index.blocks import LiveBlock
-from blockstore.lifecycle.discover import Directory, Found, Listing, list_snapshot, look
+from blockstore.index.rows import LiveBlock
+from blockstore.lifecycle.list_path import list_snapshot
+from blockstore.lifecycle.listing import Directory, Found, Listing, look
 from blockstore.lifecycle.states import BlockState, Verdict, classify
 from blockstore.scan.view import TableSnapshot
 from blockstore.table import Table

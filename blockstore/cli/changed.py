@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from blockstore.cli.output import count, counted, size
-from blockstore.operations.answer import Changed
+from blockstore.operations.results import Changed
 
 NOTHING_CHANGED = "nothing was changed"
 

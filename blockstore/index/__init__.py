@@ -5,5 +5,5 @@ fold up to it.
 their fold (pure), the state (columnar, persistent), the boundary, checkpoints, and the steps of a
 commit (decided in ``rules.py``, carried out in ``commit.py``, shared by threads in ``queue.py``).
 Beside it: roles (``epochs.py``), tags, collection (``gc.py``), and what is still named by a version
-that can be asked for (``kept.py``).
+that can be asked for (``reachable.py``).
 """

@@ -23,8 +23,6 @@ from blockstore.format.meta import from_dict, to_dict
 from blockstore.format.sources import INLINE, hash_sources
 from blockstore.names import sources_path
 
-__all__ = ["AddedBlock", "SourcesFile", "ulids"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcesFile:

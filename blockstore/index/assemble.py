@@ -10,14 +10,12 @@ from dataclasses import replace
 from blockstore.errors import Corrupt, Invalid
 from blockstore.format.document import sealed
 from blockstore.index.added import AddedBlock, SourcesFile
-from blockstore.index.chain import REQUIRED, link_after
+from blockstore.index.chain import REQUIRED
 from blockstore.index.change import Change, Draft
+from blockstore.index.checkpoint_name import NamedCheckpoint
 from blockstore.index.entry import Entry, decode_entry, encode_entry
 from blockstore.index.fold import derived_sources, fold
-from blockstore.index.named import NamedCheckpoint
 from blockstore.index.state import State
-
-__all__ = ["assemble", "followed", "relinked", "resent", "signature"]
 
 
 def assemble(
@@ -101,7 +99,7 @@ def resent(payload: bytes, entry: int) -> bytes:
 def relinked(before: State, after: State, payload: bytes) -> State:
     """The state ``after``, ending with the bytes that were created at last."""
     return replace(
-        after, last=link_after(before.last, decode_entry(payload, entry_id=after.version))
+        after, last=decode_entry(payload, entry_id=after.version).link_after(before.last)
     )
 
 

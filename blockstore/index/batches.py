@@ -21,8 +21,6 @@ from dataclasses import dataclass, replace
 
 import immutables
 
-__all__ = ["STREAM", "AppBatches", "Batches", "Written", "forget_uploads", "is_forgotten"]
-
 STREAM = "stream/"
 _UPLOAD = re.compile(r"gateway/[^/]+/input-([0-7][0-9A-HJKMNP-TV-Z]{25})")
 _RECENT = 64

@@ -10,8 +10,6 @@ from blockstore.index.entry import Entry, decode_entry
 from blockstore.index.read import IndexReader
 from blockstore.index.state import State
 
-__all__ = ["who_changed"]
-
 _PAGE = 64
 _PAGES = 4
 

@@ -22,8 +22,6 @@ from blockstore.index.derived import Arrays, Derived, Make, Mask
 from blockstore.index.rows import LiveBlock, Rows
 from blockstore.index.ulids import UlidArray, unique
 
-__all__ = ["Blocks", "LiveBlock"]
-
 _OVERLAY = 1_024
 _SHARE = 8
 _SLOT = "slot"
@@ -56,7 +54,7 @@ class _View:
         return sorted(held, key=lambda block: block.ulid)
 
     @cached_property
-    def derived(self) -> Derived:
+    def derived(self) -> Derived[LiveBlock]:
         """What others made of ``new``."""
         return Derived(len(self.new), lambda places: [self.new[place] for place in places])
 
@@ -173,7 +171,7 @@ class Blocks:
         scan."""
         return self._view.table.drop_columns([_SLOT])
 
-    def derived(self, name: str, of: object, make: Make, rows: Mask) -> Arrays:
+    def derived(self, name: str, of: object, make: Make[LiveBlock], rows: Mask) -> Arrays:
         """What ``make`` answers, in the order of ``table()``; meaningful for ``rows``. Kept under
         ``name`` with all blocks that stay, as long as ``of`` is the same object."""
         view = self._view

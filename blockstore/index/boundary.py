@@ -37,15 +37,6 @@ from blockstore.index.storetime import Pace
 from blockstore.names import BOUNDARY
 from blockstore.world import World
 
-__all__ = [
-    "Boundary",
-    "BoundaryCounts",
-    "encode_boundary",
-    "how_to_mend",
-    "parse_boundary",
-    "write_first",
-]
-
 _logger = logging.getLogger(__name__)
 
 _DIGITS = re.compile(rb"[0-9]{1,20}")

@@ -18,12 +18,6 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from blockstore.index.entry import Entry
-
-__all__ = ["NO_LINK", "REQUIRED", "Link", "follows", "link_after"]
 
 REQUIRED = "chain/0.2"
 """What the first chained entry requires of whoever reads or writes the table."""
@@ -46,14 +40,12 @@ NO_LINK = Link("")
 """What is below entry 1, and below the first entry of an index that was rebuilt."""
 
 
-def follows(last: Link, entry: Entry) -> bool:
-    """Whether the entry was written on top of ``last``; else it is void."""
-    return not last.chain if entry.prev is None else entry.prev == last
+def next_link(last: Link, *, commit: str, sha256: str, chained: bool) -> Link:
+    """The link of an entry whose predecessor's is ``last``, void or not.
 
-
-def link_after(last: Link, entry: Entry) -> Link:
-    """The link of an entry whose predecessor's is ``last``, void or not."""
-    if not (last.chain or entry.prev is not None or REQUIRED in entry.requires):
-        return Link(entry.commit)
-    whole = bytes.fromhex(last.chain or _START) + bytes.fromhex(entry.sha256)
-    return Link(entry.commit, entry.sha256, hashlib.sha256(whole).hexdigest())
+    ``chained``: the entry itself takes part in the chain.
+    """
+    if not (last.chain or chained):
+        return Link(commit)
+    both = bytes.fromhex(last.chain or _START) + bytes.fromhex(sha256)
+    return Link(commit, sha256, hashlib.sha256(both).hexdigest())

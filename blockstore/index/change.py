@@ -22,23 +22,6 @@ from blockstore.index.entry import Entry, Epoch, Operation
 from blockstore.index.state import State
 from blockstore.names import is_ulid
 
-__all__ = [
-    "COMPACTOR",
-    "Append",
-    "Change",
-    "ClaimEpoch",
-    "Committed",
-    "Create",
-    "Discover",
-    "Done",
-    "Draft",
-    "Expire",
-    "Left",
-    "RaiseWatermarks",
-    "Tag",
-    "Untag",
-]
-
 COMPACTOR = "compactor"
 """The role that discovers, raises the watermarks and collects; its shards (``compactor/3``) only
 merge."""

@@ -9,7 +9,7 @@ Rules:
 - Reading it decodes the small columns; the blocks' JSON stays compressed until someone asks for a
   block.
 - A checkpoint is believed only once it is proven, by either of two: its bytes fit a name that the
-  hint or a later entry gives them (``named.py``), looked at before they are parsed; or, decoded
+  hint or a later entry gives them (``checkpoint_name.py``), looked at before they are parsed; or, decoded
   whole, the number of its rows and the digest over their content are those of the hashed JSON
   (``content.py``). Those of earlier releases have no digest.
 - Whatever is wrong with a checkpoint is Corrupt, naming it. The hint only spares a listing and a
@@ -39,10 +39,10 @@ from blockstore.index import ulids
 from blockstore.index.batches import AppBatches, Written
 from blockstore.index.blocks import Blocks
 from blockstore.index.chain import Link
-from blockstore.index.commits import Commits, Run
+from blockstore.index.checkpoint_name import NamedCheckpoint, name_of, read_name
+from blockstore.index.commit_ids import Commits, Run
 from blockstore.index.content import content_of
 from blockstore.index.entry import epoch_of, link_of, link_to_json
-from blockstore.index.named import NamedCheckpoint, name_of, read_name
 from blockstore.index.rows import BULK, FRAME, Bulk, Rows
 from blockstore.index.sources import Sources
 from blockstore.index.state import State
@@ -51,17 +51,6 @@ from blockstore.names import HINT, checkpoint_key
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-__all__ = [
-    "EVERY",
-    "decode_checkpoint",
-    "encode_checkpoint",
-    "ensure_checkpoint",
-    "put_checkpoint",
-    "raise_hint",
-    "read_hint",
-    "replace_checkpoint",
-    "write_checkpoint",
-]
 
 EVERY = 64
 """A committer writes a checkpoint after every entry whose id is a multiple of this.

@@ -42,22 +42,19 @@ from blockstore.errors import (
     Unavailable,
 )
 from blockstore.format.document import sealed
-from blockstore.index.answers import already, blocks_of
 from blockstore.index.assemble import assemble, followed, relinked, resent, signature
 from blockstore.index.blame import who_changed
 from blockstore.index.boundary import Boundary
-from blockstore.index.chain import follows
 from blockstore.index.change import Change, Committed, Done
+from blockstore.index.checkpoint_name import NamedCheckpoint, newer
 from blockstore.index.entry import Operation, decode_entry, encode_entry
-from blockstore.index.named import NamedCheckpoint, newer
+from blockstore.index.outcomes import already, blocks_of
 from blockstore.index.read import IndexReader
 from blockstore.index.rules import changed, decide
 from blockstore.index.state import State
 from blockstore.index.storetime import Pace, StoreTime
 from blockstore.names import entry_key
 from blockstore.world import World
-
-__all__ = ["Attempt", "Committer"]
 
 _logger = logging.getLogger(__name__)
 
@@ -293,7 +290,7 @@ class Committer:
             self._drop()
             return False
         found = self._reader.decode(taken.data, entry, before.last)
-        mine = found.commit == attempt.change.commit and follows(before.last, found)
+        mine = found.commit == attempt.change.commit and found.follows(before.last)
         if not mine or after is not None:
             # Above the boundary: this entry is the history, and ours, if it is another's, is not.
             del attempt.sent[entry]

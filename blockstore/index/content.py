@@ -21,8 +21,6 @@ import pyarrow as pa
 
 from blockstore.index.rows import BULK, FRAME
 
-__all__ = ["content_of"]
-
 
 def content_of(frame: pa.Table, bulk: Iterable[pa.Table]) -> str:
     """The digest of these rows, their large columns in pieces.

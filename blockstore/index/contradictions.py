@@ -12,8 +12,6 @@ from blockstore.errors import BlockstoreError, Corrupt, NotFound
 from blockstore.index.boundary import how_to_mend
 from blockstore.names import checkpoint_key, entry_key
 
-__all__ = ["hole_above", "no_checkpoint", "no_entry"]
-
 
 def no_entry(url: str, boundary: int, checkpoints: Sequence[int]) -> BlockstoreError:
     """There is a boundary, and no entry above it, nor a checkpoint that needs none."""

@@ -9,38 +9,35 @@ time, would cost more than the query. What a place holds depends on nothing but 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from blockstore.index.rows import LiveBlock
-
-__all__ = ["Arrays", "Derived", "Make", "Mask"]
+B = TypeVar("B")
 
 Mask = npt.NDArray[np.bool_]
 Arrays = tuple[npt.NDArray[Any], ...]
-Make = Callable[[Sequence["LiveBlock"]], Arrays]
+Make = Callable[[Sequence[B]], Arrays]
 """Makes arrays of blocks, a place a block; of no blocks, empty ones of the same types."""
 
 _PIECE = 8_192
 """Blocks that are objects at once: a million of them are 3 GB."""
 
 
-class Derived:
+class Derived(Generic[B]):
     """The arrays of ``size`` rows;
 
     ``pick`` answers the blocks of given rows. Safe to share between threads.
     """
 
-    def __init__(self, size: int, pick: Callable[[Sequence[int]], Sequence[LiveBlock]]) -> None:
+    def __init__(self, size: int, pick: Callable[[Sequence[int]], Sequence[B]]) -> None:
         self._size = size
         self._pick = pick
         self._kept: dict[str, tuple[object, Mask, Arrays]] = {}
         """By name; a value is replaced, never changed."""
 
-    def arrays(self, name: str, of: object, make: Make, rows: Mask) -> Arrays:
+    def arrays(self, name: str, of: object, make: Make[B], rows: Mask) -> Arrays:
         """What ``make`` answers, for all rows; meaningful for ``rows``. Kept under ``name`` as long
         as ``of`` is the same object."""
         kept = self._kept.get(name)

@@ -34,21 +34,9 @@ from blockstore.format.definition import Definition
 from blockstore.format.document import Document, parse
 from blockstore.format.features import FORMAT_VERSION, refuse_newer, refuse_unknown
 from blockstore.index.added import AddedBlock, ulids
-from blockstore.index.chain import Link
-from blockstore.index.named import NamedCheckpoint, read_name
+from blockstore.index.chain import REQUIRED, Link, next_link
+from blockstore.index.checkpoint_name import NamedCheckpoint, read_name
 from blockstore.names import entry_key, is_ulid
-
-__all__ = [
-    "Entry",
-    "Epoch",
-    "Operation",
-    "decode_entry",
-    "decode_removed",
-    "encode_entry",
-    "epoch_of",
-    "link_of",
-    "link_to_json",
-]
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -137,6 +125,15 @@ class Entry:
     def rows(self) -> int:
         """Rows of the blocks that take their row ids from this entry."""
         return sum(block.meta.rows for block in self.add if block.first_row_id is None)
+
+    def follows(self, last: Link) -> bool:
+        """Whether this entry was written on top of ``last``; else it is void."""
+        return not last.chain if self.prev is None else self.prev == last
+
+    def link_after(self, last: Link) -> Link:
+        """The link of this entry, void or not, when its predecessor's is ``last``."""
+        chained = self.prev is not None or REQUIRED in self.requires
+        return next_link(last, commit=self.commit, sha256=self.sha256, chained=chained)
 
 
 def encode_entry(entry: Entry) -> bytes:

@@ -13,13 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from blockstore.errors import Fenced, Invalid
-from blockstore.index.change import COMPACTOR, ClaimEpoch
+from blockstore.index.change import COMPACTOR as COMPACTOR
+from blockstore.index.change import ClaimEpoch
 from blockstore.index.entry import Epoch
 from blockstore.index.log import Log
 from blockstore.index.state import State
 from blockstore.world import World
-
-__all__ = ["COMPACTOR", "Held", "check_held", "claim", "still_held"]
 
 _LONGEST = 128
 

@@ -30,13 +30,11 @@ from blockstore.format.features import UPLOADS
 from blockstore.index import ulids
 from blockstore.index.added import AddedBlock, SourcesFile
 from blockstore.index.batches import AppBatches, Batches, Written, forget_uploads, is_forgotten
-from blockstore.index.blocks import Blocks, LiveBlock
-from blockstore.index.chain import follows, link_after
+from blockstore.index.blocks import Blocks
 from blockstore.index.entry import Entry, Operation
+from blockstore.index.rows import LiveBlock
 from blockstore.index.sources import Sources
 from blockstore.index.state import State
-
-__all__ = ["VOID_KEPT", "derived_sources", "fold", "void_commit"]
 
 VOID_KEPT = 1_000
 """So many void entries a state remembers: far more than any disaster leaves above the boundary."""
@@ -49,7 +47,7 @@ def fold(state: State, entry: Entry) -> State:
     """
     if entry.id != state.version + 1:
         _refuse(entry, f"follows on version {state.version}", f"entry {state.version + 1}")
-    if not follows(state.last, entry):
+    if not entry.follows(state.last):
         return _void(state, entry)
     table = entry.table or state.table
     if table is None:
@@ -89,7 +87,7 @@ def fold(state: State, entry: Entry) -> State:
         next_row_id=state.next_row_id + entry.rows,
         table=table,
         requires=requires,
-        last=link_after(state.last, entry),
+        last=entry.link_after(state.last),
         void=state.void,
     )
 
@@ -115,7 +113,7 @@ def _void(state: State, entry: Entry) -> State:
         state,
         version=entry.id,
         commits=state.commits.added(void_commit(entry.id), entry.id, state.time_ms),
-        last=link_after(state.last, entry),
+        last=entry.link_after(state.last),
         void=(*state.void, entry.id)[-VOID_KEPT:],
     )
 

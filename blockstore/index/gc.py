@@ -28,9 +28,9 @@ from blockstore.bucket.api import Bucket, ObjectInfo, writable
 from blockstore.errors import Corrupt, NewerFormat
 from blockstore.freshness import Freshness
 from blockstore.index.checkpoint import encode_checkpoint, ensure_checkpoint, raise_hint
+from blockstore.index.checkpoint_name import name_of
 from blockstore.index.epochs import Held, check_held
 from blockstore.index.log import Log
-from blockstore.index.named import name_of
 from blockstore.index.read import IndexReader
 from blockstore.index.state import State
 from blockstore.names import (
@@ -43,8 +43,6 @@ from blockstore.names import (
     parse_entry,
 )
 from blockstore.world import World
-
-__all__ = ["Collected", "collect", "doomed_checkpoints", "doomed_entries", "wanted_boundary"]
 
 _logger = logging.getLogger(__name__)
 

@@ -23,8 +23,6 @@ from blockstore.index.read import IndexReader
 from blockstore.index.state import State
 from blockstore.names import checkpoint_key
 
-__all__ = ["History"]
-
 _RESTARTS = 20
 _PAGE = 64
 

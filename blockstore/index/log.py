@@ -41,11 +41,11 @@ from blockstore.errors import (
 from blockstore.format.definition import Definition
 from blockstore.index.boundary import Boundary, parse_boundary, write_first
 from blockstore.index.checkpoint import EVERY, write_checkpoint
+from blockstore.index.checkpoint_name import NamedCheckpoint, newer
 from blockstore.index.entry import Entry
 from blockstore.index.history import History
-from blockstore.index.looks import Standing
-from blockstore.index.named import NamedCheckpoint, newer
 from blockstore.index.read import IndexReader, Loaded
+from blockstore.index.same_history import Standing
 from blockstore.index.state import State
 from blockstore.names import BOUNDARY, entry_key
 from blockstore.world import World
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from blockstore.index.commit import Attempt, Committer
     from blockstore.index.queue import CommitQueue, Waiting
 
-__all__ = ["Log", "create", "exists"]
 
 _logger = logging.getLogger(__name__)
 
@@ -308,8 +307,8 @@ class Log:
 
         If one of them is refused, each goes alone, so that it fails alone.
         """
-        from blockstore.index.answers import share_of
         from blockstore.index.change import Append
+        from blockstore.index.outcomes import share_of
 
         blocks = tuple(block for waiting in group for block in waiting.blocks)
         shared = Append(commit=self._world.ids.ulid(), blocks=blocks)

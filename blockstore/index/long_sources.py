@@ -9,8 +9,6 @@ from blockstore.index.added import AddedBlock, SourcesFile
 from blockstore.index.requests import Requests
 from blockstore.names import object_key, sources_path
 
-__all__ = ["with_sources"]
-
 
 def with_sources(requests: Requests, url: str, block: AddedBlock, entry: int) -> AddedBlock:
     """The block with its list loaded, if an entry names it by its file.

@@ -19,8 +19,6 @@ from blockstore.errors import BlockstoreError, Indeterminate
 from blockstore.format.block import BlockMeta
 from blockstore.index.change import Append, Change, Committed
 
-__all__ = ["CommitQueue", "Waiting"]
-
 _GROUP = 256
 
 

@@ -40,15 +40,15 @@ from blockstore.errors import (
 )
 from blockstore.index.added import SourcesFile
 from blockstore.index.boundary import Boundary
-from blockstore.index.chain import Link, follows
+from blockstore.index.chain import Link
 from blockstore.index.checkpoint import decode_checkpoint, read_hint
+from blockstore.index.checkpoint_name import NamedCheckpoint, mend_checkpoint, name_of, names_of
 from blockstore.index.contradictions import hole_above, no_checkpoint, no_entry
 from blockstore.index.entry import Entry, decode_entry
 from blockstore.index.fold import fold
 from blockstore.index.long_sources import with_sources
-from blockstore.index.looks import Looks, Standing
-from blockstore.index.named import NamedCheckpoint, mend_checkpoint, name_of, names_of
 from blockstore.index.requests import Requests
+from blockstore.index.same_history import Looks, Standing
 from blockstore.index.state import State
 from blockstore.index.together import Together, read_together
 from blockstore.names import (
@@ -61,8 +61,6 @@ from blockstore.names import (
     parse_entry,
 )
 from blockstore.world import World
-
-__all__ = ["IndexReader", "Loaded"]
 
 _logger = logging.getLogger(__name__)
 
@@ -210,7 +208,7 @@ class IndexReader:
         there: its lists may have gone with its history. Raises Corrupt or NewerFormat."""
         decoded = decode_entry(data, entry_id=entry, url=self.bucket.url)
         lists = any(isinstance(block.sources, SourcesFile) for block in decoded.add)
-        if not lists or (last is not None and not follows(last, decoded)):
+        if not lists or (last is not None and not decoded.follows(last)):
             return decoded
         added = tuple(
             with_sources(self.requests, self.bucket.url, block, entry) for block in decoded.add
@@ -334,7 +332,7 @@ class IndexReader:
         try:
             if not found.entries:
                 return True
-            if follows(state.last, decode_entry(found.entries[0].data, entry_id=state.version + 1)):
+            if decode_entry(found.entries[0].data, entry_id=state.version + 1).follows(state.last):
                 return True
         except BlockstoreError:
             return True  # whoever folds it says so

@@ -11,8 +11,6 @@ from blockstore.bucket.api import NotModified, Object, ReadBucket
 from blockstore.errors import ObjectMissing
 from blockstore.world import World
 
-__all__ = ["Requests"]
-
 A = TypeVar("A")
 B = TypeVar("B")
 

@@ -31,8 +31,6 @@ from blockstore.index.change import Change, Done, Draft, Left
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 
-__all__ = ["Plan", "changed", "decide"]
-
 Plan = tuple[Draft, dict[str, Left]]
 """What to write, and the blocks that stay out of it."""
 

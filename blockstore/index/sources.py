@@ -20,8 +20,6 @@ import numpy as np
 
 from blockstore.index import ulids
 
-__all__ = ["Sources"]
-
 _OVERLAY = 4_096
 _SHARE = 8
 

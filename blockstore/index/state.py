@@ -20,11 +20,9 @@ from blockstore.format.features import UPLOADS
 from blockstore.index.batches import Batches, is_forgotten
 from blockstore.index.blocks import Blocks
 from blockstore.index.chain import NO_LINK, Link
-from blockstore.index.commits import Commits
+from blockstore.index.commit_ids import Commits
 from blockstore.index.entry import Epoch
 from blockstore.index.sources import Sources
-
-__all__ = ["State"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

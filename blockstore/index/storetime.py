@@ -14,8 +14,6 @@ from blockstore.bucket.api import ReadBucket
 from blockstore.freshness import Freshness
 from blockstore.world import World
 
-__all__ = ["Pace", "StoreTime"]
-
 _AHEAD_MS = 5 * 60_000
 _ASK_AGAIN_S = 600.0
 

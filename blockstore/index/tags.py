@@ -40,19 +40,6 @@ from blockstore.index.state import State
 from blockstore.names import entry_key, is_ulid
 from blockstore.world import World
 
-__all__ = [
-    "MAX_TAG",
-    "TEMPORARY",
-    "Look",
-    "check_free",
-    "check_tag",
-    "keeps_from",
-    "tag",
-    "untag",
-    "temporary",
-    "untag_abandoned",
-]
-
 Look = Callable[[Sequence[BlockMeta]], str | None]
 """Looks at blocks in the bucket: why one of them is not whole (marked, or an object missing), or
 None."""

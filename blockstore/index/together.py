@@ -21,8 +21,6 @@ from blockstore.index.boundary import Boundary
 from blockstore.index.requests import Requests
 from blockstore.names import checkpoint_key, entry_key
 
-__all__ = ["Together", "read_together"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Together:

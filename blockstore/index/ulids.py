@@ -13,17 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = [
-    "EMPTY",
-    "UlidArray",
-    "from_arrow",
-    "from_texts",
-    "holds",
-    "position",
-    "to_texts",
-    "unique",
-]
-
 UlidArray = npt.NDArray[np.bytes_]
 
 _WIDTH = 26

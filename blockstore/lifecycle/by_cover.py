@@ -29,12 +29,10 @@ from dataclasses import replace
 from blockstore.format.block import BlockMeta, StreamKey
 from blockstore.format.marks import MarkReason
 from blockstore.lifecycle.cover import HIDING, ChosenBlock, Cover
-from blockstore.lifecycle.discover import Listed, list_snapshot
 from blockstore.lifecycle.fate import READABLE, Fate, goes, quarantined, stays
+from blockstore.lifecycle.list_path import Listed, list_snapshot
 from blockstore.lifecycle.listing import Found
 from blockstore.lifecycle.sight import OWN_MARKS, Sight
-
-__all__ = ["ByCover", "listed_of"]
 
 
 def listed_of(sight: Sight) -> Listed:

@@ -25,8 +25,6 @@ from blockstore.lifecycle.sight import OWN_MARKS, Sight
 from blockstore.lifecycle.standing import standing_of
 from blockstore.lifecycle.states import Standing, classify
 
-__all__ = ["ByIndex"]
-
 _UNNAMED = "no version above the boundary and no tag names it"
 
 

@@ -10,6 +10,11 @@ Rules:
   minutes ahead of it was written by a machine whose clock is wrong: it waits longer, and is
   counted.
 - What the cache file says is believed no more than memory is (``catalog_file.py``).
+- A listing and everything that is read because of it are read within half of ``delete_delay``, by
+  both clocks of this machine, or read again. A block that the listing shows unmarked is removed
+  ``delete_delay`` later at the earliest (R7). A process that stopped in between, as in a closed
+  laptop or a paused container, would find merged blocks gone and not know the merge: it would
+  return results without their rows. The other half of the delay is for reading the rows.
 
 Safe to share between threads: each sync answers for its own listing.
 """
@@ -24,7 +29,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from blockstore.bucket.api import ReadBucket
+from blockstore.errors import Unavailable
+from blockstore.format.durations import format_duration
 from blockstore.format.properties import Properties
+from blockstore.freshness import Freshness
 from blockstore.ids import ulid_at
 from blockstore.lifecycle.catalog_file import CatalogFile
 from blockstore.lifecycle.listing import (
@@ -37,11 +45,8 @@ from blockstore.lifecycle.listing import (
     list_directories,
     look_at,
 )
-from blockstore.lifecycle.timely import read_in_time
 from blockstore.lifecycle.windows import is_slow, list_windows, windows_for
 from blockstore.world import World
-
-__all__ = ["SKEW_MS", "Catalog", "Synced"]
 
 T = TypeVar("T")
 
@@ -52,6 +57,7 @@ _SAVE_SHARE = 64
 """The cache file is written once the blocks read since are this share of all: each then costs a
 bounded number of blocks written."""
 
+_TRIES = 3
 _TURNS = 256
 """Into so many pieces a long piece of reading is cut."""
 
@@ -91,9 +97,24 @@ class Catalog:
         self._lock = threading.Lock()
 
     def in_time(self, read: Callable[[], tuple[T, Properties]]) -> T:
-        """What ``read`` answers, which begins with a listing of this catalog's, beside the table's
-        delays; read again while it is slower than it may be (``timely.py``)."""
-        return read_in_time(self._world.clock, self.bucket.url, read)
+        """Return what ``read`` found, in time.
+
+        ``read`` begins with a listing of this catalog and returns the table's delays with its
+        result. It is called again when it took too long. Raises Unavailable where it is too slow
+        every time.
+        """
+        for _ in range(_TRIES):
+            fresh = Freshness(self._world.clock)
+            found, properties = read()
+            fresh.lasts_s = properties.delete_delay_s / 2
+            if not fresh.is_over:
+                return found
+        raise Unavailable(
+            f"{self.bucket.url} was listed {_TRIES} times, and each time it took longer than half "
+            f"of the table's delete_delay ({format_duration(properties.delete_delay_s)}) to read "
+            "what the listing shows, which may be removed meanwhile: raise delete_delay, or open "
+            "the table with a cache, so that less has to be read"
+        )
 
     def sync(self, *, skip: Callable[[str], bool] = lambda ulid: False) -> Synced:
         """Look at the table.

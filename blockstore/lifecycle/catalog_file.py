@@ -31,8 +31,6 @@ from blockstore.format.sources import INLINE, encode_sources
 from blockstore.ids import Ids
 from blockstore.lifecycle.listing import Directory, Reading, Seen
 
-__all__ = ["CatalogFile"]
-
 _logger = logging.getLogger(__name__)
 
 _MAGIC = b"blockstore catalog 1 "

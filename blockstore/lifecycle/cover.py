@@ -26,8 +26,6 @@ from operator import attrgetter
 from blockstore.format.block import BlockMeta, StreamKey
 from blockstore.format.marks import MarkReason
 
-__all__ = ["HIDING", "ChosenBlock", "Cover", "cover", "hide_marked", "preference", "restrict"]
-
 HIDING = frozenset({MarkReason.RETENTION, MarkReason.REVERT, MarkReason.MANUAL})
 """The reasons for which a mark hides a chosen block."""
 

@@ -21,8 +21,6 @@ from blockstore.lifecycle.standing import standing_of
 from blockstore.lifecycle.states import Standing
 from blockstore.names import DELETION_MARK
 
-__all__ = ["Discoverable", "discoverable"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discoverable:

@@ -10,8 +10,6 @@ from typing import Protocol
 from blockstore.format.marks import MarkReason
 from blockstore.lifecycle.listing import Found
 
-__all__ = ["READABLE", "Fate", "Rule", "Ruling", "goes", "quarantined", "stays"]
-
 READABLE = "marked malformed, and it can be read: withdraw the mark, or mark it manual"
 """Why a block stays that somebody took for a wreck."""
 

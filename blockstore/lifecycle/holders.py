@@ -15,10 +15,8 @@ from __future__ import annotations
 from blockstore.bucket.api import ReadBucket
 from blockstore.errors import Corrupt, ObjectMissing
 from blockstore.format.block import BlockMeta
-from blockstore.format.loading import load_meta
+from blockstore.format.meta import load_meta
 from blockstore.names import META, split_block_key
-
-__all__ = ["holders"]
 
 
 def holders(bucket: ReadBucket, meta: BlockMeta) -> list[BlockMeta]:

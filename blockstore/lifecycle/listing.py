@@ -24,8 +24,8 @@ from typing import TypeVar
 from blockstore.bucket.api import ObjectInfo, ReadBucket, is_there
 from blockstore.errors import Corrupt, NewerFormat, ObjectMissing
 from blockstore.format.block import BlockMeta
-from blockstore.format.loading import load_meta
 from blockstore.format.marks import MarkReason, decode_deletion_mark
+from blockstore.format.meta import load_meta
 from blockstore.index.state import State
 from blockstore.lifecycle.standing import standing_of
 from blockstore.lifecycle.states import Evidence
@@ -39,22 +39,6 @@ from blockstore.names import (
     split_block_key,
 )
 from blockstore.world import World
-
-__all__ = [
-    "Damage",
-    "Directory",
-    "Found",
-    "Listing",
-    "Reading",
-    "Seen",
-    "Stamp",
-    "gathered",
-    "is_read",
-    "list_directories",
-    "look",
-    "look_at",
-    "stamp_of",
-]
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ Rules:
   delivers late nobody can take back: whoever hides a block looks once more, later (``hiding.py``).
 - A lost answer is asked for by trying again: whoever finds the mark there is content, whoever
   placed it.
-- Nothing here says who may mark what: that is R6's (``cleaning.py``), and a person's.
+- Nothing here says who may mark what: that is R6's (``decide.py``), and a person's.
 """
 
 from __future__ import annotations
@@ -28,14 +28,6 @@ from blockstore.format.marks import (
 )
 from blockstore.names import deletion_mark_key, is_ulid, no_compact_mark_key, object_key
 from blockstore.world import World
-
-__all__ = [
-    "place_deletion",
-    "place_no_compact",
-    "put_mark",
-    "withdraw_deletion",
-    "withdraw_no_compact",
-]
 
 _TRIES = 5
 _PAUSE_S = 0.1

@@ -11,8 +11,6 @@ import threading
 from blockstore.clock import Clock
 from blockstore.errors import Invalid
 
-__all__ = ["Rate"]
-
 
 class Rate:
     """Hands out tokens; safe to share between threads."""

@@ -28,13 +28,11 @@ from dataclasses import dataclass, field
 from blockstore.bucket.api import Bucket, ReadBucket
 from blockstore.errors import AccessDenied, BlockstoreError, ObjectMissing, Unavailable
 from blockstore.freshness import Freshness
-from blockstore.lifecycle.cleaning import Decision
+from blockstore.lifecycle.decide import Decision
 from blockstore.lifecycle.listing import Directory
 from blockstore.lifecycle.rate import Rate
 from blockstore.names import DELETION_MARK, META, deletion_mark_key, object_key
 from blockstore.world import World
-
-__all__ = ["OLD_LOOK", "Removed", "Remover", "mark_changed", "removal_steps"]
 
 OLD_LOOK = "the listing on which the decision rests is older than delete_delay/2"
 """Why a decision was dropped (R8)."""

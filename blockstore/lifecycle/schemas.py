@@ -37,16 +37,6 @@ from blockstore.format.schema import deserialize, readable_under, serialize
 from blockstore.format.types import can_widen, canonical_type, is_sortable, is_time
 from blockstore.lifecycle.cover import HIDING, ChosenBlock, Cover, cover
 
-__all__ = [
-    "Agreement",
-    "agreement",
-    "derived",
-    "fitting_cover",
-    "is_mergeable",
-    "renumbered",
-    "why_not_joined",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:

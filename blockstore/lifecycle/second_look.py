@@ -15,8 +15,6 @@ from __future__ import annotations
 
 from blockstore.format.properties import Consistency, Properties
 
-__all__ = ["LASTS_S", "merges_settle_s"]
-
 LASTS_S = 5 * 60.0
 _ASKED_S = 2 * 60.0
 """More than an upload asks about a PUT whose answer was lost (``upload.py``)."""

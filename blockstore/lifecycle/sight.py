@@ -20,13 +20,11 @@ from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.marks import MarkReason
 from blockstore.format.properties import Properties
 from blockstore.ids import ulid_time_ms
-from blockstore.index.kept import Named
+from blockstore.index.reachable import Named
 from blockstore.index.state import State
 from blockstore.lifecycle.listing import Found, Listing
 from blockstore.lifecycle.states import BlockState, Evidence, aged, classify
 from blockstore.names import DELETION_MARK, META, NO_COMPACT_MARK
-
-__all__ = ["OWN_MARKS", "Marks", "Sight"]
 
 OWN_MARKS = frozenset({MarkReason.SUPERSEDED, MarkReason.PARTIAL})
 """The reasons that are the compactor's own conclusion, and that it therefore withdraws; any other

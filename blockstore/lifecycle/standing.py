@@ -14,8 +14,6 @@ from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.index.state import State
 from blockstore.lifecycle.states import Standing
 
-__all__ = ["is_known", "standing_of", "wanted_from_listing"]
-
 
 def standing_of(ulid: str, meta: BlockMeta | None, state: State | None) -> Standing:
     """The standing of a directory;

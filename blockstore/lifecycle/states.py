@@ -28,17 +28,6 @@ from blockstore.format.marks import MarkReason
 from blockstore.format.properties import Properties
 from blockstore.ids import ulid_time_ms
 
-__all__ = [
-    "TRANSITIONS",
-    "BlockState",
-    "Evidence",
-    "Standing",
-    "Verdict",
-    "aged",
-    "classify",
-    "may_follow",
-]
-
 
 class BlockState(StrEnum):
     """Where a block stands in its life."""

@@ -45,14 +45,11 @@ from blockstore.errors import (
 )
 from blockstore.format.block import BlockMeta, ChunkFile, VisibleBy
 from blockstore.format.document import sealed
-from blockstore.format.loading import load_meta
-from blockstore.format.meta import encode
+from blockstore.format.meta import encode, load_meta
 from blockstore.format.properties import UPLOAD_TIMEOUT_S
 from blockstore.lifecycle.holders import holders
 from blockstore.names import deletion_mark_key, meta_key, object_key
 from blockstore.world import World
-
-__all__ = ["ASK_S", "copy_file", "finish_upload", "in_time", "resume", "successor", "upload_again"]
 
 ASK_S = 60.0
 """For so many seconds a lost answer is asked for."""

@@ -25,15 +25,6 @@ from blockstore.index.state import State
 from blockstore.lifecycle.by_index import ByIndex
 from blockstore.lifecycle.sight import Sight
 
-__all__ = [
-    "DISCOVER_WINDOW_S",
-    "Floor",
-    "floor_to_raise",
-    "highest_horizon",
-    "horizon_at",
-    "horizon_to_raise",
-]
-
 DISCOVER_WINDOW_S = 30 * 24 * 3600
 """For so long after its writing a block may be discovered: devices ship late."""
 

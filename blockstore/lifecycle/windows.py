@@ -22,8 +22,6 @@ from blockstore.lifecycle.listing import Listing, gathered
 from blockstore.names import split_block_key
 from blockstore.world import World
 
-__all__ = ["Window", "is_slow", "list_windows", "windows_for"]
-
 _PAGE = 1_000
 """Objects that a store lists in one request."""
 

@@ -13,8 +13,6 @@ from blockstore.world import World
 if TYPE_CHECKING:
     from blockstore.lifecycle.catalog import Catalog
 
-__all__ = ["Access"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:

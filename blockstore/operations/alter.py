@@ -16,9 +16,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from blockstore.errors import Conflict, Invalid
-from blockstore.format.definition import Definition
+from blockstore.format.definition import Definition, evolve
 from blockstore.format.labels import labels_like
-from blockstore.format.schema import evolve
 from blockstore.format.texts import check_text
 from blockstore.index.change import Change, Draft
 from blockstore.index.entry import Operation
@@ -27,8 +26,6 @@ from blockstore.index.state import State
 from blockstore.operations.writer import MAX_MESSAGE
 from blockstore.scan.snapshot import Snapshot
 from blockstore.world import World
-
-__all__ = ["Alter", "alter", "altered"]
 
 
 @dataclass(kw_only=True)

@@ -16,17 +16,21 @@ Invariants (protocol, "What append answers"):
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from blockstore.bucket import Bucket
 from blockstore.errors import (
     AccessDenied,
     BlockCondemned,
+    Conflict,
     Corrupt,
     HistoryReplaced,
     Indeterminate,
+    Invalid,
     Unavailable,
 )
 from blockstore.format.block import BlockMeta, Job, VisibleBy
@@ -37,25 +41,23 @@ from blockstore.index.state import State
 from blockstore.lifecycle.upload import finish_upload, in_time, upload_again
 from blockstore.world import World
 
-__all__ = [
-    "AppendedBlock",
-    "append_block",
-    "earlier_block",
-    "is_accounted",
-    "known_block",
-    "looking_ahead",
-    "own_looks",
-    "publish",
-]
+if TYPE_CHECKING:
+    from blockstore.operations.access import Access
+    from blockstore.operations.view import View
 
 _logger = logging.getLogger(__name__)
-
-AppendOf = Callable[..., Append]
-"""``Append``, or a kind of it that sets conditions."""
 
 _UPLOADS = 3
 """A fresh ULID is condemned only where the clocks are days apart: then copying once more cannot
 help."""
+
+_WHY_LEFT = {
+    Left.DEFERRED: "it is at or below the horizon",
+    Left.QUARANTINED: "it shares writes with other blocks",
+}
+
+
+AppendOf = Callable[..., Append]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,152 @@ NOTHING = AppendedBlock(ulid=None, version=None, published=False)
 """The answer to a write without rows."""
 
 
+class Publisher(ABC):
+    """How the blocks of one table become visible; chosen once for a handle (``publisher_of``)."""
+
+    @abstractmethod
+    def check_job(self, job: Job | None, url: str) -> None:
+        """Raise Invalid if the table cannot write a job exactly once."""
+
+    @abstractmethod
+    def done_before(self, job: Job | None, resumed: str | None) -> AppendedBlock | None:
+        """The block by which this job, or this resumed write, was committed before."""
+
+    @abstractmethod
+    def is_accounted(self, sources: Sequence[str]) -> bool:
+        """Whether the index of this table accounts for all of these writes. Raises HistoryReplaced.
+
+        Such a write is done, also where the chunks of its block are gone: its writer stalled, and
+        the block was visible, and was replaced since. A caller that was refused would write again
+        rows that others overwrote or deleted.
+        """
+
+    @abstractmethod
+    def meanwhile(self) -> Callable[[], object] | None:
+        """The first check of a commit, to be made while the block is being completed; None where it
+        takes no time to make it later."""
+
+    @abstractmethod
+    def own_looks(self) -> AbstractContextManager[None]:
+        """A context whose early checks serve no later operation, however it ends."""
+
+    @abstractmethod
+    def publish(
+        self,
+        bucket: Bucket,
+        world: World,
+        meta: BlockMeta,
+        message: str,
+        append: AppendOf = Append,
+    ) -> AppendedBlock:
+        """Make a durable block visible. ``append`` makes the change that names the block."""
+
+
+def publisher_of(log: Log | None) -> Publisher:
+    """The publisher of a table with this index, or of one without an index."""
+    return ByAge() if log is None else ByEntry(log)
+
+
+class ByAge(Publisher):
+    """A durable block becomes visible by its age, in a table without an index or on request."""
+
+    def check_job(self, job: Job | None, url: str) -> None:
+        if job is not None:
+            raise Invalid(
+                f"the table at {url} has no index, and a write with a job needs one to happen "
+                "once: drop the job, or write to a table with an index"
+            )
+
+    def done_before(self, job: Job | None, resumed: str | None) -> AppendedBlock | None:
+        return None
+
+    def is_accounted(self, sources: Sequence[str]) -> bool:
+        return False
+
+    def meanwhile(self) -> Callable[[], object] | None:
+        return None
+
+    def own_looks(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def publish(
+        self,
+        bucket: Bucket,
+        world: World,
+        meta: BlockMeta,
+        message: str,
+        append: AppendOf = Append,
+    ) -> AppendedBlock:
+        return _result(meta, version=None, published=False)
+
+
+class ByEntry(Publisher):
+    """A block becomes visible by an entry of the table's index."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def check_job(self, job: Job | None, url: str) -> None:
+        """An entry holds the job."""
+
+    def done_before(self, job: Job | None, resumed: str | None) -> AppendedBlock | None:
+        if job is not None and (earlier := earlier_block(self._log.state, job)) is not None:
+            self._log.confirm()
+            return earlier
+        if resumed is None or not self.is_accounted([resumed]):
+            return None
+        return known_block(self._log.state, resumed, None)
+
+    def is_accounted(self, sources: Sequence[str]) -> bool:
+        if len(self._log.poll().accounted.held(sources)) < len(sources):
+            return False
+        self._log.confirm()
+        return True
+
+    def meanwhile(self) -> Callable[[], object] | None:
+        return self._log.look_ahead()
+
+    @contextmanager
+    def own_looks(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self._log.look_no_more()
+
+    def publish(
+        self,
+        bucket: Bucket,
+        world: World,
+        meta: BlockMeta,
+        message: str,
+        append: AppendOf = Append,
+    ) -> AppendedBlock:
+        for _ in range(_UPLOADS):
+            change = append(commit=world.ids.ulid(), blocks=(meta,), job=meta.job, message=message)
+            try:
+                committed = self._log.commit(change)
+            except BlockCondemned as error:
+                condemned = error
+                meta = finish_upload(bucket, world, upload_again(bucket, world, meta))
+            except (Unavailable, Indeterminate, AccessDenied) as error:
+                if meta.visible_by is VisibleBy.INDEX:
+                    raise
+                _logger.warning("block %s is durable but not published: %s", meta.ulid, error)
+                return _result(meta, version=None, published=False)
+            except HistoryReplaced as error:
+                how = _how_to_go_on(meta, "the table is open again")
+                raise HistoryReplaced(f"{error}; {how}") from error
+            except Corrupt as error:
+                how = _how_to_go_on(meta, "the index is repaired")
+                raise type(error)(f"{error}; {how}") from error
+            else:
+                return _committed(self._log.state, meta, committed)
+        raise BlockCondemned(
+            f"{condemned}; the {_UPLOADS - 1} uploads before it were condemned too: compare this "
+            "machine's clock with the store's"
+        )
+
+
 def append_block(
     bucket: Bucket,
     world: World,
@@ -90,90 +238,61 @@ def append_block(
     message: str = "",
     append: AppendOf = Append,
 ) -> AppendedBlock:
-    """Make a block whose chunks are uploaded durable and, given a log, visible.
+    """Make a block whose chunks are uploaded durable and, with a log, visible.
 
     Its upload began when its ULID was drawn. ``append`` makes the change that names the block.
     """
-    with own_looks(log):
-        durable = _durable(bucket, world, log, meta)
-        return publish(bucket, world, log, durable, message=message, append=append)
-
-
-def _durable(bucket: Bucket, world: World, log: Log | None, meta: BlockMeta) -> BlockMeta:
-    try:
-        complete = in_time(bucket, world, meta, ulid_time_ms(meta.ulid))
-        return finish_upload(bucket, world, complete, meanwhile=looking_ahead(log))
-    except BlockCondemned:
-        if not is_accounted(log, meta.sources):
-            raise
-        return meta
-
-
-@contextmanager
-def own_looks(log: Log | None) -> Iterator[None]:
-    """What is looked at ahead in this block serves no later operation, however it ends."""
-    try:
-        yield
-    finally:
-        if log is not None:
-            log.look_no_more()
-
-
-def looking_ahead(log: Log | None) -> Callable[[], object] | None:
-    """What a commit asks first, to be asked while the block is being completed;
-
-    None where it costs no time to ask then.
-    """
-    return None if log is None else log.look_ahead()
-
-
-def is_accounted(log: Log | None, sources: Sequence[str]) -> bool:
-    """Whether the index of this table accounts for all of these writes. Raises HistoryReplaced.
-
-    Such a write is done, also where the chunks of its block are gone: its writer stalled, and it
-    was seen, and replaced since. Told "refused", its caller would bring back rows that others
-    overwrote or deleted.
-    """
-    if log is None or len(log.poll().accounted.held(sources)) < len(sources):
-        return False
-    log.confirm()
-    return True
+    publisher = publisher_of(log)
+    with publisher.own_looks():
+        durable = _durable(bucket, world, publisher, meta)
+        return publisher.publish(bucket, world, durable, message, append)
 
 
 def publish(
-    bucket: Bucket,
-    world: World,
-    log: Log | None,
-    meta: BlockMeta,
-    *,
-    message: str = "",
-    append: AppendOf = Append,
+    bucket: Bucket, world: World, log: Log | None, meta: BlockMeta, *, message: str = ""
 ) -> AppendedBlock:
     """Make a durable block visible; without a log it waits to be discovered."""
-    if log is None:
-        return _answer(meta, version=None, published=False)
-    for _ in range(_UPLOADS):
-        change = append(commit=world.ids.ulid(), blocks=(meta,), job=meta.job, message=message)
+    return publisher_of(log).publish(bucket, world, meta, message)
+
+
+def publish_first(access: Access, view: View, metas: Iterable[BlockMeta], what: str) -> bool:
+    """Publish blocks of the view of which the transaction ``what`` needs a part, and return whether
+    there were any.
+
+    Rules (protocol 3.3 step 3, R4): at or below the horizon, and under a mark, only discovery may
+    publish a block. There this raises Conflict until the compactor has discovered it. Raises
+    Unavailable where it is not known whether a block was published; then nothing of ``what`` was.
+    """
+    some = False
+    for meta in metas:
+        if meta.ulid in view.marked:
+            raise _waits(meta, what, "it is marked for deletion")
         try:
-            committed = log.commit(change)
-        except BlockCondemned as error:
-            condemned = error
-            meta = finish_upload(bucket, world, upload_again(bucket, world, meta))
-        except (Unavailable, Indeterminate, AccessDenied) as error:
-            if meta.visible_by is VisibleBy.INDEX:
-                raise
-            _logger.warning("block %s is durable, and not published: %s", meta.ulid, error)
-            return _answer(meta, version=None, published=False)
-        except HistoryReplaced as error:
-            raise HistoryReplaced(f"{error}; {_how_to_go_on(meta, 'it is open again')}") from error
-        except Corrupt as error:
-            raise type(error)(f"{error}; {_how_to_go_on(meta, 'the index is mended')}") from error
-        else:
-            return _committed(log.state, meta, committed)
-    raise BlockCondemned(
-        f"{condemned}; so were the {_UPLOADS - 1} uploads before it: compare this machine's clock "
-        "with the store's"
+            committed = access.log.commit(Append(commit=access.world.ids.ulid(), blocks=(meta,)))
+        except Indeterminate as error:
+            raise Unavailable(f"nothing of this {what} is visible, try again: {error}") from error
+        why = _WHY_LEFT.get(committed.left.get(meta.ulid, Left.ACCOUNTED))
+        if why is not None:
+            raise _waits(meta, what, why)
+        some = True
+    return some
+
+
+def _waits(meta: BlockMeta, what: str, why: str) -> Conflict:
+    return Conflict(
+        f"block {meta.ulid} holds rows that this {what} changes and rows that stay, no index entry "
+        f"names it, and {why}: run this again once the compactor has discovered it"
     )
+
+
+def _durable(bucket: Bucket, world: World, publisher: Publisher, meta: BlockMeta) -> BlockMeta:
+    try:
+        complete = in_time(bucket, world, meta, ulid_time_ms(meta.ulid))
+        return finish_upload(bucket, world, complete, meanwhile=publisher.meanwhile())
+    except BlockCondemned:
+        if not publisher.is_accounted(meta.sources):
+            raise
+        return meta
 
 
 def _how_to_go_on(meta: BlockMeta, then: str) -> str:
@@ -210,20 +329,20 @@ def known_block(state: State, ulid: str, version: int | None) -> AppendedBlock:
     live = state.blocks.get(ulid)
     if live is None:
         return AppendedBlock(ulid=ulid, version=version, published=True, already=True)
-    return _answer(live.meta, version=version or live.version, published=True, already=True)
+    return _result(live.meta, version=version or live.version, published=True, already=True)
 
 
 def _committed(state: State, meta: BlockMeta, committed: Committed) -> AppendedBlock:
     if committed.left.get(meta.ulid) in (Left.DEFERRED, Left.QUARANTINED):
-        return _answer(meta, version=None, published=False)
+        return _result(meta, version=None, published=False)
     if meta.job is not None and committed.already:
         earlier = earlier_block(state, meta.job)
         if earlier is not None and earlier.ulid != meta.ulid:
             return earlier
-    return _answer(meta, version=committed.version, published=True, already=committed.already)
+    return _result(meta, version=committed.version, published=True, already=committed.already)
 
 
-def _answer(
+def _result(
     meta: BlockMeta, *, version: int | None, published: bool, already: bool = False
 ) -> AppendedBlock:
     return AppendedBlock(

@@ -16,8 +16,6 @@ from blockstore.operations.writer import MAX_MESSAGE
 from blockstore.predicate import Condition, parse
 from blockstore.scan.columns import Columns
 
-__all__ = ["check_said", "scope_of", "told"]
-
 _TOLD = 10_000
 """Characters of a condition that an entry repeats."""
 

@@ -17,14 +17,12 @@ from __future__ import annotations
 from blockstore.errors import Invalid
 from blockstore.index.entry import Operation
 from blockstore.operations.access import Access
-from blockstore.operations.answer import Changed
 from blockstore.operations.conditions import check_said, scope_of, told
-from blockstore.operations.replacing import Replacing
+from blockstore.operations.replacement import Replacing
+from blockstore.operations.results import Changed
 from blockstore.operations.since import Since
 from blockstore.operations.view import look_first, read_at
 from blockstore.predicate import Condition
-
-__all__ = ["delete"]
 
 
 def delete(

@@ -9,8 +9,6 @@ from blockstore.format.block import BlockMeta
 from blockstore.index.rows import LiveBlock, visible_rows
 from blockstore.index.state import State
 
-__all__ = ["Diff", "diff"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:

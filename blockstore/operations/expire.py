@@ -15,12 +15,10 @@ from blockstore.index.change import Expire
 from blockstore.index.entry import Operation
 from blockstore.index.epochs import Held
 from blockstore.index.log import Log
-from blockstore.operations.answer import Changed
 from blockstore.operations.conditions import check_said
+from blockstore.operations.results import Changed
 from blockstore.operations.rewrite import live_blocks
 from blockstore.world import World
-
-__all__ = ["expire"]
 
 _TRIES = 5
 

@@ -14,8 +14,6 @@ import pyarrow as pa
 
 from blockstore.errors import Invalid
 
-__all__ = ["batches_of"]
-
 
 def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
     """The rows of ``data`` as record batches, in their order; raises Invalid for what holds no

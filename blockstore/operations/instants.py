@@ -6,8 +6,6 @@ import datetime as dt
 
 from blockstore.errors import Invalid
 
-__all__ = ["to_ms"]
-
 
 def to_ms(instant: object) -> int:
     """Milliseconds since the epoch, rounded down; a datetime or text without a zone is UTC.

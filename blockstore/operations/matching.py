@@ -30,8 +30,6 @@ from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.execute import count_each
 from blockstore.scan.plan import ScanPlan, plan_scan
 
-__all__ = ["Fate", "Touched", "matching", "untrue"]
-
 
 class Fate(StrEnum):
     """What becomes of the rows of one chunk that are in view."""

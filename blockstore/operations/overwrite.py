@@ -22,16 +22,14 @@ from blockstore.format.labels import check_labels, check_new_labels
 from blockstore.index.entry import Operation
 from blockstore.index.log import Log
 from blockstore.operations.access import Access
-from blockstore.operations.answer import Changed
 from blockstore.operations.conditions import check_said, scope_of, told
-from blockstore.operations.fresh import FreshRows, Judge
 from blockstore.operations.incoming import batches_of
-from blockstore.operations.replacing import Replacing
+from blockstore.operations.new_rows import FreshRows, Judge
+from blockstore.operations.replacement import Replacing
+from blockstore.operations.results import Changed
 from blockstore.operations.since import Since
 from blockstore.operations.view import look_first, read_at
 from blockstore.predicate import Condition
-
-__all__ = ["done_before", "overwrite"]
 
 
 def overwrite(

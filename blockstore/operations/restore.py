@@ -46,15 +46,13 @@ from blockstore.index.log import Log
 from blockstore.index.rows import LiveBlock, visible_rows
 from blockstore.index.state import State
 from blockstore.index.tags import TEMPORARY, temporary
-from blockstore.lifecycle.whole import Whole, missing
+from blockstore.lifecycle.complete import Whole, missing
 from blockstore.operations.access import Access
-from blockstore.operations.answer import Restored
 from blockstore.operations.conditions import check_said
 from blockstore.operations.instants import to_ms
+from blockstore.operations.results import Restored
 from blockstore.operations.scope import Moved
 from blockstore.world import World
-
-__all__ = ["TEMPORARY", "Difference", "Restore", "difference", "restore"]
 
 _logger = logging.getLogger(__name__)
 

@@ -31,14 +31,12 @@ from blockstore.index.rows import LiveBlock
 from blockstore.index.state import State
 from blockstore.names import is_ulid
 from blockstore.operations.access import Access
-from blockstore.operations.answer import Reverted
+from blockstore.operations.append import publish_first
 from blockstore.operations.conditions import check_said
-from blockstore.operations.publishing import publish_first
+from blockstore.operations.results import Reverted
 from blockstore.operations.view import look_first, snapshot_of
 from blockstore.scan.execute import read_plan
 from blockstore.scan.plan import plan_scan
-
-__all__ = ["Revert", "revert"]
 
 _SOURCE = "_source"
 _TRIES = 5

@@ -24,15 +24,13 @@ from blockstore.index.log import Log
 from blockstore.index.rows import LiveBlock
 from blockstore.index.state import State
 from blockstore.operations.access import Access
-from blockstore.operations.answer import Changed
 from blockstore.operations.conditions import check_said
+from blockstore.operations.kept_rows import Rewriter
 from blockstore.operations.matching import Fate
-from blockstore.operations.replacing import Replace
-from blockstore.operations.rewriting import Rewriter
-from blockstore.operations.uploading import RENEWALS, renewed, uploading
+from blockstore.operations.replacement import Replace
+from blockstore.operations.results import Changed
+from blockstore.operations.staging import RENEWALS, renewed, uploading
 from blockstore.predicate import Predicate
-
-__all__ = ["GoodRows", "live_blocks", "rewrite"]
 
 GoodRows = Callable[[LiveBlock], Iterable[pa.RecordBatch]]
 """The rows that a block shall have: the table's columns and ``_source``, in any order."""

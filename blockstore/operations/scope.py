@@ -37,8 +37,6 @@ from blockstore.predicate import Predicate
 from blockstore.scan.plan import plan_scan
 from blockstore.scan.snapshot import Snapshot
 
-__all__ = ["Moved", "Scope"]
-
 _BRING_LATER = frozenset({Operation.APPEND, Operation.DISCOVER})
 _BRING_NOTHING = frozenset(
     {Operation.COMPACT, Operation.REWRITE, Operation.DELETE, Operation.REVERT, Operation.EXPIRE}

@@ -27,8 +27,6 @@ from blockstore.lifecycle.cover import ChosenBlock
 from blockstore.operations.scope import Scope
 from blockstore.operations.view import View
 
-__all__ = ["Gone", "Since"]
-
 _TAKE_NOTHING = frozenset(
     {Operation.APPEND, Operation.DISCOVER, Operation.COMPACT, Operation.REWRITE}
 )

@@ -19,12 +19,10 @@ from blockstore.index.rows import LiveBlock
 from blockstore.index.state import State
 from blockstore.lifecycle.catalog import Synced
 from blockstore.lifecycle.cover import ChosenBlock
-from blockstore.lifecycle.discover import list_snapshot
+from blockstore.lifecycle.list_path import list_snapshot
 from blockstore.lifecycle.standing import is_known
 from blockstore.operations.access import Access
 from blockstore.scan.snapshot import Snapshot
-
-__all__ = ["View", "look_first", "read_at", "snapshot_of"]
 
 _EVER = 2**62
 """A time, in milliseconds, at which every wait is over."""

@@ -19,27 +19,16 @@ from typing import Any
 from blockstore.bucket import Bucket
 from blockstore.errors import BlockCondemned, Indeterminate, Invalid
 from blockstore.format.block import BlockMeta, Job, VisibleBy
-from blockstore.format.chunks import BlockWriter
+from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
 from blockstore.format.labels import check_new_labels
 from blockstore.format.texts import check_text
 from blockstore.index.log import Log
 from blockstore.lifecycle.upload import finish_upload, in_time, resume
 from blockstore.names import is_ulid
-from blockstore.operations.append import (
-    NOTHING,
-    AppendedBlock,
-    earlier_block,
-    is_accounted,
-    known_block,
-    looking_ahead,
-    own_looks,
-    publish,
-)
+from blockstore.operations.append import NOTHING, AppendedBlock, ByAge, publisher_of
 from blockstore.operations.incoming import batches_of
 from blockstore.world import World
-
-__all__ = ["MAX_MESSAGE", "WriteOptions", "Writer"]
 
 MAX_MESSAGE = 10_000
 """Characters of an entry's message."""
@@ -90,14 +79,9 @@ class Writer:
     ) -> None:
         self._bucket = bucket
         self._world = world
-        self._log = log
         self._options = options
-        if log is None and options.job is not None:
-            raise Invalid(
-                "a write with a job happens once by its index entry, and the table at "
-                f"{bucket.url} has no index: drop the "
-                "job, or write to a table with an index"
-            )
+        self._publisher = publisher_of(log)
+        self._publisher.check_job(options.job, bucket.url)
         if options.labels is not None:
             check_new_labels(options.labels, definition.schema.names)
         self._failed = False
@@ -107,7 +91,7 @@ class Writer:
         """The block, once its chunks are uploaded."""
         self._open: Indeterminate | None = None
         """Why it is not known whether the block is durable."""
-        self.block = self._done_before()
+        self.block = self._publisher.done_before(options.job, options.resume)
         self._durable = self._durable_before()
         self._chunks = BlockWriter(
             bucket,
@@ -190,14 +174,14 @@ class Writer:
                 self._meta = self._written()
             if self._meta is None:
                 return NOTHING
-            with own_looks(self._log):
+            with self._publisher.own_looks():
                 self._durable = self._made_durable(self._meta)
                 return self._published(self._durable)
         return self._published(self._durable)
 
     def _published(self, block: BlockMeta) -> AppendedBlock:
-        log = self._log if self._options.publish else None
-        return publish(self._bucket, self._world, log, block, message=self._options.message)
+        publisher = self._publisher if self._options.publish else ByAge()
+        return publisher.publish(self._bucket, self._world, block, self._options.message)
 
     def _written(self) -> BlockMeta | None:
         """The block of the rows, its chunks uploaded; None if there are no rows."""
@@ -226,13 +210,13 @@ class Writer:
             else:
                 meta = self._meta = in_time(self._bucket, self._world, meta, self._begun_ms)
             return finish_upload(
-                self._bucket, self._world, meta, meanwhile=looking_ahead(self._log)
+                self._bucket, self._world, meta, meanwhile=self._publisher.meanwhile()
             )
         except Indeterminate as error:
             self._open = error
             raise
         except BlockCondemned:
-            if is_accounted(self._log, meta.sources):
+            if self._publisher.is_accounted(meta.sources):
                 return meta
             if earlier is None:
                 self._failed = True
@@ -240,17 +224,6 @@ class Writer:
             # A copy of the rows may lie in the bucket: to call them lost would have them written
             # twice.
             raise earlier from None
-
-    def _done_before(self) -> AppendedBlock | None:
-        if self._log is None:
-            return None
-        job, ulid = self._options.job, self._options.resume
-        if job is not None and (earlier := earlier_block(self._log.state, job)) is not None:
-            self._log.confirm()
-            return earlier
-        if ulid is None or not is_accounted(self._log, [ulid]):
-            return None
-        return known_block(self._log.state, ulid, None)
 
     def _durable_before(self) -> BlockMeta | None:
         ulid = self._options.resume

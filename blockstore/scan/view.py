@@ -17,13 +17,12 @@ import pyarrow as pa
 from blockstore.bucket import ReadBucket
 from blockstore.errors import Corrupt, MissingExtra
 from blockstore.format.definition import Definition
-from blockstore.index.blocks import Blocks, LiveBlock
+from blockstore.index.blocks import Blocks
+from blockstore.index.rows import LiveBlock
 from blockstore.scan.expiring import batches_or_expired, or_expired
 from blockstore.scan.plan import ScanPlan, plan_scan
 from blockstore.scan.snapshot import Snapshot
 from blockstore.world import World
-
-__all__ = ["Scan", "TableSnapshot"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ One seed decides everything. ``run.py`` puts a run together, and these are its p
   starts again;
 - ``faults.py`` the fault model; ``store.py`` what is really stored; ``bucket.py`` what a process
   sees of it;
-- ``replacing.py`` the disasters that replace a table's history during a run; ``disasters.py``
+- ``replaced_history.py`` the disasters that replace a table's history during a run; ``damage.py``
   damage after its end;
 - ``ledger.py`` what was asked for and answered; ``oracle/`` what must be true after every step;
 - ``actors/`` the foundation's processes, and the compactor's, which is loaded by name;

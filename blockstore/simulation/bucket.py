@@ -3,7 +3,7 @@
 Rules:
 - A request waits for its turn, then the fault is drawn, then it is applied whole or not at all.
 - A request that is not answered costs its sender some seconds; the others go on meanwhile.
-- Before each request the history may be replaced (``replacing.py``).
+- Before each request the history may be replaced (``replaced_history.py``).
 - A request that takes away or swaps, decided by a look of before the history was replaced, is
   undone by the person who replaced it: its sender hears that it was done. Nothing in the bucket
   could tell it from a right one.
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TypeVar, cast
 
 from blockstore.bucket.api import Bucket, NotModified, Object, ObjectInfo
 from blockstore.errors import (
@@ -28,14 +28,10 @@ from blockstore.errors import (
 )
 from blockstore.names import DELETION_MARK, META, parse_entry, split_block_key
 from blockstore.simulation.faults import Ask, Fault
+from blockstore.simulation.process import Process
 from blockstore.simulation.report import Section
 from blockstore.simulation.schedule import HOUR_MS
 from blockstore.simulation.violation import Violation
-
-if TYPE_CHECKING:
-    from blockstore.simulation.process import Process
-
-__all__ = ["SimulatedBucket"]
 
 A = TypeVar("A")
 

@@ -9,8 +9,6 @@ from typing import TypeVar
 from blockstore.clock import ManualClock
 from blockstore.ids import Ids
 
-__all__ = ["Draw", "subseed"]
-
 T = TypeVar("T")
 
 

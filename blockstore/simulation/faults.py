@@ -35,8 +35,6 @@ from itertools import accumulate
 
 from blockstore.simulation.draw import Draw
 
-__all__ = ["STALE_MS", "Ask", "Fault", "Faults"]
-
 STALE_MS = 5 * 60_000
 """How far a listing may lag on an eventual store: no more than the least ``sync_delay`` there
 (R10)."""

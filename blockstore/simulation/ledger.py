@@ -12,8 +12,6 @@ from enum import StrEnum
 
 from blockstore.format.block import Job
 
-__all__ = ["ROWS", "Fate", "Ledger", "Write"]
-
 ROWS = 4
 """Rows of a write: two chunks of two."""
 

@@ -20,14 +20,12 @@ from blockstore.bucket.api import Bucket
 from blockstore.bucket.retrying import Retrying
 from blockstore.ids import Ids
 from blockstore.names import INDEX, entry_key, parse_entry
-from blockstore.simulation.bucket import SimulatedBucket
 from blockstore.simulation.draw import Draw, subseed
 from blockstore.simulation.faults import Ask, Fault
+from blockstore.simulation.ground import Kind
 from blockstore.simulation.schedule import HOUR_MS, Killed, Task
-from blockstore.simulation.stage import Kind, Stage
+from blockstore.simulation.stage import Stage
 from blockstore.world import World
-
-__all__ = ["Process", "Role"]
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -66,8 +64,11 @@ class Role:
 class Process:
     """One process with its threads, through all its lives."""
 
-    def __init__(self, stage: Stage, role: Role, number: int) -> None:
+    def __init__(
+        self, stage: Stage, role: Role, number: int, way: Callable[[Process], Bucket]
+    ) -> None:
         self.stage = stage
+        self._way = way
         self.role = role
         self.name = f"{role.name}-{number}"
         self.number = number
@@ -255,7 +256,7 @@ class Process:
         clock = _Clock(self)
         ids = Ids.seeded(clock, subseed(self.stage.seed, self.name, self.life))
         self.world = World(clock=clock, ids=ids, pool=_Turns(self))
-        simulated = SimulatedBucket(self)
+        simulated = self._way(self)
         self.bucket: Bucket = (
             Retrying(simulated, self.world) if self.draw.chance(self.role.retries) else simulated
         )

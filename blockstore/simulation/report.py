@@ -13,8 +13,6 @@ from enum import StrEnum
 
 from blockstore.simulation.faults import Fault
 
-__all__ = ["REQUIRED", "Report", "Section"]
-
 
 class Section(StrEnum):
     """What is counted together."""

@@ -18,17 +18,6 @@ from blockstore.simulation.ledger import ROWS, Write
 from blockstore.simulation.store import Store
 from blockstore.simulation.violation import Violation
 
-__all__ = [
-    "BUFFER_BYTES",
-    "SCHEMA",
-    "WHOLE",
-    "Content",
-    "Masks",
-    "batches_of",
-    "masks_of",
-    "read_content",
-]
-
 SCHEMA = pa.schema(
     [
         pa.field("at", pa.timestamp("ms", "UTC")),

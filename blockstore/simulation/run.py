@@ -15,17 +15,17 @@ from dataclasses import dataclass, field
 from blockstore.care.marks import Marker, MarkKind
 from blockstore.format.properties import Properties
 from blockstore.index import log as index_log
-from blockstore.simulation.disasters import strike
+from blockstore.simulation.bucket import SimulatedBucket
+from blockstore.simulation.damage import strike
 from blockstore.simulation.draw import Draw
+from blockstore.simulation.ground import Kind
 from blockstore.simulation.oracle.end import check_end, leftovers, outsider, quarantined
 from blockstore.simulation.process import Process, Role
-from blockstore.simulation.replacing import Replacements, definition_of, is_replaced
+from blockstore.simulation.replaced_history import Replacements, definition_of, is_replaced
 from blockstore.simulation.report import Report
 from blockstore.simulation.schedule import HOUR_MS, START_MS
-from blockstore.simulation.stage import Kind, Stage
+from blockstore.simulation.stage import Stage
 from blockstore.simulation.violation import Violation
-
-__all__ = ["Outcome", "kind_of", "run"]
 
 _PATIENCE = 4_000
 """So many steps may pass until everybody has finished,"""
@@ -53,7 +53,9 @@ class Outcome:
 def run(seed: int, steps: int, roles: Sequence[Role]) -> Outcome:
     """Run one seed."""
     stage = _stage(seed)
-    processes = [Process(stage, role, number) for role, number in _drawn(stage, roles)]
+    processes = [
+        Process(stage, role, number, SimulatedBucket) for role, number in _drawn(stage, roles)
+    ]
     silenced = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

@@ -24,8 +24,6 @@ from typing import NoReturn, Protocol
 
 from blockstore.simulation.draw import Draw
 
-__all__ = ["START_MS", "Killed", "Scheduler", "Stopped", "Task"]
-
 START_MS = 1_700_000_000_000
 MINUTE_MS = 60_000
 HOUR_MS = 3_600_000

@@ -16,8 +16,6 @@ from blockstore.simulation.actors.cast import cast
 from blockstore.simulation.report import Report
 from blockstore.simulation.run import Outcome, run
 
-__all__ = ["Series", "run_series"]
-
 
 @dataclass
 class Series:

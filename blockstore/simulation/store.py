@@ -22,8 +22,6 @@ from blockstore.simulation.draw import Draw
 from blockstore.simulation.faults import STALE_MS
 from blockstore.simulation.schedule import Scheduler
 
-__all__ = ["Changed", "Store", "StoreCopy", "Watcher"]
-
 
 @dataclass(frozen=True, slots=True)
 class Changed:

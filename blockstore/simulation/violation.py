@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["Violation"]
-
 
 class Violation(AssertionError):
     """A promise of the protocol did not hold.

@@ -17,7 +17,7 @@ from blockstore.bucket.api import Bucket
 from blockstore.errors import AccessDenied, BlockstoreError, Unavailable
 from blockstore.format.marks import DeletionMark
 from blockstore.freshness import Freshness
-from blockstore.lifecycle.cleaning import Action, Decision
+from blockstore.lifecycle.decide import Action, Decision
 from blockstore.lifecycle.listing import Directory
 from blockstore.lifecycle.mark import put_mark, withdraw_deletion
 from blockstore.lifecycle.rate import Rate

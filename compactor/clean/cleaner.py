@@ -35,10 +35,10 @@ from blockstore.format.properties import Consistency
 from blockstore.freshness import Freshness
 from blockstore.index.change import RaiseWatermarks
 from blockstore.index.epochs import Held, check_held
-from blockstore.index.kept import Kept
+from blockstore.index.reachable import Kept
 from blockstore.index.state import State
 from blockstore.index.tags import untag_abandoned
-from blockstore.lifecycle.cleaning import (
+from blockstore.lifecycle.decide import (
     Action,
     Decision,
     Removals,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from blockstore.errors import AccessDenied
-from blockstore.lifecycle.cleaning import Decision
+from blockstore.lifecycle.decide import Decision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ from blockstore.index.epochs import Held, check_held
 from blockstore.index.rows import LiveBlock
 from blockstore.index.state import State
 from blockstore.lifecycle.by_cover import listed_of
-from blockstore.lifecycle.cleaning import Action, Decision
+from blockstore.lifecycle.decide import Action, Decision
 from blockstore.lifecycle.rate import Rate
 from blockstore.lifecycle.sight import Sight
 from blockstore.operations.expire import expire

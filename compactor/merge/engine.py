@@ -25,7 +25,7 @@ from blockstore.compactor.merge.ranges import KeyRange
 from blockstore.errors import BlockstoreError, Corrupt
 from blockstore.format.block import BlockMeta
 from blockstore.format.definition import Definition
-from blockstore.format.written import WrittenChunks
+from blockstore.format.new_block import WrittenChunks
 from blockstore.world import World
 
 Progress = Callable[[float], None]

@@ -37,7 +37,7 @@ from blockstore.compactor.merge.stage import Stage
 from blockstore.compactor.merge.weight import COLUMN_BYTES
 from blockstore.compactor.merge.workdir import merge_folder
 from blockstore.errors import Corrupt
-from blockstore.format.chunks import BlockWriter
+from blockstore.format.block_writer import BlockWriter
 from blockstore.names import META
 from blockstore.world import World
 

@@ -27,7 +27,8 @@ from blockstore.compactor.plan.jobs import Candidate
 from blockstore.compactor.plan.skip import Labels, is_skipped
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.definition import Definition
-from blockstore.lifecycle.discover import Found, Listing, list_snapshot
+from blockstore.lifecycle.list_path import list_snapshot
+from blockstore.lifecycle.listing import Found, Listing
 from blockstore.lifecycle.schemas import fitting_cover, is_mergeable
 from blockstore.names import DELETION_MARK
 from blockstore.table import Table

@@ -39,7 +39,7 @@ from blockstore.errors import Conflict
 from blockstore.index.epochs import COMPACTOR, Held, claim
 from blockstore.index.gc import collect
 from blockstore.index.log import exists
-from blockstore.operations.unindexed import whole_block
+from blockstore.operations.place import whole_block
 from blockstore.table import Table
 from blockstore.world import World
 

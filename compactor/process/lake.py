@@ -16,7 +16,7 @@ from blockstore.bucket.api import Bucket
 from blockstore.bucket.prefixed import Prefixed
 from blockstore.bucket.url import last_part
 from blockstore.errors import NotFound
-from blockstore.operations.lakes import folders, is_table, may_be_table
+from blockstore.operations.place import folders, is_table, may_be_table
 from blockstore.table import Table
 from blockstore.world import World
 

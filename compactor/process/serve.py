@@ -34,9 +34,9 @@ from blockstore.compactor.plan.shards import Shard
 from blockstore.compactor.process.instruments import Instruments
 from blockstore.compactor.process.process import Process
 from blockstore.compactor.web import routes
+from blockstore.service.billing import Billed
 from blockstore.service.logs import set_up
 from blockstore.service.metrics import BucketRequests, metrics_route
-from blockstore.service.requests import Billed
 from blockstore.service.serving import Health, SecurityHeaders, Server, health_routes
 from blockstore.world import World
 

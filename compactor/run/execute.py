@@ -42,7 +42,7 @@ from blockstore.format.sources import write_sources
 from blockstore.freshness import Freshness
 from blockstore.index.epochs import Held
 from blockstore.lifecycle import second_look
-from blockstore.lifecycle.take_away import away, take_away
+from blockstore.lifecycle.undo_merge import away, take_away
 from blockstore.lifecycle.upload import finish_upload
 from blockstore.table import Table
 

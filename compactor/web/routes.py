@@ -16,8 +16,8 @@ from starlette.routing import BaseRoute, Route
 from blockstore.compactor.process.status import Status
 from blockstore.compactor.web.encode import encode_status
 from blockstore.service.pages.live import LiveTimelines
+from blockstore.service.pages.responses import MIDDLEWARE, page_route, static_route
 from blockstore.service.pages.routes import TimelineSource, answering, timeline_routes
-from blockstore.service.pages.serving import MIDDLEWARE, page_route, static_route
 from blockstore.table import Table
 from blockstore.world import World
 

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.bucket.prefixed import Prefixed
 from blockstore.errors import Invalid, NotFound
-from blockstore.operations.lakes import folders, may_be_table
+from blockstore.operations.place import folders, may_be_table
 from blockstore.reader.query.files import local_folder
 from blockstore.reader.tables.at import NEWEST, At, at_of_each
 from blockstore.reader.tables.names import Names, folded

@@ -16,9 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from blockstore.index.added import AddedBlock
-from blockstore.index.blocks import LiveBlock
 from blockstore.index.entry import Entry, Operation
 from blockstore.index.fold import void_commit
+from blockstore.index.rows import LiveBlock
 
 _ADDING = frozenset({Operation.APPEND, Operation.DISCOVER})
 _SILENT = frozenset(

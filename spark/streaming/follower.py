@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 
 from blockstore.clock import Clock
 from blockstore.errors import Conflict, HistoryReplaced, NotFound, VersionExpired
-from blockstore.index.blocks import LiveBlock
 from blockstore.index.entry import Operation
 from blockstore.index.fold import void_commit
 from blockstore.index.log import Log
+from blockstore.index.rows import LiveBlock
 from blockstore.spark.streaming.entries import News, news_of, void_news
 from blockstore.spark.streaming.options import Start, StreamStart
 from blockstore.spark.streaming.position import Position

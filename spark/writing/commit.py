@@ -21,7 +21,7 @@ from blockstore.errors import Conflict
 from blockstore.format import BlockMeta, VisibleBy, WrittenChunks, block_meta
 from blockstore.operations.access import Access
 from blockstore.operations.append import AppendedBlock, append_block, earlier_block
-from blockstore.operations.begun import Begun, begun_on, end
+from blockstore.operations.distributed_overwrite import Begun, begun_on, end
 from blockstore.operations.overwrite import done_before
 from blockstore.spark.writing.first_write import ConditionalAppend, contains_a_write
 from blockstore.spark.writing.options import IfExists

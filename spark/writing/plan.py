@@ -13,7 +13,7 @@ from blockstore.format import Definition, Job
 from blockstore.spark.writing.options import IfExists
 
 if TYPE_CHECKING:
-    from blockstore.operations.begun import Begun
+    from blockstore.operations.distributed_overwrite import Begun
     from blockstore.spark.writing.result import Written
 
 

@@ -18,14 +18,14 @@ from pyspark.sql import types as st
 from blockstore.bucket import open_bucket
 from blockstore.errors import Conflict, Invalid, NotFound
 from blockstore.format import Definition, Job
+from blockstore.format.casting import cast_batch
 from blockstore.format.labels import check_new_labels
-from blockstore.format.schema import cast_batch
 from blockstore.index.change import Append, Done
 from blockstore.index.rules import decide
 from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.operations.append import earlier_block
-from blockstore.operations.begun import Begun, begin_anew, begun_on
+from blockstore.operations.distributed_overwrite import Begun, begin_anew, begun_on
 from blockstore.spark.types import arrow_schema
 from blockstore.spark.writing.first_write import already_written, contains_a_write
 from blockstore.spark.writing.options import IfExists, WriteOptions

@@ -76,8 +76,7 @@ def _rows(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
     """The rows as the block stores them: those of an overwrite are checked and name their write."""
     if plan.begun is None:
         return iter(batches)
-    # Imported here, because the task of an append does not need the modules of an overwrite.
-    from blockstore.operations.begun import rows_of
+    from blockstore.operations.distributed_overwrite import rows_of
 
     _check_dynamic(plan)
     return rows_of(plan.begun, batches)

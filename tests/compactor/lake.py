@@ -25,16 +25,18 @@ from blockstore.compactor.settings import Settings
 from blockstore.errors import BlockstoreError
 from blockstore.format.block import BlockMeta, Job
 from blockstore.format.definition import Definition
-from blockstore.format.loading import load_meta
+from blockstore.format.meta import load_meta
 from blockstore.index import log as index_log
-from blockstore.index.epochs import COMPACTOR, claim
+from blockstore.index.change import COMPACTOR
+from blockstore.index.epochs import claim
 from blockstore.index.gc import collect
-from blockstore.index.kept import Kept
+from blockstore.index.reachable import Kept
 from blockstore.lifecycle.cover import ChosenBlock
 from blockstore.lifecycle.listing import Listing, list_directories
 from blockstore.names import DELETION_MARK, META, chunk_path, meta_key, object_key
+from blockstore.operations.contents import Discovery
 from blockstore.operations.unindexed import Unindexed
-from blockstore.table import Discovery, Table
+from blockstore.table import Table
 from blockstore.world import World
 from tests.support.faulty import Call, FaultyBucket, Killed
 
@@ -90,7 +92,7 @@ class Lake:
         bucket, world = bucket or self.bucket, world or self.world
         if self.indexed:
             return Table.open_bucket(bucket, world, discovery=discovery)
-        return Table(bucket, world, None, unindexed=Unindexed(self.definition, given=True))
+        return Table(bucket, world, Unindexed(self.definition, given=True))
 
     def append(self, writer: str, *, publish: bool = True, job: Job | None = None) -> str:
         ulid = self.open().append(rows(writer), publish=publish, job=job).ulid

@@ -75,9 +75,7 @@ class Plain:
         """A handle; with a ``seed``, of a process with identifiers of its own."""
         clock = self.world.clock
         world = self.world if seed is None else replace(self.world, ids=Ids.seeded(clock, seed))
-        return Table(
-            bucket or self.bucket, world, None, unindexed=Unindexed(DEFINITION, given=True)
-        )
+        return Table(bucket or self.bucket, world, Unindexed(DEFINITION, given=True))
 
     def append(self, writer: str, count: int = 4, **options: object) -> str:
         data = pa.table({"writer": [writer] * count, "row": list(range(count))}, schema=SCHEMA)

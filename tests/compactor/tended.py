@@ -63,9 +63,7 @@ class Tended:
     def bare(self, name: str) -> Table:
         """A table without an index."""
         definition = Definition.create(SCHEMA, sort_by=["row"])
-        return Table(
-            self.place(name), self.world, None, unindexed=Unindexed(definition, given=True)
-        )
+        return Table(self.place(name), self.world, Unindexed(definition, given=True))
 
     def append(self, name: str, writer: str, table: Table | None = None, **options: object) -> str:
         rows = pa.table({"writer": [writer] * 3, "row": [0, 1, 2]}, schema=SCHEMA)

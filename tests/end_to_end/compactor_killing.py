@@ -35,7 +35,8 @@ from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from blockstore.ids import Ids
 from blockstore.lifecycle.listing import list_directories
-from blockstore.table import Discovery, Table
+from blockstore.operations.contents import Discovery
+from blockstore.table import Table
 from blockstore.world import Threads, World
 from tests.end_to_end.killed_world import SCHEMA, compare, noted
 

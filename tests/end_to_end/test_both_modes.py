@@ -27,8 +27,8 @@ from blockstore.compactor.settings import Settings
 from blockstore.errors import BlockstoreError, ObjectMissing
 from blockstore.format.block import BlockMeta, Job, VisibleBy
 from blockstore.format.definition import Definition
-from blockstore.format.loading import load_meta
 from blockstore.format.marks import MarkReason
+from blockstore.format.meta import load_meta
 from blockstore.index import log as index_log
 from blockstore.lifecycle.mark import place_deletion, withdraw_deletion
 from blockstore.lifecycle.upload import finish_upload, upload_again

@@ -19,13 +19,13 @@ import pyarrow as pa
 
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.format.block import BlockMeta, Job, Parent, VisibleBy
-from blockstore.format.chunks import BlockWriter
+from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
 from blockstore.format.document import sealed
 from blockstore.format.meta import encode
+from blockstore.format.new_block import block_meta
 from blockstore.format.properties import Properties
 from blockstore.format.sources import write_sources
-from blockstore.format.written import block_meta
 from blockstore.index.added import AddedBlock
 from blockstore.index.change import Change, Draft
 from blockstore.index.entry import Operation

@@ -8,7 +8,7 @@ from dataclasses import replace
 from blockstore.bucket.api import Bucket
 from blockstore.errors import Corrupt
 from blockstore.format.document import sealed
-from blockstore.index.chain import NO_LINK, link_after
+from blockstore.index.chain import NO_LINK
 from blockstore.index.checkpoint import decode_checkpoint, encode_checkpoint
 from blockstore.index.entry import decode_entry, encode_entry
 from blockstore.names import (
@@ -40,7 +40,7 @@ def rechain(bucket: Bucket) -> None:
             data = sealed(encode_entry(replace(entry, prev=last)))
             bucket.put(entry_key(number), data)
             entry = decode_entry(data, entry_id=number)
-        last = links[number] = link_after(last, entry)
+        last = links[number] = entry.link_after(last)
     for info in bucket.list(CHECKPOINTS):
         version = parse_checkpoint(info.key)
         if version in links:

@@ -11,7 +11,7 @@ Rules:
 - Only a block that readers can see needs the wait; an incomplete block is in no merge.
 - After the deletion mark is placed the table is listed again, at once and until the mark is
   ``sync_delay`` old, often enough to find a stalled merge before any reader counts it. The merge is
-  removed (``take_away.py``), or reported. A block that holds nothing but hidden rows, such as a
+  removed (``undo_merge.py``), or reported. A block that holds nothing but hidden rows, such as a
   repair's, is marked too. If the mark has disappeared, that is reported: a late withdrawal of an
   older mark may have deleted it.
 """
@@ -33,7 +33,7 @@ from blockstore.lifecycle.listing import Directory, Found
 from blockstore.lifecycle.mark import place_deletion
 from blockstore.lifecycle.schemas import fitting_cover
 from blockstore.lifecycle.second_look import merges_settle_s
-from blockstore.lifecycle.take_away import take_away
+from blockstore.lifecycle.undo_merge import take_away
 from blockstore.names import NO_COMPACT_MARK, deletion_mark_key, no_compact_mark_key
 from blockstore.world import World
 

@@ -34,8 +34,8 @@ from blockstore.format.durations import format_duration
 from blockstore.format.marks import MarkReason
 from blockstore.format.properties import Properties
 from blockstore.format.texts import check_text
-from blockstore.index.kept import Kept, Named
 from blockstore.index.log import Log
+from blockstore.index.reachable import Kept, Named
 from blockstore.lifecycle.catalog import Catalog
 from blockstore.lifecycle.cover import HIDING
 from blockstore.lifecycle.mark import (

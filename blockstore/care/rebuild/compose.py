@@ -32,7 +32,7 @@ from blockstore.format.properties import Properties
 from blockstore.format.schema import deserialize, readable_under
 from blockstore.index.batches import AppBatches, Batches, Written, forget_uploads
 from blockstore.index.blocks import Blocks
-from blockstore.index.commits import Commits, Run
+from blockstore.index.commit_ids import Commits, Run
 from blockstore.index.entry import Entry, Epoch
 from blockstore.index.rows import LiveBlock
 from blockstore.index.sources import Sources

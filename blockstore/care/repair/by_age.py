@@ -28,8 +28,8 @@ from blockstore.freshness import Freshness
 from blockstore.lifecycle import second_look
 from blockstore.lifecycle.catalog import Synced
 from blockstore.lifecycle.cover import HIDING, Cover
-from blockstore.lifecycle.discover import list_snapshot
-from blockstore.lifecycle.take_away import away
+from blockstore.lifecycle.list_path import list_snapshot
+from blockstore.lifecycle.undo_merge import away
 from blockstore.names import META
 
 

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from blockstore.bucket.api import ReadBucket
 from blockstore.errors import AccessDenied, Corrupt, NotFound, ObjectMissing
 from blockstore.format.block import BlockMeta, ChunkFile
-from blockstore.format.chunks import read_batches
+from blockstore.format.chunk_reader import read_batches
 from blockstore.format.fields import RESERVED
-from blockstore.format.loading import load_meta
+from blockstore.format.meta import load_meta
 from blockstore.format.schema import adapt
 from blockstore.names import object_key
 

@@ -17,7 +17,7 @@ from blockstore.care.verify.live import differing
 from blockstore.errors import Corrupt, ObjectMissing
 from blockstore.format.block import BlockMeta, ChunkFile
 from blockstore.format.definition import Definition
-from blockstore.format.loading import load_meta
+from blockstore.format.meta import load_meta
 from blockstore.names import META, meta_key
 
 

@@ -17,9 +17,9 @@ from blockstore.care.repair.copies import GoodFiles
 from blockstore.care.repair.target import Target
 from blockstore.errors import Conflict
 from blockstore.format.block import BlockMeta, Parent, VisibleBy
-from blockstore.format.chunks import BlockWriter
+from blockstore.format.block_writer import BlockWriter
+from blockstore.format.new_block import WrittenChunks, block_meta
 from blockstore.format.sources import write_sources
-from blockstore.format.written import WrittenChunks, block_meta
 from blockstore.freshness import Freshness
 from blockstore.lifecycle.upload import finish_upload
 

@@ -45,9 +45,9 @@ from blockstore.index.checkpoint import (
     put_checkpoint,
     raise_hint,
 )
+from blockstore.index.checkpoint_name import name_of
 from blockstore.index.entry import Entry, decode_entry
 from blockstore.index.log import Log
-from blockstore.index.named import name_of
 from blockstore.index.state import State
 from blockstore.index.storetime import Pace
 from blockstore.names import checkpoint_key, entry_key

@@ -22,7 +22,7 @@ from blockstore.bucket import Bucket, open_bucket
 from blockstore.bucket.local import LocalBucket
 from blockstore.errors import Conflict, Corrupt, Invalid, NewerFormat, ObjectMissing
 from blockstore.format.block import BlockMeta, VisibleBy
-from blockstore.format.chunks import BlockWriter
+from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
 from blockstore.format.document import parse, sealed
 from blockstore.format.features import FORMAT_VERSION, refuse_newer
@@ -35,7 +35,8 @@ from blockstore.lifecycle.catalog import Catalog
 from blockstore.names import FOLDER_TABLE, meta_key
 from blockstore.operations.append import NOTHING, AppendedBlock
 from blockstore.operations.incoming import batches_of
-from blockstore.operations.unindexed import Unindexed, never_indexed
+from blockstore.operations.place import never_indexed
+from blockstore.operations.unindexed import Unindexed
 from blockstore.world import World
 
 _PRODUCER = "build"

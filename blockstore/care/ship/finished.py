@@ -20,7 +20,7 @@ from blockstore.bucket.wrapper import ReadOnly
 from blockstore.care.transfer import verify_file
 from blockstore.errors import BlockstoreError, Corrupt, Invalid, NotFound, ObjectMissing
 from blockstore.format.block import BlockMeta
-from blockstore.format.loading import load_meta
+from blockstore.format.meta import load_meta
 from blockstore.lifecycle.listing import Directory, list_directories
 from blockstore.names import BOUNDARY, INDEX, META, SHIPPER_STATE, meta_key, object_key
 

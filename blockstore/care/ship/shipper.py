@@ -48,8 +48,7 @@ from blockstore.errors import (
     ObjectMissing,
 )
 from blockstore.format.block import BlockMeta, ChunkFile, VisibleBy
-from blockstore.format.loading import load_meta
-from blockstore.format.meta import encode
+from blockstore.format.meta import encode, load_meta
 from blockstore.ids import ulid_at, ulid_time_ms
 from blockstore.index.log import Log
 from blockstore.index.state import State

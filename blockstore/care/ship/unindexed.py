@@ -14,11 +14,12 @@ from __future__ import annotations
 from blockstore.bucket.api import Bucket
 from blockstore.errors import Corrupt, NotFound, ObjectMissing
 from blockstore.format.block import VisibleBy
-from blockstore.format.loading import load_meta
+from blockstore.format.meta import load_meta
 from blockstore.format.properties import Properties
 from blockstore.lifecycle.catalog import Catalog
 from blockstore.lifecycle.schemas import why_not_joined
-from blockstore.operations.unindexed import Unindexed, never_indexed, whole_block
+from blockstore.operations.place import never_indexed, whole_block
+from blockstore.operations.unindexed import Unindexed
 from blockstore.world import World
 
 

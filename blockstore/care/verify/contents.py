@@ -16,10 +16,10 @@ import pyarrow.types as pt
 
 from blockstore.care.finding import Check
 from blockstore.format.block import BlockMeta, ChunkFile, ColumnStats
-from blockstore.format.schema import other_than_text
+from blockstore.format.casting import other_than_text
+from blockstore.format.new_block import to_ms
 from blockstore.format.statistics import Tally, decode
 from blockstore.format.utf8 import first_not_text, holds_text
-from blockstore.format.written import to_ms
 
 _SOURCE = "_source"
 

@@ -31,13 +31,13 @@ from blockstore.care.verify.noted import Noted, check_noted
 from blockstore.care.verify.others import Surroundings, check_any, check_other
 from blockstore.errors import Corrupt, NotFound, ObjectMissing
 from blockstore.format.block import BlockMeta
-from blockstore.format.loading import load_meta
+from blockstore.format.meta import load_meta
 from blockstore.format.properties import Properties
 from blockstore.format.schema import serialize
 from blockstore.index import ulids
 from blockstore.index.rows import LiveBlock
 from blockstore.index.state import State
-from blockstore.lifecycle.discover import list_snapshot
+from blockstore.lifecycle.list_path import list_snapshot
 from blockstore.lifecycle.listing import Directory
 from blockstore.lifecycle.standing import standing_of
 from blockstore.lifecycle.states import Standing

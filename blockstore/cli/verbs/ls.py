@@ -13,7 +13,7 @@ from blockstore.cli.failure import complain
 from blockstore.cli.options import Json
 from blockstore.cli.output import Cell, Column, count, counted, iso, show_json, show_table, size
 from blockstore.errors import BlockstoreError, NotFound
-from blockstore.operations.lakes import folders, is_table
+from blockstore.operations.place import folders, is_table
 from blockstore.table import Table
 from blockstore.world import World
 

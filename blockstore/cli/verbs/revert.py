@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from blockstore.cli.options import DryRun, Json
 from blockstore.cli.output import count, counted, say, show_json
-from blockstore.operations.answer import Reverted
+from blockstore.operations.results import Reverted
 from blockstore.table import open_any
 
 

@@ -23,12 +23,10 @@ from blockstore.format.block import BlockMeta, StreamKey
 from blockstore.format.properties import Properties
 from blockstore.ids import ulid_time_ms
 from blockstore.index.state import State
-from blockstore.lifecycle.discover import list_snapshot
+from blockstore.lifecycle.list_path import list_snapshot
 from blockstore.lifecycle.listing import Directory, Found, Listing
 from blockstore.lifecycle.states import BlockState, classify
 from blockstore.names import META
-
-__all__ = ["NO_STREAM", "Shade", "Sighting", "Timeline", "TimelineBlock", "timeline_of"]
 
 NO_STREAM = StreamKey((), 0)
 _UNLISTED_MS = 5 * 60 * 1000

@@ -21,13 +21,11 @@ from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
 from blockstore.index.tags import TEMPORARY
 from blockstore.simulation.actors.doors import DISTURBED, met, open_table
+from blockstore.simulation.ground import Kind
 from blockstore.simulation.process import Process, Role
 from blockstore.simulation.rows import SCHEMA, batches_of
-from blockstore.simulation.stage import Kind
 from blockstore.simulation.violation import Violation
 from blockstore.table import Table
-
-__all__ = ["BUNGLER"]
 
 _APP = "bungler"
 _FUTURE = 1_000_000

@@ -11,8 +11,6 @@ from blockstore.simulation.actors.streams import STREAM
 from blockstore.simulation.actors.writers import GROUP, LAPTOP, TWIN, WRITER
 from blockstore.simulation.process import Role
 
-__all__ = ["cast"]
-
 _OWN = (WRITER, LAPTOP, GROUP, TWIN, STREAM, EDITOR, LIBRARIAN, BUNGLER, READER, LISTER, HISTORIAN)
 
 

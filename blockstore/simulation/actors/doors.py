@@ -23,13 +23,12 @@ from blockstore.errors import (
 from blockstore.index.change import Change, Committed
 from blockstore.index.log import Log
 from blockstore.operations.unindexed import Unindexed
+from blockstore.simulation.ground import Kind
 from blockstore.simulation.process import Process
 from blockstore.simulation.report import Section
-from blockstore.simulation.stage import Kind, Stage
+from blockstore.simulation.stage import Stage
 from blockstore.simulation.violation import Violation
 from blockstore.table import Table
-
-__all__ = ["DISTURBED", "Habit", "habit_of", "met", "open_table", "until_answered"]
 
 A = TypeVar("A")
 
@@ -108,9 +107,7 @@ def _open(process: Process, discovery: str) -> tuple[Table, int]:
         return Table(process.bucket, process.world, log, discovery=discovery), era
     definition = process.stage.definition
     assert definition is not None
-    return Table(
-        process.bucket, process.world, None, unindexed=Unindexed(definition, given=True)
-    ), era
+    return Table(process.bucket, process.world, Unindexed(definition, given=True)), era
 
 
 def until_answered(process: Process, ask: Callable[[], A], *, disturbed: bool = False) -> A:

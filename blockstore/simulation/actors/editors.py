@@ -22,16 +22,14 @@ from blockstore.errors import (
 )
 from blockstore.index.entry import Operation
 from blockstore.simulation.actors.doors import met, open_table
+from blockstore.simulation.ground import Kind
 from blockstore.simulation.ledger import Fate, Intent
 from blockstore.simulation.oracle.history import History
 from blockstore.simulation.process import Process, Role
-from blockstore.simulation.replacing import is_replaced
+from blockstore.simulation.replaced_history import is_replaced
 from blockstore.simulation.rows import batches_of
-from blockstore.simulation.stage import Kind
 from blockstore.simulation.violation import Violation
 from blockstore.table import Table
-
-__all__ = ["EDITOR"]
 
 
 def edit(process: Process, thread: int) -> None:
@@ -192,7 +190,7 @@ def _check_answer(
 def _check_crossing(process: Process, intent: Intent, version: int | None) -> None:
     """Answered, and the history was replaced meanwhile: it is in the one that is there, or was in
     one that ended since."""
-    ended = process.stage.replaced[process.begun[0] :]
+    ended = process.stage.judge.replaced[process.begun[0] :]
     became = [intent.versions, *(list(one.intents.get(intent.message, ())) for one in ended)]
     if version is not None and [version] not in became:
         raise Violation(

@@ -11,16 +11,14 @@ from blockstore.care.examine import examine, list_directory
 from blockstore.care.marks import Marker, MarkKind
 from blockstore.errors import BlockstoreError, Conflict, NotFound, VersionExpired
 from blockstore.format.marks import MarkReason
+from blockstore.index.tags import TEMPORARY
 from blockstore.lifecycle.mark import place_deletion
 from blockstore.names import DELETION_MARK
-from blockstore.operations.restore import TEMPORARY
 from blockstore.simulation.actors.doors import DISTURBED, met, open_table, until_answered
+from blockstore.simulation.ground import Kind
 from blockstore.simulation.process import Process, Role
-from blockstore.simulation.stage import Kind
 from blockstore.simulation.violation import Violation
 from blockstore.table import Table
-
-__all__ = ["LIBRARIAN"]
 
 _MOST_COLUMNS = 3
 

@@ -14,15 +14,13 @@ from blockstore.simulation.actors.doors import (
     until_answered,
 )
 from blockstore.simulation.faults import STALE_MS
+from blockstore.simulation.ground import Kind
 from blockstore.simulation.oracle.snapshots import Look, Snapshots
 from blockstore.simulation.process import Process, Role
 from blockstore.simulation.report import Section
 from blockstore.simulation.rows import Masks
-from blockstore.simulation.stage import Kind
 from blockstore.simulation.violation import Violation
 from blockstore.table import Table
-
-__all__ = ["HISTORIAN", "LISTER", "READER"]
 
 _COLUMNS = ("write", "row")
 

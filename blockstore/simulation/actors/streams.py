@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from blockstore.errors import Conflict, Fenced, Indeterminate, Unavailable
 from blockstore.format.block import BlockMeta, Job, VisibleBy
-from blockstore.format.chunks import BlockWriter
+from blockstore.format.block_writer import BlockWriter
 from blockstore.index.change import Append
 from blockstore.index.epochs import Held, claim
 from blockstore.lifecycle.upload import finish_upload
 from blockstore.simulation.actors.doors import DISTURBED, met, open_table, until_answered
+from blockstore.simulation.ground import Kind
 from blockstore.simulation.ledger import Write
 from blockstore.simulation.process import Process, Role
 from blockstore.simulation.rows import BUFFER_BYTES, batches_of
-from blockstore.simulation.stage import Kind
 from blockstore.table import Table
-
-__all__ = ["STREAM"]
 
 _APP = "stream/clicks"
 

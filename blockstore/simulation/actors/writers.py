@@ -26,14 +26,12 @@ from blockstore.ids import ulid_at
 from blockstore.operations.append import AppendedBlock
 from blockstore.operations.writer import WriteOptions, Writer
 from blockstore.simulation.actors.doors import met, open_table
+from blockstore.simulation.ground import Kind
 from blockstore.simulation.ledger import Write
 from blockstore.simulation.process import Process, Role
 from blockstore.simulation.rows import BUFFER_BYTES, batches_of
 from blockstore.simulation.schedule import HOUR_MS
-from blockstore.simulation.stage import Kind
 from blockstore.table import Table
-
-__all__ = ["GROUP", "LAPTOP", "TWIN", "WRITER"]
 
 
 class Style(StrEnum):

@@ -15,16 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from blockstore.simulation.ledger import Fate, Ledger
 from blockstore.simulation.oracle.directories import Directory
-from blockstore.simulation.oracle.history import Version
-
-if TYPE_CHECKING:
-    from blockstore.simulation.stage import Stage
-
-__all__ = ["Books", "Replaced", "brought_back", "remembered", "replaced"]
+from blockstore.simulation.oracle.judge import Judge, Replaced
 
 _JUDGE = ("waiting", "_condemned")
 _DIRECTORIES = ("by_ulid", "holders", "forced")
@@ -52,25 +47,11 @@ class Books:
     intents: Mapping[str, tuple[Fate, tuple[int, ...]]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replaced:
-    """A history that a disaster ended, as it was then."""
-
-    versions: Mapping[int, Version]
-    entered: frozenset[int]
-    """The writes of which the index told."""
-    stored: frozenset[int]
-    """The writes of which a complete block lay there."""
-    intents: Mapping[str, tuple[int, ...]]
-    """The entries that intents had become."""
-
-
-def remembered(stage: Stage) -> Books:
+def remembered(judge: Judge, ledger: Ledger) -> Books:
     """What is known now."""
-    ledger = stage.ledger
     return Books(
         parts=tuple(
-            {name: _copied(getattr(part, name)) for name in names} for part, names in _parts(stage)
+            {name: _copied(getattr(part, name)) for name in names} for part, names in _parts(judge)
         ),
         writes=tuple((write.fate, write.acknowledged_ms) for write in ledger.writes),
         intents={
@@ -79,20 +60,19 @@ def remembered(stage: Stage) -> Books:
     )
 
 
-def brought_back(stage: Stage, books: Books, *, empty: bool = False) -> None:
+def brought_back(judge: Judge, ledger: Ledger, books: Books, *, empty: bool = False) -> None:
     """Know again what the books say.
 
     ``empty``: they are those of a time before there was a table.
     """
-    for (part, names), values in zip(_parts(stage), books.parts, strict=True):
+    for (part, names), values in zip(_parts(judge), books.parts, strict=True):
         for name in names:
             setattr(part, name, _copied(values[name]))
-    _answer_again(stage.ledger, books, empty=empty)
+    _answer_again(ledger, books, empty=empty)
 
 
-def replaced(stage: Stage) -> Replaced:
+def replaced(judge: Judge, ledger: Ledger) -> Replaced:
     """The history as it is, for those who still hold it when it is gone."""
-    judge = stage.judge
     assert judge.history is not None, "only a table with an index has a history"
     directories, meaning = judge.directories, judge.history.meaning
     return Replaced(
@@ -105,14 +85,13 @@ def replaced(stage: Stage) -> Replaced:
         ),
         intents={
             name: tuple(intent.versions)
-            for name, intent in stage.ledger.intents.items()
+            for name, intent in ledger.intents.items()
             if intent.versions
         },
     )
 
 
-def _parts(stage: Stage) -> Iterable[tuple[object, tuple[str, ...]]]:
-    judge = stage.judge
+def _parts(judge: Judge) -> Iterable[tuple[object, tuple[str, ...]]]:
     assert judge.history is not None, "only a table with an index has a history"
     return (
         (judge, _JUDGE),

@@ -16,8 +16,6 @@ from dataclasses import dataclass
 
 import orjson
 
-__all__ = ["Chain"]
-
 _CHAIN = "chain/0.2"
 
 

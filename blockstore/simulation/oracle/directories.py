@@ -12,23 +12,20 @@ Promises:
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from blockstore.errors import BlockstoreError
 from blockstore.format.block import BlockMeta
 from blockstore.format.marks import decode_deletion_mark
 from blockstore.format.meta import decode
 from blockstore.names import DELETION_MARK, META, NO_COMPACT_MARK, object_key, sources_path
+from blockstore.simulation.ground import Ground, Kind
 from blockstore.simulation.report import Section
 from blockstore.simulation.rows import Content, read_content
 from blockstore.simulation.store import Changed
 from blockstore.simulation.violation import Violation
-
-if TYPE_CHECKING:
-    from blockstore.simulation.stage import Stage
-
-__all__ = ["Directories", "Directory"]
 
 _MARKS = (DELETION_MARK, NO_COMPACT_MARK)
 
@@ -56,9 +53,10 @@ class Directory:
 class Directories:
     """All of them, kept up to date with every change."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        self._delete_delay_ms = stage.properties.delete_delay_s * 1000
+    def __init__(self, ground: Ground, waiting: Callable[[], AbstractSet[int]]) -> None:
+        self._ground = ground
+        self._waiting = waiting
+        self._delete_delay_ms = ground.properties.delete_delay_s * 1000
         self.by_ulid: dict[str, Directory] = {}
         self.holders: dict[str, set[str]] = {}
         """Complete blocks by the sources that they account for."""
@@ -87,7 +85,7 @@ class Directories:
 
     def written_anew(self) -> None:
         """Every object counts as written now."""
-        now_ms = self._stage.scheduler.now_ms
+        now_ms = self._ground.scheduler.now_ms
         for directory in self.by_ulid.values():
             directory.meta_ms = now_ms if directory.meta_ms else 0
             directory.marked_ms = now_ms if directory.marked_ms else 0
@@ -108,7 +106,7 @@ class Directories:
     def _put(self, directory: Directory, path: str, change: Changed) -> None:
         assert change.after is not None
         if path == META:
-            directory.meta_ms = self._stage.scheduler.now_ms
+            directory.meta_ms = self._ground.scheduler.now_ms
         edited = change.before is not None and change.before != change.after
         if edited and directory.complete and path not in (*_MARKS, META):
             raise Violation(f"{change.key} was edited (R1)")
@@ -119,7 +117,7 @@ class Directories:
         if path == META:
             directory.meta = self._meta(directory.ulid, change.after)
         if path == DELETION_MARK and change.before is None:
-            directory.marked_ms = self._stage.scheduler.now_ms
+            directory.marked_ms = self._ground.scheduler.now_ms
             directory.reason = str(decode_deletion_mark(change.after, ulid=directory.ulid).reason)
             self._event(f"marked {directory.reason}")
 
@@ -155,7 +153,7 @@ class Directories:
             return
         if not directory.is_marked:
             raise Violation(f"{key} was deleted and no deletion mark lies on the block (R8)")
-        age_ms = self._stage.scheduler.now_ms - directory.marked_ms
+        age_ms = self._ground.scheduler.now_ms - directory.marked_ms
         if age_ms < self._delete_delay_ms:
             raise Violation(
                 f"{key} was deleted {age_ms / 1000:.0f} s after the mark, before delete_delay (R8)"
@@ -163,10 +161,11 @@ class Directories:
 
     def _is_taken_away(self, directory: Directory) -> bool:
         """Whether it is a merge that came late, and nobody misses it."""
-        stage, meta = self._stage, directory.meta
-        young = stage.scheduler.now_ms - directory.meta_ms < self._delete_delay_ms
-        if stage.judge.history is not None or meta is None or meta.level == 1 or not young:
+        ground, meta = self._ground, directory.meta
+        young = ground.scheduler.now_ms - directory.meta_ms < self._delete_delay_ms
+        if ground.kind is Kind.INDEXED or meta is None or meta.level == 1 or not young:
             return False
+        waiting = self._waiting()
         alone = [
             source
             for source in meta.sources
@@ -174,12 +173,12 @@ class Directories:
         ]
         writes = {self.write_of[source] for source in alone}
         return all(
-            write not in stage.judge.waiting or stage.expired(stage.ledger.writes[write].at_ms)
+            write not in waiting or ground.expired(ground.ledger.writes[write].at_ms)
             for write in writes
         )
 
     def _meta(self, ulid: str, data: bytes) -> BlockMeta:
-        store = self._stage.store
+        store = self._ground.store
         try:
             return decode(
                 data,
@@ -214,12 +213,12 @@ class Directories:
 
     def _read(self, meta: BlockMeta) -> Content:
         for file in meta.files:
-            data = self._stage.store.get(object_key(meta.ulid, file.path)).data
+            data = self._ground.store.get(object_key(meta.ulid, file.path)).data
             if hashlib.sha256(data).hexdigest() != file.sha256:
                 raise Violation(
                     f"block {meta.ulid}: {file.path} has another SHA-256 than its meta.json says"
                 )
-        content = read_content(self._stage.store, meta)
+        content = read_content(self._ground.store, meta)
         for source, rows in content.by_source.items():
             if source not in meta.sources:
                 raise Violation(
@@ -234,4 +233,4 @@ class Directories:
         return content
 
     def _event(self, name: str) -> None:
-        self._stage.report.count(Section.EVENTS, name)
+        self._ground.report.count(Section.EVENTS, name)

@@ -10,21 +10,14 @@ Promises:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from blockstore.format.marks import MarkReason
 from blockstore.lifecycle.cover import cover
 from blockstore.names import INDEX, NO_COMPACT_MARK, parse_entry
 from blockstore.operations.unindexed import Unindexed
 from blockstore.simulation.oracle.directories import Directory
 from blockstore.simulation.oracle.snapshots import Snapshots
+from blockstore.simulation.stage import Stage
 from blockstore.table import Table
-
-if TYPE_CHECKING:
-    from blockstore.simulation.stage import Stage
-
-__all__ = ["check_end", "leftovers", "outsider", "quarantined"]
-
 
 _MANUAL = str(MarkReason.MANUAL)
 
@@ -65,7 +58,7 @@ def outsider(stage: Stage, *, discovery: str = "index") -> Table:
     if stage.judge.history is not None:
         return Table.open_bucket(stage.store, world, discovery=discovery)
     assert stage.definition is not None
-    return Table(stage.store, world, None, unindexed=Unindexed(stage.definition, given=True))
+    return Table(stage.store, world, Unindexed(stage.definition, given=True))
 
 
 def quarantined(stage: Stage) -> list[str]:

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from blockstore.errors import BlockstoreError
 from blockstore.format.sources import decode_sources
@@ -39,17 +38,13 @@ from blockstore.names import (
     parse_entry,
     sources_path,
 )
+from blockstore.simulation.ground import Ground
 from blockstore.simulation.oracle.chain import Chain
 from blockstore.simulation.oracle.directories import Directories, Directory
 from blockstore.simulation.oracle.meaning import Delta, Meaning, Rows
 from blockstore.simulation.report import Section
 from blockstore.simulation.store import Changed
 from blockstore.simulation.violation import Violation
-
-if TYPE_CHECKING:
-    from blockstore.simulation.stage import Stage
-
-__all__ = ["History", "Version"]
 
 _REMEMBERED = 400
 """So many versions below the boundary are remembered, for readers that still hold one."""
@@ -66,10 +61,10 @@ class Version:
 class History:
     """What the index has ever said."""
 
-    def __init__(self, stage: Stage, directories: Directories) -> None:
-        self._stage = stage
+    def __init__(self, ground: Ground, directories: Directories) -> None:
+        self._ground = ground
         self._directories = directories
-        self.meaning = Meaning(stage, directories)
+        self.meaning = Meaning(ground, directories)
         self.boundary = -1
         """-1 until it is written."""
         self.latest = Version(State.EMPTY, Rows())
@@ -83,8 +78,8 @@ class History:
         """The step in which the last of them went, or became void."""
         self.false_checkpoints: set[int] = set()
         """Versions under whose names checkpoints of a replaced history lie."""
-        world = stage.world()
-        self._reader = IndexReader(stage.store, world, Boundary(stage.store, world))
+        world = ground.world()
+        self._reader = IndexReader(ground.store, world, Boundary(ground.store, world))
         self.kept: dict[str, int] = {}
         """The versions that tags keep: those that were readable when their tag was committed."""
         self._removed_at: dict[str, int] = {}
@@ -99,7 +94,7 @@ class History:
         assert number is not None
         if change.after is None:
             if self.strays.pop(number, None) is not None:
-                self.mended_step = self._stage.scheduler.steps
+                self.mended_step = self._ground.scheduler.steps
                 return
             if number > self.boundary:
                 raise Violation(f"entry {number} was deleted above the boundary {self.boundary}")
@@ -113,24 +108,24 @@ class History:
         else:
             self._append(number, change.after)
             while (following := self.strays.pop(self.latest.state.version + 1, None)) is not None:
-                self.mended_step = self._stage.scheduler.steps
+                self.mended_step = self._ground.scheduler.steps
                 self._append(self.latest.state.version + 1, following[1], following[0])
 
     def boundary_changed(self, change: Changed) -> None:
         """The boundary was written."""
         if change.after is None:
             raise Violation(f"{BOUNDARY} was deleted")
-        value = parse_boundary(change.after, self._stage.store.url)
+        value = parse_boundary(change.after, self._ground.store.url)
         latest = self.latest.state.version
         if value < self.boundary:
             raise Violation(f"the boundary fell from {self.boundary} to {value}")
         if value and value >= latest:
             raise Violation(f"the boundary moved to {value}, and the latest entry is {latest}")
-        if value and self._stage.store.data(checkpoint_key(value)) is None:
+        if value and self._ground.store.data(checkpoint_key(value)) is None:
             raise Violation(f"the boundary moved to {value}, where no checkpoint lies")
         if value > self.boundary > -1:
             self._event("boundary advanced")
-            age_s = (self._stage.scheduler.now_ms - self._created_ms[value + 1]) / 1000
+            age_s = (self._ground.scheduler.now_ms - self._created_ms[value + 1]) / 1000
             if age_s < self._least_retention_s:
                 raise Violation(
                     f"the boundary moved to {value}, which was the newest version {age_s:.0f} s "
@@ -158,7 +153,7 @@ class History:
             return
         self._event("checkpoint written")
         known = self.versions.get(version)
-        if self._stage.stale and not self._is_right(known, change.after, version):
+        if self._ground.stale and not self._is_right(known, change.after, version):
             self.false_checkpoints.add(version)
             self._event("checkpoint of a replaced history")
             return
@@ -180,7 +175,7 @@ class History:
             raise Violation(
                 f"tag {tag!r} was answered to keep version {version}, and does not stand for it"
             )
-        if self._stage.store.data(checkpoint_key(version)) is None:
+        if self._ground.store.data(checkpoint_key(version)) is None:
             raise Violation(
                 f"tag {tag!r} was answered to keep version {version}, whose checkpoint is gone"
             )
@@ -215,7 +210,7 @@ class History:
         before = self.latest
         fits = self.chain.fits(data)
         self.chain = self.chain.after(data)
-        self._created_ms[number] = self._stage.scheduler.now_ms if came_ms is None else came_ms
+        self._created_ms[number] = self._ground.scheduler.now_ms if came_ms is None else came_ms
         try:
             state = self._reader.follow(before.state, data)
             entry = self._load(self._reader.decode(data, number)) if fits else None
@@ -224,8 +219,8 @@ class History:
         if entry is None:
             self._void(before, number, state)
             return
-        if self._stage.crossing and self._stage.replacements is not None:
-            self._stage.replacements.bring_back(block.ulid for block in entry.add)
+        if self._ground.crossing and self._ground.replacements is not None:
+            self._ground.replacements.bring_back(block.ulid for block in entry.add)
         delta = self._delta(before, entry, state)
         self.meaning.check(before.state, before.rows, entry, delta, self.versions)
         self._least_retention_s = min(
@@ -235,7 +230,7 @@ class History:
             not self.is_pinned_whole(before.state.tags[name])
             for name in before.state.tags.keys() - state.tags
         ):
-            self.mended_step = self._stage.scheduler.steps
+            self.mended_step = self._ground.scheduler.steps
         self.latest = self.versions[number] = Version(state, _changed(before.rows, delta))
         self._event(f"entry: {entry.operation}")
         for ulid in entry.remove:
@@ -269,13 +264,13 @@ class History:
         """Whether what a tag of that version stands for can be read: not where the version was
         collected before the tag came."""
         return version > self.boundary or bool(
-            list(self._stage.store.list(checkpoint_key(version)))
+            list(self._ground.store.list(checkpoint_key(version)))
         )
 
     def _stray(self, number: int, data: bytes) -> None:
-        if not self._stage.stale:
+        if not self._ground.stale:
             raise Violation(f"entry {number} was created after version {self.latest.state.version}")
-        self.strays[number] = self._stage.scheduler.now_ms, data
+        self.strays[number] = self._ground.scheduler.now_ms, data
         self._event("entry above a gap")
 
     def _is_right(self, known: Version | None, data: bytes, version: int) -> bool:
@@ -289,7 +284,7 @@ class History:
     def _with_sources(self, block: AddedBlock) -> AddedBlock:
         if not isinstance(block.sources, SourcesFile):
             return block
-        data = self._stage.store.get(object_key(block.ulid, sources_path())).data
+        data = self._ground.store.get(object_key(block.ulid, sources_path())).data
         return block.with_sources(decode_sources(data, block.ulid))
 
     def _delta(self, before: Version, entry: Entry, state: State) -> Delta:
@@ -342,7 +337,7 @@ class History:
                 self._event("tag came too late")
 
     def _event(self, name: str) -> None:
-        self._stage.report.count(Section.EVENTS, name)
+        self._ground.report.count(Section.EVENTS, name)
 
 
 def _gather(into: Delta, rows: Delta, entry: Entry) -> None:

@@ -9,7 +9,8 @@ Promises of its own:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from blockstore.names import (
     BOUNDARY,
@@ -20,28 +21,39 @@ from blockstore.names import (
     split_block_key,
 )
 from blockstore.operations.append import AppendedBlock
+from blockstore.simulation.ground import Ground, Kind
 from blockstore.simulation.ledger import Fate, Write
 from blockstore.simulation.oracle.directories import Directories, Directory
-from blockstore.simulation.oracle.history import History
+from blockstore.simulation.oracle.history import History, Version
 from blockstore.simulation.report import Section
 from blockstore.simulation.store import Changed
 from blockstore.simulation.violation import Violation
 
-if TYPE_CHECKING:
-    from blockstore.simulation.stage import Stage
 
-__all__ = ["Judge"]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replaced:
+    """A history that a disaster ended, as it was then."""
+
+    versions: Mapping[int, Version]
+    entered: frozenset[int]
+    """The writes of which the index told."""
+    stored: frozenset[int]
+    """The writes of which a complete block lay there."""
+    intents: Mapping[str, tuple[int, ...]]
+    """The entries that intents had become."""
 
 
 class Judge:
     """The oracle of one run."""
 
-    def __init__(self, stage: Stage, *, indexed: bool) -> None:
-        self._stage = stage
-        self.directories = Directories(stage)
-        self.history = History(stage, self.directories) if indexed else None
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self.directories = Directories(ground, lambda: self.waiting)
+        self.history = History(ground, self.directories) if ground.kind is Kind.INDEXED else None
         self.waiting: set[int] = set()
         """Acknowledged writes that no entry has named yet, and that nobody wants to be deleted."""
+        self.replaced: list[Replaced] = []
+        """The histories that were replaced, one for each era that is over."""
         self._condemned: set[int] = set()
         """Writes of blocks that a person marked, where the mark itself hides them."""
 
@@ -63,14 +75,14 @@ class Judge:
 
     def acknowledge(self, write: Write, answer: AppendedBlock, since: int) -> None:
         """The caller of a write, who asked in the era ``since``, was told that it succeeded."""
-        self._stage.report.count(
+        self._ground.report.count(
             Section.EVENTS, "write acknowledged" if answer.published else "write left to its age"
         )
         if self._went_down(write, since, published=answer.published):
             return
         if write.fate is Fate.OPEN:
             write.fate = Fate.ACKNOWLEDGED
-            write.acknowledged_ms = self._stage.scheduler.now_ms
+            write.acknowledged_ms = self._ground.scheduler.now_ms
             if self._is_of_another_schema(write.number):
                 self._event("acknowledged with the schema of a table that was replaced")
             elif write.number not in self._condemned:
@@ -85,7 +97,7 @@ class Judge:
             raise Violation(
                 f"write {write.number} was acknowledged, and no complete block holds it"
             )
-        fresh = since == self._stage.era and not answer.already
+        fresh = since == self._ground.era and not answer.already
         if answer.published and answer.version is not None and fresh:
             self._check_version(write, answer.version)
 
@@ -101,7 +113,7 @@ class Judge:
     def _went_down(self, write: Write, since: int, *, published: bool) -> bool:
         """Whether the write was there when a history ended that has been replaced since, and is
         there no more: then the answer was right when it was made."""
-        ended = self._stage.replaced[since:]
+        ended = self.replaced[since:]
         if not any(
             write.number in one.entered or (not published and write.number in one.stored)
             for one in ended
@@ -113,13 +125,13 @@ class Judge:
         return True
 
     def _event(self, name: str) -> None:
-        self._stage.report.count(Section.EVENTS, name)
+        self._ground.report.count(Section.EVENTS, name)
 
     def _may_be_gone(self, write: Write) -> bool:
         """Whether a person, or retention, may have had the write removed, where the mark itself
         decides."""
         return write.number in self._condemned or (
-            self.history is None and self._stage.expired(write.at_ms)
+            self.history is None and self._ground.expired(write.at_ms)
         )
 
     def refuse(self, write: Write, error: Exception) -> None:
@@ -134,7 +146,7 @@ class Judge:
 
     def condemn(self, ulid: str) -> None:
         """A person is about to mark a block for deletion."""
-        self._stage.ledger.condemned.add(ulid)
+        self._ground.ledger.condemned.add(ulid)
         if self.history is None:
             sources = self.directories.content(ulid).meta.sources
             self._condemned |= {self.directories.write_of[source] for source in sources}
@@ -198,12 +210,12 @@ class Judge:
     def _check_rows_left(self, ulid: str, path: str) -> None:
         """No acknowledged write was in that block alone."""
         directories = self.directories
-        if ulid in self._stage.ledger.condemned:
+        if ulid in self._ground.ledger.condemned:
             return
         for source in directories.content(ulid).meta.sources:
             write = directories.write_of.get(source)
-            if write not in self.waiting or self._stage.expired(
-                self._stage.ledger.writes[write].at_ms
+            if write not in self.waiting or self._ground.expired(
+                self._ground.ledger.writes[write].at_ms
             ):
                 continue
             if not directories.holders.get(source):

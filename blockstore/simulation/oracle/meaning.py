@@ -16,21 +16,17 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import immutables
 
 from blockstore.index.entry import Entry, Operation
 from blockstore.index.state import State
+from blockstore.simulation.ground import Ground
 from blockstore.simulation.ledger import ROWS, Fate, Intent
 from blockstore.simulation.oracle.directories import Directories
 from blockstore.simulation.rows import WHOLE
 from blockstore.simulation.violation import Violation
-
-if TYPE_CHECKING:
-    from blockstore.simulation.stage import Stage
-
-__all__ = ["Delta", "Meaning", "Rows"]
 
 Rows = immutables.Map[int, int]
 """What a version shows: a bit mask of rows by write; no write with none."""
@@ -47,8 +43,8 @@ class _HasRows(Protocol):
 class Meaning:
     """Judges the entries of one run, each as it becomes history."""
 
-    def __init__(self, stage: Stage, directories: Directories) -> None:
-        self._stage = stage
+    def __init__(self, ground: Ground, directories: Directories) -> None:
+        self._ground = ground
         self._directories = directories
         self.applied: dict[int, int] = {}
         """The version by which a write entered."""
@@ -110,7 +106,7 @@ class Meaning:
         return delta
 
     def _enter(self, write: int, entry: Entry) -> None:
-        asked = self._stage.ledger.writes[write]
+        asked = self._ground.ledger.writes[write]
         if write in self.applied:
             raise Violation(
                 f"entry {entry.id} brings write {write} again, version {self.applied[write]} had it"
@@ -204,7 +200,7 @@ class Meaning:
         for ulid in entry.remove:
             block = before.blocks.get(ulid)
             assert block is not None, "the fold refuses to remove what is not live"
-            if ulid not in self._stage.ledger.condemned and not self._stage.expired(
+            if ulid not in self._ground.ledger.condemned and not self._ground.expired(
                 block.meta.max_time
             ):
                 raise Violation(
@@ -233,11 +229,11 @@ class Meaning:
             return WHOLE if write == intent.only else 0
         if intent.key is None:
             return WHOLE
-        asked = self._stage.ledger.writes[write]
+        asked = self._ground.ledger.writes[write]
         return sum(1 << row for row in range(ROWS) if asked.key(row) == intent.key)
 
     def _intent(self, entry: Entry) -> Intent:
-        intent = self._stage.ledger.intents.get(entry.message)
+        intent = self._ground.ledger.intents.get(entry.message)
         if intent is None or intent.operation != entry.operation:
             raise Violation(
                 f"entry {entry.id} ({entry.operation} {entry.message!r}) was asked for by nobody"

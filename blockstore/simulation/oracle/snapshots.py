@@ -36,8 +36,6 @@ from blockstore.simulation.schedule import HOUR_MS
 from blockstore.simulation.stage import Stage
 from blockstore.simulation.violation import Violation
 
-__all__ = ["Look", "Snapshots"]
-
 _SLACK_MS = HOUR_MS + 60_000
 """By so much a writer's clock may be ahead, and its block be ready later."""
 
@@ -165,7 +163,9 @@ class Snapshots:
     def _versions(self, era: int) -> Mapping[int, Version]:
         history = self._judge.history
         assert history is not None, "only a table with an index has versions"
-        return history.versions if era == self._stage.era else self._stage.replaced[era].versions
+        return (
+            history.versions if era == self._stage.era else self._stage.judge.replaced[era].versions
+        )
 
     def _add_listed(self, snapshot: TableSnapshot, rows: Masks) -> None:
         for chosen in snapshot.snapshot.listed:

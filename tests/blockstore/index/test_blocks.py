@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blockstore.index import blocks as blocks_module
-from blockstore.index.blocks import Blocks, LiveBlock
-from blockstore.index.rows import FRAME
+from blockstore.index.blocks import Blocks
+from blockstore.index.rows import FRAME, LiveBlock
 from tests.support.index_data import block, ulid
 
 

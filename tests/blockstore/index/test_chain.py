@@ -11,7 +11,7 @@ import pytest
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.errors import Corrupt, NewerFormat
 from blockstore.format import features
-from blockstore.index.chain import REQUIRED, Link, link_after
+from blockstore.index.chain import REQUIRED, Link
 from blockstore.index.change import Create
 from blockstore.index.checkpoint import decode_checkpoint, encode_checkpoint
 from blockstore.index.entry import Entry, decode_entry, encode_entry
@@ -147,7 +147,7 @@ def test_a_garbled_link_is_corrupt(prev: object) -> None:
 
 
 def test_an_unhashed_entry_has_no_link_that_a_chain_could_go_on_from() -> None:
-    assert link_after(Link(""), replace(entry_of(created(), append(1)), prev=None)).chain == ""
+    assert replace(entry_of(created(), append(1)), prev=None).link_after(Link("")).chain == ""
 
 
 def test_versions_times_and_entries_pass_over_what_is_void(

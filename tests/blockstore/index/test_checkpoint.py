@@ -25,9 +25,9 @@ from blockstore.index.checkpoint import (
     read_hint,
     write_checkpoint,
 )
+from blockstore.index.checkpoint_name import NamedCheckpoint, name_of, names_of
 from blockstore.index.content import content_of
 from blockstore.index.fold import fold
-from blockstore.index.named import NamedCheckpoint, name_of, names_of
 from blockstore.index.rows import BULK, FRAME, LiveBlock
 from blockstore.index.state import State
 from blockstore.names import HINT, checkpoint_key

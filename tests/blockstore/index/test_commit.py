@@ -24,9 +24,9 @@ from blockstore.errors import (
 from blockstore.format import Job
 from blockstore.index.change import Append, Draft
 from blockstore.index.checkpoint import write_checkpoint
+from blockstore.index.checkpoint_name import name_of
 from blockstore.index.entry import Operation, decode_entry
 from blockstore.index.log import Log
-from blockstore.index.named import name_of
 from blockstore.names import BOUNDARY, checkpoint_key, entry_key
 from blockstore.world import World
 from tests.blockstore.index.test_read import collect
@@ -357,7 +357,7 @@ def test_a_fate_that_was_collected_is_decided_by_block_or_stays_unknown(
     operation: Operation,
 ) -> None:
     """Indeterminate, then out of the window, then below the boundary."""
-    monkeypatch.setattr("blockstore.index.commits.WINDOW_ENTRIES", 3)
+    monkeypatch.setattr("blockstore.index.commit_ids.WINDOW_ENTRIES", 3)
     assert isinstance(world.clock, ManualClock)
     faulty.before.append(failing(reading(BOUNDARY), Unavailable("no answer")))
     tag = Planned(operation=Operation.TAG, commit=ulid(900), plan=Draft(tags={"a": 1}))
@@ -389,7 +389,7 @@ def test_a_fate_below_the_window_is_read_from_its_entry(
     monkeypatch: pytest.MonkeyPatch,
     applied: bool,
 ) -> None:
-    monkeypatch.setattr("blockstore.index.commits.WINDOW_ENTRIES", 3)
+    monkeypatch.setattr("blockstore.index.commit_ids.WINDOW_ENTRIES", 3)
     assert isinstance(world.clock, ManualClock)
     change = Planned(operation=Operation.TAG, commit=ulid(900), plan=Draft(tags={"a": 1}))
     hook = failing(creating(3), LOST, times=10**9)

@@ -23,11 +23,11 @@ from blockstore.index.boundary import Boundary
 from blockstore.index.change import Append, Change, ClaimEpoch
 from blockstore.index.checkpoint import decode_checkpoint, write_checkpoint
 from blockstore.index.commit import Attempt, Committer
-from blockstore.index.commits import Commits
+from blockstore.index.commit_ids import Commits
 from blockstore.index.fold import fold
 from blockstore.index.log import Log, create
-from blockstore.index.looks import Looks, Standing
 from blockstore.index.read import IndexReader
+from blockstore.index.same_history import Looks, Standing
 from blockstore.index.state import State
 from blockstore.names import BOUNDARY, entry_key, parse_checkpoint
 from blockstore.world import World

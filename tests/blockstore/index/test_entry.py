@@ -13,8 +13,8 @@ from blockstore.errors import Corrupt, NewerFormat
 from blockstore.format import Job
 from blockstore.format.sources import INLINE
 from blockstore.index.added import AddedBlock, SourcesFile
+from blockstore.index.checkpoint_name import NamedCheckpoint
 from blockstore.index.entry import Entry, Operation, decode_entry, encode_entry
-from blockstore.index.named import NamedCheckpoint
 from tests.support.index_data import DEFINITION, NOW, block, history, ulid
 
 FULL = Entry(

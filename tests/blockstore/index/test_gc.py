@@ -26,6 +26,7 @@ from blockstore.format.definition import Definition
 from blockstore.index import checkpoint as checkpoint_module
 from blockstore.index.change import Draft, Tag, Untag
 from blockstore.index.checkpoint import encode_checkpoint, ensure_checkpoint, read_hint
+from blockstore.index.checkpoint_name import name_of
 from blockstore.index.entry import Operation
 from blockstore.index.epochs import claim
 from blockstore.index.gc import (
@@ -36,7 +37,6 @@ from blockstore.index.gc import (
     wanted_boundary,
 )
 from blockstore.index.log import Log, create
-from blockstore.index.named import name_of
 from blockstore.names import (
     BOUNDARY,
     CHECKPOINTS,

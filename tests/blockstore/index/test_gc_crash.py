@@ -19,7 +19,7 @@ import pytest
 from blockstore.bucket.api import Bucket, ObjectInfo
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.errors import BlockstoreError, Indeterminate, Unavailable, VersionExpired
-from blockstore.index import gc, looks, read
+from blockstore.index import gc, read, same_history
 from blockstore.index.boundary import Boundary
 from blockstore.index.change import Tag
 from blockstore.index.checkpoint import ensure_checkpoint, write_checkpoint
@@ -370,13 +370,17 @@ def no_second_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def no_boundary_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """Step 5 of a commit accepts whatever was created."""
-    monkeypatch.setattr(looks.Looks, "look", lambda self, state: looks.Standing.STANDS)
+    monkeypatch.setattr(
+        same_history.Looks, "look", lambda self, state: same_history.Standing.STANDS
+    )
     monkeypatch.setattr(Boundary, "check", lambda self, entry: True)
 
 
 def check_before_create(monkeypatch: pytest.MonkeyPatch) -> None:
     """Step 5 accepts by what was read before."""
-    monkeypatch.setattr(looks.Looks, "look", lambda self, state: looks.Standing.STANDS)
+    monkeypatch.setattr(
+        same_history.Looks, "look", lambda self, state: same_history.Standing.STANDS
+    )
     monkeypatch.setattr(Boundary, "check", lambda self, entry: entry > self.seen)
 
 

@@ -22,9 +22,9 @@ from blockstore.errors import (
 from blockstore.format import Job
 from blockstore.index.change import Append, Change, Committed, Draft, Left
 from blockstore.index.checkpoint import decode_checkpoint, read_hint
+from blockstore.index.checkpoint_name import name_of
 from blockstore.index.entry import Operation
 from blockstore.index.log import Log, create, exists
-from blockstore.index.named import name_of
 from blockstore.index.queue import Waiting
 from blockstore.names import BOUNDARY, checkpoint_key, entry_key
 from blockstore.world import World

@@ -27,8 +27,8 @@ from blockstore.index.boundary import Boundary
 from blockstore.index.change import Untag
 from blockstore.index.checkpoint import ensure_checkpoint
 from blockstore.index.gc import collect
-from blockstore.index.kept import Kept
 from blockstore.index.log import Log
+from blockstore.index.reachable import Kept
 from blockstore.index.state import State
 from blockstore.index.tags import MAX_TAG, tag, untag
 from blockstore.names import BOUNDARY, HINT, checkpoint_key, entry_key

@@ -13,7 +13,7 @@ from blockstore.format.definition import Definition
 from blockstore.format.marks import MarkReason
 from blockstore.format.properties import Properties
 from blockstore.index.blocks import Blocks
-from blockstore.index.kept import Named
+from blockstore.index.reachable import Named
 from blockstore.index.rows import LiveBlock
 from blockstore.index.sources import Sources
 from blockstore.index.state import State

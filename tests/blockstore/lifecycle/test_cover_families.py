@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 
 from blockstore.format.block import BlockMeta, StreamKey
 from blockstore.format.properties import Properties
-from blockstore.index.blocks import Blocks, LiveBlock
+from blockstore.index.blocks import Blocks
+from blockstore.index.rows import LiveBlock
 from blockstore.index.sources import Sources
 from blockstore.index.state import State
 from blockstore.lifecycle.cover import Cover, cover, restrict
-from blockstore.lifecycle.discover import list_snapshot
+from blockstore.lifecycle.list_path import list_snapshot
 from blockstore.lifecycle.listing import Directory, Found
 from blockstore.lifecycle.standing import wanted_from_listing
 from blockstore.names import META

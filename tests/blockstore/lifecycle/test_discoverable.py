@@ -8,7 +8,7 @@ import pytest
 
 from blockstore.format.block import VisibleBy
 from blockstore.format.marks import MarkReason
-from blockstore.index.kept import Named
+from blockstore.index.reachable import Named
 from blockstore.lifecycle.discoverable import Discoverable, discoverable
 from tests.blockstore.lifecycle.blocks import ulid
 from tests.blockstore.lifecycle.sights import Dir, index, sight

@@ -129,12 +129,12 @@ def _checked(key: str) -> str:
 
 def handle(bucket: Bucket, world: World) -> Table:
     definition = Definition.create(SCHEMA, time_column="t")
-    return Table(Fenced(bucket), world, None, unindexed=Unindexed(definition, given=True))
+    return Table(Fenced(bucket), world, Unindexed(definition, given=True))
 
 
 def append(bucket: Bucket, world: World, *numbers: int) -> str:
     definition = Definition.create(SCHEMA, time_column="t")
-    table = Table(bucket, world, None, unindexed=Unindexed(definition, given=True))
+    table = Table(bucket, world, Unindexed(definition, given=True))
     ulid = table.append(pa.table({"n": list(numbers), "t": [0] * len(numbers)}).cast(SCHEMA)).ulid
     assert ulid is not None
     return ulid

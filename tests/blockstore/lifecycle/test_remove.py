@@ -15,7 +15,7 @@ from blockstore.clock import ManualClock
 from blockstore.errors import AccessDenied, BlockstoreError, Unanswered, Unavailable
 from blockstore.format.marks import MarkReason
 from blockstore.freshness import Freshness
-from blockstore.lifecycle.cleaning import Action, Decision
+from blockstore.lifecycle.decide import Action, Decision
 from blockstore.lifecycle.listing import list_directories
 from blockstore.lifecycle.rate import Rate
 from blockstore.lifecycle.remove import Removed, Remover, removal_steps

@@ -19,7 +19,7 @@ import pytest
 
 from blockstore.format.marks import MarkReason
 from blockstore.lifecycle.by_cover import ByCover
-from blockstore.lifecycle.cleaning import Action, Decision, decide_marks, decide_removals
+from blockstore.lifecycle.decide import Action, Decision, decide_marks, decide_removals
 from blockstore.lifecycle.fate import Fate, goes, stays
 from blockstore.lifecycle.listing import Found
 from blockstore.lifecycle.sight import Sight

@@ -31,7 +31,8 @@ from blockstore.format.marks import DeletionMark, MarkReason, encode_mark
 from blockstore.format.meta import encode
 from blockstore.format.properties import Properties
 from blockstore.lifecycle import upload
-from blockstore.lifecycle.discover import list_directories, list_snapshot, look
+from blockstore.lifecycle.list_path import list_snapshot
+from blockstore.lifecycle.listing import list_directories, look
 from blockstore.lifecycle.remove import removal_steps
 from blockstore.lifecycle.upload import finish_upload, resume, successor, upload_again
 from blockstore.names import deletion_mark_key, meta_key, object_key

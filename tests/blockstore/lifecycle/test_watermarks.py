@@ -13,8 +13,8 @@ from blockstore.format.marks import MarkReason
 from blockstore.format.properties import Properties
 from blockstore.ids import ulid_at, ulid_time_ms
 from blockstore.index.batches import AppBatches, Written
-from blockstore.index.kept import Named
-from blockstore.lifecycle.cleaning import decide_marks
+from blockstore.index.reachable import Named
+from blockstore.lifecycle.decide import decide_marks
 from blockstore.lifecycle.sight import Sight
 from blockstore.lifecycle.watermarks import (
     DISCOVER_WINDOW_S,

@@ -14,7 +14,7 @@ from blockstore.bucket.memory import MemoryBucket
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
 from blockstore.operations.access import Access
-from blockstore.operations.begun import begin, end
+from blockstore.operations.distributed_overwrite import begin, end
 from blockstore.table import Table
 from blockstore.world import World
 from tests.support.faulty import Call, FaultyBucket

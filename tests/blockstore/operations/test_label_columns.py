@@ -15,7 +15,7 @@ from blockstore.bucket import open_bucket
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
 from blockstore.operations.alter import Alter
-from blockstore.operations.begun import begin
+from blockstore.operations.distributed_overwrite import begin
 from blockstore.operations.unindexed import Unindexed
 from blockstore.reader.query import Engine
 from blockstore.table import Table
@@ -179,7 +179,7 @@ def test_a_block_that_has_such_a_column_is_read_without_an_index(tmp_path: Path)
     world = World.manual(seed=2)
     older = older_table(tmp_path).definition
     bucket = bs.create("memory://older-plain", schema=SCHEMA, index=False, world=world).bucket
-    table = Table(bucket, world, None, unindexed=Unindexed(older, given=True))
+    table = Table(bucket, world, Unindexed(older, given=True))
     table.append(pa.table({"k": ["a"], "n": [1], "_SOURCE": ["own"]}, schema=older.schema))
     world.clock.sleep(16 * 60)
     other = bs.open("memory://older-plain", discovery="list", world=world)

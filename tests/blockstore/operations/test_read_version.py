@@ -12,11 +12,11 @@ import pytest
 import blockstore as bs
 from blockstore.format.properties import Properties
 from blockstore.operations.access import Access
-from blockstore.operations.begun import begin_anew, begun_on, end, rows_of
+from blockstore.operations.distributed_overwrite import begin_anew, begun_on, end, rows_of
 from blockstore.operations.expire import expire
 from blockstore.operations.rewrite import rewrite
 from tests.blockstore.operations.lake import Lake, Row, table_of
-from tests.blockstore.operations.test_begun import access, write
+from tests.blockstore.operations.test_distributed_overwrite import access, write
 from tests.blockstore.operations.test_races import racing
 
 A, B, C, D = ("a", 1, 0.1), ("b", 2, 0.2), ("c", 3, 0.3), ("d", 4, 0.4)
@@ -258,7 +258,7 @@ class TestBegun:
 
 
 def begin_anew_of(lake: Lake, isolation: str | None = None) -> object:
-    from blockstore.operations.begun import Begun
+    from blockstore.operations.distributed_overwrite import Begun
 
     return begin_anew(
         Begun(source=lake.world.ids.ulid(), definition=lake.open().definition, isolation=isolation)

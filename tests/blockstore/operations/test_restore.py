@@ -16,8 +16,8 @@ import blockstore as bs
 from blockstore.format.marks import MarkReason
 from blockstore.index.change import Tag
 from blockstore.index.gc import collect
+from blockstore.index.tags import TEMPORARY
 from blockstore.lifecycle.mark import place_deletion
-from blockstore.operations.restore import TEMPORARY
 from blockstore.table import Table
 from tests.blockstore.operations.lake import Lake, table_of
 from tests.blockstore.operations.test_delete import contents

@@ -12,7 +12,7 @@ import pytest
 import blockstore as bs
 from blockstore.index.rows import LiveBlock
 from blockstore.operations.access import Access
-from blockstore.operations.answer import Changed
+from blockstore.operations.results import Changed
 from blockstore.operations.rewrite import GoodRows, rewrite
 from tests.blockstore.operations.lake import Lake, small_chunks, table_of
 from tests.blockstore.operations.test_delete import contents

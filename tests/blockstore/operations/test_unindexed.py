@@ -14,15 +14,15 @@ import blockstore as bs
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.metered import Metered
 from blockstore.bucket.wrapper import Wrapper
-from blockstore.format.loading import load_meta
 from blockstore.format.marks import MarkReason
-from blockstore.format.meta import encode
+from blockstore.format.meta import encode, load_meta
 from blockstore.format.properties import Properties
 from blockstore.index import log as index_log
 from blockstore.lifecycle.catalog import Catalog
 from blockstore.lifecycle.mark import place_deletion, withdraw_deletion
 from blockstore.names import BOUNDARY, INDEX, entry_key, meta_key, object_key
-from blockstore.operations.unindexed import Unindexed, check_place, declare
+from blockstore.operations.place import check_place
+from blockstore.operations.unindexed import Unindexed, declare
 from blockstore.table import Table, open_any
 from blockstore.world import World
 from tests.support.faulty import FaultyBucket, Killed
@@ -315,8 +315,7 @@ class TestOpening:
         strange = Table(
             table.bucket,
             world,
-            None,
-            unindexed=Unindexed(
+            Unindexed(
                 bs.create(
                     "memory://elsewhere", schema=pa.schema([("n", pa.string())]), index=False
                 ).definition,
@@ -371,9 +370,9 @@ class TestColumnsOfASnapshot:
         table.append(rows(20))
         world.clock.sleep(1)
         texts = bs.create("memory://another", schema=pa.schema([("n", pa.string())]), index=False)
-        strange = Table(
-            table.bucket, world, None, unindexed=Unindexed(texts.definition, given=True)
-        ).append(pa.table({"n": ["text"] * 23}))
+        strange = Table(table.bucket, world, Unindexed(texts.definition, given=True)).append(
+            pa.table({"n": ["text"] * 23})
+        )
         assert first.ulid is not None
         assert strange.ulid is not None
         claims(table.bucket, strange.ulid, first.ulid)
@@ -393,7 +392,7 @@ class TestColumnsOfASnapshot:
         declare(bucket, world, made.definition)
         if aged:
             world.clock.sleep(WAIT_S)
-        for handle in (made, bs.Table(bucket, world, None, unindexed=opened(bucket, world))):
+        for handle in (made, bs.Table(bucket, world, opened(bucket, world))):
             assert handle.snapshot().scan().to_table().schema.names == ["k", "n", "site"]
 
 
@@ -475,7 +474,7 @@ def test_an_append_that_dies_at_any_request_is_whole_or_nothing(world: World) ->
 
     def handle(bucket: object) -> Table:
         definition = bs.create("memory://shape", schema=SCHEMA, index=False, world=world).definition
-        return Table(bucket, world, None, unindexed=Unindexed(definition, given=True))  # type: ignore[arg-type]
+        return Table(bucket, world, Unindexed(definition, given=True))  # type: ignore[arg-type]
 
     handle(origin).append(rows(1, 2))
     counting = FaultyBucket(next(_bytes(origin, world)))

@@ -17,13 +17,13 @@ from blockstore.index import commit, fold, gc, rules
 from blockstore.index.boundary import Boundary
 from blockstore.index.checkpoint import write_checkpoint
 from blockstore.index.commit import Attempt, Committer
-from blockstore.index.commits import Commits
+from blockstore.index.commit_ids import Commits
 from blockstore.index.entry import Entry, Operation
-from blockstore.index.looks import Looks
+from blockstore.index.same_history import Looks
 from blockstore.index.state import State
 from blockstore.lifecycle import upload
 from blockstore.lifecycle.by_index import ByIndex
-from blockstore.lifecycle.cleaning import Action, Decision, Removals
+from blockstore.lifecycle.decide import Action, Decision, Removals
 from blockstore.lifecycle.discoverable import Discoverable
 from blockstore.lifecycle.sight import Sight
 from blockstore.lifecycle.watermarks import highest_horizon

@@ -12,11 +12,11 @@ from collections.abc import Iterable
 import pytest
 
 from blockstore.simulation.actors.cast import cast
-from blockstore.simulation.replacing import Strike, is_replaced
+from blockstore.simulation.ground import Kind
+from blockstore.simulation.replaced_history import Strike, is_replaced
 from blockstore.simulation.report import Section
 from blockstore.simulation.run import kind_of, run
 from blockstore.simulation.series import run_series
-from blockstore.simulation.stage import Kind
 from tests.blockstore.simulation.plants import PLANTS
 from tests.support.tally import tally
 from tests.support.tiers import is_fast

@@ -9,7 +9,7 @@ from blockstore.compactor.clean.carry_out import CarriedOut, carry_out
 from blockstore.errors import AccessDenied, Unavailable
 from blockstore.format.marks import MarkReason, decode_deletion_mark
 from blockstore.freshness import Freshness
-from blockstore.lifecycle.cleaning import Action, Decision
+from blockstore.lifecycle.decide import Action, Decision
 from blockstore.lifecycle.listing import list_directories
 from blockstore.lifecycle.mark import withdraw_deletion
 from blockstore.lifecycle.rate import Rate

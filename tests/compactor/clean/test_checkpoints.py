@@ -12,8 +12,8 @@ from blockstore.bucket.wrapper import ReadOnly
 from blockstore.compactor.clean.checkpoints import catch_up
 from blockstore.errors import BlockstoreError, Invalid, NoSpace, Unavailable
 from blockstore.index.checkpoint import EVERY, encode_checkpoint, read_hint
+from blockstore.index.checkpoint_name import name_of
 from blockstore.index.log import Log
-from blockstore.index.named import name_of
 from blockstore.names import CHECKPOINTS, HINT, checkpoint_key
 from tests.compactor.scene import Scene
 from tests.support.faulty import Call, FaultyBucket, Killed

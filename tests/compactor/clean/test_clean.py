@@ -15,9 +15,8 @@ from blockstore.clock import ManualClock
 from blockstore.compactor.clean.cleaner import Cleaner, plan_cleaning
 from blockstore.errors import Corrupt, Fenced, Indeterminate, Invalid, Unavailable
 from blockstore.format.block import Job
-from blockstore.format.loading import load_meta
 from blockstore.format.marks import MarkReason
-from blockstore.format.meta import encode
+from blockstore.format.meta import encode, load_meta
 from blockstore.index.change import Append
 from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.index.tags import tag

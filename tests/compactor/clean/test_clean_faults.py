@@ -22,7 +22,7 @@ from blockstore.ids import MAX_ULID
 from blockstore.index.change import Append
 from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.index.gc import collect
-from blockstore.index.kept import Kept, Named
+from blockstore.index.reachable import Kept, Named
 from blockstore.lifecycle.by_index import ByIndex
 from blockstore.lifecycle.mark import place_deletion
 from blockstore.lifecycle.sight import Sight

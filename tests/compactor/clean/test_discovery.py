@@ -13,7 +13,7 @@ from blockstore.compactor.clean import discovery as publish_module
 from blockstore.compactor.clean.discovery import publish
 from blockstore.errors import Conflict, Fenced
 from blockstore.format.block import BlockMeta
-from blockstore.format.loading import load_meta
+from blockstore.format.meta import load_meta
 from blockstore.index.change import Change, Committed
 from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.index.log import Log

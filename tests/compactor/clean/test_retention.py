@@ -68,7 +68,7 @@ class Aging:
         if self.indexed:
             return Table.open_bucket(bucket or self.bucket, self.world)
         unindexed = Unindexed(self.definition, given=True)
-        return Table(bucket or self.bucket, self.world, None, unindexed=unindexed)
+        return Table(bucket or self.bucket, self.world, unindexed)
 
     def held(self) -> Held | None:
         return claim(self.open().log, self.world, COMPACTOR) if self.indexed else None

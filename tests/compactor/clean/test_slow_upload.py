@@ -22,8 +22,8 @@ from blockstore.format.block import Job
 from blockstore.format.marks import MarkReason
 from blockstore.index.epochs import COMPACTOR, Held, claim
 from blockstore.lifecycle.by_cover import ByCover
-from blockstore.lifecycle.discover import discover_snapshot
 from blockstore.lifecycle.fate import Fate, goes
+from blockstore.lifecycle.list_path import discover_snapshot
 from blockstore.lifecycle.listing import Found, list_directories
 from blockstore.lifecycle.sight import Sight
 from blockstore.names import META, chunk_path, object_key

@@ -15,9 +15,9 @@ from blockstore.compactor.process import process
 from blockstore.compactor.process.instruments import Instruments
 from blockstore.compactor.process.process import Process
 from blockstore.service import serving
+from blockstore.service.billing import Prices
 from blockstore.service.listening import Listening
 from blockstore.service.metrics import BucketRequests
-from blockstore.service.prices import Prices
 from blockstore.service.serving import Health, Server, health_routes
 from tests.compactor.tended import Tended
 from tests.support.certificates import certificate

@@ -18,11 +18,11 @@ from blockstore.compactor.by_hand import clean_once
 from blockstore.compactor.run.report import JobResult, Outcome
 from blockstore.errors import Conflict, Unanswered
 from blockstore.format.block import BlockMeta
-from blockstore.format.loading import load_meta
 from blockstore.format.marks import MarkReason
+from blockstore.format.meta import load_meta
 from blockstore.lifecycle.catalog import Catalog
 from blockstore.lifecycle.mark import place_deletion, withdraw_deletion
-from blockstore.lifecycle.take_away import take_away
+from blockstore.lifecycle.undo_merge import take_away
 from blockstore.names import META, deletion_mark_key, meta_key
 from blockstore.world import World
 from tests.compactor.plain import DEFINITION, DELETE_S, SYNC_S, Plain, plain

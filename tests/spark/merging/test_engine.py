@@ -25,7 +25,7 @@ from blockstore.compactor.settings import Settings
 from blockstore.compactor.verbs import compact
 from blockstore.errors import MissingExtra, Unavailable
 from blockstore.format import BlockMeta
-from blockstore.format.chunks import read_chunk
+from blockstore.format.chunk_reader import read_chunk
 from blockstore.names import object_key
 from blockstore.spark.merging import SparkMergeEngine
 from blockstore.spark.merging.work import Failure

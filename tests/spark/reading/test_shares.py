@@ -13,7 +13,7 @@ from hypothesis import strategies as hs
 import blockstore as bs
 from blockstore.bucket import open_bucket
 from blockstore.format import ChunkFile
-from blockstore.format.chunks import BlockWriter
+from blockstore.format.block_writer import BlockWriter
 from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.execute import read_part
 from blockstore.scan.view import Scan

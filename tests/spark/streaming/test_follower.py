@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from blockstore.care.marks import Marker
 from blockstore.errors import Conflict, NotFound, VersionExpired
 from blockstore.format import BlockMeta
-from blockstore.format.loading import load_meta
+from blockstore.format.meta import load_meta
 from blockstore.index.change import Append
 from blockstore.spark.streaming.follower import NO_LIMIT, Follower, Limit
 from blockstore.spark.streaming.options import Start, StreamStart

@@ -249,7 +249,7 @@ def test_a_first_attempt_that_only_made_the_table_is_followed_by_one_that_fills_
         raise bs.Unavailable("the store did not answer")
 
     with monkeypatch.context() as patch:
-        patch.setattr("blockstore.operations.replacing.Replacing.run", unavailable)
+        patch.setattr("blockstore.operations.replacement.Replacing.run", unavailable)
         with pytest.raises(bs.Unavailable):
             finish(plan(url), ("c", 9))
     assert bs.open(url).snapshot().count() == 0

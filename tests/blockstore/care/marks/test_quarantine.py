@@ -15,8 +15,8 @@ from blockstore.compactor.plan.observe import observe
 from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.run.quarantine import DamageMarks
 from blockstore.compactor.settings import Settings
-from blockstore.format.loading import load_meta
 from blockstore.format.marks import MarkReason, NoCompactReason, decode_no_compact_mark
+from blockstore.format.meta import load_meta
 from blockstore.ids import ulid_at
 from blockstore.lifecycle.mark import place_deletion, place_no_compact
 from blockstore.names import no_compact_mark_key, object_key

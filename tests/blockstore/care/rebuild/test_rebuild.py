@@ -25,9 +25,8 @@ from blockstore.errors import (
 )
 from blockstore.format import Job
 from blockstore.format.block import VisibleBy
-from blockstore.format.loading import load_meta
 from blockstore.format.marks import MarkReason
-from blockstore.format.meta import encode
+from blockstore.format.meta import encode, load_meta
 from blockstore.ids import ulid_at
 from blockstore.index.change import Append
 from blockstore.index.checkpoint import decode_checkpoint, write_checkpoint

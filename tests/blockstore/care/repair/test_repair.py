@@ -14,8 +14,8 @@ from blockstore.care.repair import Done, RepairOptions, RepairPlan, StepKind, ca
 from blockstore.care.repair.target import Target
 from blockstore.errors import BlockstoreError, Conflict, Invalid, NotFound
 from blockstore.format.definition import Definition
-from blockstore.format.loading import load_meta
 from blockstore.format.marks import MarkReason
+from blockstore.format.meta import load_meta
 from blockstore.ids import ulid_at
 from blockstore.index.change import RaiseWatermarks
 from blockstore.index.checkpoint import write_checkpoint
@@ -373,7 +373,7 @@ def test_a_block_of_a_schema_that_the_table_never_had_is_adopted_by_name_or_refu
     found = {}
     for name, schema in (("turned", turned), ("other", pa.schema([*SCHEMA, ("more", pa.int64())]))):
         definition = Definition.create(schema, sort_by=["writer", "row"], time_column="at")
-        own = Table(made.bucket, made.world, None, unindexed=Unindexed(definition, given=True))
+        own = Table(made.bucket, made.world, Unindexed(definition, given=True))
         data = (
             rows(name) if name == "turned" else rows(name).append_column("more", pa.array([1] * 4))
         )
@@ -587,7 +587,7 @@ def test_without_an_index_columns_are_known_by_their_names_whoever_numbered_them
     turned = Definition.create(
         pa.schema(list(reversed(list(SCHEMA)))), sort_by=["writer", "row"], time_column="at"
     )
-    own = Table(made.bucket, made.world, None, unindexed=Unindexed(turned, given=True))
+    own = Table(made.bucket, made.world, Unindexed(turned, given=True))
     ulid = own.append(rows("turned")).ulid or ""
     made.world.clock.sleep(3600)
     replica = made.copy()

@@ -20,8 +20,8 @@ from blockstore.index.checkpoint import (
     read_hint,
     write_checkpoint,
 )
+from blockstore.index.checkpoint_name import name_of
 from blockstore.index.gc import collect
-from blockstore.index.named import name_of
 from blockstore.index.tags import tag
 from blockstore.names import BOUNDARY, checkpoint_key, deletion_mark_key, entry_key
 from tests.blockstore.care.scene import Care, worn

@@ -19,8 +19,8 @@ from blockstore.bucket.memory import MemoryBucket
 from blockstore.care.ship.build import build_block
 from blockstore.care.ship.shipper import Shipper
 from blockstore.clock import ManualClock
-from blockstore.format import chunks
 from blockstore.format.block import BlockMeta
+from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
 from blockstore.ids import Ids
 from blockstore.index import log as index_log
@@ -49,12 +49,12 @@ def expected(**times: int) -> Rows:
 def two_chunks() -> Iterator[None]:
     """Blocks of four rows have two chunks: what a writer holds is written after every second
     row."""
-    make = chunks.BlockWriter.__init__
+    make = BlockWriter.__init__
 
-    def small(self: chunks.BlockWriter, *args: object, **options: object) -> None:
+    def small(self: BlockWriter, *args: object, **options: object) -> None:
         make(self, *args, **{**options, "buffer_bytes": 40})  # type: ignore[arg-type]
 
-    with mock.patch.object(chunks.BlockWriter, "__init__", small):
+    with mock.patch.object(BlockWriter, "__init__", small):
         yield
 
 

@@ -12,7 +12,7 @@ from blockstore.bucket import open_bucket
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.care.ship.build import build, build_block, definition_at, remember, remembered
 from blockstore.errors import Conflict, Corrupt, Invalid
-from blockstore.format.loading import load_meta
+from blockstore.format.meta import load_meta
 from blockstore.names import FOLDER_TABLE
 from blockstore.table import Table
 from blockstore.world import World

@@ -19,12 +19,11 @@ from blockstore.care.ship.state import load
 from blockstore.compactor.clean.cleaner import Cleaner
 from blockstore.errors import AccessDenied, Corrupt, Invalid, Throttled, Unavailable
 from blockstore.format.block import BlockMeta, Job, VisibleBy
-from blockstore.format.chunks import BlockWriter
+from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
-from blockstore.format.loading import load_meta
 from blockstore.format.marks import DeletionMark, MarkReason, encode_mark
-from blockstore.format.meta import encode
-from blockstore.format.written import block_meta
+from blockstore.format.meta import encode, load_meta
+from blockstore.format.new_block import block_meta
 from blockstore.ids import ulid_at
 from blockstore.index import log as index_log
 from blockstore.index.change import Draft

@@ -13,7 +13,7 @@ from blockstore.care.finding import Finding
 from blockstore.care.verify import Noted, verify
 from blockstore.errors import Invalid
 from blockstore.format.document import sealed
-from blockstore.index.chain import Link, link_after
+from blockstore.index.chain import Link
 from blockstore.index.checkpoint import write_checkpoint
 from blockstore.index.entry import decode_entry
 from blockstore.index.gc import collect
@@ -53,7 +53,7 @@ def rewrite(bucket: MemoryBucket, first: int, last: int) -> None:
             value["prev"] = {"commit": link.commit, "sha256": link.sha256, "chain": link.chain}
             bucket.delete([entry_key(number)])
             bucket.put_if_absent(entry_key(number), sealed(orjson.dumps(value)))
-        link = link_after(link, decode_entry(bucket.get(entry_key(number)).data, entry_id=number))
+        link = decode_entry(bucket.get(entry_key(number)).data, entry_id=number).link_after(link)
 
 
 def test_the_history_leads_through_every_version_that_was_noted(

@@ -26,12 +26,11 @@ from blockstore.care.verify.kept import kept_blocks
 from blockstore.errors import NotFound
 from blockstore.format.block import VisibleBy
 from blockstore.format.definition import Definition
-from blockstore.format.loading import load_meta
 from blockstore.format.marks import DeletionMark, MarkReason, encode_mark
-from blockstore.format.meta import encode
+from blockstore.format.meta import encode, load_meta
 from blockstore.index import log as index_log
 from blockstore.index.checkpoint import encode_checkpoint, write_checkpoint
-from blockstore.index.kept import Kept
+from blockstore.index.reachable import Kept
 from blockstore.names import (
     BOUNDARY,
     HINT,

@@ -34,7 +34,7 @@ def filled(blocks: int = 3, *, indexed: bool = True, labels: dict[str, str] | No
     if indexed:
         table = Table(bucket, world, index_log.create(bucket, world, definition))
     else:
-        table = Table(bucket, world, None, unindexed=Unindexed(definition, given=True))
+        table = Table(bucket, world, Unindexed(definition, given=True))
     for hour in range(blocks):
         put(table, hour)
     return table

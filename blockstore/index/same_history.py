@@ -1,0 +1,208 @@
+"""Whether the history is still the one that a state is of: looks at the entry with which the state
+ends (protocol 3.3).
+
+Rules:
+- The entry is asked for by its ETag where this handle has written or read it lately; else its bytes
+  are hashed. An entry of a release before 0.2 is known by its commit.
+- Another entry under its name, or none although the boundary is below it: the history was replaced.
+  None, and the boundary has reached it: it was collected, and a cold read goes on.
+- A look serves one commit of the thread that asked for it, and not for long. What a poll reads is
+  no look: its entry may have been answered long before the commit begins.
+- An entry that this handle created was there when the store said so. That serves like a look, but
+  only a commit that had begun to look by then: what begins after the history was replaced finds out
+  by a look of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from enum import Enum
+
+import orjson
+
+from blockstore.bucket.api import NotModified, Object, ReadBucket
+from blockstore.clock import Clock
+from blockstore.errors import BlockstoreError, BoundaryLost, HistoryReplaced, ObjectMissing
+from blockstore.index.boundary import Boundary, parse_boundary
+from blockstore.index.chain import Link
+from blockstore.index.fold import void_commit
+from blockstore.index.state import State
+from blockstore.names import BOUNDARY, INDEX, entry_key, parse_entry
+
+_AHEAD_S = 5.0
+"""A look that is older than this does not stand for the one before a PUT."""
+_REMEMBERED = 4
+"""So many of the entries looked at last are asked for by their ETag."""
+
+
+class Standing(Enum):
+    """What is under the name of the entry with which a state ends."""
+
+    STANDS = "stands"
+    OTHER = "other"
+    MISSING = "missing"
+
+
+class Looks:
+    """The looks of one handle; safe to share between threads."""
+
+    def __init__(self, bucket: ReadBucket, boundary: Boundary, clock: Clock) -> None:
+        self._bucket = bucket
+        self._boundary = boundary
+        self._clock = clock
+        self._etags: dict[Link, str] = {}
+        self._lock = threading.Lock()
+        self._ahead: dict[int, tuple[Link, float]] = {}
+        """What each thread has looked at last, and when."""
+        self._created: tuple[Link, float] | None = None
+        """What this handle has created last, and when."""
+
+    def look(self, state: State) -> Standing:
+        """Whether the entry with which a state ends is still there: one small request, answered
+        without bytes (304) where that entry was written or looked at by this reader before."""
+        if not state.last.commit:
+            return Standing.STANDS  # nothing is below the first entry
+        try:
+            found = self._bucket.get(
+                entry_key(state.version), if_none_match=self._etags.get(state.last)
+            )
+        except NotModified:
+            return Standing.STANDS
+        except ObjectMissing:
+            standing = Standing.MISSING
+        else:
+            standing = Standing.STANDS if self.holds(state, found) else Standing.OTHER
+        if standing is not Standing.STANDS:
+            self.forget()
+        return standing
+
+    def holds(self, state: State, found: Object) -> bool:
+        """Whether what was got under the name of the state's last entry is that entry."""
+        if not state.last.commit or not _is_entry(state.last, found.data):
+            return not state.last.commit
+        self.remember(state.last, found.etag)
+        return True
+
+    def ahead(self, state: State, thread: int) -> None:
+        """Look for a commit of a thread that is about to come; what goes wrong is left to it."""
+        started = self._clock.monotonic_s()
+        try:
+            standing = self.look(state)
+        except BlockstoreError:
+            return
+        if standing is Standing.STANDS:
+            self._ahead[thread] = (state.last, started)
+
+    def were_lately(self, state: State) -> bool:
+        """Whether a look ahead of this thread has found the state's last entry a moment ago, or
+        this handle has created that entry since such a look; each serves one commit."""
+        ahead = self._ahead.pop(threading.get_ident(), None)
+        created, self._created = self._created, None
+        if ahead is None or self._clock.monotonic_s() - ahead[1] > _AHEAD_S:
+            return False
+        return ahead[0] == state.last or (
+            created is not None and created[0] == state.last and created[1] >= ahead[1]
+        )
+
+    def noted(self, state: State, asked_s: float) -> State:
+        """The same state, whose last entry was got for this thread's commit by a request of that
+        time: to get it was to look at it."""
+        self._ahead[threading.get_ident()] = (state.last, asked_s)
+        return state
+
+    def end(self) -> None:
+        """An operation of this thread is over: what it has looked at serves no other one, which may
+        begin in another history."""
+        self._ahead.pop(threading.get_ident(), None)
+
+    def forget(self) -> None:
+        """No earlier look, of whichever thread, counts any more: another history was met, or a
+        commit has ended in an error."""
+        self._ahead = {}
+        self._created = None
+
+    def created(self, state: State, etag: str, asked_s: float) -> None:
+        """The state's last entry was created by this handle, by a request of that time."""
+        self.remember(state.last, etag)
+        self._created = state.last, asked_s
+
+    def remember(self, link: Link, etag: str) -> None:
+        """Take note of the ETag under which an entry is stored."""
+        with self._lock:
+            kept = [(one, known) for one, known in self._etags.items() if one != link]
+            self._etags = dict([*kept[1 - _REMEMBERED :], (link, etag)])
+
+    def check(self, state: State, standing: Standing, boundary: int | None = None) -> bool:
+        """Whether a state is still of this table's history, after a look at it; False where its
+        last entry was collected, and only a cold read tells. Raises HistoryReplaced. ``boundary``
+        is a value of it that was read lately, if there is one."""
+        if standing is Standing.STANDS:
+            return True
+        if boundary is None or boundary < state.version:
+            # Read again: it may have been read before the look, and the entry collected in between.
+            try:
+                boundary = self._boundary.read()
+            except BoundaryLost:
+                if not self._fell_or_dropped():
+                    raise
+                boundary = 0
+        if boundary >= state.version:
+            return False  # what is under its name now was left by a writer that stalled
+        why = (
+            "is another entry now"
+            if standing is Standing.OTHER
+            else "is gone, and was not collected"
+        )
+        raise self.replaced(state, f"{entry_key(state.version)} {why}")
+
+    def check_now(self, state: State) -> bool:
+        """``check`` by a look of its own: before a contradiction is called damage, for it may be
+        another history's."""
+        return self.check(state, self.look(state))
+
+    def check_within(self, known: State, state: State) -> None:
+        """Raise HistoryReplaced where a state is no part of a later, or equally late, one that was
+        read from nothing."""
+        if not known.last.commit:
+            return
+        commit = state.commits.at(known.version)
+        mine = void_commit(known.version) if known.version in known.void else known.last.commit
+        if commit not in (None, mine) or (
+            state.version == known.version and state.last != known.last
+        ):
+            raise self.replaced(known, f"version {known.version} is another one now")
+
+    def replaced(self, state: State, why: str) -> HistoryReplaced:
+        """The error for a state that is of another history."""
+        return HistoryReplaced(
+            f"the history of {self._bucket.url} was replaced: {why}, and this handle has read "
+            f"version {state.version} (commit "
+            f"{state.last.commit}) before; a copy was put back, or the table was made again: open "
+            "the table again"
+        )
+
+    def _fell_or_dropped(self) -> bool:
+        """Whether a boundary that cannot be trusted is one of an older history, or went with
+        everything else of the index."""
+        try:
+            parse_boundary(self._bucket.get(BOUNDARY).data, self._bucket.url)
+        except ObjectMissing:
+            entries = self._bucket.list(INDEX, recursive=False)
+            return all(parse_entry(info.key) is None for info in entries)
+        except BoundaryLost:
+            return False
+        return True
+
+
+def _is_entry(link: Link, data: bytes) -> bool:
+    """Whether these are the bytes of the entry that a link names.
+
+    Entries of earlier releases are known by their commit alone.
+    """
+    if link.sha256:
+        return hashlib.sha256(data).hexdigest() == link.sha256
+    try:
+        return bool(orjson.loads(data)["commit"] == link.commit)
+    except (ValueError, KeyError, TypeError):
+        return False

@@ -1,0 +1,113 @@
+"""Which blocks a table consists of, and under which definition: one interface, two implementations.
+
+A handle chooses once, when it is opened: ``Indexed`` for a table with an index, ``Unindexed``
+(``unindexed.py``) for one whose blocks are found by listing. What only an index can do (versions,
+transactions, jobs that happen once) is done with its ``log``; asking a table without one for it is
+``no_index``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from blockstore.errors import Invalid
+from blockstore.format.definition import Definition
+from blockstore.index.log import Log
+from blockstore.scan.snapshot import Snapshot
+from blockstore.world import World
+
+if TYPE_CHECKING:
+    from blockstore.lifecycle.catalog import Catalog
+
+
+class Discovery(StrEnum):
+    """How a handle finds the blocks of its snapshots."""
+
+    INDEX = "index"
+    """By the index alone: a poll costs two small requests."""
+    LIST = "list"
+    """By the index and a listing: also blocks that no entry names yet, once they are ``sync_delay``
+    old."""
+
+
+class Contents(ABC):
+    """The blocks of one table, as one handle finds them."""
+
+    log: Log | None
+    """The index, or None for a table without one."""
+    discovery: Discovery
+
+    @property
+    @abstractmethod
+    def definition(self) -> Definition:
+        """Schema, time column, sort key and properties, as this handle knows them."""
+
+    @abstractmethod
+    def newest(self, catalog: Callable[[], Catalog]) -> Snapshot:
+        """What is visible now; ``catalog`` is called only where a listing is needed."""
+
+    @abstractmethod
+    def alter(
+        self,
+        catalog: Callable[[], Catalog],
+        *,
+        add: Iterable[pa.Field],
+        widen: Mapping[str, pa.DataType] | None,
+        properties: Mapping[str, object] | None,
+        message: str,
+    ) -> Definition:
+        """Change the definition and return it."""
+
+
+class Indexed(Contents):
+    """The contents of a table with an index."""
+
+    log: Log
+
+    def __init__(self, world: World, log: Log, discovery: str = Discovery.INDEX) -> None:
+        if discovery not in tuple(Discovery):
+            raise Invalid(f"discovery is {discovery!r}, expected 'index' or 'list'")
+        self.log = log
+        self.discovery = Discovery(discovery)
+        self._world = world
+
+    @property
+    def definition(self) -> Definition:
+        return self.log.state.definition
+
+    def newest(self, catalog: Callable[[], Catalog]) -> Snapshot:
+        if self.discovery is Discovery.INDEX:
+            return Snapshot.of(self.log.poll())
+        from blockstore.lifecycle.list_path import discover_snapshot
+
+        read = catalog()
+        state, listed = discover_snapshot(read.bucket, self._world, self.log.poll, catalog=read)
+        return Snapshot.of(state or self.log.state, listed)
+
+    def alter(
+        self,
+        catalog: Callable[[], Catalog],
+        *,
+        add: Iterable[pa.Field],
+        widen: Mapping[str, pa.DataType] | None,
+        properties: Mapping[str, object] | None,
+        message: str,
+    ) -> Definition:
+        from blockstore.operations.alter import alter
+
+        return alter(
+            self.log, self._world, add=add, widen=widen, properties=properties, message=message
+        )
+
+
+def no_index(url: str) -> Invalid:
+    """The error for a request that only an index can answer."""
+    return Invalid(
+        f"the table at {url} has no index, and this needs one: only a table that was created with "
+        "an index has versions, transactions, and jobs that happen once"
+    )

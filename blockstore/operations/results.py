@@ -1,0 +1,93 @@
+"""What transactions answer: what they did, or, as a dry run, what they would do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """What an overwrite, a delete, a rewrite or an expire did.
+
+    ``version`` is the index entry that holds it; None for a dry run, and where nothing was to be
+    done. ``already`` says that the job had been committed before, by ``version`` where that is
+    known; then nothing else is told.
+    """
+
+    operation: str
+    version: int | None = None
+    dry_run: bool = False
+    already: bool = False
+    added: tuple[str, ...] = ()
+    """The block of the new rows."""
+    removed: tuple[str, ...] = ()
+    """Blocks of which no row in view was left."""
+    rewritten: Mapping[str, str | None] = field(default_factory=dict)
+    """Blocks of which some rows stay, and the block that holds those now; None in a dry run."""
+    accounted: tuple[str, ...] = ()
+    """Writes that no index entry named yet, and that none will name any more: their rows are gone
+    as well."""
+    rows_added: int = 0
+    rows_removed: int | None = 0
+    """None where it is not known without reading rows: of blocks of which a source was reverted
+    before."""
+    bytes_removed: int = 0
+    """The size of the blocks that were removed, or replaced by a rewrite."""
+    bytes_added: int = 0
+    """The size of the blocks that were written; for a dry run it is not known, and 0."""
+
+    @property
+    def nothing(self) -> bool:
+        """Whether there was nothing to do."""
+        return not (self.added or self.removed or self.rewritten or self.accounted or self.already)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reverted:
+    """What a revert did.
+
+    The rows of each source are told where the block that holds them says so by itself: a block of
+    one write. In a merged block they would have to be read, which only a dry run does.
+    """
+
+    version: int | None = None
+    dry_run: bool = False
+    hidden: Mapping[str, str] = field(default_factory=dict)
+    """Sources that are hidden now, and the live block that holds them."""
+    removed: tuple[str, ...] = ()
+    """Blocks of which no row was left."""
+    accounted: tuple[str, ...] = ()
+    """Sources that no index entry named yet, and that none will name any more."""
+    already: tuple[str, ...] = ()
+    """Sources of which no row was visible any more: reverted, deleted, replaced or expired
+    before."""
+    overwrites: tuple[str, ...] = ()
+    """Those of ``hidden`` that were overwrites: the rows which they had replaced do not come back;
+    a restore brings them."""
+    rows: Mapping[str, int] = field(default_factory=dict)
+    """Rows by source, as far as they are known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What a restore did: the table is as it was at version ``to``, and appends that came in
+    between stay."""
+
+    to: int
+    version: int | None = None
+    dry_run: bool = False
+    brought_back: tuple[str, ...] = ()
+    """Blocks that are live again, or show other sources than before."""
+    removed: tuple[str, ...] = ()
+    """Blocks that are live no more."""
+    rows: int | None = 0
+    """Rows more (or less) than before;
+
+    None where sources are hidden in a merged block, so that only reading tells.
+    """
+
+    @property
+    def nothing(self) -> bool:
+        """Whether the table was as it should be."""
+        return not (self.brought_back or self.removed)
