@@ -435,7 +435,7 @@ def test_nan_is_found_whatever_the_files_bounds_say(
     ):
         found = bs_spark.read(spark_session, url).where(where).collect()
         assert sorted(row.k for row in found) == expected, where
-    assert "may hold NaN" in bs_spark.how(spark_session, url).reason
+    assert "may contain NaN" in bs_spark.how(spark_session, url).reason
     assert bs_spark.how(spark_session, url, columns=["k"]).engine == "native"
 
 
