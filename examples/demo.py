@@ -1,8 +1,8 @@
 """The main job, end to end, on the flights of New York in 2013 (336,776 rows).
 
-Twelve Spark jobs write a month each, two more bring flights that were reported late. The table is
-listed, queried, compacted and queried again: the answers must be equal, and are compared. Every
-command is printed before it runs, so that it can be typed again.
+Twelve Spark jobs write a month each, two more add flights that were reported late. The table is
+listed, queried, compacted and queried again, and the results before and after are compared. Every
+command is printed before it runs, so that you can type it again.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ BLOCKSTORE = str(Path(sys.executable).parent / "blockstore")
 QUERIES = [
     "select count(*) as flights from flights",
     (
-        "select carrier, count(*) as flights, round(avg(dep_delay), 2) as delay from flights group by "
-        "all order by all"
+        "select carrier, count(*) as flights, round(avg(dep_delay), 2) as delay "
+        "from flights group by all order by all"
     ),
     (
-        "select origin, month, count(*) as n, sum(distance) as miles from flights group by all order "
-        "by all"
+        "select origin, month, count(*) as n, sum(distance) as miles "
+        "from flights group by all order by all"
     ),
     """select count(*) as n, min(time_hour) as first, max(time_hour) as last from flights
-    where origin = 'JFK' and time_hour >= timestamptz '2013-07-01 00:00:00+00' and time_hour < timestamptz '2013-08-01 00:00:00+00'""",
+    where origin = 'JFK' and time_hour >= timestamptz '2013-07-01 00:00:00+00'
+    and time_hour < timestamptz '2013-08-01 00:00:00+00'""",
 ]
 
 
@@ -49,7 +50,7 @@ def say(text: str) -> None:
 
 
 def blockstore(*words: str, show: bool = True) -> str:
-    """Run the command line as a person would, and show it; answer what it printed."""
+    """Show and run a command line, and return its output."""
     if show:
         print(
             "$ blockstore " + " ".join(f'"{word}"' if " " in word else word for word in words),
@@ -63,8 +64,8 @@ def blockstore(*words: str, show: bool = True) -> str:
     return done.stdout
 
 
-def answers(table: str, *more: str) -> list[object]:
-    """What every query of this demo answers now."""
+def results(table: str, *more: str) -> list[object]:
+    """The current results of the queries of this demo."""
     return [
         json.loads(blockstore("query", table, sql, "-o", "json", *more, show=False))
         for sql in QUERIES
@@ -72,7 +73,7 @@ def answers(table: str, *more: str) -> list[object]:
 
 
 def session() -> SparkSession:
-    """A local Spark of two cores, quiet and without its page; its workers run this interpreter."""
+    """A local Spark session with two cores and without its UI; its workers run this interpreter."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     return (
@@ -96,7 +97,7 @@ def write(frame: DataFrame, table: str, batch: int) -> None:
 
 
 def spark_jobs(rows: pa.Table, scratch: Path, table: str) -> None:
-    """Fourteen jobs: a month each of what was known in time, then two loads of what came late."""
+    """Fourteen jobs: a month each of the flights known in time, then two loads of late reports."""
     raw = scratch / "flights.parquet"
     pq.write_table(rows, raw)
     spark = session()
@@ -113,14 +114,14 @@ def spark_jobs(rows: pa.Table, scratch: Path, table: str) -> None:
         )
     write(source.where(late & (f.col("month") <= 6)), table, 13)
     print(
-        "  job 13 again, as a scheduler's retry would: it is known already and adds nothing",
+        "  job 13 again, like a scheduler's retry: it was committed before and adds nothing",
         flush=True,
     )
     spark.stop()
 
 
 def tree(lake: str) -> None:
-    """The bucket's objects, as they lie there."""
+    """Print the bucket's objects."""
     bucket = open_bucket(lake, World.real())
     objects = sorted(bucket.list(), key=lambda info: info.key)
     for info in objects[:12]:
@@ -144,35 +145,35 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="blockstore-demo-") as scratch:
         spark_jobs(rows, Path(scratch), table)
 
-    say("3. What lies there now")
+    say("3. What the bucket contains now")
     blockstore("ls", lake)
     blockstore("inspect", table)
     tree(lake)
 
-    say("4. Questions, before compaction")
+    say("4. Queries before compaction")
     blockstore("query", table, QUERIES[0])
-    before = answers(table)
+    before = results(table)
     print(f"  and {len(before) - 1} more: by carrier, by origin and month, and July from JFK")
     versions = len(json.loads(blockstore("history", table, "--json", show=False)))
 
-    say("5. The compactor merges what belongs together")
+    say("5. The compactor merges blocks")
     blockstore("compact", table, "--plan")
     blockstore("compact", table, "--once")
     blockstore("inspect", table)
 
-    say("6. The same questions, after compaction")
+    say("6. The same queries after compaction")
     blockstore("query", table, QUERIES[1])
-    after = answers(table)
+    after = results(table)
     if before != after:
-        raise SystemExit(f"the answers differ:\nbefore {before}\nafter  {after}")
-    print(f"  {len(QUERIES)} answers, all equal to those before compaction")
+        raise SystemExit(f"the results differ:\nbefore {before}\nafter  {after}")
+    print(f"  {len(QUERIES)} results, all equal to those before compaction")
 
-    say("7. Time travel: the table as the first job left it, and what changed since")
+    say("7. Time travel: the table after the first job, and what changed since")
     blockstore(
         "query", table, "select month, count(*) as n from flights group by month", "--version", "2"
     )
-    if answers(table, "--version", str(versions)) != before:
-        raise SystemExit("the version before compaction no longer answers as it did")
+    if results(table, "--version", str(versions)) != before:
+        raise SystemExit("the version before compaction returns other results now")
     blockstore("history", table)
     blockstore("diff", table, "2", "4")
 
@@ -188,7 +189,7 @@ def main() -> None:
             "CSV"
         )
 
-    say(f"Done in {time.monotonic() - started:.0f} s. Go on with:")
+    say(f"Done in {time.monotonic() - started:.0f} s. Try next:")
     bin_dir = os.path.relpath(Path(sys.executable).parent)
     print(
         f'  {bin_dir}/blockstore query {table} "select origin, avg(dep_delay) from flights group '

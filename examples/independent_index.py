@@ -1,8 +1,9 @@
 """The half of the independent reader that reads the index: objects, entries, checkpoints, and the
 states that they make.
 
-Written from docs/format.md alone: Python's standard library, pyarrow, and nothing of ours. It holds
-everything in memory, folds from the oldest version on, and takes it that nobody writes meanwhile.
+It was written from docs/format.md alone, with Python's standard library and pyarrow, and uses no
+code of Blockstore. It keeps everything in memory, folds from the oldest version on, and assumes
+that no process writes meanwhile.
 """
 
 from __future__ import annotations
@@ -54,11 +55,11 @@ NOTHING: Json = {
 
 
 class Refused(Exception):
-    """What a reader must not go on with: the class of the error, and what it is about."""
+    """A reader must stop here: the class of the error, and its subject."""
 
 
 DAMAGE = (Refused, pa.ArrowException, OSError, LookupError, TypeError, ValueError, struct.error)
-"""What is raised where stored bytes are not what the page says."""
+"""The errors raised where stored bytes differ from the page."""
 
 
 def check(fits: object, what: object, kind: str = "corrupt") -> None:
@@ -71,18 +72,18 @@ def sha256(data: bytes) -> str:
 
 
 def unique(pairs: list[tuple[str, Any]]) -> Json:
-    check(len(dict(pairs)) == len(pairs), "a key stands twice")
+    check(len(dict(pairs)) == len(pairs), "a key appears twice")
     return dict(pairs)
 
 
 def parse(data: bytes, name: str, version: str) -> Json:
-    """A JSON object, its seal checked; ``version`` is the field that says of which format it is."""
+    """A JSON object with its seal checked; ``version`` is the field with the format version."""
     if data.startswith(b'{"check":"'):
         check(
             data[74:76] == b'",' and sha256(data[76:]).encode() == data[10:74], f"{name}: its seal"
         )
     found: Json = json.loads(data.decode(), object_pairs_hook=unique)
-    check(isinstance(found, dict), f"{name} is no object")
+    check(isinstance(found, dict), f"{name} is not an object")
     unknown = {one.partition("/")[0] for one in found.get("requires") or ()} - FEATURES
     check(
         found[version] == 1 and not unknown,
@@ -144,7 +145,7 @@ class Folder:
     def entry(self, number: int) -> tuple[bytes, Json]:
         data = self.get(f"index/{number:020d}.json")
         found = parse(data, f"entry {number}", "format")
-        check(found["id"] == number, f"entry {number} says that it is {found['id']}")
+        check(found["id"] == number, f"entry {number} has id {found['id']}")
         return data, found
 
     def is_after(self, state: Json, number: int) -> bool:
@@ -152,10 +153,10 @@ class Folder:
         (data, entry), last = self.entry(number), state["last"]
         return (last["commit"], last.get("sha256", sha256(data))) == (entry["commit"], sha256(data))
 
-    def ask(
+    def state_at(
         self, version: int | None = None, tag: str | None = None, as_of: int | None = None
     ) -> Json:
-        """The state that is asked for."""
+        """The requested state."""
         tags = self.states[self.latest]["tags"]
         if tag is not None:
             check(tag in tags, f"tag {tag}", "not-found")
@@ -163,16 +164,14 @@ class Folder:
         if as_of is not None:
             old = [number for number, state in self.states.items() if state["time"] <= as_of]
             version = max(old, default=self.boundary)
-            check(version, f"nothing was there at {as_of}", "not-found")
+            check(version, f"no version existed at {as_of}", "not-found")
         number = self.latest if version is None else version
         check(1 <= number <= self.latest, f"version {number}", "not-found")
         if number > self.boundary:
             return self.states[number]
         check(number in tags.values(), f"version {number}", "version-expired")
         state = self.checkpoint(number)
-        check(
-            as_of is None or state["time"] <= as_of, f"what was there at {as_of}", "version-expired"
-        )
+        check(as_of is None or state["time"] <= as_of, f"the version at {as_of}", "version-expired")
         return state
 
     def checkpoint(self, version: int) -> Json:
@@ -207,27 +206,27 @@ class Folder:
         )
         last = rest.get("last") or {"commit": rest["commits"]["ids"][-26:]}
         batches = {app: one["ranges"] for app, one in rest["batches"].items()}
-        told = {
+        values = {
             "void": rest.get("void", []),
             "requires": set(rest["requires"]),
             "batches": batches,
             "last": last,
         }
-        return rest | told | {"blocks": blocks, "accounted": accounted}
+        return rest | values | {"blocks": blocks, "accounted": accounted}
 
     def is_named(self, version: int) -> bool:
-        """Whether the hint and later entries, as far as they name a checkpoint's bytes, name
-        these."""
-        told = [self.entry(number)[1] for number in self.entries if number > self.boundary]
+        """Whether the hint and later entries that name a checkpoint of this version name these
+        bytes."""
+        naming = [self.entry(number)[1] for number in self.entries if number > self.boundary]
         try:
-            told.append(parse(self.get("index/hint.json"), "the hint", "format"))
+            naming.append(parse(self.get("index/hint.json"), "the hint", "format"))
         except DAMAGE:
-            pass  # a hint is never more than a hint
+            pass  # a damaged hint is ignored
         data = self.get(f"index/checkpoints/{version:020d}.parquet")
         mine = {"id": version, "bytes": len(data), "sha256": sha256(data)}
         names = [
             one
-            for entry in told
+            for entry in naming
             if isinstance(one := entry.get("checkpoint"), dict) and one["id"] == version
         ]
         return not names or mine in names
@@ -240,7 +239,7 @@ class Folder:
             both = bytes.fromhex(last.get("chain", "00" * 32)) + hashlib.sha256(data).digest()
             state["last"] |= {"sha256": sha256(data), "chain": sha256(both)}
         if ("chain" in last) if prev is None else (prev != last):
-            check(before["version"], f"{name} has nothing below it")
+            check(before["version"], f"{name} has no entry below it")
             return state | {"void": [*before["void"], entry["id"]][-1000:]}
         state["time"] = max(before["time"], entry["time"])
         state["table"] = entry.get("table") or before["table"]
@@ -253,7 +252,7 @@ class Folder:
             sources = self.sources(meta, removed)
             check(
                 meta["ulid"] not in blocks and known.isdisjoint(sources),
-                f"{name} adds what is there",
+                f"{name} adds rows that the table contains",
             )
             said = meta.get("committed") or {
                 "version": entry["id"],
@@ -263,7 +262,7 @@ class Folder:
             blocks[meta["ulid"]] = {"meta": meta, "sources": sources, "excepted": set(), **said}
             live, known = live.union(sources), known.union(sources)
         for ulid, sources in entry.get("except", {}).items():
-            check(set(sources) <= set(blocks[ulid]["sources"]), f"{name} excepts strange sources")
+            check(set(sources) <= set(blocks[ulid]["sources"]), f"{name} excepts unknown sources")
             blocks[ulid] = blocks[ulid] | {"excepted": blocks[ulid]["excepted"].union(sources)}
         accounted = before["accounted"].union(live, entry.get("account", ()))
         kept = live.union(entry.get("keep", ()))
@@ -279,8 +278,7 @@ class Folder:
         return state | {"blocks": blocks, "accounted": accounted, "tags": tags}
 
     def sources(self, meta: Json, removed: Json | None = None) -> list[str]:
-        """The sources of a block: as it says itself, as its file does, or those of the parents that
-        were removed."""
+        """The sources of a block: from its meta, from its file, or those of the removed parents."""
         ulid, said = meta["ulid"], meta["compaction"].get("sources")
         if isinstance(said, dict):
             found = (
@@ -288,9 +286,9 @@ class Folder:
                 .read(use_threads=False)["source"]
                 .to_pylist()
             )
-            told = said["count"], said.get("sha256") or said["hash"]
+            expected = said["count"], said.get("sha256") or said["hash"]
             check(
-                told == (len(found), sha256("\n".join(found).encode())),
+                expected == (len(found), sha256("\n".join(found).encode())),
                 f"the list of sources of {ulid}",
             )
             said = found
@@ -305,7 +303,7 @@ class Folder:
 
 
 def opened(data: bytes) -> pq.ParquetFile:
-    """To be read without threads: one of Arrow's that is still at work when the process ends may
+    """A file to read without threads: an Arrow thread that still works when the process ends may
     abort it."""
     return pq.ParquetFile(pa.BufferReader(data))
 

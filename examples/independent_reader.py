@@ -1,11 +1,11 @@
-"""A reader of Blockstore's tables, written from docs/format.md alone: Python's standard library,
-pyarrow, and nothing of ours.
+"""A reader of Blockstore's tables, written from docs/format.md alone.
 
     python examples/independent_reader.py FOLDER [--version N | --tag T | --as-of MS | --list]
 
-It prints state and rows as JSON (tests/golden/vectors/README.md), or says what is damaged and exits
-with 1. It is here to be read, and to prove the page. The index is read by independent_index.py;
-this half lists, covers, and reads the rows.
+It uses Python's standard library and pyarrow, and no code of Blockstore. It prints state and rows
+as JSON (tests/golden/vectors/README.md), or reports what is damaged and exits with 1. Its purpose
+is to be read, and to prove the page. independent_index.py reads the index; this half lists, covers,
+and reads the rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RESERVED = "_source|_row_id|_version|_deleted|_blockstore_.*|"
 NO_TYPE = (
     r"large_|.*_view|halffloat|date64|dictionary|decimal(32|64|256)|null|run_end|.*\[0\]|extension"
 )
-LOST = "only an index could show it, and there is none"
+LOST = "only an index could show it, and the table has none"
 UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
@@ -45,9 +45,9 @@ def chunks(meta: Json) -> list[Json]:
 
 
 def listed(folder: Folder, state: Json | None, now: int, modified: int | None) -> dict[str, Json]:
-    """The blocks that a listing shows and the index does not know;
+    """The blocks that a listing shows and the index does not contain.
 
-    ``why`` says what is wrong with one, if anything is.
+    ``why`` is what is wrong with a block, or empty.
     """
     delay = "15m" if state is None else state["table"]["properties"]["sync_delay"]
     wait = sum(int(number) * UNITS[unit] for number, unit in re.findall("([0-9]+)([a-z]+)", delay))
@@ -92,7 +92,7 @@ def look_at(folder: Folder, ulid: str) -> Json:
 
 
 def hides(folder: Folder, ulid: str, files: list[Json]) -> bool:
-    """Whether a block's mark hides it. Raises Refused for a mark, or files, that cannot be."""
+    """Whether a block's mark hides it. Raises Refused for an impossible mark or file."""
     sizes = [folder.objects[f"{ulid}/{one['path']}"].stat().st_size for one in files]
     check(sizes == [one["bytes"] for one in files], f"the files of block {ulid}")
     if f"{ulid}/deletion-mark.json" not in folder.objects:
@@ -105,7 +105,7 @@ def hides(folder: Folder, ulid: str, files: list[Json]) -> bool:
 def rows_of(
     folder: Folder, block: Json, columns: pa.Schema, by_name: bool, labels: list[str]
 ) -> list[Json]:
-    """The rows that are shown of a block. ``by_name``: without an index a column is its name."""
+    """The visible rows of a block. ``by_name``: without an index a column is its name."""
     meta, first, shown = block["meta"], block["first_row_id"], []
     level_1 = meta["compaction"]["level"] == 1
     stored = {name_of(field, by_name): field.name for field in block["schema"]}
@@ -117,28 +117,28 @@ def rows_of(
         )
         table = opened(data).read(use_threads=False)
         count = len(table)
-        check(count == file["rows"], f"{key} has other rows")
-        told = {label: [meta["blockstore"]["labels"].get(label)] * count for label in labels}
+        check(count == file["rows"], f"{key} has another number of rows")
+        values = {label: [meta["blockstore"]["labels"].get(label)] * count for label in labels}
         for field in columns:
             name = stored.get(name_of(field, by_name))
-            told[field.name] = (
+            values[field.name] = (
                 [None] * count if name is None else plain(table.column(name).cast(field.type))
             )
-        told["_source"] = block["sources"] * count if level_1 else plain(table.column("_source"))
-        check(None not in told["_source"], f"{key} has rows without a source")
+        values["_source"] = block["sources"] * count if level_1 else plain(table.column("_source"))
+        check(None not in values["_source"], f"{key} has rows without a source")
         known = level_1 and first is not None
-        told["_row_id"] = list(range(first, first + count)) if known else [None] * count
-        told["_version"] = [block["version"] if known else None] * count
+        values["_row_id"] = list(range(first, first + count)) if known else [None] * count
+        values["_version"] = [block["version"] if known else None] * count
         first = first + count if known else None
-        shown += [dict(zip(told, row, strict=True)) for row in zip(*told.values(), strict=True)]
+        shown += [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
     return [row for row in shown if row["_source"] not in block["excepted"]]
 
 
 def choose(
     state: Json | None, metas: dict[str, Json]
 ) -> tuple[pa.Schema, dict[str, set[str]], set[str]]:
-    """The columns of what is read, the sources that are read of each listed block, and the blocks
-    that are left out."""
+    """The columns to read, the sources to read of each listed block, and the blocks that are left
+    out."""
     ready = {ulid: meta for ulid, meta in metas.items() if meta["ready"]}
     left_out = {ulid for ulid, meta in ready.items() if meta["why"]}
     shown = {ulid: meta for ulid, meta in ready.items() if not meta["why"] and not meta["hidden"]}
@@ -156,12 +156,12 @@ def choose(
     }
     read = {ulid: sources for ulid, sources in new.items() if sources and ulid in shown}
     if state is None:
-        columns = borne(columns, [metas[ulid] for ulid in read])
+        columns = present(columns, [metas[ulid] for ulid in read])
     return columns, read, left_out
 
 
 def misfits(metas: dict[str, Json], columns: pa.Schema, by_name: bool) -> set[str]:
-    """The blocks that cannot be read under these columns."""
+    """The blocks that cannot be read with these columns."""
     types = {name_of(field, by_name): field.type for field in columns}
     known = {field.name: field.type for field in columns} if by_name else None
     return {
@@ -174,14 +174,14 @@ def misfits(metas: dict[str, Json], columns: pa.Schema, by_name: bool) -> set[st
     }
 
 
-def borne(columns: pa.Schema, metas: list[Json]) -> pa.Schema:
-    """Those of the columns that some block has."""
+def present(columns: pa.Schema, metas: list[Json]) -> pa.Schema:
+    """The columns that some block has."""
     names = {name for meta in metas for name in meta["schema"].names}
     return pa.schema([field for field in columns if field.name in names])
 
 
 def cover(blocks: dict[str, Json]) -> dict[str, set[str]]:
-    """The exact cover: what is read of each block that is not superseded."""
+    """The exact cover: the sources to read of each block that is not superseded."""
     taken: dict[str, set[str]] = {}
     chosen, aside = {}, []
     says = {ulid: meta["blockstore"] for ulid, meta in blocks.items()}
@@ -262,7 +262,7 @@ def table_schema(state: Json) -> pa.Schema:
 
 
 def name_of(field: pa.Field, by_name: bool) -> int | str:
-    """What a column is: its id for life, or its name."""
+    """What identifies a column: its permanent id, or its name."""
     own = (field.metadata or {}).get(b"PARQUET:field_id")
     return field.name if by_name or own is None else int(own)
 
@@ -290,7 +290,7 @@ def plain_value(value: Any) -> Any:
     )
 
 
-def told_list(sources: list[str]) -> object:
+def source_list(sources: list[str]) -> object:
     digest = sha256("\n".join(sources).encode())
     return sources if len(sources) <= 1_000 else {"count": len(sources), "sha256": digest}
 
@@ -316,33 +316,33 @@ def shown(state: Json) -> Json:
             "level": block["meta"]["compaction"]["level"],
             "version": block["version"],
         }
-        one |= {"first_row_id": block["first_row_id"], "sources": told_list(block["sources"])}
+        one |= {"first_row_id": block["first_row_id"], "sources": source_list(block["sources"])}
         blocks.append(one | {"excepted": sorted(block["excepted"])})
     others = state["accounted"].difference(
         *(block["sources"] for block in state["blocks"].values())
     )
-    told = {
+    values = {
         "blocks": blocks,
-        "accounted": told_list(sorted(others)),
+        "accounted": source_list(sorted(others)),
         "labels": state["table"].get("labels", {}),
     }
-    return {name: state[name] for name in names} | told | {"requires": sorted(state["requires"])}
+    return {name: state[name] for name in names} | values | {"requires": sorted(state["requires"])}
 
 
 def answer(
-    path: str, listing: bool = False, now: int = 0, modified: int | None = None, **asked: Any
+    path: str, listing: bool = False, now: int = 0, modified: int | None = None, **query: Any
 ) -> Json:
-    """The state and the rows of one question. Raises Refused."""
+    """The state and the rows of one query. Raises Refused."""
     try:
-        return answered(Folder(path), listing, now, modified, asked)
+        return read_all(Folder(path), listing, now, modified, query)
     except DAMAGE as error:
         raise (error if isinstance(error, Refused) else Refused("corrupt", error)) from error
 
 
-def answered(folder: Folder, listing: bool, now: int, modified: int | None, asked: Json) -> Json:
-    state = folder.ask(**asked) if folder.indexed else None
+def read_all(folder: Folder, listing: bool, now: int, modified: int | None, query: Json) -> Json:
+    state = folder.state_at(**query) if folder.indexed else None
     by_name, table = state is None, state["table"] if state else {}
-    columns, told = (table_schema(state), shown(state)) if state else (None, {"version": None})
+    columns, summary = (table_schema(state), shown(state)) if state else (None, {"version": None})
     blocks = {ulid: dict(block) for ulid, block in state["blocks"].items()} if state else {}
     for block in blocks.values():
         block["schema"] = schema_of(table["schemas"][str(block["meta"]["blockstore"]["schema_id"])])
@@ -352,11 +352,10 @@ def answered(folder: Folder, listing: bool, now: int, modified: int | None, aske
         columns, read, left_out = choose(state, metas)
         says = [metas[ulid] for ulid in read]
         if by_name and not says:
-            # Nothing is read: all that is whole says what the table is, young and hidden blocks
-            # too.
-            whole = {ulid: meta for ulid, meta in metas.items() if not meta["why"]}
-            says = [whole[ulid] for ulid in whole.keys() - misfits(whole, agreed(whole), True)]
-            columns = borne(agreed(whole), says)
+            # Without blocks to read, all intact ones define the table, young and hidden ones too.
+            intact = {ulid: meta for ulid, meta in metas.items() if not meta["why"]}
+            says = [intact[u] for u in intact.keys() - misfits(intact, agreed(intact), True)]
+            columns = present(agreed(intact), says)
         lost = by_name and not listing and any(meta["why"] == LOST for meta in metas.values())
         check(len(columns) and not lost, f"without an index: {sorted(left_out) or 'nothing'}")
         for ulid, only in read.items():
@@ -371,8 +370,10 @@ def answered(folder: Folder, listing: bool, now: int, modified: int | None, aske
                 (one["blockstore"] for one in newest if ordered(one["blockstore"], columns)), {}
             )
             labels = labels.union(*(meta["blockstore"].get("labels", ()) for meta in says))
-        chosen = [{"ulid": ulid, "sources": told_list(sorted(read[ulid]))} for ulid in sorted(read)]
-        told = {"version": told["version"], "left_out": sorted(left_out), "listed": chosen}
+        chosen = [
+            {"ulid": ulid, "sources": source_list(sorted(read[ulid]))} for ulid in sorted(read)
+        ]
+        summary = {"version": summary["version"], "left_out": sorted(left_out), "listed": chosen}
     labels = labels.union(
         *(block["meta"]["blockstore"].get("labels", ()) for block in blocks.values())
     )
@@ -381,16 +382,15 @@ def answered(folder: Folder, listing: bool, now: int, modified: int | None, aske
     rows = [
         row for block in blocks.values() for row in rows_of(folder, block, columns, by_name, named)
     ]
-    told["columns"] = [
+    summary["columns"] = [
         [one.name, str(one.type), None if by_name else name_of(one, False)] for one in columns
     ]
-    told |= {"time_column": table.get("time_column"), "sort_by": table.get("sort_by", [])}
-    return {"state": told, "rows": sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))}
+    summary |= {"time_column": table.get("time_column"), "sort_by": table.get("sort_by", [])}
+    return {"state": summary, "rows": sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))}
 
 
 def ordered(block: Json, columns: pa.Schema) -> bool:
-    """Whether a block's own time column and sort key serve the columns of a table without an
-    index."""
+    """Whether a block's time column and sort key fit the columns of a table without an index."""
     at, keys = block.get("time_column"), block.get("sort_by", [])
     timed = at is None or (
         at in columns.names and re.match("timestamp|date", str(columns.field(at).type))

@@ -1,8 +1,9 @@
-"""A year is filled again, day by day, in any order, beside the nightly job. Run: python
-examples/spark_backfill.py [FOLDER]
+"""Fill a year again, day by day, in any order, next to the nightly job.
 
-Each day is an overwrite of that day's rows, in one version, and a batch of its own: a day that was
-done is not done again, whichever order the days come in and however often the backfill is started.
+    python examples/spark_backfill.py [FOLDER]
+
+Each day is an overwrite of that day's rows, in one version, and a batch of its own. A day that was
+written is not written again, whatever the order of the days and however often the backfill starts.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def readings(session: SparkSession, day: dt.date, factor: int):
 
 
 def fill(session: SparkSession, url: str, day: dt.date):
-    """One day, written once."""
+    """Write one day, once."""
     return bs_spark.overwrite(
         readings(session, day, factor=2),
         url,
@@ -45,14 +46,14 @@ def fill(session: SparkSession, url: str, day: dt.date):
 def main(session: SparkSession, url: str) -> None:
     days = [FIRST + dt.timedelta(days=number) for number in range(3)]
     for number, day in enumerate(days):
-        # What the nightly job wrote, and what turned out to be wrong.
+        # The rows of the nightly job, which turned out to be wrong.
         rows = readings(session, day, factor=1)
         job = bs.Job(app="nightly", batch=number)
         bs_spark.append(rows, url, time_column="day", sort_by=["day", "sensor"], job=job)
 
     for day in (days[2], days[0], days[2]):
         done = fill(session, url, day)
-        print(f"{day}: {'was done by' if done.already else 'is'} version {done.version}")
+        print(f"{day}: {'was written before, by' if done.already else 'is'} version {done.version}")
 
     table = bs_spark.read(session, url)
     sums = (

@@ -1,5 +1,6 @@
-"""Spark writes blocks, reads a snapshot of them, and goes back in time. Run: python
-examples/spark_batch.py [FOLDER]
+"""Write blocks with Spark, read a snapshot of them, and go back in time.
+
+    python examples/spark_batch.py [FOLDER]
 
 One Spark job is one block and one version of the table: a reader sees all of it or none, and
 running the same job again (``app`` and ``batch``) changes nothing.
@@ -40,11 +41,11 @@ def main(session: SparkSession, url: str) -> None:
         url
     )
 
-    # The same by function: faster, and it answers what it made.
+    # The same with a function: faster, and it returns what it wrote.
     february = bs_spark.append(month(session, 2), url, job=bs.Job(app="load", batch=2))
     print(f"block {february.ulid} is version {february.version}: {february.rows:,} rows")
 
-    # A retried job finds its batch committed and writes nothing.
+    # A job that runs again finds its batch committed and writes nothing.
     again = bs_spark.append(month(session, 2), url, job=bs.Job(app="load", batch=2))
     print(f"run again: still block {again.ulid}, version {again.version}")
 

@@ -1,9 +1,10 @@
-"""A nightly task of a scheduler such as Airflow, which runs a task again when it fails. Run: python
-examples/spark_retry.py [FOLDER]
+"""A nightly task of a scheduler such as Airflow, which runs a failed task again.
 
-The task names its write by what it is for (the application and the day), never by when it ran. Then
-running it again is always right: after an error, after a timeout that hid a success, or by a person
-who was not sure.
+    python examples/spark_retry.py [FOLDER]
+
+The task names its write by its content (the application and the day), never by the time of its run.
+So it is always safe to run again: after an error, after a timeout that hid a success, or by a
+person who is not sure.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ RETRIES = 3
 
 
 def load_day(session: SparkSession, url: str, day: dt.date):
-    """The task: what an operator's python_callable would hold.
+    """The task: the python_callable of an operator.
 
     ``day`` is the scheduler's logical date.
     """
@@ -34,8 +35,7 @@ def load_day(session: SparkSession, url: str, day: dt.date):
 
 
 def scheduled(task: Callable[[], object]) -> object:
-    """What a scheduler does: run the task again after an error that may pass, and not after one
-    that will not."""
+    """Run the task like a scheduler: again after an error that may pass, and not after others."""
     for attempt in range(1, RETRIES + 1):
         try:
             return task()
@@ -51,8 +51,7 @@ def main(session: SparkSession, url: str) -> None:
     def task() -> object:
         written = load_day(session, url, day)
         if next(lost, False):
-            # The rows are in the table, and the scheduler never hears of it: the worst moment for a
-            # retry.
+            # The rows are in the table and the scheduler does not know: the worst case for retries.
             raise ConnectionError("the worker was lost after its write")
         return written
 

@@ -1,9 +1,10 @@
-"""A stream into a table, and a stream of that table into another. Run: python
-examples/spark_streaming.py [FOLDER]
+"""A stream into a table, and a stream of that table into another.
+
+    python examples/spark_streaming.py [FOLDER]
 
 Each micro-batch is one block and counts once, however often the query is stopped and started. The
-second stream follows the first table's versions while a compactor merges its blocks, and sees every
-row once all the same.
+second stream follows the first table's versions while a compactor merges its blocks, and still
+reads every row once.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from blockstore.compactor.settings import Settings
 
 
 def arrive(session: SparkSession, folder: str, number: int) -> None:
-    """What a device sends: a file of 1,000 readings."""
+    """Write the file that a device sends: 1,000 readings."""
     rows = session.range(1000 * number, 1000 * (number + 1)).select(
         "id", (sf.col("id") % 97).alias("value")
     )
@@ -30,7 +31,7 @@ def arrive(session: SparkSession, folder: str, number: int) -> None:
 
 
 def run(writer, checkpoint: str, target: str) -> None:
-    """Run a query until everything that is there now has been written."""
+    """Run a query until all current rows are written."""
     query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start(target)
     query.awaitTermination()
 
@@ -42,13 +43,13 @@ def main(session: SparkSession, folder: str) -> None:
     sink = incoming.writeStream.format("blockstore").option("sort_by", "id")
     run(sink, f"{folder}/to-readings", readings)
 
-    # Stopped, and started again with the same checkpoint: only what is new is written.
+    # Stopped and started again with the same checkpoint, it writes only new rows.
     arrive(session, folder, 1)
     run(sink, f"{folder}/to-readings", readings)
     table = bs.open(readings)
     print(f"{table.snapshot().count():,} readings in {len(table.snapshot().blocks)} blocks")
 
-    # The compactor merges them; the stream of the table has the rows as they were written.
+    # The compactor merges the blocks; the stream delivers the rows as they were written.
     compact_once(table, Settings(tier_blocks=2, work_dir=Path(folder)))
     print(f"merged into {len(bs.open(readings).snapshot().blocks)}")
     source = (

@@ -304,7 +304,9 @@ def _how_to_go_on(meta: BlockMeta, then: str) -> str:
             f"{then}, run the same job again"
         )
     if meta.visible_by is VisibleBy.INDEX:
-        return f"the rows of block {meta.sources[0]} were not published: once {then}, run it again"
+        return (
+            f"the rows of block {meta.sources[0]} were not published: once {then}, write them again"
+        )
     return (
         f"block {meta.sources[0]} was uploaded: do not write its rows under another name; once "
         f"{then}, "

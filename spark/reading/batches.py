@@ -1,11 +1,41 @@
-"""Record batches in the exact schema that Spark requires: every value unchanged, or an error."""
+"""What a task reads, as record batches in the exact schema that Spark requires: every value
+unchanged, or an error.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.types import StructType
 
+from blockstore.bucket import open_bucket
 from blockstore.errors import Invalid
+from blockstore.scan.execute import read_part, read_plan
+from blockstore.scan.plan import ScanPlan
+from blockstore.spark.reading.shares import Share
+from blockstore.spark.types import batch_schema
+from blockstore.spark.worker import task_world
+
+
+def run_batches(
+    url: str, plan: ScanPlan, run: Sequence[Share], schema: StructType
+) -> Iterator[pa.RecordBatch]:
+    """Read one task's shares of a plan, in this task's process."""
+    world = task_world()
+    bucket = open_bucket(url, world)
+    wanted = batch_schema(schema)
+    mine = replace(plan, chunks=tuple(share.chunk for share in run))
+    if len(run) == 1 and run[0].parts > 1:
+        batches: Iterable[pa.RecordBatch] = read_part(
+            bucket, mine, part=run[0].part, parts=run[0].parts
+        )
+    else:
+        batches = read_plan(bucket, mine, world)
+    for batch in batches:
+        yield conform(batch, wanted)
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -19,18 +19,14 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from blockstore.bucket import open_bucket
 from blockstore.predicate.nodes import FALSE
 from blockstore.predicate.parse import Predicate, parse
-from blockstore.scan.execute import read_part, read_plan
 from blockstore.scan.plan import ScanPlan
 from blockstore.scan.view import TableSnapshot
-from blockstore.spark.reading.batches import conform
+from blockstore.spark.reading.batches import run_batches
 from blockstore.spark.reading.filters import from_spark
 from blockstore.spark.reading.options import ReadOptions
 from blockstore.spark.reading.shares import Share, shares
-from blockstore.spark.types import batch_schema
-from blockstore.spark.worker import task_world
 
 
 class SharesPartition(InputPartition):
@@ -66,19 +62,7 @@ class SnapshotReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, SharesPartition)
-        world = task_world()
-        bucket = open_bucket(self._url, world)
-        wanted = batch_schema(self._schema)
-        mine = replace(self._plan, chunks=tuple(share.chunk for share in partition.run))
-        if len(partition.run) == 1 and partition.run[0].parts > 1:
-            (share,) = partition.run
-            batches: Iterable[pa.RecordBatch] = read_part(
-                bucket, mine, part=share.part, parts=share.parts
-            )
-        else:
-            batches = read_plan(bucket, mine, world)
-        for batch in batches:
-            yield conform(batch, wanted)
+        return run_batches(self._url, self._plan, partition.run, self._schema)
 
     def _plan_with(self, certain: Predicate) -> None:
         plan = self._snapshot.scan(columns=self._schema.names, where=self._where.also(certain)).plan

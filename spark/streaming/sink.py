@@ -24,8 +24,9 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from blockstore.errors import BlockstoreError, Invalid, Unavailable
+from blockstore.errors import BlockstoreError, Invalid
 from blockstore.format import WrittenChunks
+from blockstore.spark.writing.data_source import own_results
 from blockstore.spark.writing.options import WriteOptions
 from blockstore.spark.writing.plan import WritePlan
 from blockstore.spark.writing.prepare import plan_write
@@ -75,13 +76,7 @@ class BatchWriter(DataSourceStreamArrowWriter):
         # Imported here, because a task's process does not need the index.
         from blockstore.spark.streaming.batch import commit_batch, stream_job
 
-        results = [message for message in messages if isinstance(message, BatchResult)]
-        if len(results) != len(messages):
-            raise Unavailable(
-                f"Spark passed {len(messages)} task results to the commit of batch {batchId}, of "
-                f"which {len(messages) - len(results)} are not from this writer, so rows could be "
-                "missing: nothing was committed, restart the query"
-            )
+        results = own_results(messages, BatchResult, f"restart the query (batch {batchId})")
         written = [result.written for result in results if result.written is not None]
         if not written:
             _log.info("%s: batch %d has no rows, so no block was written", self._url, batchId)

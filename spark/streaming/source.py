@@ -30,20 +30,17 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 import blockstore as bs
-from blockstore.bucket import open_bucket
 from blockstore.errors import Invalid
 from blockstore.format.definition import Definition
 from blockstore.index.blocks import Blocks
-from blockstore.scan.execute import read_part, read_plan
 from blockstore.scan.plan import ScanPlan, plan_scan
 from blockstore.scan.snapshot import Snapshot
-from blockstore.spark.reading.batches import conform
-from blockstore.spark.reading.shares import shares
+from blockstore.spark.reading.batches import run_batches
+from blockstore.spark.reading.shares import Share, shares
 from blockstore.spark.streaming.follower import NO_LIMIT, Follower, Limit, Window
 from blockstore.spark.streaming.options import StreamReadOptions
 from blockstore.spark.streaming.position import Position
-from blockstore.spark.types import batch_schema, spark_schema
-from blockstore.spark.worker import task_world
+from blockstore.spark.types import spark_schema
 from blockstore.table import Table
 from blockstore.world import World
 
@@ -64,14 +61,12 @@ def stream_schema(options: StreamReadOptions, world: World) -> StructType:
 
 
 class PlanPartition(InputPartition):
-    """What one task reads: a plan with its own chunks, or a part of the row groups of a large
-    chunk."""
+    """What one task reads: its shares of a plan, whose own chunks are left out."""
 
-    def __init__(self, plan: ScanPlan, part: int = 0, parts: int = 1) -> None:
+    def __init__(self, plan: ScanPlan, run: tuple[Share, ...]) -> None:
         super().__init__(None)
         self.plan = plan
-        self.part = part
-        self.parts = parts
+        self.run = run
 
 
 @dataclass(slots=True)
@@ -146,26 +141,11 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             window = here.follower.between(first, last)
         plan = self._plan(here.table.definition, here.labels, window)
         runs = shares(plan.chunks, self._options.partition_bytes) if plan.chunks else []
-        return [
-            PlanPartition(
-                replace(plan, chunks=tuple(share.chunk for share in run)), run[0].part, run[0].parts
-            )
-            for run in runs
-        ]
+        return [PlanPartition(replace(plan, chunks=()), run) for run in runs]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, PlanPartition)
-        world = task_world()
-        bucket = open_bucket(self._options.url, world)
-        wanted = batch_schema(self._schema)
-        if partition.parts > 1:
-            batches: Iterator[pa.RecordBatch] = read_part(
-                bucket, partition.plan, part=partition.part, parts=partition.parts
-            )
-        else:
-            batches = iter(read_plan(bucket, partition.plan, world))
-        for batch in batches:
-            yield conform(batch, wanted)
+        return run_batches(self._options.url, partition.plan, partition.run, self._schema)
 
     def _plan(self, definition: Definition, labels: tuple[str, ...], window: Window) -> ScanPlan:
         snapshot = Snapshot(

@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -24,6 +25,8 @@ from blockstore.format import WrittenChunks
 from blockstore.spark.writing.plan import WritePlan
 from blockstore.spark.writing.task import write_task
 from blockstore.world import World
+
+Result = TypeVar("Result", bound=WriterCommitMessage)
 
 
 @dataclass(frozen=True)
@@ -46,18 +49,26 @@ class TasksWriter(DataSourceArrowWriter):
         # Imported here, because a task's process does not need the index.
         from blockstore.spark.writing.commit import commit
 
-        results = [message for message in messages if isinstance(message, TaskResult)]
-        if len(results) != len(messages):
-            raise Unavailable(
-                f"Spark passed {len(messages)} task results to the commit, of which "
-                f"{len(messages) - len(results)} are not from this writer, so rows could be "
-                "missing: nothing was committed, run the job again"
-            )
+        results = own_results(messages, TaskResult, "run the job again")
         _start_logging()
         commit(self._plan, [result.written for result in results if result.written], World.real())
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Delete nothing: the chunks may belong to a block that is complete already."""
+
+
+def own_results(
+    messages: Sequence[WriterCommitMessage | None], kind: type[Result], remedy: str
+) -> list[Result]:
+    """The results of the accepted attempts. Raises Unavailable if one is not of this kind."""
+    results = [message for message in messages if isinstance(message, kind)]
+    if len(results) != len(messages):
+        raise Unavailable(
+            f"Spark passed {len(messages)} task results to the commit, of which "
+            f"{len(messages) - len(results)} are not from this writer, so rows could be missing: "
+            f"nothing was committed, {remedy}"
+        )
+    return results
 
 
 def _start_logging() -> None:

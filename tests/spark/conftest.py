@@ -10,11 +10,11 @@ from tests.support.spark import spark_session
 __all__ = ["s3_server", "s3_url", "spark_session"]
 
 PANDAS = "ignore:PySpark does not yet fully support pandas:FutureWarning"
-"""pyspark says so of pandas 3 whenever mapInArrow is called, which uses no pandas at all."""
+"""pyspark warns about pandas 3 whenever mapInArrow is called, which does not use pandas."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whoever uses the session is a Spark test, and all of them run in one process: a second
+    """A test that uses the session is a Spark test, and all of them run in one process: a second
     session costs more than a second core gains."""
     for item in items:
         if "spark_session" in getattr(item, "fixturenames", ()):

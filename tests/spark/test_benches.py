@@ -1,4 +1,4 @@
-"""The Spark benches measure what they say, at a tiny size and in the session that there is.
+"""The Spark benches measure what they claim, at a tiny size and in the session of the tests.
 
 Nothing is timed.
 """

@@ -1,5 +1,6 @@
-"""Spark's own catalog, and SQL: what a name of a table means to a data source, and what is refused
-before a row is written."""
+"""Spark's own catalog, and SQL: what a table's name means to a data source, and what is refused
+before a row is written.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ VIEW = r"CREATE TEMPORARY VIEW flights USING blockstore OPTIONS \(path 's3://lak
 
 @pytest.fixture
 def session(spark_session: SparkSession) -> Iterator[SparkSession]:
-    """A session in whose catalog there is nothing, before and after."""
+    """A session with an empty catalog, before and after."""
     yield spark_session
     for table in spark_session.catalog.listTables():
         drop = "VIEW" if table.isTemporary else "TABLE"
@@ -104,7 +105,7 @@ def test_a_name_that_was_made_without_columns_is_refused(session: SparkSession, 
 def test_with_a_path_the_rows_are_in_the_table_once_and_the_name_says_how_to_read_it(
     session: SparkSession, url: str
 ) -> None:
-    """Spark hands a data source the same for ``saveAsTable`` with a path and for ``save``."""
+    """Spark passes a data source the same for ``saveAsTable`` with a path and for ``save``."""
     session.range(3).write.format("blockstore").option("path", url).saveAsTable("t")
     assert session.read.format("blockstore").load(url).count() == 3
     with pytest.raises(Exception, match=r"as in \.load\('s3://lake/flights'\)"):
@@ -127,8 +128,8 @@ def test_the_view_of_the_page_is_read_and_written(session: SparkSession, url: st
     statements = [
         one for one in block.text.replace("s3://lake/flights", url).split(";") if one.strip()
     ]
-    answers = [[tuple(row) for row in session.sql(one).collect()] for one in statements]
-    assert answers == [[], [("JFK", 70)], [], [], [("EWR", 10), ("JFK", 70)]]
+    results = [[tuple(row) for row in session.sql(one).collect()] for one in statements]
+    assert results == [[], [("JFK", 70)], [], [], [("EWR", 10), ("JFK", 70)]]
     session.sql(f"INSERT OVERWRITE flights {jfk}")
     assert bs.open(url).snapshot().count() == 1
     session.sql(

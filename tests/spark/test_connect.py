@@ -62,7 +62,7 @@ session.stop()
 def test_append_overwrite_filtered_read_version_and_streams_work_across_connect(
     tmp_path: Path,
 ) -> None:
-    """Slow because it starts a Connect server: a client in this process could not stand beside the
+    """Slow because it starts a Connect server: a client in this process would conflict with the
     classic session."""
     url = str(tmp_path / "numbers")
     child = subprocess.run(

@@ -32,7 +32,7 @@ def test_the_backfill_fills_days_in_any_order_and_each_once(
     said = capsys.readouterr().out
     assert "2024-01-03: is version 5" in said
     assert "2024-01-01: is version 6" in said
-    assert "2024-01-03: was done by version 5" in said
+    assert "2024-01-03: was written before, by version 5" in said
     for day, total in ((1, "999,000"), (2, "499,500"), (3, "999,000")):
         assert f"2024-01-0{day}: 1,000 rows, total {total}" in said
     assert "by Spark's Parquet reader" in said

@@ -1,7 +1,7 @@
 """The Spark guide's blocks as they are printed: its Python is a job of its ``spark-submit``, on a
 standalone cluster over S3.
 
-The job is the page's Python blocks in their order. What the page leaves to its reader stands
+The job is the page's Python blocks in their order, with the code that the page leaves to its reader
 before, between and after them.
 """
 
@@ -69,7 +69,7 @@ bs_spark.append(df, "s3://lake/flights")
 until_done()
 print(json.dumps({"seen": spark.table("seen").count(), "master": spark.sparkContext.master}))
 """
-"""A stream has to be waited for; the one of arrivals begins with what is written after it."""
+"""The job waits for its streams; the one of arrivals begins with the rows written after it."""
 
 
 TWO_INTERPRETERS = """
@@ -150,11 +150,11 @@ class Desk:
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
         try:
-            printed, told = driver.communicate(timeout=300)
+            printed, errors = driver.communicate(timeout=300)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(driver.pid, signal.SIGKILL)
-        assert driver.returncode == 0, f"{block}\n{printed[-2000:]}{told[-6000:]}"
+        assert driver.returncode == 0, f"{block}\n{printed[-2000:]}{errors[-6000:]}"
         return printed
 
 
@@ -178,7 +178,7 @@ def desk(s3_server: str, tmp_path_factory: pytest.TempPathFactory) -> Desk:
 
 @pytest.fixture(scope="module")
 def master(s3_server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A cluster that knows nothing of the store, nor of this project."""
+    """A cluster without settings for the store or this project."""
     environment = without("PYTHON", "PYSPARK", "SPARK_HOME", "AWS_")
     with standalone(
         tmp_path_factory.mktemp("cluster"), memory="512m", environment=environment
@@ -187,7 +187,7 @@ def master(s3_server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def without(*prefixes: str) -> dict[str, str]:
-    """The environment but for variables that begin so."""
+    """The environment without the variables that begin with a prefix."""
     return {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
 
 
@@ -223,11 +223,11 @@ def test_on_a_standalone_cluster_the_pages_commands_write_read_stream_and_merge(
     assert json.loads(printed.splitlines()[-1]) == {"seen": 12, "master": master}
     assert printed.count("by Python in Spark's tasks, since Spark has no S3A connector") == 2
     table = bs.open("s3://lake/flights")
-    told = [
+    operations = [
         (entry.operation, entry.job and entry.job.app.partition("/")[0])
         for entry in table.history()
     ]
-    assert told[2:] == [
+    assert operations[2:] == [
         ("append", "nightly"),
         ("overwrite", "fix"),
         ("overwrite", None),

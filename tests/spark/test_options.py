@@ -1,4 +1,4 @@
-"""Options: names and values that are wrong say so before anything runs."""
+"""Options: wrong names and values are errors before anything runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of a session are changed around one action, and the session is left as it was found."""
+"""Settings of a session are changed around one action, and restored after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas: what a table can hold and Spark can name maps both ways; the rest is refused by name."""
+"""Schemas: a type that both a table and Spark have maps both ways; the rest is refused by name."""
 
 from __future__ import annotations
 

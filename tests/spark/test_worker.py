@@ -1,5 +1,6 @@
-"""What Spark's own Python processes are spared: collections that look at every module, again after
-each task."""
+"""Spark's own Python processes are spared garbage collections of every module, again after each
+task that loads many.
+"""
 
 from __future__ import annotations
 

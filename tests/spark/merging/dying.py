@@ -1,4 +1,4 @@
-"""The compactor's part of a merge, in workers that die of it, or wait."""
+"""The compactor's part of a merge, in workers that die or wait."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ __all__ = ["DyingPieces", "PatientPieces", "PoisonedPieces"]
 
 
 class DyingPieces(Pieces):
-    """Writes all chunks of the first merge that it is given, and takes its process down before it
-    can answer."""
+    """Writes all chunks of the first merge, and kills its process before it returns."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -31,8 +30,8 @@ class DyingPieces(Pieces):
 
 
 class PoisonedPieces(Pieces):
-    """Takes the process down, each time, that merges the stream with this label ``s``, or finds no
-    memory in it."""
+    """Kills each process that merges the stream with this label ``s``, or raises MemoryError in
+    it."""
 
     def __init__(self, label: str, *, memory: bool) -> None:
         self._label = label
@@ -47,7 +46,7 @@ class PoisonedPieces(Pieces):
 
 
 class PatientPieces(Pieces):
-    """Merges the stream with this label ``s`` only once there is a file."""
+    """Merges the stream with this label ``s`` only after a file exists."""
 
     def __init__(self, label: str, go: Path, *, patience_s: float = 120.0) -> None:
         self._label = label
@@ -58,6 +57,6 @@ class PatientPieces(Pieces):
         if task.inputs[0].meta.labels.get("s") == self._label:
             end = time.monotonic() + self._patience_s
             while not self._go.exists():
-                assert time.monotonic() < end, f"nobody made {self._go}"
+                assert time.monotonic() < end, f"{self._go} was never created"
                 time.sleep(0.05)
         return super().merge(bucket, world, task, options)

@@ -73,7 +73,7 @@ def largest(table: Table) -> BlockMeta:
     return max((block.meta for block in table.log.state.blocks), key=lambda meta: meta.rows)
 
 
-def test_whole_and_in_pieces_the_rows_are_the_local_engines_and_an_error_ends_only_its_own_merge(
+def test_in_one_and_in_pieces_the_rows_are_the_local_engines_and_an_error_ends_only_its_own_merge(
     spark_session: SparkSession, tmp_path: Path
 ) -> None:
     table = filled(tmp_path)
@@ -90,10 +90,10 @@ def test_whole_and_in_pieces_the_rows_are_the_local_engines_and_an_error_ends_on
     chunk = Path(f"{tmp_path}/table/{damaged.ulid}/{damaged.files[0].path}")
     whole = chunk.read_bytes()
     chunk.write_bytes(whole[:-1])
-    answers = dict(engine.merge_all(table.bucket, table.world, tasks[1:], options(tmp_path)))
-    assert isinstance(answers[1], DamagedInput)
-    assert answers[1].ulid == damaged.ulid
-    assert answers[0].written.rows == 4_000
+    results = dict(engine.merge_all(table.bucket, table.world, tasks[1:], options(tmp_path)))
+    assert isinstance(results[1], DamagedInput)
+    assert results[1].ulid == damaged.ulid
+    assert results[0].written.rows == 4_000
     chunk.write_bytes(whole)
 
     merged = engine.merge(table.bucket, table.world, tasks[0], options(tmp_path))
@@ -167,12 +167,12 @@ def test_a_merge_that_takes_its_worker_down_each_time_ends_no_other(
     assert live == [("a", 1), ("a", 1), ("a", 1), ("b", 3)]
 
 
-def test_a_task_that_ended_is_told_while_others_of_the_round_still_run(
+def test_a_task_that_ended_is_reported_while_others_of_the_round_still_run(
     spark_session: SparkSession, tmp_path: Path
 ) -> None:
-    """The last merge waits until the first was told of.
+    """The last merge waits until the first was reported.
 
-    Slow (a second): Spark is asked once a second.
+    Slow (a second): Spark's tracker is read once a second.
     """
     table = bs.create(
         f"{tmp_path}/table?durable=false", schema=pa.schema([("k", pa.int64())]), sort_by=["k"]
@@ -182,7 +182,7 @@ def test_a_task_that_ended_is_told_while_others_of_the_round_still_run(
     by_label = {block.meta.labels["s"]: block.ulid for block in table.log.state.blocks}
     shares: list[float] = []
 
-    def told(share: float) -> None:
+    def report(share: float) -> None:
         shares.append(share)
         (tmp_path / "go").touch()
 
@@ -191,11 +191,13 @@ def test_a_task_that_ended_is_told_while_others_of_the_round_still_run(
     context = spark_session.sparkContext
     context.setLocalProperty("spark.jobGroup.id", "mine")
     try:
-        answers = dict(engine.merge_all(table.bucket, table.world, tasks, options(tmp_path), told))
+        results = dict(
+            engine.merge_all(table.bucket, table.world, tasks, options(tmp_path), report)
+        )
         assert context.getLocalProperty("spark.jobGroup.id") == "mine"
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)
-    assert [answers[place].written.rows for place in (0, 1)] == [1, 1]
+    assert [results[place].written.rows for place in (0, 1)] == [1, 1]
     assert shares[0] == 0.5
     assert not [thread for thread in threading.enumerate() if thread.name == "blockstore-merges"]
 

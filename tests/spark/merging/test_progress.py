@@ -1,5 +1,4 @@
-"""What is told of a running round: shares of the whole pass, and nothing where Spark does not
-tell."""
+"""What is reported of a running round: shares of the complete pass; nothing without a tracker."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ import pytest
 from blockstore.spark.merging.progress import Progress, reporting
 
 
-def test_what_a_part_tells_is_its_share_of_the_whole() -> None:
+def test_a_part_reports_its_share_of_the_complete_pass() -> None:
     heard: list[float] = []
     round_ = Progress(call=heard.append).part(32, 64, 64)
     round_.ended(0.5)
@@ -22,7 +21,7 @@ def test_what_a_part_tells_is_its_share_of_the_whole() -> None:
     assert heard == [0.75, 0.75, 1.0]
 
 
-def test_a_session_without_a_tracker_tells_nothing_and_an_error_of_the_job_passes() -> None:
+def test_a_session_without_a_tracker_reports_nothing_and_an_error_of_the_job_passes() -> None:
     heard: list[float] = []
     with (
         pytest.raises(KeyError),
@@ -51,7 +50,7 @@ class Context:
         raise RuntimeError("the tracker does not answer")
 
 
-def test_a_tracker_that_fails_ends_neither_the_round_nor_the_telling() -> None:
+def test_a_tracker_that_fails_ends_neither_the_round_nor_the_reporting() -> None:
     context = Context()
     with reporting(SimpleNamespace(_sc=context), Progress(call=print), "merges", every_s=0.001):
         assert context.group == "merges"
@@ -60,7 +59,7 @@ def test_a_tracker_that_fails_ends_neither_the_round_nor_the_telling() -> None:
     assert context.group == "others"
 
 
-def test_without_a_thread_nothing_is_told_and_the_round_is_done(
+def test_without_a_thread_nothing_is_reported_and_the_round_is_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Threads(pyspark.InheritableThread):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Batches for Spark: its schema to the letter, and no value changes on the way."""
+"""Batches for Spark: its exact schema, and no changed value."""
 
 from __future__ import annotations
 

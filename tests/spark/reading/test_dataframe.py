@@ -1,4 +1,4 @@
-"""Reading with Spark: whichever way reads, the rows are those of one snapshot, exactly."""
+"""Reading with Spark: with every engine the rows are exactly those of one snapshot."""
 
 from __future__ import annotations
 
@@ -98,7 +98,9 @@ def test_an_unknown_version_and_an_unknown_table_are_named(
         read(spark_session, str(tmp_path / "nowhere")).count()
 
 
-def test_only_the_columns_asked_for(spark_session: SparkSession, read: Read, url: str) -> None:
+def test_only_the_requested_columns_are_read(
+    spark_session: SparkSession, read: Read, url: str
+) -> None:
     found = read(spark_session, url, columns="delay,origin")
     assert found.columns == ["delay", "origin"]
     assert found.where("origin = 'EWR'").agg(sf.sum("delay")).collect()[0][0] == 60
@@ -167,15 +169,15 @@ def test_the_data_source_can_be_insisted_on(spark_session: SparkSession, url: st
     assert found.inputFiles() == []
 
 
-def test_a_read_says_who_reads_and_why(
+def test_how_returns_the_engine_and_the_reason(
     spark_session: SparkSession, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, logger="blockstore.spark"):
         found = bs_spark.read(spark_session, url, where="at >= TIMESTAMP '2024-01-03'")
-    told = bs_spark.how(found)
-    assert (told.engine, told.version, told.chunks, told.rows) == ("native", 4, 1, 3)
+    chosen = bs_spark.how(found)
+    assert (chosen.engine, chosen.version, chosen.chunks, chosen.rows) == ("native", 4, 1, 3)
     assert "version 4 by Spark's Parquet reader" in caplog.text
-    assert bs_spark.how(spark_session, url, where="at >= TIMESTAMP '2024-01-03'") == told
+    assert bs_spark.how(spark_session, url, where="at >= TIMESTAMP '2024-01-03'") == chosen
     forced = bs_spark.read(spark_session, url, engine="python")
     assert (bs_spark.how(forced).engine, forced.inputFiles()) == ("python", [])
     hidden = bs_spark.how(spark_session, url, columns=["_source"])
@@ -352,7 +354,7 @@ def test_labels_are_constant_columns_of_their_blocks(
     assert [row.id for row in read(spark_session, url, where="cluster = 'us1'").collect()] == [2]
 
 
-def test_reserved_columns_are_read_when_asked_for(spark_session: SparkSession, url: str) -> None:
+def test_reserved_columns_are_read_when_named(spark_session: SparkSession, url: str) -> None:
     sources = {
         row._source for row in by_format(spark_session, url, columns="_source,delay").collect()
     }
@@ -433,7 +435,7 @@ def test_nan_is_found_whatever_the_files_bounds_say(
     ):
         found = bs_spark.read(spark_session, url).where(where).collect()
         assert sorted(row.k for row in found) == expected, where
-    assert "may hold NaN" in bs_spark.how(spark_session, url).reason
+    assert "may contain NaN" in bs_spark.how(spark_session, url).reason
     assert bs_spark.how(spark_session, url, columns=["k"]).engine == "native"
 
 
@@ -516,7 +518,7 @@ class TestMergedBlocks:
             by_read(spark_session, url, columns=["delay", "_source"])
 
     @pytest.mark.parametrize("name", ["_row_id", "_version"])
-    def test_a_merge_gives_no_row_ids_and_says_so(
+    def test_row_ids_of_a_merge_are_refused(
         self, spark_session: SparkSession, read: Read, url: str, merged: tuple[str, ...], name: str
     ) -> None:
         with pytest.raises(

@@ -1,5 +1,4 @@
-"""Columns without a null are declared so on request, exactly those, and never against what the rows
-say."""
+"""Columns without a null are declared ``not null`` on request: exactly those, and never wrongly."""
 
 from __future__ import annotations
 
@@ -27,8 +26,8 @@ def not_null(frame: DataFrame) -> set[str]:
 
 @pytest.fixture
 def url(spark_session: SparkSession, tmp_path: Path) -> str:
-    """Version 2 has no null, version 3 one in ``word``; of a list no block says how many it
-    holds."""
+    """Version 2 has no null, version 3 one in ``word``; no block counts the nulls
+    of a list."""
     url = str(tmp_path / "t")
     for rows in ([(1, "a", [1, None]), (2, "b", [])], [(3, None, [3])]):
         bs_spark.append(spark_session.createDataFrame(rows, SCHEMA).coalesce(1), url)

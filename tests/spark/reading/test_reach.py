@@ -1,4 +1,4 @@
-"""Which chunks Spark's JVM reaches by itself, and the sentence where it does not."""
+"""Which chunks Spark's JVM reaches itself, and the reason if it does not."""
 
 from __future__ import annotations
 

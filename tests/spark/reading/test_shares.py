@@ -1,4 +1,4 @@
-"""Chunks shared out to tasks: each row once, in order, none much larger than asked."""
+"""Chunks divided among tasks: each row once, in order, no share much larger than the limit."""
 
 from __future__ import annotations
 

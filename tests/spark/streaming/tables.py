@@ -1,5 +1,4 @@
-"""A table in memory that lives through appends, merges and collection, for tests of who follows
-it."""
+"""A table in memory with appends, merges and collection, for tests of its followers."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ class Followed:
         self.remake()
 
     def remake(self) -> None:
-        """Delete the table, if there is one, and make it anew."""
+        """Delete the table, if it exists, and create it again."""
         self.bucket.delete([one.key for one in self.bucket.list("")])
         definition = Definition.create(
             pa.schema([("id", pa.int64())]), sort_by=["id"], properties=Properties.parse({})
@@ -59,7 +58,7 @@ class Followed:
         return Table.open_bucket(self.bucket, self.world)
 
     def append(self, rows: int = 1, labels: Mapping[str, str] | None = None) -> int:
-        """Append a block of so many rows; answers its version."""
+        """Append a block of so many rows; return its version."""
         ids = list(range(len(self.written), len(self.written) + rows))
         self.written += ids
         version = self.open().append(pa.table({"id": ids}), labels=labels).version
@@ -89,7 +88,7 @@ class Followed:
         )
 
     def collect(self, hours: int = 100) -> int:
-        """Let time pass and the index be collected; answers the boundary."""
+        """Let time pass and the index be collected; return the boundary."""
         clock = self.world.clock
         assert isinstance(clock, ManualClock)
         clock.advance(hours * 3600)

@@ -1,6 +1,6 @@
-"""A micro-batch as a job, where another run of the stream is ahead of it.
+"""A micro-batch as a job, while another run of the stream is ahead of it.
 
-Spark's action alone is replaced here.
+Only Spark's action is replaced here.
 """
 
 from __future__ import annotations
@@ -51,8 +51,7 @@ def ids(url: str) -> list[int]:
 
 
 def other_commits_first(monkeypatch: pytest.MonkeyPatch, url: str, number: int, *rows: int) -> None:
-    """Let another run of the stream commit its batch once the next one of ours was found to be in
-    order."""
+    """Let another run of the stream commit its batch after the check of our next one."""
 
     def late(*args: Any, **options: Any) -> Written:
         monkeypatch.setattr(batch, "append", dataframe.append)
@@ -91,10 +90,10 @@ def test_a_batch_that_another_run_committed_meanwhile_is_done(
 
 
 def of_run(run_id: str, *rows: int) -> Any:
-    """A micro-batch as Spark hands it to a function, of one run of the query ``q``."""
-    told = {"sql.streaming.queryId": "q", "spark.jobGroup.id": run_id}
+    """A micro-batch as Spark passes it to a function, of one run of the query ``q``."""
+    properties = {"sql.streaming.queryId": "q", "spark.jobGroup.id": run_id}
     given = frame(*rows)
-    given.sparkSession = SimpleNamespace(_sc=SimpleNamespace(getLocalProperty=told.get))
+    given.sparkSession = SimpleNamespace(_sc=SimpleNamespace(getLocalProperty=properties.get))
     return given
 
 

@@ -1,4 +1,4 @@
-"""What entries mean to a stream, told by real operations on a table."""
+"""What entries mean to a stream, with real operations on a table."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def news(at: Table) -> list[News]:
 
 def test_an_append_brings_its_blocks_numbered_as_the_index_numbers_them(at: Table) -> None:
     first, second = at.append(ROWS), at.append(ROWS)
-    told = news(at)[1:]
-    assert [one.blocks[0].ulid for one in told] == [first.ulid, second.ulid]
-    assert [one.blocks[0] for one in told] == [
-        at.snapshot().blocks.get(one.blocks[0].ulid) for one in told
+    found = news(at)[1:]
+    assert [one.blocks[0].ulid for one in found] == [first.ulid, second.ulid]
+    assert [one.blocks[0] for one in found] == [
+        at.snapshot().blocks.get(one.blocks[0].ulid) for one in found
     ]
-    assert not any(one.changes for one in told)
+    assert not any(one.changes for one in found)
 
 
 def test_tags_definitions_and_retention_bring_nothing_and_change_nothing(at: Table) -> None:
@@ -47,12 +47,12 @@ def test_tags_definitions_and_retention_bring_nothing_and_change_nothing(at: Tab
     at.log.commit(
         Expire(commit=at.world.ids.ulid(), read={str(block.ulid): frozenset()}, reason="retention")
     )
-    told = [one for one in news(at) if one.operation != "append"]
-    assert {one.operation for one in told} == {"create", "tag", "untag", "alter", "expire"}
-    assert not any(one.blocks or one.changes for one in told)
+    found = [one for one in news(at) if one.operation != "append"]
+    assert {one.operation for one in found} == {"create", "tag", "untag", "alter", "expire"}
+    assert not any(one.blocks or one.changes for one in found)
 
 
-def test_what_removes_or_changes_rows_says_so_and_brings_only_new_rows(at: Table) -> None:
+def test_a_removal_or_change_is_one_and_brings_only_new_rows(at: Table) -> None:
     first = at.append(ROWS)
     second = at.append(ROWS)
     at.delete("id = 1")
@@ -60,16 +60,16 @@ def test_what_removes_or_changes_rows_says_so_and_brings_only_new_rows(at: Table
     at.overwrite(pa.table({"id": [7]}), where="id = 7")
     at.overwrite(pa.table({"id": [8]}))
     at.restore(version=2)
-    told = {one.version: one for one in news(at)}
-    assert [told[version].changes for version in (4, 5)] == [True, True]
-    assert [told[version].blocks for version in (4, 5)] == [(), ()]
-    assert not told[6].changes, "an overwrite that replaced nothing is an addition"
-    assert told[6].blocks[0].meta.rows == 1
-    assert told[7].changes
-    assert [block.meta.rows for block in told[7].blocks] == [1], (
+    found = {one.version: one for one in news(at)}
+    assert [found[version].changes for version in (4, 5)] == [True, True]
+    assert [found[version].blocks for version in (4, 5)] == [(), ()]
+    assert not found[6].changes, "an overwrite that replaced nothing is an addition"
+    assert found[6].blocks[0].meta.rows == 1
+    assert found[7].changes
+    assert [block.meta.rows for block in found[7].blocks] == [1], (
         "the rewrites of others are not its own rows"
     )
-    restored = [one for one in told.values() if one.operation == "restore"]
+    restored = [one for one in found.values() if one.operation == "restore"]
     assert [(one.changes, one.blocks) for one in restored] == [(True, ())], (
         "what comes back was there before"
     )
@@ -88,13 +88,13 @@ def test_new_rows_whose_upload_was_refused_once_are_still_new(at: Table) -> None
 @pytest.mark.parametrize(
     ("removes", "changes"), [((), False), (("01JD0000000000000000000000",), True)]
 )
-def test_an_operation_of_a_later_release_is_judged_by_what_it_says(
+def test_an_operation_of_a_later_release_is_judged_by_its_content(
     at: Table, removes: tuple[str, ...], changes: bool
 ) -> None:
     at.append(ROWS)
     entry = replace(list(at.history())[-1], operation="sharpen", remove=removes)
-    told = news_of(entry)
-    assert (told.changes, len(told.blocks)) == (changes, 1)
+    found = news_of(entry)
+    assert (found.changes, len(found.blocks)) == (changes, 1)
 
 
 def test_an_entry_without_blocks_brings_none() -> None:

@@ -1,5 +1,4 @@
-"""Following a table: every row once and in order, whatever merges, limits and restarts come
-between."""
+"""Following a table: every row once and in order, with merges, limits and restarts in between."""
 
 from __future__ import annotations
 
@@ -98,7 +97,7 @@ def test_every_row_comes_once_and_in_order(
         ended = place == before_it
     assert sorted(found) == at.written
     assert begun(at) == replace(place, snapshot=True), (
-        "in the end it stands where a new stream would begin"
+        "in the end it is where a new stream would begin"
     )
 
 
@@ -156,7 +155,7 @@ def test_what_came_before_a_removal_is_delivered_and_then_the_stream_stops(tmp_p
         follower(at).between(first.end, rest.end)
 
 
-def test_a_stream_begins_where_it_is_told_to(tmp_path: Path) -> None:
+def test_a_stream_begins_at_its_start(tmp_path: Path) -> None:
     at = Followed(tmp_path)
     at.append()
     at.collect(hours=1)
@@ -190,7 +189,7 @@ def test_earliest_is_all_that_is_left_where_versions_were_collected(tmp_path: Pa
     assert sorted(at.ids(window)) == [0, 1, 2, 3, 4]
 
 
-def test_a_stream_that_rested_too_long_is_told_how_to_go_on(tmp_path: Path) -> None:
+def test_a_stream_that_paused_too_long_gets_an_error_with_the_remedy(tmp_path: Path) -> None:
     at = Followed(tmp_path)
     at.append()
     place = follower(at).window(begun(at), newest(at)).end
@@ -226,7 +225,7 @@ def test_a_stream_that_has_read_everything_goes_on_however_much_was_collected(
 
 
 @pytest.mark.parametrize("appends", [1, 5])
-def test_a_table_that_was_made_anew_is_not_taken_for_the_old_one(
+def test_a_table_that_was_created_again_is_not_taken_for_the_old_one(
     tmp_path: Path, appends: int
 ) -> None:
     at = Followed(tmp_path)
@@ -244,7 +243,7 @@ def test_a_table_that_was_made_anew_is_not_taken_for_the_old_one(
 
 
 @pytest.mark.parametrize("appends", [3, 4])
-def test_a_table_that_is_made_anew_under_a_stream_that_waits_is_not_followed_on(
+def test_a_table_that_is_created_again_under_a_waiting_stream_is_not_followed(
     tmp_path: Path, appends: int
 ) -> None:
     at = Followed(tmp_path)
@@ -261,7 +260,7 @@ def test_a_table_that_is_made_anew_under_a_stream_that_waits_is_not_followed_on(
         waits.window(place, waits.newest())
 
 
-def test_a_batch_from_before_the_first_version_is_not_planned_again_from_a_table_made_anew(
+def test_a_batch_from_before_the_first_version_is_not_planned_again_from_a_table_created_again(
     tmp_path: Path,
 ) -> None:
     at = Followed(tmp_path)
@@ -297,7 +296,7 @@ def test_a_condition_on_a_label_that_only_some_blocks_bear_stops_nothing(tmp_pat
     assert at.ids(window, ("cluster",), "cluster IS NULL") == [0]
 
 
-def test_a_stream_that_waits_is_told_that_its_table_was_made_anew(tmp_path: Path) -> None:
+def test_a_waiting_stream_detects_that_its_table_was_created_again(tmp_path: Path) -> None:
     """Also while the new table has fewer versions than the stream has read of the old one."""
     at = Followed(tmp_path)
     for _ in range(5):
@@ -313,7 +312,7 @@ def test_a_stream_that_waits_is_told_that_its_table_was_made_anew(tmp_path: Path
         waits.window(place, table.log.poll().version)
 
 
-def test_a_table_made_anew_is_told_also_where_its_boundary_stands_at_the_streams_version(
+def test_a_table_created_again_is_detected_with_its_boundary_at_the_streams_version(
     tmp_path: Path,
 ) -> None:
     at = Followed(tmp_path)

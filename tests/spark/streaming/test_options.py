@@ -1,4 +1,4 @@
-"""Options of streams: wrong ones say so before anything runs."""
+"""Options of streams: wrong ones are errors before anything runs."""
 
 from __future__ import annotations
 

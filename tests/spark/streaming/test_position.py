@@ -1,4 +1,4 @@
-"""Offsets: the same position is the same text, and nothing foreign is taken for one."""
+"""Offsets: the same position is the same text, and no foreign value is accepted."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ def writer(url: str) -> BatchWriter:
     return made
 
 
-def answers(url: str, *tasks: list[int]) -> list[WriterCommitMessage | None]:
-    """What the tasks of one batch answer, each in a process of its own."""
+def results(url: str, *tasks: list[int]) -> list[WriterCommitMessage | None]:
+    """The results of the tasks of one batch, each in a process of its own."""
     planned = pickle.dumps(writer(url))
     made: list[WriterCommitMessage | None] = []
     for ids in tasks:
@@ -52,7 +52,7 @@ def ids(url: str) -> list[int]:
 
 
 def test_a_batch_is_one_block_and_one_version_however_many_tasks_it_has(url: str) -> None:
-    writer(url).commit(answers(url, [1, 2], [], [3]), 0)
+    writer(url).commit(results(url, [1, 2], [], [3]), 0)
     assert ids(url) == [1, 2, 3]
     entries = list(bs.open(url).history())
     assert [entry.operation for entry in entries] == ["create", "append"]
@@ -61,19 +61,19 @@ def test_a_batch_is_one_block_and_one_version_however_many_tasks_it_has(url: str
 
 @pytest.mark.parametrize("lost", ["before", "after"])
 def test_a_batch_that_runs_again_counts_once(url: str, lost: str) -> None:
-    writer(url).commit(answers(url, [1]), 0)
-    first = answers(url, [2])
+    writer(url).commit(results(url, [1]), 0)
+    first = results(url, [2])
     if lost == "after":
         writer(url).commit(first, 1)
-    writer(url).commit(answers(url, [2]), 1)
+    writer(url).commit(results(url, [2]), 1)
     writer(url).abort(first, 1)
     assert ids(url) == [1, 2]
-    writer(url).commit(answers(url, [3]), 2)
+    writer(url).commit(results(url, [3]), 2)
     assert ids(url) == [1, 2, 3]
 
 
 def test_two_runs_of_one_query_at_once_write_a_batch_once(url: str) -> None:
-    ours, theirs = answers(url, [1]), answers(url, [1])
+    ours, theirs = results(url, [1]), results(url, [1])
     writer(url).commit(theirs, 0)
     writer(url).commit(ours, 0)
     assert ids(url) == [1]
@@ -81,16 +81,16 @@ def test_two_runs_of_one_query_at_once_write_a_batch_once(url: str) -> None:
 
 def test_a_batch_below_the_last_is_refused_and_not_taken_for_done(url: str) -> None:
     for batch in range(3):
-        writer(url).commit(answers(url, [batch]), batch)
+        writer(url).commit(results(url, [batch]), batch)
     with pytest.raises(
         Conflict, match=r"contains batch 2 .*so batch 1 was not written.*checkpoint was set back"
     ):
-        writer(url).commit(answers(url, [99]), 1)
+        writer(url).commit(results(url, [99]), 1)
     assert ids(url) == [0, 1, 2]
 
 
 def test_batches_without_rows_write_nothing_and_create_nothing(url: str) -> None:
-    writer(url).commit(answers(url, [], []), 0)
+    writer(url).commit(results(url, [], []), 0)
     writer(url).commit([], 1)
     with pytest.raises(bs.NotFound):
         bs.open(url)
@@ -99,17 +99,17 @@ def test_batches_without_rows_write_nothing_and_create_nothing(url: str) -> None
 def test_a_table_that_is_altered_between_writing_and_committing_takes_the_rows_as_they_were_written(
     url: str,
 ) -> None:
-    writer(url).commit(answers(url, [1]), 0)
-    written = answers(url, [2])
+    writer(url).commit(results(url, [1]), 0)
+    written = results(url, [2])
     bs.open(url).alter(add=[pa.field("note", pa.string())])
     writer(url).commit(written, 1)
     rows = bs.open(url).snapshot().scan().to_table().sort_by("id").to_pylist()
     assert rows == [{"id": 1, "note": None}, {"id": 2, "note": None}]
 
 
-def test_answers_that_are_not_ours_end_the_batch_before_it_is_visible(url: str) -> None:
+def test_foreign_results_end_the_batch_before_it_is_visible(url: str) -> None:
     with pytest.raises(Unavailable, match=r"1 are not from this writer.*restart the query"):
-        writer(url).commit([*answers(url, [1]), None], 0)
+        writer(url).commit([*results(url, [1]), None], 0)
     with pytest.raises(bs.NotFound):
         bs.open(url)
 
@@ -119,18 +119,18 @@ def test_a_table_without_an_index_where_nothing_happens_once_is_refused(url: str
         pa.table({"id": [1]})
     )
     with pytest.raises(Invalid, match="has no index, and this needs one"):
-        writer(url).commit(answers(url, [2]), 0)
+        writer(url).commit(results(url, [2]), 0)
 
 
 def test_abort_deletes_nothing(url: str) -> None:
-    made = answers(url, [1])
+    made = results(url, [1])
     writer(url).commit(made, 0)
     before = sorted(Path(url).rglob("*"))
     writer(url).abort(made, 0)
     assert sorted(Path(url).rglob("*")) == before
 
 
-def test_a_task_that_is_not_told_its_query_refuses_to_write(
+def test_a_task_without_its_query_refuses_to_write(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = writer(url)
@@ -140,6 +140,6 @@ def test_a_task_that_is_not_told_its_query_refuses_to_write(
 
 
 def test_an_answer_carries_the_plan_under_which_its_task_wrote(url: str) -> None:
-    (answer,) = answers(url, [1])
+    (answer,) = results(url, [1])
     assert isinstance(answer, BatchResult)
     assert answer.plan.ulid in {path.name for path in Path(url).iterdir()}

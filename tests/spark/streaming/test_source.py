@@ -1,5 +1,6 @@
-"""The source's reader, driven as Spark drives it: asked twice where a stream begins, and once where
-a batch ends."""
+"""The source's reader, driven as Spark drives it: the start of a stream is requested twice, the end
+of a batch once.
+"""
 
 from __future__ import annotations
 
@@ -132,7 +133,7 @@ def test_a_removal_during_the_first_batch_stops_the_stream_and_changes_no_batch_
         latest(reader, then)
 
 
-def test_only_the_end_of_the_first_batch_says_where_it_began(at: Streamed) -> None:
+def test_only_the_end_of_the_first_batch_contains_its_beginning(at: Streamed) -> None:
     at.options = {"max_blocks": "1"}
     reader = at.reader()
     begins = logged(reader.initialOffset())
@@ -143,7 +144,7 @@ def test_only_the_end_of_the_first_batch_says_where_it_began(at: Streamed) -> No
     assert latest(reader, second) == second
 
 
-def test_a_first_batch_of_an_earlier_release_runs_from_where_spark_says(at: Streamed) -> None:
+def test_a_first_batch_of_an_earlier_release_runs_from_sparks_start(at: Streamed) -> None:
     reader = at.reader()
     begins = logged(reader.initialOffset())
     end = latest(reader, begins)

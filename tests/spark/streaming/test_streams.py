@@ -70,7 +70,7 @@ def crash_before_the_log(folder: Path, batch: int, name: str = "sink") -> None:
     log.with_name(f".{batch}.crc").unlink(missing_ok=True)
 
 
-def test_a_stream_goes_from_table_to_table_to_table_beside_a_compactor(
+def test_a_stream_goes_from_table_to_table_to_table_while_a_compactor_runs(
     spark_session: SparkSession, source: bs.Table, tmp_path: Path
 ) -> None:
     """One long way, since each micro-batch costs seconds: limits, merges, restarts, batches that

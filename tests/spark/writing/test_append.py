@@ -1,4 +1,4 @@
-"""Writing with Spark: one job is one block, in one version, with every value as it was."""
+"""Writing with Spark: one job is one block, in one version, with every value unchanged."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_rows_are_sorted_within_every_chunk(
         assert numbers == sorted(numbers)
 
 
-def test_an_append_answers_what_it_made_and_how_long_it_took_and_says_so(
+def test_an_append_returns_and_logs_what_it_wrote_and_how_long_it_took(
     spark_session: SparkSession, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, logger="blockstore.spark"):
@@ -125,7 +125,7 @@ def test_an_append_answers_what_it_made_and_how_long_it_took_and_says_so(
     assert [block.meta.ulid for block in bs.open(url).snapshot().blocks] == [answer.ulid]
 
 
-def test_rows_are_exchanged_by_ranges_of_the_sort_key_where_that_is_asked_for(
+def test_rows_are_exchanged_by_ranges_of_the_sort_key_on_request(
     spark_session: SparkSession, url: str
 ) -> None:
     rows = spark_session.range(4000).select((sf.col("id") * 7919 % 4000).alias("n")).repartition(4)
@@ -172,7 +172,7 @@ def test_the_settings_of_the_session_are_restored(spark_session: SparkSession, u
     spark_session.conf.unset(BATCH_ROWS)
 
 
-def test_an_empty_dataframe_makes_a_table_and_no_block_and_says_so(
+def test_an_empty_dataframe_makes_a_table_and_no_block_and_is_logged(
     spark_session: SparkSession, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     by_format(spark_session.range(0), url)
@@ -206,7 +206,7 @@ def test_a_batch_below_the_last_is_refused_before_a_task_runs(
     assert sorted(Path(url).rglob("*.parquet")) == before
 
 
-def test_a_job_that_runs_again_answers_the_earlier_block(
+def test_a_job_that_runs_again_returns_the_earlier_block(
     spark_session: SparkSession, url: str
 ) -> None:
     job = bs.Job(app="nightly", batch=1)
@@ -217,8 +217,8 @@ def test_a_job_that_runs_again_answers_the_earlier_block(
 
 def test_two_jobs_side_by_side_are_two_versions(spark_session: SparkSession, url: str) -> None:
     bs_spark.append(spark_session.range(0), url)
-    answers = Threads(2).map(lambda n: bs_spark.append(spark_session.range(n, n + 5), url), [0, 5])
-    assert {answer.version for answer in answers} == {2, 3}
+    results = Threads(2).map(lambda n: bs_spark.append(spark_session.range(n, n + 5), url), [0, 5])
+    assert {answer.version for answer in results} == {2, 3}
     assert values(spark_session.read.format("blockstore").load(url)) == values(
         spark_session.range(10)
     )

@@ -1,4 +1,4 @@
-"""The commit takes every task's answer or none: a missing one could mean missing rows."""
+"""The commit accepts every task's result or none: a missing one could mean missing rows."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What Spark jobs leave behind when they fail: in time each row counts once, and what no reader
-needs is cleaned away."""
+"""What failed Spark jobs leave behind: in the end each row counts once, and debris is removed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What goes wrong in a Spark job costs time, never rows: retries, doubled attempts, a killed
-driver, a failed commit."""
+"""Faults in a Spark job cost time, never rows: retries, duplicate attempts, a killed driver, a
+failed commit.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ def plan(url: str, job: bs.Job | None = None) -> WritePlan:
 
 
 def failing_once(df: DataFrame, url: str) -> DataFrame:
-    """The same rows; the first attempt at partition 0 fails once a chunk of it lies in the bucket.
+    """The same rows; the first attempt at partition 0 fails once a chunk of it is in the bucket.
     The rows must be more than a Python worker holds back until its end, 64 KiB."""
 
     def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -154,7 +155,7 @@ bs_spark.append(start_session().range(1000), sys.argv[1])
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("step", ["finish_upload", "publish"])
+@pytest.mark.parametrize("step", ["finish_upload", "ByEntry.publish"])
 def test_a_driver_that_is_killed_leaves_the_table_as_it_was(url: str, step: str) -> None:
     """Slow because it starts a Spark of its own: only a real process can be killed at a named
     point."""
@@ -213,7 +214,7 @@ def test_a_job_that_cannot_publish_fails_and_its_retry_counts_once(
 
 
 def test_abort_deletes_nothing(url: str) -> None:
-    """Spark calls it with every answer also when commit failed after meta.json was written."""
+    """Spark also calls it with every result when commit failed after meta.json was written."""
     writer = TasksWriter(plan(url))
     message = writer.write(iter([batch(1)]))
     writer.commit([message])
@@ -254,10 +255,10 @@ def test_a_job_committed_in_the_meantime_is_not_counted_twice(url: str) -> None:
     job = bs.Job(app="nightly", batch=1)
     bs.create(url, schema=pa.schema([("id", pa.int64())]))
     first, second = plan(url, job), plan(url, job)
-    answers = []
+    results = []
     for each in (first, second):
         written = write_task(each, [batch(7)])
         assert written is not None
-        answers.append(committing.commit(each, [written], World.real()))
-    assert answers[0].ulid == answers[1].ulid
+        results.append(committing.commit(each, [written], World.real()))
+    assert results[0].ulid == results[1].ulid
     assert bs.open(url).snapshot().scan().to_table()["id"].to_pylist() == [7]

@@ -1,5 +1,4 @@
-"""``if_exists``: what Spark's save modes error and ignore would say, judged when the write is
-committed."""
+"""``if_exists``: the meaning of Spark's save modes error and ignore, decided at the commit."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Overwriting with Spark: one transaction, one version, exactly once; what came in between is
-judged at its end."""
+"""Overwriting with Spark: one transaction, one version, exactly once; changes of others are judged
+at its end.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +84,7 @@ def test_rows_of_a_condition_are_replaced_in_one_version_and_once(
     assert bs.open(url).poll() == before
 
 
-def test_the_whole_table_is_replaced_and_a_missing_one_is_made(
+def test_a_complete_table_is_replaced_and_a_missing_one_is_created(
     spark_session: SparkSession, write: Write, url: str
 ) -> None:
     write(flights(spark_session, ("EWR", 1, 1), ("JFK", 2, 2)), url, time_column="at")
@@ -96,7 +97,7 @@ def test_the_whole_table_is_replaced_and_a_missing_one_is_made(
     assert bs.open(url).definition.time_column == "at"
 
 
-def test_the_answer_tells_what_went_and_what_came(
+def test_the_result_names_the_removed_and_the_new_blocks(
     spark_session: SparkSession, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = bs_spark.append(flights(spark_session, ("EWR", 1, 1), ("JFK", 2, 2)).coalesce(1), url)
@@ -131,7 +132,7 @@ def test_the_answer_tells_what_went_and_what_came(
     assert again.ulid is None
 
 
-# What follows needs no Spark: a plan, its tasks and its commit are plain functions.
+# The tests below need no Spark: a plan, its tasks and its commit are plain functions.
 
 SCHEMA = pa.schema([("key", pa.string()), ("delay", pa.int64())])
 
@@ -177,7 +178,7 @@ def test_a_task_refuses_text_that_is_not_utf8(
         )
 
 
-def test_what_is_appended_while_the_job_runs_stands_after_it(url: str, table: bs.Table) -> None:
+def test_rows_appended_while_the_job_runs_stay(url: str, table: bs.Table) -> None:
     mine = plan(url)
     table.append(pa.Table.from_batches([batch(("a", 3))]))
     finish(mine, ("c", 9))
@@ -217,7 +218,7 @@ def test_no_rows_for_a_condition_are_a_delete(url: str, table: bs.Table) -> None
     assert delays(url) == [2]
 
 
-def test_a_table_made_anew_while_the_job_ran_keeps_its_rows(url: str, table: bs.Table) -> None:
+def test_a_table_created_again_while_the_job_ran_keeps_its_rows(url: str, table: bs.Table) -> None:
     mine = plan(url)
     written = write_task(mine, [batch(("c", 9))])
     assert written is not None
@@ -256,7 +257,7 @@ def test_a_first_attempt_that_only_made_the_table_is_followed_by_one_that_fills_
     assert delays(url) == [9]
 
 
-def test_of_two_runs_of_one_job_that_both_found_no_table_the_second_is_told_of_the_first(
+def test_of_two_runs_of_one_job_that_both_found_no_table_the_second_returns_the_first(
     url: str,
 ) -> None:
     job = bs.Job(app="nightly", batch=1)
@@ -267,7 +268,7 @@ def test_of_two_runs_of_one_job_that_both_found_no_table_the_second_is_told_of_t
     assert delays(url) == [9]
 
 
-def test_an_overwrite_that_only_took_an_unpublished_write_away_says_so(
+def test_an_overwrite_that_removed_only_an_unpublished_write_logs_it(
     url: str, table: bs.Table, caplog: pytest.LogCaptureFixture
 ) -> None:
     table.delete("key = 'a' or key = 'b'")

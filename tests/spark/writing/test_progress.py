@@ -1,4 +1,4 @@
-"""A long job says how far it is; what Spark does not tell costs nothing."""
+"""A long job logs its progress; missing numbers cost nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a write did, said in one line; what it left undone is a warning."""
+"""What a write did, in one log line; a write without rows is a warning."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SPENT = {"plan": 0.25, "tasks": 61.0, "commit": 0.5}
     ],
     ids=["append", "unpublished", "overwrite", "already", "ignored", "empty"],
 )
-def test_a_write_says_what_became_of_it(
+def test_a_write_logs_its_result(
     written: Written, level: str, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, logger="blockstore.spark"):

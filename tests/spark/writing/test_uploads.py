@@ -1,5 +1,6 @@
-"""Uploads beside encoding: in order, bounded, whole before anybody names them, and an error stops
-the task."""
+"""Uploads in the background: in order, bounded, complete before any object is named, and an error
+stops the task.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from blockstore.spark.writing.uploads import BackgroundUploads
 
 
 class Gated(Wrapper):
-    """A store that answers a put only once it is let."""
+    """A store that returns from a put only when a test allows it."""
 
     def __init__(self, broken: Iterable[str] = ()) -> None:
         super().__init__(MemoryBucket(ManualClock(0)))
@@ -88,7 +89,7 @@ def test_an_object_larger_than_the_bound_goes_alone() -> None:
     assert keys(store) == ["a", "b"]
 
 
-def test_a_failed_upload_fails_whoever_goes_on_or_settles_and_nothing_more_is_sent() -> None:
+def test_a_failed_upload_fails_later_calls_and_nothing_more_is_sent() -> None:
     store = Gated(broken={"a"})
     store.gate.set()
     uploads = BackgroundUploads(store)
@@ -118,8 +119,7 @@ def test_dropping_leaves_nothing_behind_and_no_thread() -> None:
 
 
 class Begun(Wrapper):
-    """A store that knows which objects were begun and neither closed nor aborted, and takes a write
-    once it is let."""
+    """A store that knows which objects are open, and accepts a write when a test allows it."""
 
     def __init__(self) -> None:
         super().__init__(MemoryBucket(ManualClock(0)))
@@ -151,7 +151,7 @@ class _Noted:
 
 
 def test_what_is_dropped_before_it_was_sent_is_aborted_too() -> None:
-    """Else its multipart upload stays in the bucket, where nobody sees it, and is paid for."""
+    """Otherwise its multipart upload stays in the bucket, invisible and paid for."""
     store = Begun()
     uploads = BackgroundUploads(store)
     whole, half = uploads.writer("whole"), uploads.writer("half")
