@@ -283,13 +283,13 @@ class Table:
         """
         if sum(one is not None for one in (version, as_of, tag)) > 1:
             raise Invalid(
-                "a snapshot takes one of version=, as_of= and tag=, found more: drop the others"
+                "a snapshot takes one of version=, as_of= and tag=, found more: pass only one"
             )
         if tag is not None:
             found = Snapshot.of(self.log.tagged(tag))
         elif version is not None:
             if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-                raise Invalid(f"version is {version!r}, expected a whole number from 1")
+                raise Invalid(f"version is {version!r}, expected an integer from 1")
             found = Snapshot.of(self.log.at(version))
         elif as_of is not None:
             found = Snapshot.of(self.log.as_of(to_ms(as_of)))

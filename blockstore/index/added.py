@@ -67,7 +67,7 @@ class AddedBlock:
         Raises Corrupt or NewerFormat; ``subject`` is what the error calls it.
         """
         if not isinstance(value, dict):
-            raise Corrupt(f"{subject} is no JSON object, expected a block")
+            raise Corrupt(f"{subject} is not a JSON object, expected a block")
         item = Document(value, subject)
         block = value
         if "committed" in value:
@@ -121,5 +121,5 @@ def _sources_from_json(compaction: Document) -> tuple[str, ...] | SourcesFile | 
         return SourcesFile(count=file.integer("count", low=1), sha256=file.text("sha256", limit=64))
     sources = compaction.ulids("sources")
     if not sources or any(left >= right for left, right in pairwise(sources)):
-        compaction.fail("sources", "a sorted list of ULIDs, at least one, none twice")
+        compaction.fail("sources", "a sorted list of at least one ULID, without duplicates")
     return sources

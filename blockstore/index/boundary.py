@@ -190,8 +190,7 @@ class Boundary:
                 if tries >= _TRIES:
                     raise Unavailable(
                         f"{BOUNDARY} of {bucket.url} was not advanced to {to}: {tries} races in a "
-                        f"row were lost ({error}); "
-                        "try again"
+                        f"row were lost ({error}); try again"
                     ) from error
             except Unavailable as error:
                 tries += 1
@@ -213,17 +212,15 @@ class Boundary:
             if before.etag is None:
                 return None
             raise BoundaryLost(
-                f"{BOUNDARY} of {self._bucket.url} vanished, it was {before.value}: "
+                f"{BOUNDARY} of {self._bucket.url} is gone, it was {before.value}: "
                 f"{how_to_mend(self._bucket.url)}"
             ) from None
         seen = _Seen(parse_boundary(found.data, self._bucket.url), found.etag)
         if seen.value < before.value:
             raise BoundaryLost(
                 f"{BOUNDARY} of {self._bucket.url} fell from {before.value} to {seen.value}, and "
-                "it may only rise: "
-                "stop all processes that work on the table, look with "
-                f"'blockstore verify {self._bucket.url}' what is left of its index, and start "
-                "them anew"
+                "it may only rise: stop all processes that work on the table, see with 'blockstore "
+                f"verify {self._bucket.url}' what is left of its index, and start them again"
             )
         self._note(seen)
         return seen
@@ -236,8 +233,8 @@ class Boundary:
 
 _IGNORED = (
     "the store does not refuse stale writes (If-Match), so index entries, and blocks that the "
-    "index dropped, are kept for "
-    "ever; keep tables that change on a store that 'blockstore probe' finds no fault with"
+    "index dropped, are kept forever; keep tables that change on a store that "
+    "'blockstore probe' passes"
 )
 
 
@@ -247,7 +244,7 @@ def _measure(bucket: Bucket, world: World) -> str | None:
     (finding,) = probe(bucket, world, only=IF_MATCH)
     if finding.result is Result.UNKNOWN:
         raise Unavailable(
-            f"whether {bucket.url} refuses stale writes could not be measured ({finding.detail}): "
+            f"could not measure whether {bucket.url} refuses stale writes ({finding.detail}): "
             "try again"
         )
     return None if finding.result is Result.OK else f"{_IGNORED} ({finding.detail})"
@@ -283,7 +280,7 @@ def how_to_mend(url: str) -> str:
     entries are gone as well.
     """
     return (
-        "stop all processes that work on the table, and bring it back with 'blockstore index "
+        "stop all processes that work on the table, and rebuild it with 'blockstore index "
         f"rebuild {url}'"
     )
 
@@ -309,8 +306,7 @@ def parse_boundary(data: bytes, url: str) -> int:
     if value is not None and data.startswith(b"0") and len(data) >= _PADDED and not _fits(data):
         raise BoundaryLost(
             f"{BOUNDARY} of {url} holds {data!r}, whose zeros do not fit its digits, so one of "
-            "them was another: "
-            f"{how_to_mend(url)}"
+            f"them was changed: {how_to_mend(url)}"
         )
     if value is None or value > _U64_MAX:
         raise BoundaryLost(

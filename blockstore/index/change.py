@@ -127,7 +127,7 @@ class Create(Change):
     def draft(self, state: State) -> Draft | Done:
         if state.version:
             raise Conflict(
-                f"the table exists already, at version {state.version}: open it, or choose "
+                f"the table already exists, at version {state.version}: open it, or choose "
                 "another URL"
             )
         return Draft(table=self.definition)
@@ -193,7 +193,7 @@ class RaiseWatermarks(Change):
                 raise Invalid(f"the {name} is {value!r}, expected a ULID")
         if self.keep and self.floor is None:
             raise Invalid(
-                f"keep names {len(self.keep)} sources without a floor, and only a floor forgets any"
+                f"keep names {len(self.keep)} sources without a floor, and only a floor drops any"
             )
 
     def draft(self, state: State) -> Draft | Done:
@@ -203,9 +203,9 @@ class RaiseWatermarks(Change):
             return Done()
         if floor is not None and not state.below_horizon(floor):
             raise Invalid(
-                f"the floor {floor} lies above the horizon {state.horizon} of version "
-                f"{state.version}, expected an earlier "
-                "entry that raised the horizon to it: raise that first, and list again"
+                f"the floor {floor} is above the horizon {state.horizon} of version "
+                f"{state.version}, expected an earlier entry that raised the horizon to it: "
+                "raise that first, and list again"
             )
         if floor is None:
             return Draft(horizon=horizon, message=self.message)
@@ -296,9 +296,8 @@ class Committed:
 def _check_compactor(change: Change) -> None:
     if change.role != COMPACTOR or change.epoch is None:
         raise Invalid(
-            f"{change.operation} was asked for by role {change.role!r} with epoch "
-            f"{change.epoch!r}, expected "
-            f"{COMPACTOR!r} and its claim: claim the role first"
+            f"{change.operation} was requested by role {change.role!r} with epoch "
+            f"{change.epoch!r}, expected {COMPACTOR!r} and its claim: claim the role first"
         )
 
 

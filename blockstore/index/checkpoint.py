@@ -172,7 +172,9 @@ def decode_checkpoint(
             if content_of(frame, bulk.groups()) != rest.text("content"):
                 raise Corrupt(f"{name} holds rows that do not match their SHA-256")
         elif not fits and names:
-            raise Corrupt(f"{name} holds {len(data)} bytes that are not those that the index names")
+            raise Corrupt(
+                f"{name} holds {len(data)} bytes that differ from those that the index names"
+            )
         rows = Rows(frame, bulk)
         _check_sorted(rows, name)
         return _state(rest, rows, version, name)
@@ -207,7 +209,7 @@ def _check_counts(rest: Document, frame: pa.Table, bulk: _StoredBulk, name: str)
         *([rest.integer("blocks")] if rest.has("blocks") else []),
     ]
     if len(set(counts)) > 1:
-        raise Corrupt(f"{name} holds {counts[0]} rows and says that they are {max(counts[1:])}")
+        raise Corrupt(f"{name} holds {counts[0]} rows and states {max(counts[1:])}")
 
 
 class _StoredBulk(Bulk):
@@ -274,8 +276,8 @@ class _StoredBulk(Bulk):
             )
             if len(group) != self._starts[number + 1] - self._starts[number]:
                 raise Corrupt(
-                    f"{self._name} holds a group of {len(group)} rows that its footer counts "
-                    "otherwise"
+                    f"{self._name} holds a group of {len(group)} rows, and its footer states "
+                    "another number"
                 )
             return group
 
@@ -349,7 +351,7 @@ def _void(rest: Document, version: int) -> tuple[int, ...]:
         or len(void) != len(rest.items("void", ()))
         or void[-1:] > (version,)
     ):
-        rest.fail("void", f"ids of entries up to {version}, in their order")
+        rest.fail("void", f"ids of entries up to {version}, in order")
     return void
 
 

@@ -87,7 +87,7 @@ def _named_in(entry: bytes) -> NamedCheckpoint | None:
 def mend_checkpoint(url: str) -> str:
     """What to do about a damaged checkpoint, as a clause."""
     return (
-        f"'blockstore repair {url}' makes it again where the entries before it are still there; "
-        "else restore it from a copy, "
-        f"or, if no version can be read, stop all writers and 'blockstore index rebuild {url}'"
+        f"'blockstore repair {url}' makes it again if the entries before it still exist; "
+        "otherwise restore it from a copy, or, if no version can be read, stop all writers and "
+        f"run 'blockstore index rebuild {url}'"
     )

@@ -211,7 +211,8 @@ class Committer:
         if entry in attempt.sent:
             if self._clock.monotonic_s() >= deadline:
                 odd = Unavailable(
-                    f"{entry_key(entry)} is called taken and then missing, {tries} times in a row"
+                    f"{entry_key(entry)} was reported as taken and then missing, {tries} times in "
+                    "a row"
                 )
                 raise self._unknown(attempt, entry, odd)
             self._pace.after_silence(tries)
@@ -229,9 +230,8 @@ class Committer:
                 return  # its blocks, or its batch, decide when it is drafted again
             attempt.fate = Indeterminate(
                 f"commit {attempt.change.commit} ({attempt.change.operation}) was sent as index "
-                f"entry {entry}, whose fate "
-                f"was collected (the boundary is {boundary}): look at the table itself to see "
-                "whether it was applied",
+                f"entry {entry}, and the entry was collected before its result was known (the "
+                f"boundary is {boundary}): look at the table itself to see whether it was applied",
                 commit=attempt.change.commit,
                 entry=entry,
             )
@@ -273,8 +273,7 @@ class Committer:
                 return False
             _logger.warning(
                 "index entry %s of %s, created by commit %s (%s), is at or below the boundary %s: "
-                "a stale write, refused and "
-                "decided again",
+                "a stale write; it was refused and is decided again",
                 entry,
                 self._bucket.url,
                 attempt.change.commit,
@@ -353,8 +352,8 @@ class Committer:
         if self._clock.monotonic_s() >= deadline and not attempt.sent:
             raise Unavailable(
                 f"commit {attempt.change.commit} ({attempt.change.operation}) lost the race for "
-                f"{losses} index entries "
-                f"within {self._patience_s:g} s; nothing of it is in the index, try again"
+                f"{losses} index entries within {self._patience_s:g} s; nothing of it is in the "
+                "index, try again"
             )
         self._pace.give_way(losses, left_s=deadline - self._clock.monotonic_s())
         if self._pace.rivals > 1 and self.state is not None:
@@ -417,8 +416,7 @@ class Committer:
         commit, operation = attempt.change.commit, attempt.change.operation
         return Indeterminate(
             f"it is not known yet whether commit {commit} ({operation}) is index entry {entry}: "
-            f"{error}; commit the same "
-            "operation again, and it is looked up first",
+            f"{error}; commit the same operation again, and it is looked up first",
             commit=commit,
             entry=entry,
         )

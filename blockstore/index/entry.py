@@ -234,7 +234,7 @@ def _fields(data: bytes, entry_id: int, url: str) -> tuple[str, Document, tuple[
     found = fields.integer("id")
     if found != entry_id:
         raise Corrupt(
-            f"{name} says that its id is {found}, expected {entry_id}: it was copied or renamed, "
+            f"{name} has the id {found}, expected {entry_id}: it was copied or renamed, "
             "restore it from a copy"
         )
     return name, fields, requires

@@ -125,8 +125,8 @@ def collect(log: Log, world: World, *, held: Held | None = None) -> Collected:
     if state.version <= boundary:
         raise Corrupt(
             f"{BOUNDARY} of {bucket.url} is {boundary} and the latest entry is {state.version}, "
-            "expected an entry above the "
-            "boundary: nothing was deleted; stop all writers, and restore the index from a copy"
+            "expected an entry above the boundary: nothing was deleted; stop all writers, and "
+            "restore the index from a copy"
         )
     entries = doomed_entries(seen.entries, boundary)
     _delete(bucket, world, [entry_key(entry) for entry in entries])
@@ -191,8 +191,8 @@ def _advance(log: Log, bucket: Bucket, seen: _Seen) -> tuple[int, int | None]:
     if found != encode_checkpoint(state) and log.reader.checkpoint(found, seen.wanted) != state:
         raise Corrupt(
             f"{checkpoint_key(seen.wanted)} of {bucket.url} is not the fold of the entries up to "
-            f"{seen.wanted}: nothing was "
-            "deleted; compare it with a copy, and delete it if the entries are right"
+            f"{seen.wanted}: nothing was deleted; compare it with a copy, and delete it if the "
+            "entries are right"
         )
     boundary = log.boundary.advance(seen.wanted)
     # Where few entries come, it may be the newest checkpoint: named, it opens without a proof of
@@ -216,15 +216,13 @@ def _own_fold(reader: IndexReader, seen: _Seen) -> State | None:
             if data is None:
                 raise Corrupt(
                     f"index entry {entry} ({entry_key(entry)}) of {reader.bucket.url} is missing "
-                    "above the boundary "
-                    f"{boundary}: nothing was deleted; restore it from a copy"
+                    f"above the boundary {boundary}: nothing was deleted; restore it from a copy"
                 )
             state = reader.follow(state, data)
     if state is None and reader.boundary.read() == boundary:
         raise Corrupt(
             f"{checkpoint_key(boundary)} of {reader.bucket.url} is missing although the boundary "
-            f"is {boundary}: nothing was "
-            "deleted; restore it from a copy"
+            f"is {boundary}: nothing was deleted; restore it from a copy"
         )
     return state
 
@@ -250,8 +248,7 @@ def _check_overtaken(log: Log, key: str, version: int) -> None:
     if log.boundary.read() <= version:
         raise Corrupt(
             f"{key} of {log.bucket.url} was written and is missing, and the boundary has not "
-            "passed it: nothing was "
-            "deleted; look for who deletes there"
+            "passed it: nothing was deleted; find the process that deletes there"
         )
 
 

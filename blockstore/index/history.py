@@ -82,7 +82,7 @@ class History:
                     return pinned
                 raise self.expired(f"the version as of {_iso(time_ms)}", boundary)
             raise NotFound(
-                f"{self._url} has no version as of {_iso(time_ms)}: its first entry is younger"
+                f"{self._url} has no version as of {_iso(time_ms)}: its first entry is newer"
             )
         raise self._moving(f"the version as of {_iso(time_ms)}")
 
@@ -112,8 +112,8 @@ class History:
                     self._reader.looks.check_now(self._latest)
                     raise Corrupt(
                         f"index entry {entry} of {self._url} is missing above the boundary "
-                        f"{boundary}, expected all from "
-                        f"{boundary + 1} to {self._latest.version}: restore it from a copy"
+                        f"{boundary}, expected all from {boundary + 1} to {self._latest.version}: "
+                        "restore it from a copy"
                     )
                 if entry not in self._void:
                     yield entry, data
@@ -131,8 +131,7 @@ class History:
                 self._reader.looks.check_now(latest)
                 raise Corrupt(
                     f"{checkpoint_key(version)} of {self._url} is missing although tag "
-                    f"{tags[0]!r} pins version {version}: "
-                    "restore it from a copy, or untag"
+                    f"{tags[0]!r} pins version {version}: restore it from a copy, or untag"
                 )
         return found
 
@@ -169,15 +168,13 @@ class History:
         """The error for what was collected; it names the oldest version left."""
         return VersionExpired(
             f"{what} of {self._url} was collected; the oldest version left is {boundary + 1}, the "
-            "latest "
-            f"{self._latest.version}: tag a version to keep it longer"
+            f"latest {self._latest.version}: tag a version to keep it longer"
         )
 
     def _moving(self, what: str) -> Unavailable:
         return Unavailable(
-            f"{what} of {self._url} could not be read: the boundary moved, or an object vanished, "
-            "during each of "
-            f"{_RESTARTS} attempts; try again"
+            f"{what} of {self._url} could not be read: the boundary moved, or an object "
+            f"disappeared, during each of {_RESTARTS} attempts; try again"
         )
 
 

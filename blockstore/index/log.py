@@ -231,7 +231,7 @@ class Log:
         if self.reader.entries(0):
             self.poll()  # raises BoundaryLost where the boundary is missing
             raise Conflict(
-                f"there is a table at {bucket.url} already: open it, or choose another URL"
+                f"there is already a table at {bucket.url}: open it, or choose another URL"
             )
         write_first(bucket, self._world, self._patience_s)
         # No entry was listed: the empty state is checked. Whoever was faster is met at entry 1.
@@ -357,8 +357,7 @@ class Log:
             if attempt.sent:
                 raise Unavailable(
                     f"an earlier operation of this handle (commit {change.commit}, "
-                    f"{change.operation}) is not settled yet, "
-                    f"and nothing else was sent: {error}"
+                    f"{change.operation}) is not settled yet, and nothing else was sent: {error}"
                 ) from error
             _logger.warning("%s", error)
         self._forget_unless_open(attempt)

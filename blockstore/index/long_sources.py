@@ -25,9 +25,8 @@ def with_sources(requests: Requests, url: str, block: AddedBlock, entry: int) ->
     sources = decode_sources(data, subject)
     if len(sources) != file.count or hash_sources(sources) != file.sha256:
         raise Corrupt(
-            f"{subject}: {sources_path()} holds {len(sources)} sources, or others, than the "
-            f"{file.count} that the entry hashed: "
-            "restore it from a copy"
+            f"{subject}: {sources_path()} holds {len(sources)} sources that differ from the "
+            f"{file.count} that the entry hashed: restore it from a copy"
         )
     try:
         return block.with_sources(sources)

@@ -107,8 +107,7 @@ class CommitQueue:
                 if waiting.answer is None:
                     waiting.answer = Indeterminate(
                         f"the thread that carried commit {waiting.change.commit} ended before it "
-                        "was answered; commit the "
-                        "same operation again, and it is looked up first",
+                        "had a result; commit the same operation again, and it is looked up first",
                         commit=waiting.change.commit,
                     )
                 waiting.wake()

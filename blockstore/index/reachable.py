@@ -89,8 +89,7 @@ class Kept:
                 )
         raise Unavailable(
             f"what the versions of {self._log.bucket.url} name could not be read: the boundary or "
-            "a tag moved during each "
-            f"of {_RESTARTS} attempts; try again"
+            f"a tag moved during each of {_RESTARTS} attempts; try again"
         )
 
     def _follow(self, boundary: int, state: State) -> bool:
@@ -135,9 +134,8 @@ class Kept:
                 reader.looks.check_now(latest)
                 raise Corrupt(
                     f"{checkpoint_key(version)} of {self._log.bucket.url} is missing although tag "
-                    f"{tags[0]!r} pins version "
-                    f"{version}, so nobody knows which blocks it names: restore it from a copy, "
-                    "or untag"
+                    f"{tags[0]!r} pins version {version}, so it is not known which blocks it "
+                    "names: restore it from a copy, or untag"
                 )
             self._tagged[version] = ulids.from_texts(
                 reader.checkpoint(data, version).blocks.ulids()

@@ -131,8 +131,7 @@ class IndexReader:
             raise hole
         raise Unavailable(
             f"the index of {self.bucket.url} could not be read: its boundary moved, or an object "
-            "vanished, during each of "
-            f"{_RESTARTS} attempts; try again"
+            f"disappeared, during each of {_RESTARTS} attempts; try again"
         )
 
     def advance(self, state: State, *, before_create: bool = False) -> Loaded:
@@ -320,7 +319,7 @@ class IndexReader:
         except NewerFormat:
             raise
         except Corrupt as error:
-            _logger.warning("%s: it is passed over; %s", error, mend_checkpoint(self.bucket.url))
+            _logger.warning("%s: it is skipped; %s", error, mend_checkpoint(self.bucket.url))
             damaged.append(error)
             return None
         return Loaded(state=state, checkpoint=mine)

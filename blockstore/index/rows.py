@@ -299,7 +299,7 @@ def _block(
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise Corrupt(f"{subject} is no JSON ({error}); expected the block's meta") from None
+        raise Corrupt(f"{subject} is not JSON ({error}); expected the block's meta") from None
     if not isinstance(value, dict) or value.get("ulid") != ulid:
         raise Corrupt(
             f"{subject} is another block's meta, or none: restore the checkpoint from a copy"

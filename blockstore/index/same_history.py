@@ -177,9 +177,8 @@ class Looks:
         """The error for a state that is of another history."""
         return HistoryReplaced(
             f"the history of {self._bucket.url} was replaced: {why}, and this handle has read "
-            f"version {state.version} (commit "
-            f"{state.last.commit}) before; a copy was put back, or the table was made again: open "
-            "the table again"
+            f"version {state.version} (commit {state.last.commit}) before; a copy was put back, or "
+            "the table was made again: open the table again"
         )
 
     def _fell_or_dropped(self) -> bool:

@@ -60,8 +60,7 @@ def check_tag(name: object) -> None:
     if not name or name != name.strip() or not name.isprintable() or "/" in name or name.isdigit():
         raise Invalid(
             f"tag {name!r} cannot be a name, expected 1 to {MAX_TAG} printable characters without "
-            "'/', not only digits, and "
-            "no space at either end"
+            "'/', not only digits, and no space at either end"
         )
 
 
@@ -69,8 +68,8 @@ def check_free(name: object) -> None:
     """Raise Invalid for a name that is kept for the tags of restores."""
     if isinstance(name, str) and name.startswith(TEMPORARY):
         raise Invalid(
-            f"tag {name!r} begins with {TEMPORARY}, as the tags do that restores make and take "
-            "away: choose another name"
+            f"tag {name!r} begins with {TEMPORARY}, which is reserved for the tags of restores: "
+            "choose another name"
         )
 
 
@@ -106,9 +105,8 @@ def tag(
         why = _why_lost(log, name, state, committed.version, look)
     except Unavailable as error:
         raise Indeterminate(
-            f"tag {name!r} stands for version {state.version}, and whether that was collected "
-            f"before is not known: {error}; "
-            "tag it again to find out",
+            f"tag {name!r} was set on version {state.version}, and it is not known whether that "
+            f"version was collected before: {error}; tag it again to find out",
             commit=commit,
             entry=committed.version,
         ) from error
@@ -120,7 +118,7 @@ def tag(
     became = (
         "was not kept"
         if committed.version is not None
-        else "stands for it and does not keep it, untag it"
+        else "is set on it and does not keep it, untag it"
     )
     raise VersionExpired(f"{expired}; tag {name!r} {became}: {why}")
 
@@ -214,7 +212,7 @@ def _why_lost(
     if log.reader.checkpoint_data(state.version) is None:
         return "its checkpoint is gone"
     if look is None:
-        return None if entry is None else "nobody looked at its blocks"
+        return None if entry is None else "its blocks were not checked"
     return look([block.meta for block in state.blocks])
 
 
@@ -257,7 +255,7 @@ def _take_away(log: Log, world: World, name: str, version: int) -> None:
         log.commit(Untag(commit=commit, name=name, version=version))
     except BlockstoreError as error:
         raise Indeterminate(
-            f"tag {name!r} stands for version {version}, which was collected, and could not be "
-            f"taken away: {error}; untag it",
+            f"tag {name!r} is set on version {version}, which was collected, and could not be "
+            f"removed: {error}; untag it",
             commit=commit,
         ) from error

@@ -72,7 +72,7 @@ class ByIndex:
         accounted = standing_of(ulid, one.meta, self._state) is Standing.ACCOUNTED
         if one.meta.visible_by is VisibleBy.INDEX:
             if accounted:
-                return self._condemned(one, MarkReason.SUPERSEDED, "others hold its rows")
+                return self._condemned(one, MarkReason.SUPERSEDED, "other blocks hold its rows")
             return self._condemned(one, MarkReason.PARTIAL, "its entry was never committed")
         if accounted:
             if not self._sight.is_aged(one):
@@ -109,7 +109,7 @@ class ByIndex:
             return stays("an upload may still be going on: it is younger than partial_delay")
         if self._horizon is None or one.directory.ulid > self._horizon:
             return stays("the horizon has not passed it: its writer may still publish it")
-        return goes(f"{why}, it lies at or below the horizon, and {_UNNAMED}", reason)
+        return goes(f"{why}, it is at or below the horizon, and {_UNNAMED}", reason)
 
 
 def _listed_by_readers(one: Found) -> bool:

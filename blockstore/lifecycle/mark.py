@@ -142,8 +142,8 @@ def _created(bucket: Bucket, key: str, data: bytes) -> bool:
 def _known(bucket: ReadBucket, ulid: str) -> str:
     if next(iter(bucket.list(object_key(_ulid(ulid), ""))), None) is None:
         raise NotFound(
-            f"there is no block {ulid} in {bucket.url}: its directory is empty; 'blockstore "
-            "inspect' lists the blocks"
+            f"there is no block {ulid} in {bucket.url}: its directory is empty; list the blocks "
+            "with 'blockstore inspect'"
         )
     return ulid
 
@@ -151,6 +151,7 @@ def _known(bucket: ReadBucket, ulid: str) -> str:
 def _ulid(ulid: str) -> str:
     if not is_ulid(ulid):
         raise Invalid(
-            f"{ulid[:60]!r} is no ULID, expected 26 characters such as 01JD0000000000000000000000"
+            f"{ulid[:60]!r} is not a ULID, expected 26 characters such as "
+            "01JD0000000000000000000000"
         )
     return ulid

@@ -17,7 +17,7 @@ class Rate:
 
     def __init__(self, clock: Clock, per_s: float) -> None:
         if not per_s > 0:
-            raise Invalid(f"the rate of requests is {per_s:g} a second, expected more than 0")
+            raise Invalid(f"the rate of requests is {per_s:g} a second, must be greater than 0")
         self._clock = clock
         self._per_s = per_s
         self._full = max(per_s, 1.0)

@@ -71,7 +71,9 @@ class Order:
             if not first <= gone:
                 arranged.waiting[ulid] = f"block {min(first - gone)} must go before it (R7)"
             elif ulid in self._hidden and not self._shows_and_hides_nothing(ulid, gone):
-                arranged.waiting[ulid] = "its going would change which rows of others are read (R7)"
+                arranged.waiting[ulid] = (
+                    "removing it would change which rows of others are read (R7)"
+                )
             else:
                 gone.add(ulid)
                 arranged.going.append(ulid)

@@ -210,4 +210,4 @@ def mark_changed(bucket: ReadBucket, directory: Directory) -> str | None:
         found = bucket.head(deletion_mark_key(directory.ulid))
     except ObjectMissing:
         return "its mark was withdrawn"
-    return "it was marked anew" if found.modified_ms > judged.modified_ms + _SECOND_MS else None
+    return "it was marked again" if found.modified_ms > judged.modified_ms + _SECOND_MS else None

@@ -170,18 +170,18 @@ def _problem(schema: pa.Schema, known: Mapping[str, pa.Field]) -> str | None:
         check_names(schema.names)
         for field in schema:
             if not canonical_type(field.type, field.name).equals(field.type):
-                return f"its column {field.name!r} has the type {field.type}, which no table has"
+                return (
+                    f"its column {field.name!r} has the type {field.type}, which no table supports"
+                )
     except Invalid as error:
-        return f"its schema is no table's: {error}"
+        return f"its schema cannot be a table's: {error}"
     if not len(schema):
         return "its schema has no columns"
     spelled = {name.lower(): name for name in known}
     for field in schema:
         twin = spelled.get(field.name.lower())
         if twin is not None and twin != field.name:
-            return (
-                f"its column {field.name!r} is {twin!r} in older blocks, upper and lower case aside"
-            )
+            return f"its column {field.name!r} is {twin!r} in older blocks, apart from upper and lower case"
         if twin is not None and not _agree(known[twin].type, field.type):
             return (
                 f"its column {field.name!r} has the type {field.type}, and {known[twin].type} in "
@@ -260,8 +260,8 @@ def _unreadable(data: bytes, table: bytes) -> str | None:
     if data == table or readable_under(deserialize(data), deserialize(table)):
         return None
     return (
-        "its schema cannot be read under the table's: a column that it has is missing there, or "
-        "narrower"
+        "its schema cannot be read under the table's schema: the table's lacks one of its columns, "
+        "or has it with a narrower type"
     )
 
 

@@ -130,7 +130,7 @@ def take_away(
         now_ms,
         properties,
     ):
-        return "it is read already, and others may go because of it"
+        return "it is already read, and others may be removed because of it"
     sight = Sight(listing=synced.listing, found=synced.found, properties=properties)
     held = ByCover(sight, listed_of(sight)).is_held_elsewhere(merge, but=frozenset(hidden))
     if not held.goes:
@@ -145,10 +145,7 @@ def take_away(
             world.clock.sleep(world.ids.uniform(0, _PAUSE_S))
         if _answered(world, lambda: _modified_ms(bucket, merge.ulid)) is None:
             return None
-    return (
-        f"the look at the table was longer than {fresh.lasts_s:g} s ago when it was to be taken "
-        "away"
-    )
+    return f"it was to be removed more than {fresh.lasts_s:g} s after the look at the table"
 
 
 def _is_hidden(bucket: ReadBucket, ulid: str) -> bool:

@@ -88,9 +88,8 @@ def finish_upload(
             return meta
     raise Indeterminate(
         f"block {meta.ulid} and {_ATTEMPTS - 1} uploads of the same rows before it were each "
-        "marked for deletion "
-        "before they were complete: compare this machine's clock with the store's, then resume "
-        f"with {_begun(meta)}",
+        "marked for deletion before they were complete: compare this machine's clock with the "
+        f"store's, then resume with {_begun(meta)}",
         ulid=_begun(meta),
     )
 
@@ -132,8 +131,7 @@ def upload_again(
     except ObjectMissing as error:
         raise BlockCondemned(
             f"block {refused.ulid} is being removed ({error}): its upload took longer than "
-            "partial_delay; append the rows "
-            "again"
+            "partial_delay; append the rows again"
         ) from None
     return again
 
@@ -193,9 +191,8 @@ class _Asking:
         if not self.maybe_applied:
             return error
         return Indeterminate(
-            f"block {self.ulid}: the store did not answer about {what} ({error}): resume the "
-            "append with the ULID "
-            f"{self.begun}",
+            f"block {self.ulid}: the store did not respond about {what} ({error}): resume the "
+            f"append with the ULID {self.begun}",
             ulid=self.begun,
         )
 
@@ -298,9 +295,8 @@ def _elsewhere(
         with suppress(BlockCondemned):
             return False, upload_again(bucket, world, place, ask_s=ask_s)
     raise BlockCondemned(
-        f"block {meta.ulid}: {refusal.problem} although it was uploaded; the upload was taken for "
-        "an aborted one and "
-        "removed: append the rows again"
+        f"block {meta.ulid}: {refusal.problem} although it was uploaded; the upload was taken "
+        "for an aborted one and removed: append the rows again"
     )
 
 
@@ -343,9 +339,8 @@ def copy_file(bucket: Bucket, source: str, target: str, file: ChunkFile) -> None
             writer.write(piece)
         if digest.hexdigest() != file.sha256:
             raise Corrupt(
-                f"block {source}: {file.path} has another SHA-256 than its meta.json says: "
-                "restore it from a copy, or "
-                "append the rows again"
+                f"block {source}: {file.path} does not have the SHA-256 that its meta.json states: "
+                "restore it from a copy, or append the rows again"
             )
         writer.close()
     except BaseException:

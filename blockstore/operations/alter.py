@@ -44,8 +44,8 @@ class Alter(Change):
         if state.definition != self.read:
             raise Conflict(
                 f"the table's definition was changed after version {self.read_version}, which "
-                "this alter has read, and "
-                f"the table is at version {state.version} now: look at it again and alter again"
+                f"this alter has read, and the table is at version {state.version} now: look at it "
+                "again and alter again"
             )
         _check_no_label_is_hidden(self.read, self.wanted, Snapshot.of(state).label_names)
         return Draft(table=self.wanted, read_version=self.read_version, message=self.message)
@@ -110,7 +110,6 @@ def _check_no_label_is_hidden(read: Definition, wanted: Definition, labels: Iter
     hiding = labels_like(added, {*labels, *read.labels})
     if hiding:
         raise Invalid(
-            f"column {hiding[0]!r} has the name of a label of the table, upper and lower case "
-            "aside, and would hide it: choose another "
-            "name"
+            f"column {hiding[0]!r} has the name of a label of the table, apart from upper and "
+            "lower case, and would hide it: choose another name"
         )

@@ -275,8 +275,8 @@ def _how_to_go_on(meta: BlockMeta, then: str) -> str:
         )
     return (
         f"block {meta.sources[0]} was uploaded: do not write its rows under another name; once "
-        f"{then}, "
-        f"append(data, resume={meta.sources[0]!r}) publishes it, or it is discovered by its age"
+        f"{then}, append(data, resume={meta.sources[0]!r}) publishes it, or it is discovered by "
+        "its age"
     )
 
 

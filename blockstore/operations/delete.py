@@ -39,7 +39,7 @@ def delete(
     where it is given, else since this call; then nothing is changed."""
     check_said(None, message)
     if where is None:
-        raise Invalid("delete was given no condition: say which rows, or 'true' for all of them")
+        raise Invalid("delete needs a condition: pass one, or 'true' for all rows")
     view = look_first(access)
     replacing = Replacing(
         access=access,

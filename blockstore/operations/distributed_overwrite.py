@@ -229,9 +229,8 @@ def _read_at(access: Access, begun: Begun) -> State:
 def _another(access: Access, begun: Begun) -> Conflict:
     return Conflict(
         f"the table at {access.bucket.url} is not the one whose version {begun.version} this "
-        "overwrite read: it was dropped "
-        "and made anew in between, and holds rows that this overwrite never saw; look at it, then "
-        "run the overwrite again"
+        "overwrite read: it was dropped and created again in between, and holds rows that this "
+        "overwrite never saw; look at it, then run the overwrite again"
     )
 
 

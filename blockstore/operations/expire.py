@@ -76,4 +76,4 @@ def expire(
                 raise
         else:
             return replace(answer, version=committed.version)
-    raise AssertionError("every try ends in an answer or an error")
+    raise AssertionError("every try ends in a result or an error")

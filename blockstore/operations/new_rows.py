@@ -53,8 +53,7 @@ class Judge:
         if hidden:
             raise Invalid(
                 f"the condition of an overwrite names {hidden[0]}, which new rows do not have "
-                "yet: name columns of the "
-                "table, or delete those rows and append the new ones"
+                "yet: name columns of the table, or delete those rows and append the new ones"
             )
         self._definition = definition
         self._labels = {
@@ -93,9 +92,8 @@ class Judge:
             values = ", ".join(f"{name} = {found[0][name]!r}" for name in self._predicate.columns)
             row = self.rows + found[0][_ROW]
             raise Invalid(
-                f"row {row:,} (from 0) of the new rows has {values or 'other values'}, and they "
-                "shall "
-                f"replace the rows for which {self._where} is true: drop it, or widen the "
+                f"row {row:,} (from 0) of the new rows has {values or 'other values'}, and the new "
+                f"rows replace those for which {self._where} is true: drop it, or widen the "
                 "condition; nothing was written",
                 row=row,
             )

@@ -147,9 +147,9 @@ class Replacing:
             else:
                 return self._answer(commit, committed, found, change)
         raise Conflict(
-            f"this {self.operation} was planned {_PLANS} times, and each time others were faster; "
-            "nothing of it is in the "
-            f"index, try again when fewer processes change the same blocks: {problem}"
+            f"this {self.operation} was planned {_PLANS} times, and each time another process was "
+            "faster; nothing of it is in the index, try again when fewer processes change the "
+            f"same blocks: {problem}"
         )
 
     def _judge_begun(self) -> tuple[int, int]:

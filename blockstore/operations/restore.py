@@ -92,7 +92,7 @@ class Restore(Change):
         if state.tags.get(self.tag) != self.target.version:
             raise Moved(
                 f"tag {self.tag!r}, which keeps version {self.target.version} while it is "
-                "restored, was taken away: restore again"
+                "restored, was removed: restore again"
             )
         found = self.differences[state.version] = difference(state, self.target, self.read)
         if not found.back and not found.gone:
@@ -169,8 +169,7 @@ def _stays(block: LiveBlock, read: State) -> bool:
         return False  # a merge or a rewrite of what was there
     raise Moved(
         f"block {block.ulid} was added by version {block.version}, after version {read.version}, "
-        "which this restore has read, "
-        "and holds new writes: read the table again and plan again"
+        "which this restore has read, and holds new writes: read the table again and plan again"
     )
 
 
@@ -200,21 +199,21 @@ def _restored(access: Access, target: State, message: str) -> Restored:
         before = max(change.differences, default=0) if version is None else version - 1
         return _answer(target, change.differences.get(before, found), version)
     raise Conflict(
-        f"this restore was planned {_TRIES} times, and each time others were faster; nothing of "
-        "it is in the index, try again "
-        f"when fewer processes change the same blocks: {problem}"
+        f"this restore was planned {_TRIES} times, and each time another process was faster; "
+        "nothing of it is in the index, try again when fewer processes change the same "
+        f"blocks: {problem}"
     )
 
 
 def _target(log: Log, version: int | None, tag: str | None, as_of: object) -> State:
     if sum(one is not None for one in (version, tag, as_of)) != 1:
-        raise Invalid("restore takes version=, tag= or as_of=, exactly one of them")
+        raise Invalid("restore takes exactly one of version=, tag= and as_of=")
     if tag is not None:
         return log.tagged(tag)
     if as_of is not None:
         return log.as_of(to_ms(as_of))
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        raise Invalid(f"version is {version!r}, expected a whole number from 1")
+        raise Invalid(f"version is {version!r}, expected an integer from 1")
     return log.at(version)
 
 
@@ -236,10 +235,9 @@ def _check_kept(log: Log, now: State, version: int) -> None:
             else ""
         )
         raise VersionExpired(
-            f"version {version} of {log.bucket.url} is kept by the tag {names} alone, and not for "
-            "half a delete_delay yet, "
-            "before which no other tag can hold it for a restore: it can be read now, and "
-            f"restored from {moment} on{unless}"
+            f"version {version} of {log.bucket.url} is kept by the tag {names} alone, and that tag "
+            "is younger than half a delete_delay, so a restore cannot hold the version yet: it can "
+            f"be read now, and restored from {moment} on{unless}"
         )
 
 
@@ -254,8 +252,8 @@ def _check_whole(
         named = "; ".join(f"{ulid}: {why}" for ulid, why in sorted(lost.items())[:5])
         raise NotFound(
             f"version {version} of {bucket.url} cannot be restored, {len(lost)} of its blocks are "
-            f"not whole ({named}): nothing "
-            "was changed; withdraw the marks, or restore the objects from a copy, and try again"
+            f"not complete ({named}): nothing was changed; withdraw the marks, or restore the "
+            "objects from a copy, and try again"
         )
 
 
@@ -269,7 +267,7 @@ def _clear(access: Access, version: int) -> None:
             log.commit(Untag(commit=access.world.ids.ulid(), name=name, version=version))
     except BlockstoreError as error:
         _logger.warning(
-            "a temporary tag of version %s of %s was left behind, the compactor takes it away: %s",
+            "a temporary tag of version %s of %s was left behind, the compactor removes it: %s",
             version, log.bucket.url, error,
         )  # fmt: skip
 

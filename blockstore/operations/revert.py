@@ -175,13 +175,12 @@ def _checked(sources: Iterable[str]) -> tuple[str, ...]:
         sources = [sources]
     wanted = tuple(dict.fromkeys(sources))
     if not wanted:
-        raise Invalid(
-            "revert was given no write: name at least one by its ULID, as append answered it"
-        )
+        raise Invalid("revert needs at least one write: pass its ULID, as append returned it")
     for source in wanted:
         if not isinstance(source, str) or not is_ulid(source):
             raise Invalid(
-                f"{source!r} is no ULID of a write, expected 26 characters as append answered them"
+                f"{source!r} is not a ULID of a write, expected 26 characters as append returned "
+                "them"
             )
     return tuple(sorted(wanted))
 
@@ -190,8 +189,7 @@ def _check_known(url: str, state: State, unknown: list[str]) -> None:
     if unknown:
         raise NotFound(
             f"{url} has no write {unknown[0]} at version {state.version}: expected the ULID that "
-            "a write answered, or a "
-            "_source of its rows"
+            "a write returned, or a _source of its rows"
         )
 
 

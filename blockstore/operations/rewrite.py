@@ -95,8 +95,8 @@ def live_blocks(log: Log, ulids: Iterable[str]) -> tuple[State, list[LiveBlock]]
         block = state.blocks.get(ulid)
         if block is None:
             raise NotFound(
-                f"block {ulid} is not live at version {state.version} of {log.bucket.url}: "
-                "inspect shows those that are"
+                f"block {ulid} is not live at version {state.version} of {log.bucket.url}: list "
+                "the live blocks with inspect"
             )
         found.append(block)
     return state, found

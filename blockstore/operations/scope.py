@@ -69,9 +69,8 @@ class Scope:
                 self._check_appended(block.meta, block.version, read.version)
             else:
                 raise Moved(
-                    f"block {block.ulid} could hold rows that this {self.what} is about, and was "
-                    "added after version "
-                    f"{read.version}: read the table again and plan again"
+                    f"block {block.ulid} could hold rows that this {self.what} changes, and was "
+                    f"added after version {read.version}: read the table again and plan again"
                 )
 
     def check_definition(self, read: Definition, now: Definition) -> None:
@@ -84,8 +83,8 @@ class Scope:
             if then != today:
                 raise Conflict(
                     f"column {name!r} was {_said(then)} when this {self.what} read its condition, "
-                    f"and is {_said(today)} "
-                    "now: the condition could mean other rows; run it again on the table as it is"
+                    f"and is {_said(today)} now: the condition could mean other rows; run it again "
+                    "on the table as it is"
                 )
 
     def check_entry(
@@ -111,10 +110,8 @@ class Scope:
             else:
                 raise Conflict(
                     f"version {entry.id} ({entry.operation}) brought block {block.ulid}, which "
-                    "could hold rows that this "
-                    f"{self.what} is about, after version {read_version}, which it has read: look "
-                    "at the table and decide "
-                    "again"
+                    f"could hold rows that this {self.what} changes, after version {read_version}, "
+                    "which it has read: look at the table and decide again"
                 )
 
     def may_match(self, definition: Definition, blocks: Iterable[LiveBlock]) -> list[LiveBlock]:
@@ -131,10 +128,9 @@ class Scope:
         if self.isolation is Isolation.SERIALIZABLE:
             raise Conflict(
                 f"version {version} appended block {meta.ulid}, which could hold rows that this "
-                f"{self.what} is about, after "
-                f"version {read_version}, which it has read: look at the table and decide again, "
-                "or let appends stand after "
-                f"it (isolation {str(Isolation.WRITE_SERIALIZABLE)!r})"
+                f"{self.what} changes, after version {read_version}, which it has read: look at "
+                "the table and decide again, or let appends follow it (isolation "
+                f"{str(Isolation.WRITE_SERIALIZABLE)!r})"
             )
 
 

@@ -55,9 +55,8 @@ class Since:
         mixed = [block for block in fresh.values() if self._some(block) and not self._all(block)]
         for block in scope.may_match(view.state.definition, mixed):
             raise Conflict(
-                f"block {block.ulid} holds rows that this {scope.what} is about, together with "
-                "rows that were written "
-                f"after version {self.state.version}, {self._said()}"
+                f"block {block.ulid} holds rows that this {scope.what} changes, together with rows "
+                f"that were written after version {self.state.version}, {self._said()}"
             )
         later = [ulid for ulid, block in fresh.items() if not self._some(block)]
         return replace(
@@ -108,10 +107,9 @@ class Gone:
             for block in self.scope.may_match(definition, blocks):
                 raise Conflict(
                     f"version {entry.id} ({entry.operation}) took rows out of block {block.ulid}, "
-                    "which could hold rows that "
-                    f"this {self.scope.what} is about, after version {self.since.state.version}, "
-                    "which it has read: read the "
-                    "table again and decide again"
+                    f"which could hold rows that this {self.scope.what} changes, after version "
+                    f"{self.since.state.version}, which it has read: read the table again and "
+                    "decide again"
                 )
         for added in entry.add:
             if any(self._read(parent.ulid) is not None for parent in added.meta.parents):

@@ -66,9 +66,8 @@ class Unindexed(Contents):
         if lost is not None and not trusting:
             raise Corrupt(
                 f"{catalog.bucket.url} has no index and holds blocks that only an index shows "
-                f"({lost} is one): the index was "
-                "lost; bring it back with blockstore index rebuild, or read the rest with "
-                "discovery='list'"
+                f"({lost} is one): the index was lost; restore it with blockstore index rebuild, "
+                "or read the rest with discovery='list'"
             )
         definition = derived(
             (meta for meta in metas if meta.visible_by is VisibleBy.AGE), properties

@@ -76,16 +76,14 @@ def read_at(access: Access, version: int, what: str) -> State:
     more."""
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise Invalid(
-            f"read_version is {version!r}, expected a whole number from 1: the version that was "
-            "read"
+            f"read_version is {version!r}, expected an integer from 1: the version that was read"
         )
     try:
         return access.log.at(version)
     except VersionExpired as error:
         raise Conflict(
-            f"this {what} has read version {version}, and what came since cannot be told any more "
-            f"({error}): read the table "
-            "again and decide again"
+            f"this {what} has read version {version}, and what changed since is no longer known "
+            f"({error}): read the table again and decide again"
         ) from error
 
 

@@ -141,9 +141,8 @@ class Writer:
         """
         if self._failed:
             raise Invalid(
-                "rows of this write were refused or lost before, so its block would be a part of "
-                "them: write them all again "
-                "with a new writer"
+                "rows of this write were refused or lost before, so its block would lack them: "
+                "write them all again with a new writer"
             )
         self._finished = True
         if self.block is None:

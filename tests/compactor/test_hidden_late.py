@@ -264,7 +264,7 @@ def test_whoever_hides_and_finds_a_merge_that_counts_is_told(tmp_path: Path) -> 
             arrive()
             made.age()
 
-    with pytest.raises(Conflict, match=r"it is read already.* --deletion"):
+    with pytest.raises(Conflict, match=r"it is already read.* --deletion"):
         hide(made, victim, stand_still)
     assert rows_of(made, "a") == 4
 

@@ -129,8 +129,7 @@ class History:
             if age_s < self._least_retention_s:
                 raise Violation(
                     f"the boundary moved to {value}, which was the newest version {age_s:.0f} s "
-                    "ago, and history_retention has "
-                    f"been {self._least_retention_s:.0f} s or more"
+                    f"ago, and history_retention has been {self._least_retention_s:.0f} s or more"
                 )
         self.boundary = value
         for old in [number for number in self.versions if number < value - _REMEMBERED]:

@@ -221,6 +221,5 @@ class Judge:
             if not directories.holders.get(source):
                 raise Violation(
                     f"block {ulid} lost {path}, and it alone held write {write}, which was "
-                    "acknowledged and that no entry "
-                    "has named"
+                    "acknowledged and that no entry has named"
                 )

@@ -82,10 +82,9 @@ class Meaning:
             )
             write = wrong[0]
             raise Violation(
-                f"entry {entry.id} ({entry.operation} {entry.message}) changes {len(wrong)} "
-                "writes otherwise than it means: "
-                f"of write {write} it shows rows {found.get(write, rows.get(write, 0)):04b}, "
-                "expected "
+                f"entry {entry.id} ({entry.operation} {entry.message}) changes {len(wrong)} writes "
+                f"otherwise than it means: of write {write} it shows rows "
+                f"{found.get(write, rows.get(write, 0)):04b}, expected "
                 f"{expected.get(write, rows.get(write, 0)):04b}, before {rows.get(write, 0):04b}"
             )
 

@@ -155,8 +155,7 @@ class Snapshots:
         if alone and era < look.begun and version < look.version:
             return (
                 f"a reader was shown version {version} of a history that was replaced, and entry "
-                f"{version + 1} of another was "
-                "there before"
+                f"{version + 1} of another was there before"
             )
         return None
 

@@ -170,7 +170,7 @@ class TestRevertAndRestore:
     @pytest.mark.parametrize(
         ("words", "code", "says"),
         [
-            (["revert"], 1, "given no write"),
+            (["revert"], 1, "needs at least one write"),
             (["revert", "x"], 1, "no ULID"),
             (["revert", "01HF7YAT00TTTTTTTTTTTTTTTT"], 1, "has no write"),
             (["restore"], 1, "exactly one"),

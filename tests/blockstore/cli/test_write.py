@@ -341,7 +341,7 @@ class TestRefusedAfterItsUpload:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         def refuse(*_: object) -> None:
-            raise Conflict("others were faster")
+            raise Conflict("another process was faster")
 
         monkeypatch.setattr(Log, "commit", refuse)
         words = ("write", sorted_table, f"{tmp_path}/good.csv", "--app", "a", "--batch", "1")

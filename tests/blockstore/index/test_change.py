@@ -157,7 +157,7 @@ def test_a_watermark_only_rises_and_what_has_risen_is_done() -> None:
 
 def test_a_floor_needs_an_earlier_entry_that_raised_the_horizon_to_it() -> None:
     for state in (STATE, raised(STATE, horizon=59)):
-        with pytest.raises(Invalid, match=f"floor {ulid(60)} lies above the horizon"):
+        with pytest.raises(Invalid, match=f"floor {ulid(60)} is above the horizon"):
             decide(state, watermarks(horizon=60, floor=60))
     assert raised(raised(STATE, horizon=60), floor=60).floor == ulid(60)
 

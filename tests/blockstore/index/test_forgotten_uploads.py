@@ -100,7 +100,7 @@ def test_an_upload_that_a_floor_has_passed_is_taken_by_no_entry(table: State) ->
     state = follow(state, floor_at(state, NOW + 5))
     for job in (done, never):
         late = Append(commit=ulid(900), blocks=(block(910),), job=job)
-        with pytest.raises(Invalid, match="nobody can tell any more whether it was committed"):
+        with pytest.raises(Invalid, match="no longer known whether it was committed"):
             decide(state, late)
         forced = replace(entry_of(state, Append(commit=ulid(901), blocks=())), job=job)
         with pytest.raises(Corrupt, match=r"commits upload .* at or below the floor"):

@@ -271,7 +271,7 @@ def test_a_name_that_is_called_taken_and_missing_for_ever_is_indeterminate_after
 
     odd = Odd(bucket)
     started = world.clock.monotonic_s()
-    with pytest.raises(Indeterminate, match="is called taken and then missing"):
+    with pytest.raises(Indeterminate, match="was reported as taken and then missing"):
         Log(odd, world, patience_s=20).commit(append(200))
     assert 20 <= world.clock.monotonic_s() - started < 40
     assert odd.puts < 50, "it pauses"

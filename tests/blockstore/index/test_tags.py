@@ -219,7 +219,7 @@ def test_a_version_that_another_tag_pins_can_be_tagged_if_its_blocks_are_whole(
 
 @pytest.mark.parametrize(
     ("looked", "why"),
-    [(lambda blocks: "block X: it is marked for deletion", "marked"), (None, "nobody looked")],
+    [(lambda blocks: "block X: it is marked for deletion", "marked"), (None, "were not checked")],
 )
 def test_a_version_that_another_tag_pins_is_not_tagged_if_a_block_may_go(
     bucket: MemoryBucket,

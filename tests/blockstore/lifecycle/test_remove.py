@@ -213,7 +213,7 @@ def test_a_mark_that_was_withdrawn_or_placed_anew_is_obeyed_at_once(
 
     faulty.after.append(a_person)
     found = remove(faulty, world, decision(1), decision(2), decision(3))
-    assert found.dropped == {ulid(1): "its mark was withdrawn", ulid(2): "it was marked anew"}
+    assert found.dropped == {ulid(1): "its mark was withdrawn", ulid(2): "it was marked again"}
     assert {number for number, _ in deleted(faulty)} == {3}
 
 
