@@ -317,7 +317,7 @@ class Table:
         Every new row must meet ``where``. With a ``job`` it happens once. What others append
         meanwhile stays, unless ``isolation="serializable"`` (default: the table's property): then
         it conflicts. ``read_version`` is the version from which ``data`` was computed: "meanwhile"
-        begins there, and rows that others took away since conflict too. ``dry_run`` answers what
+        begins there, and rows that others took away since conflict too. ``dry_run`` returns what
         would happen. Raises Conflict where others replaced rows that it is about.
         """
         from blockstore.operations.overwrite import overwrite
@@ -359,7 +359,7 @@ class Table:
     def revert(self, *sources: str, dry_run: bool = False, message: str = "") -> Reverted:
         """Hide the rows of whole writes, wherever merges have carried them; no rows move.
 
-        ``sources`` are ULIDs as ``append`` answered them, or values of ``_source``. Reverting an
+        ``sources`` are ULIDs as ``append`` returned them, or values of ``_source``. Reverting an
         overwrite does not bring back what it replaced: ``restore`` does.
         """
         from blockstore.operations.revert import revert
@@ -386,7 +386,7 @@ class Table:
         )
 
     def tag(self, name: str, *, version: int | None = None, message: str = "") -> int:
-        """Keep a version (default: the newest) readable under a name until it is untagged; answers
+        """Keep a version (default: the newest) readable under a name until it is untagged; returns
         the version."""
         tags.check_free(name)
         return tags.tag(
@@ -398,7 +398,7 @@ class Table:
         tags.untag(self.log, self.world, name, message)
 
     def poll(self) -> int:
-        """Look for newer versions, for two small requests; answers the newest."""
+        """Look for newer versions, for two small requests; returns the newest."""
         return self.log.poll().version
 
     def history(self) -> Iterator[Entry]:

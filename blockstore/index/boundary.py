@@ -2,7 +2,7 @@
 obeyed.
 
 Invariants (protocol 3.4):
-- An entry at or below the boundary is no part of the history, whatever a GET of it answers.
+- An entry at or below the boundary is not part of the history, whatever a GET of it answers.
 - The boundary never moves back. Missing where there are entries, not ``[0-9]{1,20}`` of a u64, or
   below a value seen before: ``BoundaryLost``, and nobody writes or deletes.
 - It is written with zeros before it, 18 to 20 digits in all, so many that their number less their
@@ -11,7 +11,7 @@ Invariants (protocol 3.4):
 - A check that accepts goes to the store, after the entry that it checks; what is cached only spares
   the bytes (304), and may refuse, never accept.
 - It advances by compare-and-set on the ETag of the value read. A lost race, or an answer that was
-  lost, is read again and decided anew. On a store that does not refuse stale writes it never
+  lost, is read again and decided again. On a store that does not refuse stale writes it never
   advances: a late one could move it back.
 """
 
@@ -48,7 +48,7 @@ _TRIES = 10
 
 @dataclass(slots=True)
 class BoundaryCounts:
-    """What one handle has asked of the boundary so far; only grows, for whoever exports metrics."""
+    """What one handle has asked of the boundary so far; only grows, for metrics."""
 
     checks: int = 0
     """Entries checked: step 5 of commits."""
@@ -143,7 +143,7 @@ class Boundary:
         return self._fixed
 
     def advance(self, to: int) -> int:
-        """Raise the boundary to ``to`` unless it is as high already; answers its value now.
+        """Raise the boundary to ``to`` unless it is as high already; returns its value now.
 
         Raises BoundaryLost where it vanished, is garbage or fell; Invalid on a store that does not
         refuse stale writes; Unavailable where nobody answers, and then it stands where it stood, or
@@ -276,7 +276,7 @@ def how_to_mend(url: str) -> str:
     """What to do about a boundary that cannot be read, as a clause.
 
     A rebuild knows a value that is right, the newest checkpoint's version; a value written by hand
-    is a guess. One that fell can be read, and a rebuild is refused: ``verify`` tells whether
+    is a guess. One that fell can be read, and a rebuild is refused: ``verify`` shows whether
     entries are gone as well.
     """
     return (

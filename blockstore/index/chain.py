@@ -7,7 +7,7 @@ writers still hold the state of before. Rules (protocol 3.3):
   digest of the whole chain up to it. The chain's digest covers every entry's bytes, void ones too:
   two stale entries on top of each other fit each other, and still not this history.
 - An entry whose ``prev`` is not the entry below is void for every reader. It keeps its id: the next
-  writer names it and goes on above it.
+  writer names it and continues above it.
 - Entries of releases before 0.2 name nothing. They count until the first one that does, and never
   after it. That first one requires the feature ``chain``, so that an older release refuses the
   table instead of writing what would be void; and it names only the commit of the entry below,

@@ -1,8 +1,8 @@
 """What an operation wants of the index, as a value; ``rules.py`` judges it and ``commit.py``
 carries it out.
 
-A ``Change`` lives through all attempts of one operation: it keeps its commit id, and is asked for a
-``Draft`` anew whenever the state has moved. ``draft`` is pure: it looks at the state and at what
+A ``Change`` lives through all attempts of one operation: it keeps its commit id, and is requested a
+``Draft`` again whenever the state has moved. ``draft`` is pure: it looks at the state and at what
 the operation found out before.
 """
 
@@ -35,7 +35,7 @@ class Left(StrEnum):
     DEFERRED = "deferred"
     """Visible by age and at or below the horizon: it is left to discovery."""
     QUARANTINED = "quarantined"
-    """Some of its sources are accounted, or lie below the floor, or its schema is unknown: a person
+    """Some of its sources are accounted, or are below the floor, or its schema is unknown: a person
     decides."""
 
 
@@ -112,7 +112,7 @@ class Append(Change):
 
     @property
     def shareable(self) -> bool:
-        """Whether it may stand in one entry with others."""
+        """Whether it may are in one entry with others."""
         return not (self.job or self.role or self.parameters or self.message)
 
 
@@ -276,7 +276,7 @@ class Untag(Change):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """What a commit answers."""
+    """What a commit returns."""
 
     version: int | None
     """The entry that holds the operation;

@@ -5,13 +5,13 @@ Rules:
   content is a function of the version alone, so any process may write it, with create-if-absent.
 - It is written only from a state that a commit's step 5, or a reader's double look, has confirmed
   (protocol 3.4): whoever finds one may rely on it.
-- Of the accounted sources it names those that no live block holds; the others stand in the rows.
-- Reading it decodes the small columns; the blocks' JSON stays compressed until someone asks for a
+- Of the accounted sources it names those that no live block holds; the others are in the rows.
+- Reading it decodes the small columns; the blocks' JSON stays compressed until it is needed as a
   block.
 - A checkpoint is believed only once it is proven, by either of two: its bytes fit a name that the
-  hint or a later entry gives them (``checkpoint_name.py``), looked at before they are parsed; or, decoded
-  whole, the number of its rows and the digest over their content are those of the hashed JSON
-  (``content.py``). Those of earlier releases have no digest.
+  hint or a later entry gives them (``checkpoint_name.py``), looked at before they are parsed; or,
+  decoded whole, the number of its rows and the digest over their content are those of the hashed
+  JSON (``content.py``). Those of earlier releases have no digest.
 - Whatever is wrong with a checkpoint is Corrupt, naming it. The hint only spares a listing and a
   proof: a stale, missing or garbled one costs requests and time, never correctness.
 """
@@ -71,7 +71,7 @@ def write_checkpoint(bucket: Bucket, state: State) -> NamedCheckpoint | None:
     """Make sure that the version has its checkpoint, and point the hint at it. The state must be a
     confirmed one.
 
-    Answers what this call wrote; None where there was one, whose bytes may be others of the same
+    Returns what this call wrote; None where there was one, whose bytes may be others of the same
     state."""
     name = ensure_checkpoint(bucket, state)
     if name is not None:
@@ -213,7 +213,7 @@ def _check_counts(rest: Document, frame: pa.Table, bulk: _StoredBulk, name: str)
 
 
 class _StoredBulk(Bulk):
-    """The large columns of a checkpoint, decompressed a row group at a time when asked for."""
+    """The large columns of a checkpoint, decompressed a row group at a time when requested."""
 
     def __init__(self, file: pq.ParquetFile, name: str) -> None:
         self._file = file

@@ -1,7 +1,7 @@
 """How a checkpoint is named by the hint and by later entries: its version, and the size and SHA-256
 of its bytes.
 
-A name vouches for bytes and is no authority: bytes that fit a name are used without another look,
+A name vouches for bytes and is not authority: bytes that fit a name are used without another look,
 and bytes that fit none prove themselves by their content (``checkpoint.py``). Names of earlier
 releases are a plain version; nothing fits them.
 """

@@ -1,7 +1,7 @@
 """One operation into the index: decide, create the entry, check the boundary (protocol 3.3).
 
 Invariants:
-- Create, then check: an entry counts once the boundary, read after the create was answered, lies
+- Create, then check: an entry counts once the boundary, read after the create was answered, is
   below it (step 5). That read goes to the store. A refused file stays; collection takes it.
 - Before every attempt the operation asks whether it is done already. A refusal at step 5 does not
   mean "not applied": a later entry may have inherited it.
@@ -9,7 +9,7 @@ Invariants:
   that PUT is certain.
 - An unanswered payload is sent again to the same id, and never moved to another id. It says how
   often it was sent: were the same bytes sent twice, the entry could be of two histories, and a look
-  at it would not tell which. Before that its blocks are looked for too: a copy of the bucket that
+  at it would not show which. Before that its blocks are looked for too: a copy of the bucket that
   was put back since may lack them.
 - What cannot be known is ``Indeterminate``, and names the id and the commit; it is never answered
   "failed".
@@ -104,7 +104,7 @@ class Committer:
 
     def commit(self, attempt: Attempt) -> Committed:
         """Bring the change into the index. Raises Conflict or Invalid (nothing of it is or will be
-        in the index), Unavailable (nothing was sent) or Indeterminate (nobody knows yet;
+        in the index), Unavailable (nothing was sent) or Indeterminate (it is not yet known;
         ``attempt`` can be settled or retried)."""
         try:
             return self._commit(attempt)
@@ -206,8 +206,8 @@ class Committer:
         return attempt.fate
 
     def _wait_for_sense(self, attempt: Attempt, entry: int, tries: int, deadline: float) -> None:
-        """A name that is taken, and an entry that is not there, once more: pause, and not for
-        ever."""
+        """A name that is taken, and an entry that is not there, once more: pause, and not
+        forever."""
         if entry in attempt.sent:
             if self._clock.monotonic_s() >= deadline:
                 odd = Unavailable(
@@ -314,7 +314,7 @@ class Committer:
     def _put(
         self, attempt: Attempt, entry: int, deadline: float, *, fresh: bool, before: State
     ) -> tuple[str, float] | None:
-        """Step 4: the new object's ETag, and when it was asked for, once the store says created;
+        """Step 4: the new object's ETag, and when it was requested, once the store says created;
         None once it says taken. Looks before it sends again."""
         maybe_applied = not fresh
         tries = 0

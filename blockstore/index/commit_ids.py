@@ -6,7 +6,7 @@ commit id here is done, whatever it was answered before. Entry times never fall,
 unbroken run of entries.
 
 Invariants:
-- What ``find`` answers depends on the version and its time alone, never on how the value came
+- What ``find`` returns depends on the version and its time alone, never on how the value came
   about.
 - A value never changes; adding is O(log n).
 """

@@ -5,15 +5,15 @@ Owns the JSON of ``index/<id>.json`` (format, "index entry"). Rules:
   ``NewerFormat``, and the error names the entry. An entry whose ``id`` differs from its name is
   Corrupt: stepping over it, or back to the version before, would fork history.
 - An operation that this release does not know is kept as text: its ``remove``, ``add``, ``account``
-  and ``except`` say all that a reader needs. A feature that it must know stands in ``requires``,
-  and is refused by name.
+  and ``except`` say all that a reader needs. A feature that it must know is in ``requires``, and is
+  refused by name.
 - An added block's sources are left out where the state knows them: its own ULID alone, or the union
   over its ``parents``, all removed by this entry, with itself where it is ``own``. More than 1,000
-  others stand in the block's own list file, and the entry holds its path, count and hash.
+  others are in the block's own list file, and the entry holds its path, count and hash.
 - Fields at their defaults are left out; a reader takes a missing field at its default.
 - A committer seals what it writes (``format/document.py``), so a damaged entry is Corrupt, and
   neither another state nor void.
-- ``Entry.sha256`` is no field of the JSON: it is the hash of the bytes from which the entry was
+- ``Entry.sha256`` is not a field of the JSON: it is the hash of the bytes from which the entry was
   decoded (``chain.py``).
 """
 

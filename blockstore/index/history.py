@@ -5,9 +5,9 @@ Rules (protocol 3.5):
   count.
 - A version at or below the boundary is readable only through a tag, whose checkpoint is pinned;
   else ``VersionExpired``, which names the oldest version left.
-- A version whose entry is void is the one before it: its entry is no part of the past, and has no
+- A version whose entry is void is the one before it: its entry is not part of the past, and has no
   time of its own.
-- ``as_of`` is the last version with an entry time at or before the time asked for. Entry times
+- ``as_of`` is the last version with an entry time at or before the time requested. Entry times
   never fall. Where that is the version at the boundary, a tag keeps it readable by its time as
   well.
 """
@@ -76,7 +76,8 @@ class History:
                 return self.at(version)
             if boundary:
                 # No version above the boundary is old enough; that at it may be, and be pinned. Of
-                # those below it only the pinned ones are left, and nobody knows what followed them.
+                # those below it only the pinned ones are left, and it is not known what followed
+                # them.
                 pinned = self._tagged(boundary)
                 if pinned is not None and pinned.time_ms <= time_ms:
                     return pinned

@@ -4,13 +4,13 @@ Rules:
 - ``state`` is the last state that was checked under the double look; it moves on by ``poll`` and by
   ``commit``, and never back. One handle reads its own writes.
 - A handle is of one history. Where a copy of the table was put back, or the table was made again,
-  it raises HistoryReplaced, then and ever after; an idle ``poll`` does not notice it. Whoever keeps
-  a handle for long goes on with what ``follow`` answers.
+  it raises HistoryReplaced, from then on; an idle ``poll`` does not notice it. Whoever keeps a
+  handle for long continues with what ``follow`` returns.
 - Operations whose fate is not certain are settled before the handle commits anything else; what can
-  never be known is Indeterminate for good, and the handle goes on. Once the boundary was lost they
-  are forgotten, as by a process that starts anew.
+  never be known is Indeterminate permanently, and the handle continues. Once the boundary was lost
+  they are forgotten, as by a process that starts again.
 - A committer writes a checkpoint after every 64th entry, once its commit has succeeded and been
-  answered; that it fails is no error of the commit.
+  answered; that it fails is not an error of the commit.
 - ``create`` writes the boundary as 0 with create-if-absent, then entry 1 as any commit. Entries
   without a boundary are BoundaryLost, for everyone.
 
@@ -85,8 +85,7 @@ class Log:
         self._program = program
         self._patience_s = patience_s
         self.boundary = Boundary(bucket, world)
-        """The table's boundary as this handle reads it; its ``counts`` are for whoever exports
-        metrics."""
+        """The table's boundary as this handle reads it; its ``counts`` are for metrics."""
         self.reader = IndexReader(bucket, world, self.boundary)
         """What reads the index's objects: for the modules of this package."""
         self._queue: CommitQueue | None = None
@@ -210,8 +209,8 @@ class Log:
         """Bring a change into the index (protocol 3.3).
 
         Raises Conflict or Invalid: nothing of it is in the index. Unavailable: nor is it; try again
-        later. Indeterminate: nobody knows yet; commit the same change again, with the same commit
-        id, and it is looked up first.
+        later. Indeterminate: it is not yet known; commit the same change again, with the same
+        commit id, and it is looked up first.
         """
         from blockstore.index.queue import CommitQueue
 
@@ -239,7 +238,7 @@ class Log:
         self.commit(Create(commit=self._world.ids.ulid(), definition=definition))
 
     def _carry(self, group: list[Waiting]) -> Callable[[], None] | None:
-        """Carry a group into the index and set every answer; answers what to do afterwards.
+        """Carry a group into the index and set every answer; returns what to do afterwards.
 
         By one thread at a time.
         """

@@ -1,5 +1,5 @@
-"""Lists of sources that are too long for an entry: they stand in a file of the block, which the
-entry hashed."""
+"""Lists of sources that are too long for an entry: they are in a file of the block, which the entry
+hashed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a commit answers where its own entry does not say it: operations found done, and shares of a
+"""What a commit returns where its own entry does not say it: operations found done, and shares of a
 common entry. Pure."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from blockstore.index.state import State
 
 
 def already(state: State, blocks: tuple[BlockMeta, ...], done: Done) -> Committed:
-    """The answer to an operation with these blocks that had nothing to write."""
+    """The result of an operation with these blocks that had nothing to write."""
     known = done.blocks or tuple(meta.ulid for meta in blocks)
     live = [block for ulid in known if (block := state.blocks.get(ulid)) is not None]
     versions = {block.version for block in live}

@@ -33,7 +33,7 @@ class Waiting:
 
     @property
     def shareable(self) -> bool:
-        """Whether others may stand in the same entry."""
+        """Whether others may are in the same entry."""
         return isinstance(self.change, Append) and self.change.shareable
 
     @property

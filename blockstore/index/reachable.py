@@ -1,4 +1,4 @@
-"""Which blocks a version that can be asked for still names: what marking and removal look at (R6,
+"""Which blocks a version that can be requested still names: what marking and removal look at (R6,
 R8).
 
 Rules:
@@ -6,9 +6,9 @@ Rules:
   state.
 - A version above the boundary names a block that is live in the newest one, or that an entry with
   id > boundary + 1 removed: it was live in the version before that entry. Entry boundary + 1 took
-  its blocks from the boundary's own version, which nobody can ask for.
+  its blocks from the boundary's own version, which nobody can request.
 - A version at or below the boundary is named by its tag alone, and read from the checkpoint that
-  the tag pins. One that cannot be read stops whoever asks: nothing may go on a guess.
+  the tag pins. One that cannot be read stops whoever asks: nothing may continue a guess.
 - What was read is not read again: an entry's ``remove`` once, a tag's checkpoint once, whoever
   polls for months. A boundary that jumps past everything known leaves nothing to forget but that.
 """
@@ -43,7 +43,7 @@ class Named:
     """The blocks of tagged versions at or below the boundary, sorted."""
 
     def names(self, ulid: str) -> bool:
-        """Whether a version that can be asked for has this block."""
+        """Whether a version that can be requested has this block."""
         return self.why(ulid) is not None
 
     def why(self, ulid: str) -> str | None:

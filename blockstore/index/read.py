@@ -4,7 +4,7 @@ Rules:
 - Cold: the boundary and the hint; the listings of entries and checkpoints from the greater of the
   two (a hint at which no checkpoint is listed is dropped, and both are listed again from the
   boundary); the newest checkpoint whose own entry is there, or collected, and the entries after it;
-  **then the boundary again**. If it passed the checkpoint, a GET answered 404, or the entries were
+  **then the boundary again**. If it passed the checkpoint, a GET returned 404, or the entries were
   not there together (``together.py``), start again. A checkpoint above the newest entry was left by
   a writer of a history that was replaced.
 - Poll at N: GET N+1, and if it is there, on until a 404; then the boundary, and whether those
@@ -14,9 +14,9 @@ Rules:
   boundary, does, or the first entry where the boundary is 0. Those below the boundary never do: the
   entries after them are gone, or void.
 - Hints and an entry's ``checkpoint`` are never authority. An entry is decoded only once it is known
-  to be history: what lies at or below the boundary may be anything.
+  to be history: what is at or below the boundary may be anything.
 - An entry that cannot be parsed stops the reader: stepping back would fork the history.
-- Whoever goes on from a state looks whether the entry with which it ends is still there, side by
+- Whoever continues from a state looks whether the entry with which it ends is still there, side by
   side with the boundary. Where another is in its place, or none and nobody collected it, the
   history was replaced: ``HistoryReplaced``. Whether an entry that is void on top of a known state
   is so for all, or the state is of a history that is gone, a cold read decides.
@@ -80,7 +80,7 @@ class Loaded:
     state: State
     checkpoint: NamedCheckpoint | None = None
     asked_s: float | None = None
-    """When the state's last entry was asked for, if this poll has read it: for a commit, that was
+    """When the state's last entry was requested, if this poll has read it: for a commit, that was
     the look at it."""
 
 
@@ -108,7 +108,7 @@ class IndexReader:
 
     def cold_after(self, known: State | None) -> Loaded:
         """The latest state, from nothing, by a handle that knew an earlier one. Raises
-        HistoryReplaced where that is no part of what is read now."""
+        HistoryReplaced where that is not part of what is read now."""
         loaded = self.cold()
         if known is None:
             return loaded
@@ -172,7 +172,7 @@ class IndexReader:
         for one in found:
             after = self.follow(after, one.data)
         self.looks.remember(after.last, found[-1].etag)
-        # Each of two histories is void on top of the other: only one read from nothing tells which
+        # Each of two histories is void on top of the other: only one read from nothing shows which
         # one is here.
         return (
             Loaded(state=after, asked_s=started)
@@ -368,8 +368,8 @@ class IndexReader:
         return boundary, hint if isinstance(hint, NamedCheckpoint) else None
 
     def _bases(self, listed: _Listed, boundary: int) -> Iterator[int]:
-        """Where a cold read may begin, best first; what lies below the hint is listed only once it
-        is needed."""
+        """Where a cold read may begin, best first; what is below the hint is listed only once it is
+        needed."""
         yield from reversed(listed.checkpoints)
         if listed.start > boundary:
             yield from (one for one in reversed(self.checkpoints(boundary)) if one < listed.start)

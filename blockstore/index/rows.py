@@ -2,8 +2,8 @@
 block.
 
 Owns the columns. ``FRAME`` are the small ones, always in memory: a plan over 10,000 blocks reads
-nothing else. ``BULK`` are the large ones (the block's JSON, its sources): decoded when someone asks
-for a block, and for rows that come from a checkpoint not even decompressed before.
+nothing else. ``BULK`` are the large ones (the block's JSON, its sources): decoded when someone
+requests a block, and for rows that come from a checkpoint not even decompressed before.
 
 Rules:
 - Rows are sorted by ULID, each ULID once.
@@ -130,7 +130,7 @@ class Rows:
         self.frame = frame
         self._bulk = bulk
         self._made: dict[int, LiveBlock] = {}
-        """Blocks made lately, by row: one plan after the other asks for the same ones.
+        """Blocks made lately, by row: one plan after the other requests the same ones.
 
         Replaced, never changed.
         """

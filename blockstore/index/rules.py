@@ -14,7 +14,7 @@ Only a state all of whose entries were checked against a boundary read after the
    account for that is accounted; a tag that stands for another version; a schema that the
    definition does not know.
 
-What only one operation can judge (predicates, an altered definition) stands in its own
+What only one operation can judge (predicates, an altered definition) is in its own
 ``Change.draft``.
 """
 

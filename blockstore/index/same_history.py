@@ -2,12 +2,12 @@
 ends (protocol 3.3).
 
 Rules:
-- The entry is asked for by its ETag where this handle has written or read it lately; else its bytes
+- The entry is requested by its ETag where this handle has written or read it lately; else its bytes
   are hashed. An entry of a release before 0.2 is known by its commit.
 - Another entry under its name, or none although the boundary is below it: the history was replaced.
-  None, and the boundary has reached it: it was collected, and a cold read goes on.
-- A look serves one commit of the thread that asked for it, and not for long. What a poll reads is
-  no look: its entry may have been answered long before the commit begins.
+  None, and the boundary has reached it: it was collected, and a cold read continues.
+- A look serves one commit of the thread that requested it, and not for long. What a poll reads is
+  not a look: its entry may have been answered long before the commit begins.
 - An entry that this handle created was there when the store said so. That serves like a look, but
   only a commit that had begun to look by then: what begins after the history was replaced finds out
   by a look of its own.
@@ -33,7 +33,7 @@ from blockstore.names import BOUNDARY, INDEX, entry_key, parse_entry
 _AHEAD_S = 5.0
 """A look that is older than this does not stand for the one before a PUT."""
 _REMEMBERED = 4
-"""So many of the entries looked at last are asked for by their ETag."""
+"""So many of the entries looked at last are requested by their ETag."""
 
 
 class Standing(Enum):
@@ -128,7 +128,7 @@ class Looks:
         self._created = state.last, asked_s
 
     def remember(self, link: Link, etag: str) -> None:
-        """Take note of the ETag under which an entry is stored."""
+        """Record the ETag under which an entry is stored."""
         with self._lock:
             kept = [(one, known) for one, known in self._etags.items() if one != link]
             self._etags = dict([*kept[1 - _REMEMBERED :], (link, etag)])
@@ -162,7 +162,7 @@ class Looks:
         return self.check(state, self.look(state))
 
     def check_within(self, known: State, state: State) -> None:
-        """Raise HistoryReplaced where a state is no part of a later, or equally late, one that was
+        """Raise HistoryReplaced where a state is not part of a later, or equally late, one that was
         read from nothing."""
         if not known.last.commit:
             return

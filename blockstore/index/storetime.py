@@ -38,7 +38,7 @@ class Pace:
     """How long an attempt takes here, from the last look to the PUT's answer: what pauses between
     attempts are measured by.
 
-    Whoever has just won knows the newest entry first, and would win for ever if it forgot its
+    Whoever has just won knows the newest entry first, and would win forever if it forgot its
     rivals: they are forgotten slowly by winning, and quickly only where a look after a pause finds
     that nobody wrote. Whoever lost again and again pauses ever shorter. Decision 10 has the
     figures.
@@ -67,7 +67,7 @@ class Pace:
         self._began = self._world.clock.monotonic_s()
 
     def answered(self) -> None:
-        """Take note that its PUT was answered.
+        """Record that its PUT was answered.
 
         A mean of late, in which one that hung counts little, also if it was the first.
         """
@@ -83,7 +83,7 @@ class Pace:
             self._attempt_s = took
 
     def unanswered(self) -> None:
-        """Take note that no answer came: what is sent again later began another time."""
+        """Record that no answer came: what is sent again later began another time."""
         self._began = None
 
     @property
@@ -92,22 +92,22 @@ class Pace:
         return self._rivals
 
     def lost(self) -> None:
-        """Take note of a lost race: one more who writes at the same time."""
+        """Record a lost race: one more who writes at the same time."""
         self._rivals = min(self._rivals + 1, self._MOST_RIVALS)
 
     def won(self) -> None:
-        """Take note of a race that was won: a few less, for those who lost it are still there."""
+        """Record a race that was won: a few less, for those who lost it are still there."""
         self._rivals *= self._WON
 
     def looked(self, entries: int) -> None:
-        """Take note of how many entries came while this writer gave way: half as many rivals, if
-        there was room for more."""
+        """Record how many entries came while this writer gave way: half as many rivals, if there
+        was room for more."""
         waited = self._world.clock.monotonic_s() - self._gave_way_at
         if entries * self._attempt_s <= self._IDLE * waited:
             self._rivals *= self._QUIET
 
     def give_way(self, losses: int = 0, *, left_s: float = math.inf) -> None:
-        """Pause for as long as the others may take, drawn anew each time; shorter after so many
+        """Pause for as long as the others may take, drawn again each time; shorter after so many
         ``losses`` in a row.
 
         Rivals are counted by losses, so that those who race together are soon about as many as

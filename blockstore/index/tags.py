@@ -82,7 +82,7 @@ def tag(
     *,
     look: Look | None = None,
 ) -> int:
-    """Let ``name`` stand for ``version`` (default: the latest) until it is untagged; answers the
+    """Let ``name`` stand for ``version`` (default: the latest) until it is untagged; returns the
     version.
 
     Raises Conflict if the name stands for another version, NotFound for a version that never was,

@@ -1,14 +1,13 @@
 """A checkpoint and the entries after it, as they were in the bucket at one moment.
 
-A table can be put back from a copy, or made anew, while it is read. Entries that were read one
+A table can be put back from a copy, or created again, while it is read. Entries that were read one
 after the other may then be of two histories, and fit each other all the same: a writer that stalled
-may have left in the second what it wrote on top of the first.
-Rules:
+may have left in the second what it wrote on top of the first. Rules:
 - Entries of one listing were there together, if each has the ETag that the listing told.
-- Where a listing tells none (folders, Google), each is asked for again once all were read, side by
+- Where a listing has none (folders, Google), each is requested again once all were read, side by
   side with the boundary, answered without bytes.
 - A checkpoint with no entry after it is of the history that is here if its own entry is: that is
-  asked for after it was read.
+  requested after it was read.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ Rules:
   that the other one contradicts, and not the table.
 - Retention, revert and manual: the mark itself decides. A malformed block goes by a person's mark
   alone.
-- A directory without a meta.json goes by R4's age, whatever mark lies on it: it is an aborted
-  upload, or a removal that was cut short.
+- A directory without a meta.json goes by R4's age, whatever mark is on it: it is an aborted upload,
+  or a removal that was cut short.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which directories of a table with an index may go (R4, R6, R8, protocol 3.6).
 
 Rules:
-- What a version above the boundary or a tag names stays, whatever mark lies on it.
+- What a version above the boundary or a tag names stays, whatever mark is on it.
 - A ``visible_by: age`` block goes once the index accounts for all of its sources: its writer cannot
   publish it any more.
 - Everything else may still be published by a stalled writer, or finished by a stalled uploader,

@@ -9,7 +9,7 @@ Rules:
 - R2: ages go by the store's clock. A block whose ULID or ``uploaded_time`` is more than five
   minutes ahead of it was written by a machine whose clock is wrong: it waits longer, and is
   counted.
-- What the cache file says is believed no more than memory is (``catalog_file.py``).
+- What the cache file says is no longer believed than memory is (``catalog_file.py``).
 - A listing and everything that is read because of it are read within half of ``delete_delay``, by
   both clocks of this machine, or read again. A block that the listing shows unmarked is removed
   ``delete_delay`` later at the earliest (R7). A process that stopped in between, as in a closed
@@ -119,7 +119,7 @@ class Catalog:
     def sync(self, *, skip: Callable[[str], bool] = lambda ulid: False) -> Synced:
         """Look at the table.
 
-        ``skip`` names directories not to be read; it is first asked when the listing is whole.
+        ``skip`` names directories not to be read; it is first asked when the listing is complete.
         """
         return self.look(self.listing(), skip=skip)
 

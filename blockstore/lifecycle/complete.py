@@ -23,7 +23,7 @@ def missing(bucket: ReadBucket, world: World, blocks: Iterable[BlockMeta]) -> di
 
 
 class Whole:
-    """``missing`` as ``index/tags.py`` asks for it: the first block that is not whole, in words."""
+    """``missing`` as ``index/tags.py`` requests it: the first block that is not whole, in words."""
 
     def __init__(self, bucket: ReadBucket, world: World) -> None:
         self._bucket = bucket

@@ -4,7 +4,7 @@ once.
 Rules (protocol 3.2, "the exact cover"):
 - Everyone computes the same cover from the same set: it is a pure function of the blocks, never of
   their order.
-- Streams are covered one by one; a block of one stream never stands in for a block of another.
+- Streams are covered one by one; a block of one stream never is in for a block of another.
 - Blocks are tried by (revision, descending; number of sources, descending; ULID, ascending).
 - A block disjoint from all taken is taken whole; one whose sources are all taken is superseded; one
   that intersects is set aside and, if at the end some of its sources are still missing, read for

@@ -5,7 +5,7 @@ Rules:
 - LIST first, *then* the index's state (3.2): a block that moves from the listing into the index in
   between is then known to the state and counted there, never missed and never twice.
 - A snapshot is the live blocks of the state, and the exact cover of listed, complete, aged
-  ``visible_by: age`` blocks, read for the sources that lie above the floor and that the state does
+  ``visible_by: age`` blocks, read for the sources that are above the floor and that the state does
   not account for. Blocks that cannot be read under the table's schema are left out before
   (``schemas.py``).
 - A malformed block is left out and, where nothing that is read accounts for its sources, named
@@ -125,7 +125,7 @@ def _told(
     found: Mapping[str, Found], kept: Cover, agreed: Agreement, properties: Properties
 ) -> tuple[Definition | None, frozenset[str]]:
     """What a table without an index is, and its labels: by the blocks that are read, and where none
-    is, by all that are whole."""
+    is, by all that are complete."""
     read = [block.meta for block in kept.chosen]
     definition = agreed.definition(read, properties)
     if definition is None:

@@ -5,8 +5,8 @@ Rules:
 - One LIST is one look. If it fails midway, nothing is decided: the error goes to the caller (R4).
   In whatever order a store lists, the look is the same.
 - A meta.json that does not parse, has an unknown version or contradicts the listing is damage, told
-  with its kind and its reason; so is a mark that cannot be read. Damage of one block is no error of
-  the look.
+  with its kind and its reason; so is a mark that cannot be read. Damage of one block is not an
+  error of the look.
 - What was listed and is gone by now is a block being removed: its directory is answered as the
   listing without it.
 - What was read is good for as long as the listing shows the object with the same size and
@@ -220,7 +220,7 @@ def look_at(bucket: ReadBucket, directory: Directory, before: Seen | None) -> tu
     known_meta = known.meta
     if mark is None and DELETION_MARK in directory.objects:
         # Withdrawn, or the last of a block that was removed meanwhile (R7): its meta.json tells,
-        # read anew.
+        # read again.
         directory, known_meta = _without(directory, DELETION_MARK), None
     meta = _reading(bucket, directory, META, known_meta, _read_meta)
     if meta is None and META in directory.objects:
@@ -283,7 +283,7 @@ def _reading(
 ) -> Reading | None:
     """What the object of this path says; None if it is not there, by the listing or by now.
 
-    Damage is not remembered on its own: what mends it may be another object than the one that was
+    Damage is not remembered on its own: what repairs it may be another object than the one that was
     read.
     """
     info = directory.objects.get(path)

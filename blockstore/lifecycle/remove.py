@@ -6,12 +6,12 @@ Rules:
   leaves a directory without a meta.json and with its mark, which the next pass finds and finishes.
 - Where listings lag (``consistency = eventual``) each key lags by itself, and one that shows
   meta.json still and the mark no more would bring back a block that a person took away. There the
-  mark is written anew before meta.json goes, and stays until a later pass finds it alone and
+  mark is written again before meta.json goes, and stays until a later pass finds it alone and
   ``delete_delay`` old.
 - R7 between blocks: a block is begun once all that its decision puts before it are gone.
 - R8: before each DELETE a decision is dropped whose listing is older than ``delete_delay``/2
   (``Freshness``). By then another process may have seen what this one did not.
-- A mark is looked at again just before its block is begun: withdrawn, or placed anew, it is obeyed
+- A mark is looked at again just before its block is begun: withdrawn, or placed again, it is obeyed
   at once.
 - Deletes go in batches, and at a bounded rate. One block that cannot be removed is named and stops
   nobody else; a store that does not answer for several in a row stops the pass.
@@ -69,7 +69,7 @@ class Removed:
     failed: dict[str, str] = field(default_factory=dict)
     """The store refused: ULID to what it said."""
     denied: AccessDenied | None = None
-    """The first refusal for want of rights among them: no later pass mends that."""
+    """The first refusal for want of rights among them: no later pass repairs that."""
 
 
 class Remover:

@@ -2,7 +2,7 @@
 blocks tell it.
 
 Rules:
-- What cannot be read is no part of the cover: else it could push out blocks that can be, and their
+- What cannot be read is not part of the cover: else it could push out blocks that can be, and their
   rows.
 - Beside an index a listed block must be readable under the definition at N, by field ids: what
   append and discover ask of it too (3.3 step 3).
@@ -110,7 +110,7 @@ def fitting_cover(
 ) -> tuple[Cover, Agreement]:
     """The exact cover of the blocks that can be read, before marks are looked at, and what the
     others lack: under the ``definition`` of an index, or where there is none, under what the blocks
-    agree on. One that a mark hides is read by nobody, so it stays and keeps its sources."""
+    agree on. One that a mark hides is read by no process, so it stays and keeps its sources."""
     blocks = list(metas)
     shown = [meta for meta in blocks if marks.get(meta.ulid) not in HIDING]
     if definition is None:

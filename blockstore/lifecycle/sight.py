@@ -104,7 +104,7 @@ class Sight:
         )
 
     def outlived_old_looks(self, one: Found) -> bool:
-        """Whether meta.json is so old that no removal decided without it can still be going on
+        """Whether meta.json is so old that no removal decided without it can still be in progress
         (R4)."""
         meta = one.directory.objects.get(META)
         return (

@@ -9,7 +9,7 @@ Rules:
 - R4: a directory without a meta.json is partial once its ULID and its newest object are
   ``partial_delay`` old. A malformed block is quarantined and never deleted by itself: a partial or
   superseded mark does not move it on.
-- What the index holds live is ready whatever mark lies on it (3.2): only an entry changes that.
+- What the index holds live is ready whatever mark is on it (3.2): only an entry changes that.
 - A block too young to judge is fresh, also when it looks damaged: its listing may have been taken
   midway.
 
@@ -30,7 +30,7 @@ from blockstore.ids import ulid_time_ms
 
 
 class BlockState(StrEnum):
-    """Where a block stands in its life."""
+    """Where a block is in its life."""
 
     FRESH = "fresh"
     PARTIAL = "partial"
@@ -46,8 +46,7 @@ class Standing(StrEnum):
 
     NO_INDEX = "no index"
     UNKNOWN = "unknown"
-    """No entry accounts for all of its sources, and it lies above the watermark that concerns
-    it."""
+    """No entry accounts for all of its sources, and it is above the watermark that concerns it."""
     LIVE = "live"
     ACCOUNTED = "accounted"
     """Not live, and entries account for all of its sources."""

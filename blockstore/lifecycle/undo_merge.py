@@ -60,7 +60,7 @@ def away(
     inputs: Sequence[BlockMeta],
 ) -> Away:
     """Which sources of a block just made of ``inputs`` are hidden or gone by now. Where listings
-    lag, the inputs are asked for by name too.
+    lag, the inputs are requested by name too.
 
     Raises Unavailable where the store does not answer for long.
     """

@@ -4,19 +4,19 @@ Rules:
 - meta.json is PUT after every chunk's PUT has returned. Then the uploader looks *first* for a
   deletion mark, *then* at the listing, which must hold every chunk with its size. The other order
   would miss a removal between the looks: the mark goes last (R7), so a directory without a mark
-  whose chunks are all there was not being removed. What a listing does not show is asked for by
+  whose chunks are all there was not being removed. What a listing does not show is requested by
   name, since listings may lag.
 - A mark, whatever its reason, refuses the upload: its chunks are copied under a new ULID that keeps
   the sources, with ``revision`` + 1, so that no reader ever counts the rows twice, whatever becomes
   of the mark.
-- An answer that got lost is asked for until it is known. When that takes too long, or once a
-  meta.json may lie in the bucket and the store refuses to say more, ``Indeterminate`` carries the
+- An answer that got lost is requested until it is known. When that takes too long, or once a
+  meta.json may are in the bucket and the store refuses to say more, ``Indeterminate`` carries the
   ULID under which the write began, and ``resume`` finishes it: its rows, seen under whatever ULID,
   count once.
 - Rows are never called refused while another upload of them may yet be seen, nor uploaded again
   once a merge holds them (``holders.py``).
-- R10: an upload that took longer than the upload timeout goes on under a new ULID, which keeps the
-  sources.
+- R10: an upload that took longer than the upload timeout continues under a new ULID, which keeps
+  the sources.
 - Nothing is deleted here: a refused upload is the compactor's to remove.
 
 Cost when nothing goes wrong: one PUT, one HEAD (the mark, a 404), one LIST of the block's
@@ -53,7 +53,7 @@ from blockstore.names import deletion_mark_key, meta_key, object_key
 from blockstore.world import World
 
 ASK_S = 60.0
-"""For so many seconds a lost answer is asked for."""
+"""For so many seconds a lost answer is requested."""
 
 _ATTEMPTS = 5
 _COPY_BYTES = 8 * 1024 * 1024
@@ -69,7 +69,7 @@ def finish_upload(
     ask_s: float = ASK_S,
     meanwhile: Callable[[], object] | None = None,
 ) -> BlockMeta:
-    """Make a block whose chunks are all uploaded complete; answers the block that holds, under R3,
+    """Make a block whose chunks are all uploaded complete; returns the block that holds, under R3,
     its rows.
 
     That is ``meta``, also where a merge of it holds them by now, or its successor under another
@@ -166,7 +166,7 @@ class _Asking:
     """The ULID under which the write began: a refused block's, where this one succeeds it."""
     until_s: float
     maybe_applied: bool = True
-    """Whether a meta.json of these rows may lie in the bucket: then giving up is Indeterminate."""
+    """Whether a meta.json of these rows may are in the bucket: then giving up is Indeterminate."""
 
     def until_known(self, ask: Callable[[], T], what: str) -> T:
         tries = 0
@@ -240,7 +240,7 @@ def _holds(bucket: ReadBucket, key: str, data: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Refusal:
-    """Why an upload does not stand: a deletion mark lies on it, or files are gone and no mark is
+    """Why an upload does not stand: a deletion mark is on it, or files are gone and no mark is
     left."""
 
     marked: bool

@@ -40,7 +40,7 @@ class Floor:
 
 
 def horizon_at(now_ms: int, properties: Properties) -> str:
-    """As high as the horizon may be at a time of the store's clock: no horizon of before lies above
+    """As high as the horizon may be at a time of the store's clock: no horizon of before is above
     it."""
     return ulid_at(max(0, now_ms - int(properties.partial_delay_s * 1000)))
 
@@ -74,8 +74,8 @@ def horizon_to_raise(sight: Sight) -> str | None:
 
 
 def floor_to_raise(sight: Sight, horizon_before: str | None) -> Floor | None:
-    """The floor to commit, given the horizon that was known before the sight's listing was asked
-    for."""
+    """The floor to commit, given the horizon that was known before the sight's listing was
+    requested."""
     state = sight.state
     floor = None if state is None else _due_floor(sight, state)
     if state is None or floor is None or horizon_before is None or floor > horizon_before:

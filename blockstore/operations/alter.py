@@ -1,8 +1,8 @@
 """``alter``: add columns, widen types, change properties - one entry, and no block is touched.
 
-Invariant: the definition that the caller looked at is the one that is replaced. If another one
-stands in the index by then, the operation conflicts and says in which version it changed. Old
-blocks are read under the newer schema: added columns as nulls, widened ones as the wider type.
+Invariant: the definition that the caller looked at is the one that is replaced. If another one is
+in the index by then, the operation conflicts and says in which version it changed. Old blocks are
+read under the newer schema: added columns as nulls, widened ones as the wider type.
 
 A column that would hide a label, having its name, is refused: by the labels of the state that the
 entry follows.

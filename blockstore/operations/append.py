@@ -10,7 +10,7 @@ Invariants (protocol, "What append answers"):
   source, a few times.
 - Once the block is durable nothing that hinders publishing is an error of a write without a job:
   told "refused", its caller would write the rows again, and discovery would show both. A damaged
-  index (Corrupt) and a replaced history are raised, with the block's ULID and how to go on.
+  index (Corrupt) and a replaced history are raised, with the block's ULID and how to continue.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class AppendedBlock:
 
 
 NOTHING = AppendedBlock(ulid=None, version=None, published=False)
-"""The answer to a write without rows."""
+"""The result of a write without rows."""
 
 
 class Publisher(ABC):

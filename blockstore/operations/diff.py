@@ -1,4 +1,4 @@
-"""``diff``: what lies between two versions of a table. Pure."""
+"""``diff``: what is between two versions of a table. Pure."""
 
 from __future__ import annotations
 

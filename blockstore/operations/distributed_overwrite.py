@@ -10,9 +10,9 @@ Rules:
   brought back in between is a Conflict; what they appended stands after the overwrite, or conflicts
   too (``serializable``). What a merge, a rewrite or a revert did to the blocks that are replaced is
   planned on.
-- The table that is ended must be the one that was begun: one dropped and made anew under the same
-  URL holds rows that this overwrite never saw, whatever its version. The commit id of the version
-  that was read tells.
+- The table that is ended must be the one that was begun: one dropped and created again under the
+  same URL holds rows that this overwrite never saw, whatever its version. The commit id of the
+  version that was read tells.
 - Who has read a version and computed the rows from it names it (``read_version``): it is then begun
   at that version, and rows that went since are a Conflict as well.
 - A history that no longer reaches back to the beginning cannot be judged: Conflict.

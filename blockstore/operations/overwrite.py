@@ -5,7 +5,7 @@ Rules:
 - Every new row meets the condition (Delta's ``replaceWhere``): else the rows that it replaces and
   the rows that it brings would be two different sets. Rows replaced by no rows are a delete;
   nothing replaced by nothing is no entry.
-- With a job it happens once: the batch stands in the entry, also where there was nothing to do.
+- With a job it happens once: the batch is in the entry, also where there was nothing to do.
 - The rows are uploaded before the table is changed, and the table is looked at before they are:
   what is appended while they are uploaded stands after the overwrite.
 - With ``read_version`` it is about the rows of that version: what came since is judged from there
@@ -85,7 +85,7 @@ def overwrite(
 
 
 def done_before(log: Log, job: Job | None) -> Changed | None:
-    """The answer to a job that is committed already, by the state that the handle has.
+    """The result of a job that is committed already, by the state that the handle has.
 
     Raises HistoryReplaced.
     """

@@ -11,8 +11,8 @@ Rules (protocol 3.3):
   (``scope.py``) is the caller's to decide.
 - Clashes are judged from the first view on, however often the plan is made again; so is what the
   condition means, for it was parsed over the columns of then, and new rows were judged by it.
-- A write that the index does not know: replaced whole, its sources stand in ``account``; in part,
-  it is published first.
+- A write that the index does not know: replaced whole, its sources are in ``account``; in part, it
+  is published first.
 - A condemned block is uploaded again under a new ULID that keeps its sources.
 - An operation that was begun earlier (``since``) is about what was there then: what came later
   stands after it. Its entry names the version of then as the one that it has read.

@@ -258,7 +258,7 @@ def _check_whole(
 
 
 def _clear(access: Access, version: int) -> None:
-    """Take away every temporary tag of the version; that one stays behind is no error of the
+    """Take away every temporary tag of the version; that one stays behind is not an error of the
     restore."""
     log = access.log
     try:

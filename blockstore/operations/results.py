@@ -80,7 +80,7 @@ class Restored:
     brought_back: tuple[str, ...] = ()
     """Blocks that are live again, or show other sources than before."""
     removed: tuple[str, ...] = ()
-    """Blocks that are live no more."""
+    """Blocks that are no longer live."""
     rows: int | None = 0
     """Rows more (or less) than before;
 

@@ -9,7 +9,7 @@ Rules:
   back: restore does. The answer and the entry name such overwrites, as long as their block was not
   merged.
 - A write that is durable and not in the index yet is accounted for, so that it never comes in.
-- Which block holds a write is decided anew on every state that the entry is tried on: merges in
+- Which block holds a write is decided again on every state that the entry is tried on: merges in
   between do no harm.
 - Only a dry run reads: it counts the rows of each write in merged blocks, which metadata do not
   tell.

@@ -7,7 +7,7 @@ Rules:
 - A rewrite has the sources of the block that it replaces and ``revision`` + 1 (format, "sources"):
   wherever both are seen, it is the one that counts.
 - Rows of excepted sources do not come along; a block of which no row is left is removed.
-- If the block was merged or reverted meanwhile the rewrite conflicts: whoever asked for it looks
+- If the block was merged or reverted meanwhile the rewrite conflicts: whoever requested it looks
   again.
 """
 

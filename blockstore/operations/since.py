@@ -116,6 +116,6 @@ class Gone:
                 self._made[added.ulid] = added.meta
 
     def _read(self, ulid: str) -> BlockMeta | None:
-        """The block, if rows of the version that was read lie in it."""
+        """The block, if rows of the version that was read are in it."""
         live = self.since.state.blocks.get(ulid)
         return self._made.get(ulid) if live is None else live.meta

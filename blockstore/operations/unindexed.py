@@ -2,8 +2,8 @@
 snapshots of its listing.
 
 Rules (protocol 3.1, 3.2):
-- Nothing is written before the first block. What the table is stands in its blocks; what a handle
-  was created with comes after them.
+- Nothing is written before the first block. What the table is is in its blocks; what a handle was
+  created with comes after them.
 - Every block is visible by its age. One that only an index could show is malformed here and named:
   a table that lost its index is never read as a smaller one without saying so.
 - The delays are no one's but the config's: they are handed in, and R10 is checked when they are.

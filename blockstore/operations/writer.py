@@ -3,8 +3,8 @@
 - A block has rows, or it is not made: a write of nothing answers so and leaves nothing.
 - Nothing of a write is visible before ``finish``; an error before it leaves only chunks that no
   meta.json lists.
-- ``finish`` may be called again after an error that leaves the block's fate open: it goes on where
-  it stopped, and its rows count once. After an error that lost rows it refuses.
+- ``finish`` may be called again after an error that leaves the block's fate open: it continues
+  where it stopped, and its rows count once. After an error that lost rows it refuses.
 - A resumed write finishes the same block: what is durable or visible of it already is not written
   again, and chunks of the attempt before it are never overwritten.
 """
@@ -112,7 +112,7 @@ class Writer:
         return None if durable is None else durable.ulid
 
     def left_behind(self) -> tuple[str, int]:
-        """The block under which this write has uploaded, and the bytes that lie there: of a write
+        """The block under which this write has uploaded, and the bytes that are there: of a write
         that is over and has no ``ulid``, what no reader sees. One LIST."""
         ulid = self._chunks.ulid
         return ulid, sum(info.size for info in self._bucket.list(f"{ulid}/"))
@@ -135,7 +135,7 @@ class Writer:
 
     def finish(self) -> AppendedBlock:
         """Make the block durable and visible. Called again after Indeterminate or Unavailable it
-        goes on.
+        continues.
 
         Raises Invalid after a write that failed: some rows would be missing.
         """
@@ -220,7 +220,7 @@ class Writer:
             if earlier is None:
                 self._failed = True
                 raise
-            # A copy of the rows may lie in the bucket: to call them lost would have them written
+            # A copy of the rows may are in the bucket: to call them lost would have them written
             # twice.
             raise earlier from None
 

@@ -2,7 +2,7 @@
 
 Rules:
 - A request waits for its turn, then the fault is drawn, then it is applied whole or not at all.
-- A request that is not answered costs its sender some seconds; the others go on meanwhile.
+- A request that is not answered costs its sender some seconds; the others continue meanwhile.
 - Before each request the history may be replaced (``replaced_history.py``).
 - A request that takes away or swaps, decided by a look of before the history was replaced, is
   undone by the person who replaced it: its sender hears that it was done. Nothing in the bucket

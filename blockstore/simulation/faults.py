@@ -4,7 +4,7 @@ promises.
 What the store promises (``bucket/api.py``) holds: a PUT is atomic, a GET sees the last one,
 create-if-absent has one winner, If-Match is exact. Listings are current, or, for a table that says
 ``consistency = eventual``, up to ``STALE_MS`` behind, each key by itself. The order of a listing is
-drawn anew each time.
+drawn again each time.
 
 To a request, any of these:
 - *read fails*: no answer (timeout, reset, 5xx); *listing fails*: so many keys come, then an error;
@@ -21,7 +21,7 @@ To a request, any of these:
 To a process: it is *killed* before a request, after one was applied, or with one on its way, and
 starts again as a fresh process after a while; it is *stalled* for minutes or days, before a request
 or after its answer; it has an *outage* of seconds or minutes, in which none of its requests is
-answered. Its clock is up to an hour off and may be set anew at night.
+answered. Its clock is up to an hour off and may be set again at night.
 
 Each run draws how often each fault strikes; some it leaves out.
 """

@@ -1,4 +1,4 @@
-"""What was asked for and what was answered: the books that the oracle compares the table with.
+"""What was requested and what was answered: the books that the oracle compares the table with.
 
 A *write* is a handful of rows with one number; it is there whole or not at all, and once. Its fate
 is OPEN until its caller has a certain answer: ACKNOWLEDGED writes must be readable, REFUSED ones
@@ -35,7 +35,7 @@ class Write:
     fate: Fate = Fate.OPEN
     acknowledged_ms: int | None = None
     published: bool = False
-    """Whether its caller was told that it stands in the index."""
+    """Whether its caller was told that it is in the index."""
 
     def key(self, row: int) -> int:
         """The value of column ``key`` in one of its rows, by which conditions pick rows."""

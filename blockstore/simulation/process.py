@@ -58,7 +58,7 @@ class Role:
     share: float = 0.6
     """In how many runs it plays; one that tends the table plays in all."""
     tends: bool = False
-    """Whether it goes on when all others have finished, until nothing is left to clean."""
+    """Whether it continues when all others have finished, until nothing is left to clean."""
 
 
 class Process:
@@ -140,7 +140,7 @@ class Process:
         return min(begun, default=self.stage.era)
 
     def send(self, key: str, data: bytes) -> None:
-        """Take note of the era in which the bytes were first sent there."""
+        """Record the era in which the bytes were first sent there."""
         before = self._payloads.get(key)
         if before is None or before != data:
             self._payloads[key] = data
@@ -184,12 +184,12 @@ class Process:
         return task
 
     def set_clock(self) -> None:
-        """Set the clock anew: right, some minutes off, or an hour."""
+        """Set the clock again: right, some minutes off, or an hour."""
         limit = self.draw.choice((0, 60_000, 10 * 60_000, HOUR_MS))
         self.skew_ms = self.draw.integer(-limit, limit)
 
     def dawn(self) -> None:
-        """A night is over: its clock may be set anew, and if it slept through the night it wakes
+        """A night is over: its clock may be set again, and if it slept through the night it wakes
         some seconds later than the others."""
         if self.draw.chance(0.2):
             self.set_clock()

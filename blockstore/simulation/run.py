@@ -1,8 +1,8 @@
 """One run of one seed: a table, its processes, so many steps of trouble, and then an end in peace.
 
 The end: no fault strikes any more, what is on its way arrives, everybody finishes what was begun;
-time passes and those who tend the table go on, until nothing is left for them to do. Then what must
-be left is compared with what is.
+time passes and those who tend the table continue, until nothing is left for them to do. Then what
+must be left is compared with what is.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def _peace(stage: Stage, processes: Sequence[Process]) -> None:
 
 
 def _tidy(stage: Stage, tenders: Sequence[Process]) -> None:
-    """Let those who tend the table go on until nothing is left to be done."""
+    """Let those who tend the table continue until nothing is left to be done."""
     scheduler = stage.scheduler
     if not tenders:
         return

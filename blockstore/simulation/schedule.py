@@ -1,16 +1,16 @@
 """Whose turn it is, and what time it is.
 
 Tasks are ordinary threads that take turns: exactly one runs, and it gives up its turn whenever it
-asks the store for something, sleeps, or waits for another thread. Who goes on is drawn among those
-that could.
+asks the store for something, sleeps, or waits for another thread. Who continues is drawn among
+those that could.
 
 Rules:
 - A turn is handed from thread to thread; whoever holds it may touch everything here without a lock.
-- Simulated time moves by what requests take. When nobody could go on, it jumps to where somebody
+- Simulated time moves by what requests take. When nobody could continue, it jumps to where somebody
   can.
-- Every so often a *night* comes: tasks that are between two operations rest, the others go on until
-  they rest too (or for so many steps: some are caught by it), and hours or days pass at once. In
-  ``peace`` nobody is caught by one.
+- Every so often a *night* comes: tasks that are between two operations rest, the others continue
+  until they rest too (or for so many steps: some are caught by it), and hours or days pass at once.
+  In ``peace`` nobody is caught by one.
 - What was sent and not delivered yet (``later``) arrives when its time comes, whoever has died
   since.
 """
@@ -80,7 +80,7 @@ class Task:
         self.thread: threading.Thread | None = None
 
     def wakes_at(self) -> int | None:
-        """When it could go on; None if only another thread can wake it."""
+        """When it could continue; None if only another thread can wake it."""
         if self.process.dying and not self.dead:
             return 0
         if self.event is not None and not self.event.is_set():

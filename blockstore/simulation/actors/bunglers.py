@@ -1,4 +1,4 @@
-"""A user who asks for what cannot be: every mistake is told by the right error, with what to do,
+"""A user who requests what cannot be: every mistake is told by the right error, with what to do,
 and changes nothing."""
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def open_table(process: Process, *, discovery: str = "index") -> Table:
         log = held.log
 
         def follow() -> Log | None:
-            # Told that the boundary fell, a person has started it anew meanwhile.
+            # Told that the boundary fell, a person has started it again meanwhile.
             return log.follow() if process.shared.get(discovery) is held else None
 
         followed = until_answered(process, follow, disturbed=True)
@@ -111,7 +111,7 @@ def _open(process: Process, discovery: str) -> tuple[Table, int]:
 
 
 def until_answered(process: Process, ask: Callable[[], A], *, disturbed: bool = False) -> A:
-    """What ``ask`` answers, asked again after every silence; and, if ``disturbed``, after whatever
+    """What ``ask`` returns, asked again after every silence; and, if ``disturbed``, after whatever
     a replaced history makes of the answer."""
     expected = (Unavailable, *DISTURBED) if disturbed else (Unavailable,)
     while True:
@@ -124,7 +124,7 @@ def until_answered(process: Process, ask: Callable[[], A], *, disturbed: bool = 
 
 
 def met(process: Process, error: BlockstoreError) -> None:
-    """Take note of an error that a caller was given."""
+    """Record an error that a caller was given."""
     stage = process.stage
     stage.report.count(Section.ERRORS, type(error).__name__)
     stage.note(process.name, f"is told {type(error).__name__}: {str(error)[:300]}")

@@ -44,7 +44,7 @@ def stream(process: Process, thread: int) -> None:
 
 
 def _pending(process: Process) -> Write | None:
-    """The batch that somebody began and nobody has ended."""
+    """The batch that somebody began and no process has ended."""
     state = until_answered(process, lambda: open_table(process).log.poll(), disturbed=True)
     done = state.batches.get(_APP)
     following = 0 if done is None else done.last + 1

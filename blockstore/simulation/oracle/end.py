@@ -3,8 +3,8 @@
 Promises:
 - Every acknowledged write is in the table exactly once, or was replaced by an operation; nothing
   else is there that was refused. A cold reader sees exactly that.
-- No debris: each directory belongs to a version that can be asked for, and carries no deletion
-  mark; no entry lies at or below the boundary. What came too late for the index stays: a person
+- No debris: each directory belongs to a version that can be requested, and carries no deletion
+  mark; no entry is at or below the boundary. What came too late for the index stays: a person
   decides.
 """
 

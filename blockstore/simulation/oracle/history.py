@@ -1,5 +1,5 @@
 """The index as it really is: every entry that became history, its state, and what may still be
-asked for.
+requested.
 
 Promises (protocol 3.4, 3.5):
 - Entries above the boundary are contiguous; one created at or below it is void, and so is one that
@@ -12,7 +12,7 @@ Promises (protocol 3.4, 3.5):
 - A version stays above the boundary for ``history_retention`` after the next one replaced it.
 - Every checkpoint equals the fold. The one at the boundary stays, and those that a tag pins.
 - Every block of every version above the boundary, and of every version that a tag keeps, stays
-  whole.
+  complete.
 - Entries do to the rows what their operations mean (``meaning.py``), and the blocks hold exactly
   those rows.
 """
@@ -72,7 +72,7 @@ class History:
         self.chain = Chain()
         """What the next entry must name."""
         self.strays: dict[int, tuple[int, bytes]] = {}
-        """Entries of a replaced history that lie above a gap, each with the time at which it
+        """Entries of a replaced history that are above a gap, each with the time at which it
         came."""
         self.mended_step = -1
         """The step in which the last of them went, or became void."""
@@ -194,7 +194,7 @@ class History:
             raise Violation(f"block {directory.ulid} lost {path}, and {why} names it")
 
     def needed(self, ulid: str) -> str | None:
-        """The version that can be asked for and has this block, in words; None if there is none."""
+        """The version that can be requested and has this block, in words; None if there is none."""
         if ulid in self.latest.state.blocks:
             return f"version {self.latest.state.version}"
         until = self._removed_at.get(ulid, 0)

@@ -4,7 +4,7 @@ must be true.
 Promises of its own:
 - An acknowledged write is durable from its answer on: in the index, or in a complete block that
   will be discovered.
-- A write that was answered "published" stands in the index at the version named.
+- A write that was answered "published" is in the index at the version named.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ class Judge:
         write.fate = Fate.ACKNOWLEDGED
 
     def _went_down(self, write: Write, since: int, *, published: bool) -> bool:
-        """Whether the write was there when a history ended that has been replaced since, and is
-        there no more: then the answer was right when it was made."""
+        """Whether the write was there when a history ended that has been replaced since, and is no
+        longer there: then the answer was right when it was made."""
         ended = self.replaced[since:]
         if not any(
             write.number in one.entered or (not published and write.number in one.stored)

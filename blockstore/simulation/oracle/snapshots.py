@@ -2,8 +2,8 @@
 
 Promises:
 - A snapshot by the index shows the rows of its version, and that is no older than the newest one
-  when it was asked for.
-- A snapshot by listing shows those rows, and beside them whole writes that no entry of its version
+  when it was requested.
+- A snapshot by listing shows those rows, and next to them whole writes that no entry of its version
   names, each once: none that was refused, and every acknowledged one that is old enough to be ready
   (R2: a copy of meta.json's PUT that comes late makes the block wait once more).
 - What was read is what the snapshot says; a snapshot can be read until ``delete_delay`` after it
@@ -14,8 +14,8 @@ Where the history is replaced:
   taken, or of the one that the handle held before. Never of one that was replaced before the
   handle's last answer.
 - A handle that follows the table answers of a history that was there during the call. One that only
-  polls may go on with the version that it holds, as long as there is no next entry.
-- What a listing shows beside the versions of another history, or of two, is not judged; nor is
+  polls may continue with the version that it holds, as long as there is no next entry.
+- What a listing shows next to the versions of another history, or of two, is not judged; nor is
   whether it can be read.
 """
 
@@ -71,7 +71,7 @@ class Snapshots:
         self._ripe_ms = 1000 * stage.properties.sync_delay_s + STALE_MS + _SLACK_MS
 
     def look(self, begun: int | None = None) -> Look:
-        """Before a reader, who began in the era ``begun``, asks for a snapshot."""
+        """Before a reader, who began in the era ``begun``, requests a snapshot."""
         now = self._stage.scheduler.now_ms
         history, writes = self._judge.history, self._stage.ledger.writes
         ripe = frozenset(

@@ -347,7 +347,7 @@ class TestRefusedAfterItsUpload:
         words = ("write", sorted_table, f"{tmp_path}/good.csv", "--app", "a", "--batch", "1")
         told = blockstore(*words, code=1).err
         (folder,) = {path.parts[-2] for path in Path(sorted_table).glob("*/meta.json")}
-        assert told.startswith("error: others were faster; ")
+        assert told.startswith("error: another process was faster; ")
         assert f"lie there as block {folder}" in told
         assert "run the same job again" in told
 

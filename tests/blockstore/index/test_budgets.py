@@ -28,7 +28,7 @@ ENTRY_KEYS = {entry_key(number): number for number in range(400)}
 
 
 class Watching(Wrapper):
-    """Which entries were asked for, and what else."""
+    """Which entries were requested, and what else."""
 
     def __init__(self, inner: MemoryBucket) -> None:
         super().__init__(inner)
@@ -170,9 +170,9 @@ def test_lost_races_add_the_entries_lost_to_a_look_at_the_boundary_and_a_put_and
     metered.reset()
     assert writer.commit(append(11)).version == 3 + lost_to
     assert metered.counts["list"] == 0
-    # The last GET of a catching up finds nothing; what was fetched beside it goes the same way.
+    # The last GET of a catching up finds nothing; what was fetched next to it goes the same way.
     assert metered.counts["put_if_absent"] <= 3
-    # So many looks at the entry below: before the first PUT, beside each look at the boundary, and
+    # So many looks at the entry below: before the first PUT, next to each look at the boundary, and
     # after the last PUT; and one at each entry that was read on the way, but for the last, side by
     # side.
     looks = 3 if lost_to == 1 else 5 + lost_to - 1

@@ -1,4 +1,4 @@
-"""What the operations of the index ask for, judged by the rules: discover, the watermarks, expire,
+"""What the operations of the index request, judged by the rules: discover, the watermarks, expire,
 tag, untag."""
 
 from __future__ import annotations

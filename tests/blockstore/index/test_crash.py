@@ -109,7 +109,7 @@ class Run:
         return faulty
 
     def work(self, faulty: FaultyBucket) -> None:
-        """Do all changes; an answer that is not certain is asked for again, by the same process."""
+        """Do all changes; an answer that is not certain is requested again, by the same process."""
         log = Log(faulty, self.world, patience_s=1)
         for change in changes():
             for _ in range(4):

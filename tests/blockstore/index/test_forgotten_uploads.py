@@ -65,7 +65,7 @@ def test_a_checkpoint_does_not_grow_with_the_uploads_that_were_ever_made(table: 
             )
         if day >= WINDOW:
             state = follow(state, floor_at(state, now - WINDOW * DAY), time_ms=now + DAY - 1)
-        # The window of commit ids is bounded by itself, and not what is asked for here.
+        # The window of commit ids is bounded by itself, and not what is requested here.
         sizes.append(len(encode_checkpoint(replace(state, commits=table.commits))))
     held = len(state.batches)
     assert 60 * (WINDOW - 1) <= held <= 60 * (WINDOW + 1)

@@ -1,7 +1,7 @@
 """Garbage at every object of the index: a typed error that names it, and nothing changed. Never a
 crash, never a guess.
 
-A hint is no authority, so garbage there costs a request and nothing else. Everything else stops
+A hint is not authority, so garbage there costs a request and nothing else. Everything else stops
 whoever reads it: stepping back to what can be read would fork the history.
 """
 

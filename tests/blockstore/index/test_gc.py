@@ -272,7 +272,7 @@ def test_a_checkpoint_in_other_bytes_of_the_same_state_is_as_good(
 def test_a_later_checkpoint_that_is_wrong_does_not_vouch_for_itself(
     bucket: MemoryBucket, world: World, aged: Log
 ) -> None:
-    """The fold starts at the boundary, not at whatever checkpoint lies in between."""
+    """The fold starts at the boundary, not at whatever checkpoint is in between."""
     bucket.put(checkpoint_key(6), encode_checkpoint(follow(aged.at(5), append(300))))
     state = aged.at(5)
     assert collect(aged, world).boundary == 9

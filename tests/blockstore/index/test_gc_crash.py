@@ -214,7 +214,7 @@ def checkpoints(bucket: Bucket) -> list[int]:
 
 
 def wakes(run: Run) -> None:
-    """A writer that knows version 4 only goes on."""
+    """A writer that knows version 4 only continues."""
     run.write(run.stalled, 30)
 
 

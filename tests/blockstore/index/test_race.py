@@ -149,7 +149,7 @@ def test_none_of_32_writers_starves(store: Store, seed: int) -> None:
         sum(turn.seconds for turn in turns if turn.writer == writer) for writer in range(WRITERS)
     )
     assert whole[-1] <= 5 * whole[WRITERS // 2], whole
-    # Where a winner forgets its rivals it goes on winning, and one commit in a hundred waits for
+    # Where a winner forgets its rivals it continues winning, and one commit in a hundred waits for
     # half of the race.
     longest = sorted(turn.seconds for turn in turns)[int(0.99 * len(turns))]
     assert longest <= ROUNDS * took / COMMITS, (longest, took)

@@ -1,7 +1,7 @@
 """The scenarios that an index must survive, each on the real code, from the real collector to the
 fresh process.
 
-Deeper enumerations stand beside their subjects: commits in ``test_crash.py``, collection in
+Deeper enumerations stand next to their subjects: commits in ``test_crash.py``, collection in
 ``test_gc_crash.py``, tags in ``test_tags.py``. Here each scenario has one name and one story.
 """
 
@@ -61,7 +61,7 @@ def grown(log: Log) -> Log:
 
 
 def collected(log: Log, world: World, number: int = 800) -> int:
-    """Everything so far grows old, one more block comes, the collector runs; answers the
+    """Everything so far grows old, one more block comes, the collector runs; returns the
     boundary."""
     world.clock.sleep(OLD_S)
     log.commit(append(number))

@@ -73,7 +73,7 @@ def mark(bucket: MemoryBucket, name: str, reason: MarkReason) -> None:
 
 
 def costs(bucket: Paged, catalog: Catalog) -> tuple[Synced, dict[str, int]]:
-    """One sync, and the requests that it made beside the look at the store's clock."""
+    """One sync, and the requests that it made next to the look at the store's clock."""
     bucket.reset()
     synced = catalog.sync()
     return synced, {

@@ -1,8 +1,8 @@
 """Garbage at every object of a block: an error that names it, or quarantine. Never a crash, never a
 path outside.
 
-Whatever lies in one directory, the look at the table ends, the other blocks are read as before,
-nothing is deleted, and no key is asked for that is not an object of the table.
+Whatever is in one directory, the look at the table ends, the other blocks are read as before,
+nothing is deleted, and no key is requested that is not an object of the table.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ VALUES: list[Any] = [
 
 
 class Fenced(Wrapper):
-    """Fails a test that asks for anything but objects of blocks, and any that deletes."""
+    """Fails a test that requests anything but objects of blocks, and any that deletes."""
 
     def get(self, key: str, *, if_none_match: str | None = None) -> Object:
         return self.inner.get(_checked(key), if_none_match=if_none_match)
@@ -146,7 +146,7 @@ def world() -> World:
 
 
 def victim(bucket: Bucket, world: World) -> str:
-    """A table of two blocks, aged; answers the one that is to be damaged."""
+    """A table of two blocks, aged; returns the one that is to be damaged."""
     append(bucket, world, *GOOD)
     ulid = append(bucket, world, 8, 9)
     world.clock.sleep(WAIT_S)
@@ -166,7 +166,7 @@ def look(bucket: Bucket, world: World, ulid: str) -> None:
     assert len(states) == len(synced.found)
     snapshot = table.snapshot()
     if others := set(snapshot.left_out) - {ulid}:
-        # The damage made another schema, as valid: nobody can tell which of two is right, and the
+        # The damage made another schema, as valid: nobody can show which of two is right, and the
         # younger is left out.
         metas = [decode(bucket.get(meta_key(one)).data, ulid=one) for one in (ulid, *others)]
         assert metas[0].schema != metas[1].schema

@@ -56,7 +56,7 @@ def test_a_hidden_block_goes_after_every_block_that_shares_a_source() -> None:
 
 
 def test_a_hidden_block_goes_after_a_larger_one_whose_rows_it_keeps_hidden() -> None:
-    """By the first rule the larger one would wait for it, and both for ever."""
+    """By the first rule the larger one would wait for it, and both forever."""
     assert order(
         of(20, 1, mark=MANUAL, revision=1), of(9, 1, 2), of(8, 2, 3, mark=None, revision=1)
     ) == [

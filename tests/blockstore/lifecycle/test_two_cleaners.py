@@ -213,7 +213,7 @@ def test_a_removal_without_a_fresh_listing_is_caught(monkeypatch: pytest.MonkeyP
 
 
 def test_counting_marked_blocks_as_cover_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A removal that is content if any ready block holds the rows, whatever mark lies on it."""
+    """A removal that is content if any ready block holds the rows, whatever mark is on it."""
 
     def by_any(self: ByCover, one: Found) -> Fate:
         sources = set(one.meta.sources if one.meta else ())

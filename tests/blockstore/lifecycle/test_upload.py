@@ -50,7 +50,7 @@ def world() -> World:
 
 
 def uploaded(bucket: MemoryBucket, number: int = 1, chunks: int = 2) -> BlockMeta:
-    """A block whose chunks lie in the bucket; they are opaque bytes, for nothing here reads
+    """A block whose chunks are in the bucket; they are opaque bytes, for nothing here reads
     them."""
     files = []
     for chunk in range(chunks):
@@ -163,7 +163,7 @@ def test_a_damaged_chunk_is_never_copied(bucket: MemoryBucket, world: World) -> 
 
 
 class Lagging(Wrapper):
-    """A store whose listings show nothing for hours; what is asked for by name is there."""
+    """A store whose listings show nothing for hours; what is requested by name is there."""
 
     def list(
         self, prefix: str = "", *, start_after: str = "", recursive: bool = True

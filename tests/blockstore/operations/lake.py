@@ -108,7 +108,7 @@ class Lake:
         return ulid
 
     def merge(self, work_dir: Path, ulids: Iterable[str] | None = None) -> str | None:
-        """Merge live blocks (default: all) of one stream, as the compactor does; answers the merged
+        """Merge live blocks (default: all) of one stream, as the compactor does; returns the merged
         block."""
         self.world.clock.sleep(1)
         log = self.open().log

@@ -49,7 +49,7 @@ def read_chunks(faulty: FaultyBucket) -> set[str]:
 
 @contextmanager
 def few_sources_inline() -> Iterator[None]:
-    """Three sources stand in meta.json, more in a file."""
+    """Three sources are in meta.json, more in a file."""
     with ExitStack() as patched:
         for module in ("format.sources", "format.meta", "index.added"):
             patched.enter_context(mock.patch(f"blockstore.{module}.INLINE", 3))

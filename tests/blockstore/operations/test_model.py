@@ -101,7 +101,7 @@ class Model:
     versions: dict[int, Rows] = field(default_factory=dict)
 
     def keep(self, stays: Callable[[Row, str], bool]) -> int:
-        """Drop rows; answers how many were in view."""
+        """Drop rows; returns how many were in view."""
         before = self.seen.total()
         self.seen = Counter(
             {(row, source): n for (row, source), n in self.seen.items() if stays(row, source)}

@@ -469,7 +469,7 @@ def _bytes(memory: MemoryBucket, world: World) -> Iterator[MemoryBucket]:
 def test_an_append_that_dies_at_any_request_is_whole_or_nothing(world: World) -> None:
     """Two writers; one dies.
 
-    What it was told is visible once, what it was not told is whole or absent.
+    What it was told is visible once, what it was not told is complete or absent.
     """
     origin = MemoryBucket(world.clock)
 

@@ -43,7 +43,7 @@ def boundary_read_before_the_create(patch: Patch) -> None:
 
 
 def moved_payload(patch: Patch) -> None:
-    """An operation whose payload is not answered forgets where it sent it, and begins anew at the
+    """An operation whose payload is not answered forgets where it sent it, and begins again at the
     next free id."""
     send = Committer._send
 

@@ -18,7 +18,7 @@ class Living:
 
 
 def untidy(scheduler: Scheduler, ends: list[str]) -> Task:
-    """One that goes on for ever, and fails while it tidies up."""
+    """One that continues forever, and fails while it tidies up."""
 
     def body(task: Task) -> None:
         try:
