@@ -4,7 +4,7 @@
 shipped later; ``Job`` names a write that must happen once; the errors are those of
 ``blockstore.errors``, grouped by what the caller does next.
 
-What needs Arrow is loaded at its first use, so that ``blockstore --help`` answers at once.
+What needs Arrow is loaded at its first use, so that ``blockstore --help`` responds at once.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
   threads, and holds no lock and no connection that another process could wait for.
 - A table without an index has no versions: its blocks are found by listing and become visible by
   their age. What needs an index is Invalid there and says so.
-- Nothing here decides anything: every method names the operation that does. Who only reads loads
-  none that writes.
+- Nothing here decides anything: every method names the operation that does. A process that only
+  reads loads no operation that writes.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class Table:
 
     @property
     def url(self) -> str:
-        """Where the table lies."""
+        """The place of the table."""
         return self.bucket.url
 
     @property
@@ -357,7 +357,7 @@ class Table:
         )
 
     def revert(self, *sources: str, dry_run: bool = False, message: str = "") -> Reverted:
-        """Hide the rows of whole writes, wherever merges have carried them; no rows move.
+        """Hide the rows of entire writes, wherever merges have carried them; no rows move.
 
         ``sources`` are ULIDs as ``append`` returned them, or values of ``_source``. Reverting an
         overwrite does not bring back what it replaced: ``restore`` does.
@@ -406,7 +406,7 @@ class Table:
         return self.log.entries()
 
     def diff(self, before: int, after: int) -> Diff:
-        """What ``after`` has and ``before`` has not, and the other way round."""
+        """What ``after`` has and ``before`` does not have, and the reverse."""
         from blockstore.operations.diff import diff
 
         return diff(self.log.at(before), self.log.at(after))

@@ -1,10 +1,10 @@
 """A block as an index entry adds it: its meta without schema, and with sources only where the state
-cannot tell.
+does not know them.
 
 Owns the JSON of one item of ``add``: the block's meta as ``format/meta.py`` writes it for an entry,
 with
-- ``compaction.sources`` where the state cannot tell them: a list, or for more than 1,000 the path,
-  count and SHA-256 of the block's own list file;
+- ``compaction.sources`` where the state does not know them: a list, or for more than 1,000 the
+  path, count and SHA-256 of the block's own list file;
 - ``committed`` for a block that comes back (restore): the ``version`` and ``first_row_id`` that it
   had.
 """
@@ -36,9 +36,9 @@ class SourcesFile:
 class AddedBlock:
     """One item of an entry's ``add``.
 
-    ``sources`` is None where the state can tell them, a SourcesFile where they were not loaded yet,
-    else the list; ``meta.sources`` is what the block accounts for once the fold, or whoever made
-    the value, has filled it in.
+    ``sources`` is None where the state knows them, a SourcesFile where they were not loaded yet,
+    else the list; ``meta.sources`` is what the block accounts for once the fold, or the code that
+    made the value, has filled it in.
     """
 
     meta: BlockMeta

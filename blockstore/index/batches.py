@@ -6,9 +6,8 @@ Invariants:
   costs a pair.
 - An app named ``stream/…`` never requests a lower batch that was not committed: its ranges are one,
   up to the last.
-- The newest 64 batches also remember their entry and blocks, so that a retry is answered with what
-  it wrote.
-- An app named ``gateway/<job>/input-<ULID>`` is one upload, requested when the ULID was drawn (the
+- The newest 64 batches also remember their entry and blocks, so that a retry returns what it wrote.
+- An app named ``gateway/<job>/input-<ULID>`` is one upload, begun when the ULID was drawn (the
   job's own id may be a hash). A floor at or above the ULID forgets it, and from then on no batch of
   it is taken: else a late attempt would bring its rows a second time.
 """

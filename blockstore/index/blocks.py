@@ -2,7 +2,7 @@
 
 Invariants:
 - A value never changes; ``changed`` returns a new one in O(log n) and shares everything else, so
-  every version that someone holds stays complete.
+  every version that is in use stays complete.
 - The overlay is folded into the base when it outgrows an eighth of it: amortized, a fold costs the
   same at ten blocks and at a million.
 - A block's object is made on first use.
@@ -60,7 +60,7 @@ class _View:
 
     @cached_property
     def slots(self) -> npt.NDArray[np.int64]:
-        """Where each row of ``table`` lies."""
+        """Where each row of ``table`` is."""
         return np.asarray(self.table[_SLOT].to_numpy())
 
     @cached_property

@@ -2,17 +2,17 @@
 obeyed.
 
 Invariants (protocol 3.4):
-- An entry at or below the boundary is not part of the history, whatever a GET of it answers.
+- An entry at or below the boundary is not part of the history, whatever a GET of it returns.
 - The boundary never moves back. Missing where there are entries, not ``[0-9]{1,20}`` of a u64, or
-  below a value seen before: ``BoundaryLost``, and nobody writes or deletes.
+  below a value seen before: ``BoundaryLost``, and no process writes or deletes.
 - It is written with zeros before it, 18 to 20 digits in all, so many that their number less their
   sum is divisible by 3: one flipped bit turns a digit into one that is 1, 2, 4 or 8 away, or into
   none. Earlier releases read that, and wrote the digits alone.
 - A check that accepts goes to the store, after the entry that it checks; what is cached only spares
   the bytes (304), and may refuse, never accept.
-- It advances by compare-and-set on the ETag of the value read. A lost race, or an answer that was
-  lost, is read again and decided again. On a store that does not refuse stale writes it never
-  advances: a late one could move it back.
+- It advances by compare-and-set on the ETag of the value read. A lost race, or a lost response, is
+  read again and decided again. On a store that does not refuse stale writes it never advances: a
+  late one could move it back.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _TRIES = 10
 
 @dataclass(slots=True)
 class BoundaryCounts:
-    """What one handle has asked of the boundary so far; only grows, for metrics."""
+    """The requests for the boundary that one handle has made so far; only grows, for metrics."""
 
     checks: int = 0
     """Entries checked: step 5 of commits."""
@@ -109,7 +109,7 @@ class Boundary:
         if value is None:
             raise BoundaryLost(
                 f"{BOUNDARY} of {self._bucket.url} is missing although the table has an index: "
-                f"{how_to_mend(self._bucket.url)}"
+                f"{how_to_repair(self._bucket.url)}"
             )
         return value
 
@@ -146,8 +146,8 @@ class Boundary:
         """Raise the boundary to ``to`` unless it is as high already; returns its value now.
 
         Raises BoundaryLost where it vanished, is garbage or fell; Invalid on a store that does not
-        refuse stale writes; Unavailable where nobody answers, and then it stands where it stood, or
-        at ``to``.
+        refuse stale writes; Unavailable where the store does not respond, and then it is where it
+        was, or at ``to``.
         """
         started = self._world.clock.monotonic_s()
         moved = False
@@ -175,7 +175,7 @@ class Boundary:
             if seen is None or seen.etag is None:
                 raise BoundaryLost(
                     f"{BOUNDARY} of {bucket.url} is missing, and it cannot be advanced to {to}: "
-                    f"{how_to_mend(bucket.url)}"
+                    f"{how_to_repair(bucket.url)}"
                 )
             if seen.value >= to:
                 return seen.value, sent and seen.value == to
@@ -213,7 +213,7 @@ class Boundary:
                 return None
             raise BoundaryLost(
                 f"{BOUNDARY} of {self._bucket.url} is gone, it was {before.value}: "
-                f"{how_to_mend(self._bucket.url)}"
+                f"{how_to_repair(self._bucket.url)}"
             ) from None
         seen = _Seen(parse_boundary(found.data, self._bucket.url), found.etag)
         if seen.value < before.value:
@@ -272,7 +272,7 @@ def write_first(bucket: Bucket, world: World, patience_s: float) -> None:
         return
 
 
-def how_to_mend(url: str) -> str:
+def how_to_repair(url: str) -> str:
     """What to do about a boundary that cannot be read, as a clause.
 
     A rebuild knows a value that is right, the newest checkpoint's version; a value written by hand
@@ -306,11 +306,11 @@ def parse_boundary(data: bytes, url: str) -> int:
     if value is not None and data.startswith(b"0") and len(data) >= _PADDED and not _fits(data):
         raise BoundaryLost(
             f"{BOUNDARY} of {url} holds {data!r}, whose zeros do not fit its digits, so one of "
-            f"them was changed: {how_to_mend(url)}"
+            f"them was changed: {how_to_repair(url)}"
         )
     if value is None or value > _U64_MAX:
         raise BoundaryLost(
             f"{BOUNDARY} of {url} holds {data[:40]!r}, expected 1 to 20 ASCII digits of a u64: "
-            f"{how_to_mend(url)}"
+            f"{how_to_repair(url)}"
         )
     return value

@@ -1,9 +1,9 @@
 """What an operation wants of the index, as a value; ``rules.py`` judges it and ``commit.py``
 carries it out.
 
-A ``Change`` lives through all attempts of one operation: it keeps its commit id, and is requested a
-``Draft`` again whenever the state has moved. ``draft`` is pure: it looks at the state and at what
-the operation found out before.
+A ``Change`` lives through all attempts of one operation: it keeps its commit id, and makes a new
+``Draft`` whenever the state has moved. ``draft`` is pure: it looks at the state and at what the
+operation found out before.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Left(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """What the entry shall say besides its id, time and commit id."""
+    """What the entry says besides its id, time and commit id."""
 
     add: tuple[AddedBlock, ...] = ()
     remove: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ class Append(Change):
 
     @property
     def shareable(self) -> bool:
-        """Whether it may are in one entry with others."""
+        """Whether it may share an entry with others."""
         return not (self.job or self.role or self.parameters or self.message)
 
 
@@ -135,7 +135,7 @@ class Create(Change):
 
 @dataclass(kw_only=True)
 class ClaimEpoch(Change):
-    """Take a role that must be single (protocol 3.7); whoever held it before is fenced."""
+    """Take a role that must be single (protocol 3.7); the process that held it before is fenced."""
 
     operation: Operation = Operation.EPOCH
     commit: str
@@ -150,8 +150,8 @@ class ClaimEpoch(Change):
 @dataclass(kw_only=True)
 class Discover(Change):
     """Publish blocks that a listing showed, ``blocks`` in the order of the cover; each counts as
-    accounted for the next. What is accounted already, comes too late or is of no known schema stays
-    out, and the answer says so."""
+    accounted for the next. What is accounted already, comes too late or has an unknown schema stays
+    out, and the result says so."""
 
     operation: Operation = Operation.DISCOVER
     commit: str
@@ -243,7 +243,7 @@ class Expire(Change):
 
 @dataclass(kw_only=True)
 class Tag(Change):
-    """Let a name stand for a version; nothing to do where it does so already."""
+    """Set a tag on a version; nothing to do where it is set already."""
 
     operation: Operation = Operation.TAG
     commit: str
@@ -259,7 +259,7 @@ class Tag(Change):
 
 @dataclass(kw_only=True)
 class Untag(Change):
-    """Take a name away; with a ``version`` only if it stands for that one."""
+    """Remove a tag; with a ``version`` only if it is set on that one."""
 
     operation: Operation = Operation.UNTAG
     commit: str
@@ -281,7 +281,7 @@ class Committed:
     version: int | None
     """The entry that holds the operation;
 
-    None if nothing of it needed one, or it is not known any more.
+    None if nothing of it needed one, or it is no longer known.
     """
     entry: Entry | None = None
     """The entry, if this call wrote it."""

@@ -1,17 +1,17 @@
-"""A checkpoint: the state of one version as a Parquet file, so that nobody folds from entry 1.
+"""A checkpoint: the state of one version as a Parquet file, so that no process folds from entry 1.
 
 Rules:
 - One row a live block, sorted by ULID; the rest of the state as JSON in the file's metadata. The
   content is a function of the version alone, so any process may write it, with create-if-absent.
 - It is written only from a state that a commit's step 5, or a reader's double look, has confirmed
-  (protocol 3.4): whoever finds one may rely on it.
+  (protocol 3.4): a process that finds one may rely on it.
 - Of the accounted sources it names those that no live block holds; the others are in the rows.
 - Reading it decodes the small columns; the blocks' JSON stays compressed until it is needed as a
   block.
 - A checkpoint is believed only once it is proven, by either of two: its bytes fit a name that the
   hint or a later entry gives them (``checkpoint_name.py``), looked at before they are parsed; or,
-  decoded whole, the number of its rows and the digest over their content are those of the hashed
-  JSON (``content.py``). Those of earlier releases have no digest.
+  decoded completely, the number of its rows and the digest over their content are those of the
+  hashed JSON (``content.py``). Those of earlier releases have no digest.
 - Whatever is wrong with a checkpoint is Corrupt, naming it. The hint only spares a listing and a
   proof: a stale, missing or garbled one costs requests and time, never correctness.
 """
@@ -95,7 +95,8 @@ def put_checkpoint(bucket: Bucket, version: int, data: bytes) -> NamedCheckpoint
 
 def replace_checkpoint(bucket: Bucket, state: State) -> None:
     """Write a checkpoint in the place of a missing or damaged one, from the entries. Its content is
-    a function of the version alone, so whoever does the same meanwhile writes the same."""
+    a function of the version alone, so another process that does the same meanwhile writes the
+    same."""
     data = encode_checkpoint(state)
     bucket.put(checkpoint_key(state.version), data)
     raise_hint(bucket, name_of(state.version, data))

@@ -1,9 +1,9 @@
 """One operation into the index: decide, create the entry, check the boundary (protocol 3.3).
 
 Invariants:
-- Create, then check: an entry counts once the boundary, read after the create was answered, is
+- Create, then check: an entry counts once the boundary, read after the response to the create, is
   below it (step 5). That read goes to the store. A refused file stays; collection takes it.
-- Before every attempt the operation asks whether it is done already. A refusal at step 5 does not
+- Before every attempt the operation checks whether it is done already. A refusal at step 5 does not
   mean "not applied": a later entry may have inherited it.
 - An operation remembers every id at which it sent a payload, from before the PUT until the fate of
   that PUT is certain.
@@ -11,8 +11,8 @@ Invariants:
   often it was sent: were the same bytes sent twice, the entry could be of two histories, and a look
   at it would not show which. Before that its blocks are looked for too: a copy of the bucket that
   was put back since may lack them.
-- What cannot be known is ``Indeterminate``, and names the id and the commit; it is never answered
-  "failed".
+- What cannot be known is ``Indeterminate``, and names the id and the commit; it is never reported
+  as "failed".
 - An entry is folded before it is sent: nothing is written that a reader would refuse.
 - Before every PUT, and again side by side with step 5, the committer looks whether the entry below
   is still the one that its state ends with. If not, the history was replaced: ``HistoryReplaced``,
@@ -75,7 +75,7 @@ class Attempt:
     change: Change
     sent: dict[int, bytes] = field(default_factory=dict)
     fate: Committed | Indeterminate | None = None
-    """What became of it, once that is certain: it is in the index, or nobody will ever know."""
+    """What became of it, once that is certain: it is in the index, or it will never be known."""
 
 
 class Committer:
@@ -176,7 +176,7 @@ class Committer:
         return self.catch_up().last == state.last
 
     def settle(self, attempt: Attempt, deadline: float | None = None) -> Committed | None:
-        """Make certain what became of the payloads sent: the answer if one was applied, None if
+        """Make certain what became of the payloads sent: the result if one was applied, None if
         none was.
 
         Costs no request where nothing was sent. Raises Indeterminate where it can never be known,
@@ -394,7 +394,7 @@ class Committer:
         self._known, self.state = self.state or self._known, None
 
     def _follow(self, before: State, entry: int, taken: Object, asked_s: float) -> None:
-        """Fold an entry that was checked, or read cold where that does not tell: entries are
+        """Fold an entry that was checked, or read cold where that does not decide: entries are
         between, or it is void on top of what this process knows."""
         if entry == before.version + 1:
             after = self._reader.follow(before, taken.data)
@@ -406,7 +406,7 @@ class Committer:
         self.catch_up()
 
     def _ask(self, attempt: Attempt, entry: int, request: Callable[[], A]) -> A:
-        """A read on which the fate of a sent payload hangs."""
+        """A read on which the fate of a sent payload depends."""
         try:
             return request()
         except (Unavailable, AccessDenied) as error:

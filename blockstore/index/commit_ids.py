@@ -2,7 +2,7 @@
 time.
 
 This window is what makes a retry safe (protocol 3.3, step 1): an operation that finds its own
-commit id here is done, whatever it was answered before. Entry times never fall, so the window is an
+commit id here is done, whatever response it got before. Entry times never fall, so the window is an
 unbroken run of entries.
 
 Invariants:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from blockstore.errors import BlockstoreError, Corrupt, NotFound
-from blockstore.index.boundary import how_to_mend
+from blockstore.index.boundary import how_to_repair
 from blockstore.names import checkpoint_key, entry_key
 
 
@@ -18,13 +18,13 @@ def no_entry(url: str, boundary: int, checkpoints: Sequence[int]) -> BlockstoreE
     if boundary:
         return Corrupt(
             f"the index of {url} is empty although its boundary is {boundary}, expected entry "
-            f"{boundary + 1}: {how_to_mend(url)}"
+            f"{boundary + 1}: {how_to_repair(url)}"
         )
     if checkpoints:
         return NotFound(
             f"the index of {url} has checkpoint {checkpoints[-1]} and no entry: if it is a "
             "replica, let 'blockstore replicate' finish; if its entries were lost, "
-            f"{how_to_mend(url)}"
+            f"{how_to_repair(url)}"
         )
     return NotFound(
         f"the table at {url} was never finished: there is a boundary and no entry; create it again"
@@ -40,7 +40,7 @@ def no_checkpoint(url: str, boundary: int) -> Corrupt:
 
 
 def hole_above(url: str, boundary: int, entries: Sequence[int]) -> Corrupt | None:
-    """An entry is missing that nobody may have deleted;
+    """An entry is missing that no process may have deleted;
 
     None where none is. ``entries`` are sorted.
     """

@@ -1,7 +1,7 @@
 """An index entry: one committed operation, as a value and as bytes.
 
 Owns the JSON of ``index/<id>.json`` (format, "index entry"). Rules:
-- Decoding is strict and total: whatever the bytes, the answer is an ``Entry``, ``Corrupt`` or
+- Decoding is strict and total: whatever the bytes, the result is an ``Entry``, ``Corrupt`` or
   ``NewerFormat``, and the error names the entry. An entry whose ``id`` differs from its name is
   Corrupt: stepping over it, or back to the version before, would fork history.
 - An operation that this release does not know is kept as text: its ``remove``, ``add``, ``account``
@@ -41,7 +41,7 @@ from blockstore.names import entry_key, is_ulid
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 Epoch = tuple[int, str]
-"""A role's number and the commit id of whoever claimed it."""
+"""A role's number and the commit id of its claim."""
 
 _APPENDED = frozenset(
     {
@@ -116,8 +116,8 @@ class Entry:
     None in entry 1 and in entries of releases before 0.2.
     """
     sent: int = 0
-    """How often it was sent before, without an answer: no bytes are ever sent twice, so an entry is
-    of one history."""
+    """How often it was sent before, without a response: no bytes are ever sent twice, so an entry
+    is of one history."""
     sha256: str = field(default="", compare=False)
     """Of the bytes from which this was decoded."""
 

@@ -2,8 +2,8 @@
 
 Rules:
 - ``epochs[role]`` is [number, commit id]. A claim commits [number + 1, its own commit id]; it is
-  held only by the process whose commit id stands there, whatever the number.
-- Whoever held the role before is fenced at its next commit: its changes carry ``role`` and
+  held only by the process whose commit id it holds, whatever the number.
+- The process that held the role before is fenced at its next commit: its changes carry ``role`` and
   ``epoch``, and the rules compare both.
 - Readers and ordinary writers hold none, so nothing that they do looks like fencing.
 """
@@ -33,7 +33,7 @@ class Held:
 
 
 def claim(log: Log, world: World, role: str) -> Held:
-    """Take the role from whoever holds it. Raises Fenced if another took it in the same moment,
+    """Take the role from its holder. Raises Fenced if another took it in the same moment,
     Unavailable or Indeterminate as any commit: claim again."""
     if not 1 <= len(role) <= _LONGEST or not role.isprintable():
         raise Invalid(

@@ -119,7 +119,7 @@ def _void(state: State, entry: Entry) -> State:
 
 
 def void_commit(entry: int) -> str:
-    """What stands for the commit id of a void entry: no operation has it."""
+    """What takes the place of the commit id of a void entry: no operation has it."""
     return f"{entry:026d}"
 
 

@@ -253,7 +253,7 @@ def _check_overtaken(log: Log, key: str, version: int) -> None:
 
 
 def _latest(log: Log) -> State:
-    """The second read: after the advance, so that whoever tagged a version in time is seen."""
+    """The second read: after the advance, so that a tag that was set in time is seen."""
     return log.poll()
 
 

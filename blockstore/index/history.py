@@ -94,7 +94,7 @@ class History:
             yield self._reader.decode(data, entry)
 
     def raw(self, first: int | None = None, last: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """The same as ids and bytes, for who needs a part of each."""
+        """The same as ids and bytes, for callers that need a part of each."""
         boundary = self._reader.boundary.read()
         start = boundary + 1 if first is None else max(first, 1)
         end = self._latest.version if last is None else min(last, self._latest.version)

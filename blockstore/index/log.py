@@ -1,18 +1,18 @@
-"""The index of one table, as a handle: what everyone above this package uses.
+"""The index of one table, as a handle: what all code above this package uses.
 
 Rules:
 - ``state`` is the last state that was checked under the double look; it moves on by ``poll`` and by
   ``commit``, and never back. One handle reads its own writes.
 - A handle is of one history. Where a copy of the table was put back, or the table was made again,
-  it raises HistoryReplaced, from then on; an idle ``poll`` does not notice it. Whoever keeps a
-  handle for long continues with what ``follow`` returns.
+  it raises HistoryReplaced, from then on; an idle ``poll`` does not notice it. A process that keeps
+  a handle for long continues with what ``follow`` returns.
 - Operations whose fate is not certain are settled before the handle commits anything else; what can
   never be known is Indeterminate permanently, and the handle continues. Once the boundary was lost
   they are forgotten, as by a process that starts again.
-- A committer writes a checkpoint after every 64th entry, once its commit has succeeded and been
-  answered; that it fails is not an error of the commit.
+- A committer writes a checkpoint after every 64th entry, once its commit has succeeded and
+  returned; that it fails is not an error of the commit.
 - ``create`` writes the boundary as 0 with create-if-absent, then entry 1 as any commit. Entries
-  without a boundary are BoundaryLost, for everyone.
+  without a boundary are BoundaryLost, for every process.
 
 Handles are safe to share between threads.
 """
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 PATIENCE_S = 60.0
-"""How long a commit keeps asking a store that does not answer, or racing others, before it gives
+"""How long a commit keeps trying a store that does not respond, or racing others, before it gives
 up."""
 
 _REMEMBERED = 1_024
@@ -131,15 +131,16 @@ class Log:
 
     def confirm(self) -> None:
         """Raise HistoryReplaced unless the table is still the one whose state this handle has: for
-        whoever answers from that state that something was done before, and commits nothing."""
+        a caller that reports from that state that something was done before, and commits
+        nothing."""
         state = self.state
         with self._noticing():
             if not self.reader.looks.check_now(state):
                 self._take(self.reader.cold_after(state))
 
     def look_ahead(self) -> Callable[[], object] | None:
-        """A request that a commit would have to make first, for whoever has others to make at the
-        same time; None where it is cheaper made in turn."""
+        """A request that a commit would have to make first, for a caller that has others to make at
+        the same time; None where it is cheaper made in turn."""
         state = self._state
         return (
             partial(self.reader.looks.ahead, state, threading.get_ident())
@@ -150,7 +151,7 @@ class Log:
     def follow(self) -> Log:
         """This handle, polled; or another one, read cold, where the table's history was replaced
         (or is further, and the handle's last entry was collected): then this one is to be dropped.
-        Raises NotFound where there is no index any more."""
+        Raises NotFound where there is no longer an index."""
         known = self._state
         if known is None and not self.replaced:
             self.poll()
@@ -185,7 +186,7 @@ class Log:
         return History(self.reader, self.poll()).as_of(time_ms)
 
     def tagged(self, name: str) -> State:
-        """The state of the version that a tag stands for.
+        """The state of the version that a tag is set on.
 
         Raises NotFound, which names the tags that there are.
         """
@@ -238,7 +239,7 @@ class Log:
         self.commit(Create(commit=self._world.ids.ulid(), definition=definition))
 
     def _carry(self, group: list[Waiting]) -> Callable[[], None] | None:
-        """Carry a group into the index and set every answer; returns what to do afterwards.
+        """Commit a group and set every result; returns what to do afterwards.
 
         By one thread at a time.
         """
@@ -415,8 +416,8 @@ class Log:
 
 
 def exists(bucket: ReadBucket) -> bool:
-    """Whether there is an index: a boundary, or entry 1 without one, which whoever opens it will
-    call BoundaryLost."""
+    """Whether there is an index: a boundary, or entry 1 without one, which is BoundaryLost once it
+    is opened."""
     try:
         if parse_boundary(bucket.get(BOUNDARY).data, bucket.url):
             return True

@@ -1,5 +1,5 @@
-"""What a commit returns where its own entry does not say it: operations found done, and shares of a
-common entry. Pure."""
+"""The result of a commit where its own entry does not give it: operations found done, and shares of
+a common entry. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def already(state: State, blocks: tuple[BlockMeta, ...], done: Done) -> Committe
 
 
 def share_of(committed: Committed, blocks: tuple[BlockMeta, ...], state: State) -> Committed:
-    """What one of several appends in an entry is answered."""
+    """The result of one of several appends in an entry."""
     ulids = {block.ulid for block in blocks}
     left = {ulid: reason for ulid, reason in committed.left.items() if ulid in ulids}
     added = tuple(

@@ -6,11 +6,12 @@ Rules:
   state.
 - A version above the boundary names a block that is live in the newest one, or that an entry with
   id > boundary + 1 removed: it was live in the version before that entry. Entry boundary + 1 took
-  its blocks from the boundary's own version, which nobody can request.
+  its blocks from the boundary's own version, which cannot be requested.
 - A version at or below the boundary is named by its tag alone, and read from the checkpoint that
-  the tag pins. One that cannot be read stops whoever asks: nothing may continue a guess.
-- What was read is not read again: an entry's ``remove`` once, a tag's checkpoint once, whoever
-  polls for months. A boundary that jumps past everything known leaves nothing to forget but that.
+  the tag pins. One that cannot be read raises an error: nothing may be removed on a guess.
+- What was read is not read again: an entry's ``remove`` once, a tag's checkpoint once, also by a
+  process that polls for months. A boundary that jumps past everything known leaves nothing to
+  forget but that.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Named:
         return self.why(ulid) is not None
 
     def why(self, ulid: str) -> str | None:
-        """Who names the block, for a message; None if nobody does."""
+        """What names the block, for a message; None if nothing does."""
         if ulid in self.state.blocks:
             return f"version {self.state.version}"
         until = self.removed.get(ulid, 0)
@@ -117,7 +118,7 @@ class Kept:
     def _load_tags(self, boundary: int, state: State) -> bool:
         """Read the checkpoints of tags that the boundary has passed;
 
-        False if a tag was taken away meanwhile.
+        False if a tag was removed meanwhile.
         """
         passed = {version for version in state.tags.values() if version <= boundary}
         self._tagged = {

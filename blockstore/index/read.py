@@ -16,10 +16,10 @@ Rules:
 - Hints and an entry's ``checkpoint`` are never authority. An entry is decoded only once it is known
   to be history: what is at or below the boundary may be anything.
 - An entry that cannot be parsed stops the reader: stepping back would fork the history.
-- Whoever continues from a state looks whether the entry with which it ends is still there, side by
-  side with the boundary. Where another is in its place, or none and nobody collected it, the
-  history was replaced: ``HistoryReplaced``. Whether an entry that is void on top of a known state
-  is so for all, or the state is of a history that is gone, a cold read decides.
+- A reader that continues from a state looks whether the entry with which it ends is still there,
+  side by side with the boundary. Where another is in its place, or none and it was not collected,
+  the history was replaced: ``HistoryReplaced``. Whether an entry that is void on top of a known
+  state is so for all, or the state is of a history that is gone, a cold read decides.
 """
 
 from __future__ import annotations
@@ -42,7 +42,12 @@ from blockstore.index.added import SourcesFile
 from blockstore.index.boundary import Boundary
 from blockstore.index.chain import Link
 from blockstore.index.checkpoint import decode_checkpoint, read_hint
-from blockstore.index.checkpoint_name import NamedCheckpoint, mend_checkpoint, name_of, names_of
+from blockstore.index.checkpoint_name import (
+    NamedCheckpoint,
+    how_to_replace_checkpoint,
+    name_of,
+    names_of,
+)
 from blockstore.index.contradictions import hole_above, no_checkpoint, no_entry
 from blockstore.index.entry import Entry, decode_entry
 from blockstore.index.fold import fold
@@ -88,7 +93,7 @@ class Loaded:
 class _Listed:
     start: int
     entries: Mapping[int, str | None]
-    """Their ETags, where a listing tells them, by id, in order."""
+    """Their ETags, where a listing has them, by id, in order."""
     checkpoints: tuple[int, ...]
 
 
@@ -137,8 +142,8 @@ class IndexReader:
     def advance(self, state: State, *, before_create: bool = False) -> Loaded:
         """The latest state, from one that was checked before; two small requests if nothing is new.
 
-        Whoever is about to create the next entry, and then reads the boundary (step 5), need not
-        read it if nothing is new.
+        A committer that is about to create the next entry, and then reads the boundary (step 5),
+        need not read it if nothing is new.
         """
         try:
             return self._advance(state, before_create)
@@ -187,7 +192,7 @@ class IndexReader:
     def get(self, entry: int) -> bytes | None:
         """The bytes under an entry's name, or None.
 
-        Whether they are history only the boundary tells.
+        Only the boundary shows whether they are history.
         """
         return self.requests.data(entry_key(entry))
 
@@ -216,8 +221,8 @@ class IndexReader:
 
     def check_sent(self, before: State, payload: bytes, entry: int, *, blocks: bool) -> None:
         """Raise HistoryReplaced unless a payload that was sent may be sent again: the state that it
-        is to follow stands, and where an earlier operation has sent it, so do its ``blocks``. While
-        there is no such entry nobody can have removed one."""
+        is to follow is still there, and where an earlier operation has sent it, so are its
+        ``blocks``. While there is no such entry no process can have removed one."""
         self.looks.check_now(before)
         if not blocks:
             return
@@ -271,7 +276,7 @@ class IndexReader:
         etags: Mapping[int, str | None] = _NO_ETAGS,
     ) -> Loaded | None:
         """The fold of the first of the checkpoints ``bases`` that is intact (0: nothing) and the
-        entries up to ``last``, whose ``etags`` a listing has told; None if they were not there
+        entries up to ``last``, whose ``etags`` are those of a listing; None if they were not there
         together. Raises Corrupt where no checkpoint is intact."""
         damaged: list[Corrupt] = []
         for base in bases:
@@ -287,7 +292,7 @@ class IndexReader:
             if found.entries:
                 self.looks.remember(state.last, found.entries[-1].etag)
             return replace(loaded, state=state)
-        raise Corrupt(f"{damaged[0]}: {mend_checkpoint(self.bucket.url)}") from damaged[0]
+        raise Corrupt(f"{damaged[0]}: {how_to_replace_checkpoint(self.bucket.url)}") from damaged[0]
 
     def checkpoint(self, data: bytes, version: int) -> State:
         """The state in the bytes of a version's checkpoint.
@@ -299,7 +304,7 @@ class IndexReader:
         except NewerFormat:
             raise
         except Corrupt as error:
-            raise Corrupt(f"{error}: {mend_checkpoint(self.bucket.url)}") from error
+            raise Corrupt(f"{error}: {how_to_replace_checkpoint(self.bucket.url)}") from error
 
     def _base(
         self, found: Together, version: int, hint: NamedCheckpoint | None, damaged: list[Corrupt]
@@ -319,7 +324,9 @@ class IndexReader:
         except NewerFormat:
             raise
         except Corrupt as error:
-            _logger.warning("%s: it is skipped; %s", error, mend_checkpoint(self.bucket.url))
+            _logger.warning(
+                "%s: it is skipped; %s", error, how_to_replace_checkpoint(self.bucket.url)
+            )
             damaged.append(error)
             return None
         return Loaded(state=state, checkpoint=mine)
@@ -334,7 +341,7 @@ class IndexReader:
             if decode_entry(found.entries[0].data, entry_id=state.version + 1).follows(state.last):
                 return True
         except BlockstoreError:
-            return True  # whoever folds it says so
+            return True  # its fold reports it
         return self.looks.look(state) is not Standing.OTHER
 
     def _try_cold(self) -> Loaded | None:

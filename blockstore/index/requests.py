@@ -18,7 +18,7 @@ _WORTH_A_THREAD_S = 0.001
 
 
 class Requests:
-    """The requests of one handle; records how long this store takes to answer one."""
+    """The requests of one handle; records how long this store takes to respond."""
 
     def __init__(self, bucket: ReadBucket, world: World) -> None:
         self._bucket = bucket
@@ -58,8 +58,8 @@ class Requests:
         self, first: Callable[[], A], second: Callable[[], B], read: Mapping[str, str]
     ) -> tuple[A, B, bool]:
         """The results of two requests, and whether all that was read before, ETags by key, is still
-        there: only then was it there together. All are sent after this call; the looks are answered
-        without bytes (304)."""
+        there: only then was it there together. All are sent after this call; the responses to the
+        looks have no bytes (304)."""
         looks = [partial(self._is_still, key, etag) for key, etag in read.items()]
         requests: tuple[Callable[[], object], ...] = (first, second, *looks)
         if self.is_slow:

@@ -1,6 +1,6 @@
 """Steps 1 to 3 of a commit: done already, fenced or condemned, in conflict? Pure.
 
-Only a state all of whose entries were checked against a boundary read after them may be asked
+Only a state all of whose entries were checked against a boundary read after them may be used here
 (protocol 3.3).
 
 1. Done: the commit id is among those kept; the job's batch is committed; for append and discover,
@@ -11,8 +11,8 @@ Only a state all of whose entries were checked against a boundary read after the
    discovery.
 3. Conflict: a source that is accounted otherwise than through blocks that this operation removes; a
    block to remove or except that is not live with the exceptions that were read; a source to
-   account for that is accounted; a tag that stands for another version; a schema that the
-   definition does not know.
+   account for that is accounted; a tag that is set on another version; a schema that the definition
+   does not know.
 
 What only one operation can judge (predicates, an altered definition) is in its own
 ``Change.draft``.
@@ -229,7 +229,7 @@ def _check_touched(state: State, draft: Draft) -> None:
 def changed(state: State, ulid: str, by: str) -> Conflict:
     """The error for a block that is gone, or hides other sources than were read;
 
-    ``by`` names who did it.
+    ``by`` names the operation that did it.
     """
     block = state.blocks.get(ulid)
     found = "is not live" if block is None else f"hides {len(block.excepted)} sources"

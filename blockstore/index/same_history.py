@@ -6,8 +6,8 @@ Rules:
   are hashed. An entry of a release before 0.2 is known by its commit.
 - Another entry under its name, or none although the boundary is below it: the history was replaced.
   None, and the boundary has reached it: it was collected, and a cold read continues.
-- A look serves one commit of the thread that requested it, and not for long. What a poll reads is
-  not a look: its entry may have been answered long before the commit begins.
+- A look serves one commit of the thread that made it, and not for long. What a poll reads is not a
+  look: its response may have come long before the commit begins.
 - An entry that this handle created was there when the store said so. That serves like a look, but
   only a commit that had begun to look by then: what begins after the history was replaced finds out
   by a look of its own.
@@ -31,7 +31,7 @@ from blockstore.index.state import State
 from blockstore.names import BOUNDARY, INDEX, entry_key, parse_entry
 
 _AHEAD_S = 5.0
-"""A look that is older than this does not stand for the one before a PUT."""
+"""A look that is older than this does not count as the one before a PUT."""
 _REMEMBERED = 4
 """So many of the entries looked at last are requested by their ETag."""
 
@@ -59,8 +59,9 @@ class Looks:
         """What this handle has created last, and when."""
 
     def look(self, state: State) -> Standing:
-        """Whether the entry with which a state ends is still there: one small request, answered
-        without bytes (304) where that entry was written or looked at by this reader before."""
+        """Whether the entry with which a state ends is still there: one small request, with a
+        response without bytes (304) where that entry was written or looked at by this reader
+        before."""
         if not state.last.commit:
             return Standing.STANDS  # nothing is below the first entry
         try:
@@ -117,8 +118,8 @@ class Looks:
         self._ahead.pop(threading.get_ident(), None)
 
     def forget(self) -> None:
-        """No earlier look, of whichever thread, counts any more: another history was met, or a
-        commit has ended in an error."""
+        """No earlier look, of any thread, counts any longer: another history was met, or a commit
+        has ended in an error."""
         self._ahead = {}
         self._created = None
 
@@ -135,7 +136,7 @@ class Looks:
 
     def check(self, state: State, standing: Standing, boundary: int | None = None) -> bool:
         """Whether a state is still of this table's history, after a look at it; False where its
-        last entry was collected, and only a cold read tells. Raises HistoryReplaced. ``boundary``
+        last entry was collected, and only a cold read decides. Raises HistoryReplaced. ``boundary``
         is a value of it that was read lately, if there is one."""
         if standing is Standing.STANDS:
             return True

@@ -1,7 +1,7 @@
 """The state of a table at one version: the fold of all entries up to it.
 
-A state is a value: it never changes, shares what it can with its neighbors, and is the same for
-everyone. Large parts (blocks, sources, commit ids) are persistent sets; a block's object is made on
+A state is a value: it never changes, shares what it can with its neighbors, and is the same for all
+readers. Large parts (blocks, sources, commit ids) are persistent sets; a block's object is made on
 first use.
 """
 
@@ -62,8 +62,8 @@ class State:
         return app is not None and job.batch in app
 
     def forgot(self, job: Job) -> bool:
-        """Whether the job is an upload that this table has forgotten: whether it was committed, it
-        is no longer known."""
+        """Whether the job is an upload that this table has forgotten: it is no longer known whether
+        it was committed."""
         return UPLOADS in self.requires and is_forgotten(job.app, self.floor)
 
     def below_horizon(self, ulid: str) -> bool:

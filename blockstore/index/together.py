@@ -3,9 +3,9 @@
 A table can be put back from a copy, or created again, while it is read. Entries that were read one
 after the other may then be of two histories, and fit each other all the same: a writer that stalled
 may have left in the second what it wrote on top of the first. Rules:
-- Entries of one listing were there together, if each has the ETag that the listing told.
+- Entries of one listing were there together, if each has the ETag of the listing.
 - Where a listing has none (folders, Google), each is requested again once all were read, side by
-  side with the boundary, answered without bytes.
+  side with the boundary, with a response without bytes.
 - A checkpoint with no entry after it is of the history that is here if its own entry is: that is
   requested after it was read.
 """

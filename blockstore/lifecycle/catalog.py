@@ -9,14 +9,14 @@ Rules:
 - R2: ages go by the store's clock. A block whose ULID or ``uploaded_time`` is more than five
   minutes ahead of it was written by a machine whose clock is wrong: it waits longer, and is
   counted.
-- What the cache file says is no longer believed than memory is (``catalog_file.py``).
+- What the cache file says is trusted no more than memory is (``catalog_file.py``).
 - A listing and everything that is read because of it are read within half of ``delete_delay``, by
   both clocks of this machine, or read again. A block that the listing shows unmarked is removed
   ``delete_delay`` later at the earliest (R7). A process that stopped in between, as in a closed
   laptop or a paused container, would find merged blocks gone and not know the merge: it would
   return results without their rows. The other half of the delay is for reading the rows.
 
-Safe to share between threads: each sync answers for its own listing.
+Safe to share between threads: each sync is about its own listing.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Catalog:
     def sync(self, *, skip: Callable[[str], bool] = lambda ulid: False) -> Synced:
         """Look at the table.
 
-        ``skip`` names directories not to be read; it is first asked when the listing is complete.
+        ``skip`` names directories not to be read; it is first called when the listing is complete.
         """
         return self.look(self.listing(), skip=skip)
 

@@ -4,10 +4,10 @@ Rules:
 - It is a cache and nothing else: a file that is missing, damaged, of another table or of another
   release is ignored, with a warning where it was there, and never an error. So is a disk that is
   full.
-- It appears whole: written under another name and renamed. Its first line holds the SHA-256 of the
-  rest.
-- With everything that was read stands what the listing said of the object (``Stamp``), without
-  which nothing is believed.
+- It appears all at once: written under another name and renamed. Its first line holds the SHA-256
+  of the rest.
+- Everything that was read is stored with what the listing said of the object (``Stamp``); without
+  that it is not trusted.
 - Damage is not kept: it is looked at again.
 """
 

@@ -10,9 +10,9 @@ Rules:
   (``schemas.py``).
 - A malformed block is left out and, where nothing that is read accounts for its sources, named
   (R4). On a table without an index so is a block that only an index could show: a table that lost
-  its index is not read as a smaller one.
-- The index answers for what it knows: the meta.json of such a block is not fetched.
-- All of it is read while what the listing shows is still there (``timely.py``).
+  its index is not read as a smaller one. - The index decides on what it knows: the meta.json of
+  such a block is not fetched.
+- All of it is read while what the listing shows is still there (``Catalog.in_time``).
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def discover_snapshot(
     catalog: Catalog | None = None,
 ) -> tuple[State | None, Listed]:
     """The list path in its one right order: LIST, then the state (``read_state``; None without an
-    index), then what the state does not answer for.
+    index), then what the state does not decide on.
 
     ``properties`` are those of a table without an index. A ``catalog`` of the same bucket spares
     what it has read before.
@@ -158,7 +158,7 @@ def _damage(one: Found, state: State | None) -> str | None:
 def _unaccounted(
     damaged: Mapping[str, str], found: Mapping[str, Found], kept: Cover, state: State | None
 ) -> dict[str, str]:
-    """The damaged blocks that may hold rows which nobody else holds."""
+    """The damaged blocks that may hold rows which no other block holds."""
     read = kept.sources
     wanted = wanted_from_listing(state)
     named = {}

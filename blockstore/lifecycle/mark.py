@@ -1,17 +1,18 @@
-"""Placing and withdrawing marks: small objects next to a block that say what shall become of it
+"""Placing and withdrawing marks: small objects next to a block that say what is to become of it
 (R6).
 
 Rules:
-- A mark is written once: created if absent, so that who marks a block twice changes nothing, not
-  even the mark's age. Where the store knows no condition, a look comes first and a plain PUT
+- A mark is written once: created if absent, so that marking a block twice changes nothing, not even
+  the mark's age. Where the store does not support conditions, a look comes first and a plain PUT
   follows.
 - A mark is on a block: a ULID in whose directory there is nothing is refused.
-- A DELETE whose answer was lost is sent again only while the mark is still the one that was looked
-  at before: one that somebody placed meanwhile stays. A copy of that DELETE which the network
-  delivers late nobody can take back: whoever hides a block looks once more, later (``hiding.py``).
-- A lost answer is requested by trying again: whoever finds the mark there is content, whoever
-  placed it.
-- Nothing here says who may mark what: that is R6's (``decide.py``), and a person's.
+- A DELETE whose response was lost is sent again only while the mark is still the one that was
+  looked at before: one that was placed meanwhile stays. A copy of that DELETE which the network
+  delivers late cannot be taken back: the process that hides a block looks once more, later
+  (``hiding.py``).
+- A lost response is resolved by trying again: a process that finds the mark there is done,
+  whichever process placed it.
+- Nothing here decides what may be marked: that is R6's (``decide.py``), and a person's.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ def _created(bucket: Bucket, key: str, data: bytes) -> bool:
     except Invalid as error:
         if type(error) is not Invalid:
             raise
-        # The store knows no condition: two at once both write, and both mean the same.
+        # The store does not support conditions: two at once both write, and both mean the same.
         if is_there(bucket, key):
             return False
         bucket.put(key, data)

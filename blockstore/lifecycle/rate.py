@@ -1,7 +1,8 @@
 """A bounded rate of requests: a bucket of tokens that fills with time.
 
 Rule: over any stretch of time no more than ``per_s`` tokens a second are handed out, plus one
-second's worth that was saved up. Who requests more than there are waits; the clock is handed in.
+second's worth that was saved up. A caller that requests more than there are waits; the clock is
+handed in.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ _MARKS = frozenset({DELETION_MARK, NO_COMPACT_MARK})
 class Sight:
     """One look at a table.
 
-    ``found`` lacks directories that the index alone answers for: live and without a mark.
+    ``found`` lacks directories that the index alone decides on: live and without a mark.
     """
 
     listing: Listing
@@ -66,7 +66,7 @@ class Sight:
         return None if self.named is None else self.named.why(ulid)
 
     def evidence(self, one: Found) -> Evidence:
-        """What tells the block's state."""
+        """The evidence for the block's state."""
         return one.evidence(self.state)
 
     def is_ready(self, one: Found) -> bool:

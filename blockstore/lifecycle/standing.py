@@ -37,7 +37,7 @@ def standing_of(ulid: str, meta: BlockMeta | None, state: State | None) -> Stand
 
 
 def is_known(ulid: str, state: State | None) -> bool:
-    """Whether the index alone answers for a block of this name, so that its meta.json need not be
+    """Whether the index alone decides on a block of this name, so that its meta.json need not be
     read.
 
     A name that is accounted for as a source belongs to a level-1 block, which has no other source,

@@ -1,4 +1,4 @@
-"""The life of a block: its states, the one function that tells them, the one table of what may
+"""The life of a block: its states, the one function that computes them, the one table of what may
 follow what.
 
 Rules:
@@ -13,8 +13,8 @@ Rules:
 - A block too young to judge is fresh, also when it looks damaged: its listing may have been taken
   midway.
 
-Whether a block may be marked or removed is not told here (R6, R8): a state is what is, not what to
-do.
+Whether a block may be marked or removed is not decided here (R6, R8): a state is what is, not what
+to do.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ Rules:
 - A mark, whatever its reason, refuses the upload: its chunks are copied under a new ULID that keeps
   the sources, with ``revision`` + 1, so that no reader ever counts the rows twice, whatever becomes
   of the mark.
-- An answer that got lost is requested until it is known. When that takes too long, or once a
-  meta.json may are in the bucket and the store refuses to say more, ``Indeterminate`` carries the
-  ULID under which the write began, and ``resume`` finishes it: its rows, seen under whatever ULID,
-  count once.
+- A lost response is queried until the result is known. When that takes too long, or once a
+  meta.json may be in the bucket and the store refuses to say more, ``Indeterminate`` carries the
+  ULID under which the write began, and ``resume`` finishes it: its rows, seen under any ULID, count
+  once.
 - Rows are never called refused while another upload of them may yet be seen, nor uploaded again
   once a merge holds them (``holders.py``).
 - R10: an upload that took longer than the upload timeout continues under a new ULID, which keeps
@@ -53,7 +53,7 @@ from blockstore.names import deletion_mark_key, meta_key, object_key
 from blockstore.world import World
 
 ASK_S = 60.0
-"""For so many seconds a lost answer is requested."""
+"""For so many seconds the result of a lost response is queried."""
 
 _ATTEMPTS = 5
 _COPY_BYTES = 8 * 1024 * 1024
@@ -73,9 +73,10 @@ def finish_upload(
     its rows.
 
     That is ``meta``, also where a merge of it holds them by now, or its successor under another
-    ULID where a mark refused it. Raises BlockCondemned where chunks are gone and nobody else holds
-    the rows (write them again), Indeterminate where the store does not say. ``meanwhile`` is a
-    request that the caller needs next; it raises nothing, and is made side by side with the looks.
+    ULID where a mark refused it. Raises BlockCondemned where chunks are gone and no other block
+    holds the rows (write them again), Indeterminate where the store does not show it. ``meanwhile``
+    is a request that the caller needs next; it raises nothing, and is made side by side with the
+    looks.
     """
     for _ in range(_ATTEMPTS):
         asking = _asking(world, meta.ulid, ask_s, begun=_begun(meta))
@@ -158,7 +159,7 @@ def successor(meta: BlockMeta, ulid: str, uploaded_time: int) -> BlockMeta:
 
 @dataclass(slots=True)
 class _Asking:
-    """Repeats a question about one block until the store answers or the time is over."""
+    """Repeats a query about one block until the store responds or the time is over."""
 
     world: World
     ulid: str
@@ -166,7 +167,7 @@ class _Asking:
     """The ULID under which the write began: a refused block's, where this one succeeds it."""
     until_s: float
     maybe_applied: bool = True
-    """Whether a meta.json of these rows may are in the bucket: then giving up is Indeterminate."""
+    """Whether a meta.json of these rows may be in the bucket: then giving up is Indeterminate."""
 
     def until_known(self, ask: Callable[[], T], what: str) -> T:
         tries = 0
@@ -215,7 +216,7 @@ def _put_meta(bucket: Bucket, meta: BlockMeta, asking: _Asking) -> None:
         try:
             bucket.put(key, data)
         except (NoSpace, Throttled) as error:
-            # Not applied: nothing to ask about.
+            # Not applied: nothing to query.
             if isinstance(error, NoSpace) and not asking.maybe_applied:
                 raise
             tries += 1
@@ -240,7 +241,7 @@ def _holds(bucket: ReadBucket, key: str, data: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Refusal:
-    """Why an upload does not stand: a deletion mark is on it, or files are gone and no mark is
+    """Why an upload does not count: a deletion mark is on it, or files are gone and no mark is
     left."""
 
     marked: bool
@@ -273,8 +274,8 @@ def _look(bucket: ReadBucket, meta: BlockMeta) -> _Refusal | None:
 def _elsewhere(
     bucket: Bucket, world: World, meta: BlockMeta, refusal: _Refusal, ask_s: float
 ) -> tuple[bool, BlockMeta]:
-    """Where a refused block's rows are: (True, the block to answer with), or (False, a copy that
-    waits for its meta.json).
+    """Where a refused block's rows are: (True, the block to return), or (False, a copy that waits
+    for its meta.json).
 
     Raises BlockCondemned where they are nowhere.
     """

@@ -60,7 +60,7 @@ def alter(
     properties: Mapping[str, object] | None = None,
     message: str = "",
 ) -> Definition:
-    """Commit the altered definition and answer it.
+    """Commit the altered definition and return it.
 
     Raises Invalid if values could be lost, or nothing changes.
     """

@@ -1,16 +1,15 @@
 """The append of one uploaded block: durable first, then visible.
 
-Invariants (protocol, "What append answers"):
-- Without a job an append succeeds once the block is durable (R3). It is published, or the answer
+Invariants (protocol, "What append returns"):
+- Without a job an append succeeds once the block is durable (R3). It is published, or the result
   says ``published = False`` and the block becomes visible by age.
-- With a job the block is visible by its entry only. The answer is the commit, or an error after
-  which the same job is retried; a batch that is committed already answers with the block that did
-  it.
+- With a job the block is visible by its entry only. The result is the commit, or an error after
+  which the same job is retried; for a batch that is committed already it is the block that did it.
 - A condemned block (at or below the horizon) is uploaded again under a new ULID that keeps its
   source, a few times.
-- Once the block is durable nothing that hinders publishing is an error of a write without a job:
-  told "refused", its caller would write the rows again, and discovery would show both. A damaged
-  index (Corrupt) and a replaced history are raised, with the block's ULID and how to continue.
+- Once the block is durable a failure to publish is not an error of a write without a job: a caller
+  that was refused would write the rows again, and discovery would show both. A damaged index
+  (Corrupt) and a replaced history are raised, with the block's ULID and how to continue.
 """
 
 from __future__ import annotations
@@ -292,7 +291,7 @@ def earlier_block(state: State, job: Job) -> AppendedBlock | None:
 
 
 def known_block(state: State, ulid: str, version: int | None) -> AppendedBlock:
-    """The answer for a block whose rows are in the table already, by ``version`` where that is
+    """The result for a block whose rows are in the table already, by ``version`` where that is
     known."""
     live = state.blocks.get(ulid)
     if live is None:

@@ -21,7 +21,7 @@ _TOLD = 10_000
 
 
 def check_said(job: Job | None, message: str) -> None:
-    """Raise Invalid for a job that is none, or a message that is no text."""
+    """Raise Invalid for a job that is not a Job, or a message that is not text."""
     if job is not None and not isinstance(job, Job):
         raise Invalid(f"job is {job!r}, expected a blockstore.Job(app, batch)")
     check_text("the message", message, limit=MAX_MESSAGE)

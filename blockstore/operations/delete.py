@@ -35,7 +35,7 @@ def delete(
     message: str = "",
 ) -> Changed:
     """Delete the rows for which ``where`` is true. Raises Invalid for a condition that the table
-    cannot answer, and Conflict where others brought rows that it is about, since ``read_version``
+    cannot evaluate, and Conflict where others brought rows that it is about, since ``read_version``
     where it is given, else since this call; then nothing is changed."""
     check_said(None, message)
     if where is None:

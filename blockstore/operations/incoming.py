@@ -58,8 +58,8 @@ def _record_batch(data: Any) -> pa.RecordBatch:
 
 
 def _without_index(data: Any) -> Any:
-    """A pandas index of row numbers is no column; one that carries a name is the caller's own and
-    stays."""
+    """A pandas index of row numbers is not a column; one that carries a name is the caller's own
+    and stays."""
     if type(data).__module__.partition(".")[0] != "pandas" or not hasattr(data, "index"):
         return data
     names = [name for name in data.index.names if name is not None]

@@ -4,8 +4,8 @@ is known what they replace.
 Rules:
 - Every row carries ``_source``, the ULID under which the write began; so the rows need not be
   written again when the blocks that they replace have changed by the time of the commit.
-- The block accounts for that ULID and for the sources of the blocks replaced whole, and has level 2
-  or more; it is visible by its index entry alone (format, "sources").
+- The block accounts for that ULID and for the sources of the blocks replaced completely, and has
+  level 2 or more; it is visible by its index entry alone (format, "sources").
 - Another set of sources is another block: an uploaded one is never edited (R1), so the chunks are
   copied under a new ULID, and ``_source`` stays.
 - With a condition every new row must meet it; the first that does not is named, and nothing is
@@ -44,7 +44,7 @@ _ROW = "_blockstore_row"
 
 
 class Judge:
-    """Takes rows that shall meet a condition, and refuses the first that does not."""
+    """Takes rows that must meet a condition, and refuses the first that does not."""
 
     def __init__(
         self, definition: Definition, labels: Mapping[str, str], predicate: Predicate, where: str

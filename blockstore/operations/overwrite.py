@@ -4,10 +4,10 @@ index entry.
 Rules:
 - Every new row meets the condition (Delta's ``replaceWhere``): else the rows that it replaces and
   the rows that it brings would be two different sets. Rows replaced by no rows are a delete;
-  nothing replaced by nothing is no entry.
+  nothing replaced by nothing makes no entry.
 - With a job it happens once: the batch is in the entry, also where there was nothing to do.
 - The rows are uploaded before the table is changed, and the table is looked at before they are:
-  what is appended while they are uploaded stands after the overwrite.
+  what is appended while they are uploaded follows the overwrite.
 - With ``read_version`` it is about the rows of that version: what came since is judged from there
   on (``since.py``).
 """

@@ -34,12 +34,13 @@ def folders(bucket: ReadBucket) -> list[str]:
 
 
 def is_table(bucket: ReadBucket) -> bool:
-    """Whether a table lies here. Raises Corrupt for a damaged index, and what the bucket raises."""
+    """Whether there is a table here. Raises Corrupt for a damaged index, and what the bucket
+    raises."""
     return index_log.exists(bucket) or whole_block(bucket) is not None
 
 
 def may_be_table(bucket: ReadBucket) -> bool:
-    """Whether a table lies here, or what lies here cannot be told."""
+    """Whether a table lies here, or it is not known what is here."""
     try:
         return is_table(bucket)
     except (AccessDenied, Corrupt):
@@ -47,8 +48,9 @@ def may_be_table(bucket: ReadBucket) -> bool:
 
 
 def check_place(bucket: Bucket, world: World, *, index: bool) -> None:
-    """Raise Conflict where blocks lie without an index: a new index would forget their rows, and a
-    new definition could contradict them. Raise Invalid where a table with an index cannot live."""
+    """Raise Conflict where there are blocks without an index: a new index would drop their rows,
+    and a new definition could contradict them. Raise Invalid where a table with an index cannot
+    live."""
     if index_log.exists(bucket):
         if not index:
             raise Conflict(

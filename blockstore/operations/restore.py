@@ -3,18 +3,18 @@ copied.
 
 Rules (protocol 3.3, "restore"):
 - The version is pinned by a tag of its own first, so that nothing of it goes meanwhile:
-  ``_restore_<commit id>``. It is taken away at the end. Such a tag that is still there later was
-  left by a restore that died; every restore to that version takes away all of them, so does a
-  cleaning pass once they are old, and an entry is only written while its own tag stands.
+  ``_restore_<commit id>``. It is removed at the end. Such a tag that is still there later was left
+  by a restore that died; every restore to that version removes all of them, so does a cleaning pass
+  once they are old, and an entry is only written while its own tag is set.
 - The entry removes what was not live at the version and brings back what was, with the sources,
-  version and first row id of then. A block that hides other sources now is removed and brought
-  back.
+  version and first row id of that version. A block that hides other sources now is removed and
+  brought back.
 - What was appended or discovered after the restore had read the table stays.
-- Every block that comes back is looked at: whole, and without a mark. Else the restore names it and
-  changes nothing. So is, before the pin, whether it would hold: a version that only a young tag
+- Every block that comes back is looked at: complete, and without a mark. Else the restore names it
+  and changes nothing. So is, before the pin, whether it would hold: a version that only a young tag
   keeps is read and not restored yet. A dry run looks at both as well.
-- Schema and properties stay those of now: a definition only grows, so old blocks are read under it.
-  So do jobs and tags.
+- Schema and properties stay the current ones: a definition only grows, so old blocks are read under
+  it. So do jobs and tags.
 - Rows that the index never showed (writes that were only accounted for) do not come back.
 """
 
@@ -70,7 +70,7 @@ class Difference:
 
     @property
     def rows(self) -> int | None:
-        """Rows more than before, by metadata; None where that cannot be told."""
+        """Rows more than before, by metadata; None where that is not known."""
         more, less = visible_rows(self.back), visible_rows(self.gone)
         return None if more is None or less is None else more - less
 
@@ -141,7 +141,7 @@ def restore(
 
 def difference(now: State, then: State, read: State) -> Difference:
     """From ``now`` to ``then``; what was appended since ``read`` stays. Raises Moved where a block
-    that is no append holds writes that were not in the table when it was read. Pure."""
+    that is not an append holds writes that were not in the table when it was read. Pure."""
     here, there = (ulids.from_arrow(state.blocks.table()["ulid"]) for state in (now, then))
     gone = [
         block
@@ -159,8 +159,7 @@ def difference(now: State, then: State, read: State) -> Difference:
 
 
 def _stays(block: LiveBlock, read: State) -> bool:
-    """Whether a block that the version did not have came in between, and is nobody's business
-    here."""
+    """Whether a block that the version did not have came in between, and does not matter here."""
     if block.version <= read.version:
         return False
     if block.meta.level == 1:

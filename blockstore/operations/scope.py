@@ -5,10 +5,11 @@ follow:
 - Rows that match and were brought by anything but append or discover clash: an overwrite's new
   rows, whatever a restore brought back, and what an operation of a later release added. The caller
   must look again.
-- Rows that match and were appended or discovered stand after the transaction
-  (``write-serializable``), or clash too (``serializable``).
+- Rows that match and were appended or discovered follow the transaction (``write-serializable``),
+  or clash too (``serializable``).
 - A merge, a rewrite and a delete bring no rows: the blocks that they left are planned on again.
-- Whether a block could hold matching rows is told by labels, times and statistics; no row is read.
+- Whether a block could hold matching rows is decided by labels, times and statistics; no row is
+  read.
 - A condition means what it meant over the columns that it was read for: a literal is folded against
   its column's type. Where one of these columns is another now, or has another type, it clashes; the
   other columns may be altered.
@@ -44,7 +45,7 @@ _BRING_NOTHING = frozenset(
 
 
 class Moved(Conflict):
-    """The table has moved on in a way that only its entries tell: look at them, then plan again."""
+    """The table has moved on in a way that only its entries show: look at them, then plan again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

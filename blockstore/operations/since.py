@@ -2,14 +2,13 @@
 
 Rules:
 - A write that the index accounted for, or that a complete block held, when the transaction was
-  begun is its to replace.
-- A write that came later stands after it, in whatever block it lies by now.
+  begun is its to replace. - A write that came later follows it, in whatever block it is by now.
 - A block that holds writes of both kinds, and rows that the transaction could be about, is a
   Conflict: part of its rows would go and part would stay, and the operation was begun without
   knowing the second part.
-- Whoever has ``read`` the version and computed new rows from it would bring back what others took
-  away since: such rows are a Conflict (``Gone``), whatever the isolation. For a delete they are one
-  only if it is ``serializable``.
+- A caller that has ``read`` the version and computed new rows from it would bring back what others
+  removed since: such rows are a Conflict (``Gone``), whatever the isolation. For a delete they are
+  one only if it is ``serializable``.
 """
 
 from __future__ import annotations
@@ -95,8 +94,8 @@ class Gone:
     """Blocks that hold rows of that version and came later: merges and rewrites."""
 
     def check(self, entry: Entry, definition: Definition) -> None:
-        """Raise Conflict if the entry took away rows that were read and that the scope could hold,
-        as told by statistics."""
+        """Raise Conflict if the entry removed rows that were read and that the scope could hold, by
+        its statistics."""
         if entry.operation not in _TAKE_NOTHING:
             touched = [self._read(ulid) for ulid in {*entry.remove, *entry.excepts}]
             blocks = [

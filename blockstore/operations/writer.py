@@ -1,6 +1,6 @@
 """One write: rows in, one block out, published in one version.
 
-- A block has rows, or it is not made: a write of nothing answers so and leaves nothing.
+- A block has rows, or it is not made: a write of nothing says so and leaves nothing.
 - Nothing of a write is visible before ``finish``; an error before it leaves only chunks that no
   meta.json lists.
 - ``finish`` may be called again after an error that leaves the block's fate open: it continues
@@ -66,7 +66,7 @@ class Writer:
     """Takes the batches of one write. A context manager: leaving it finishes the block, an error in
     it aborts.
 
-    ``block`` is the answer, once finished.
+    ``block`` is the result, once finished.
     """
 
     def __init__(
@@ -220,8 +220,8 @@ class Writer:
             if earlier is None:
                 self._failed = True
                 raise
-            # A copy of the rows may are in the bucket: to call them lost would have them written
-            # twice.
+            # A copy of the rows may be in the bucket: if they were called lost, they would be
+            # written twice.
             raise earlier from None
 
     def _durable_before(self) -> BlockMeta | None:

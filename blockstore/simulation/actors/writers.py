@@ -4,7 +4,7 @@ age.
 A writer's notes are what its user remembers through a crash: the write that is not settled, and how
 to continue with it. A job is tried again until it is answered; an append whose ULID is known is
 resumed, or given up with its fate open. So is one whose caller was told that the history was
-replaced: its block may are in the bucket, and be discovered.
+replaced: its block may be in the bucket, and be discovered.
 """
 
 from __future__ import annotations

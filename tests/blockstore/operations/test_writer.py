@@ -99,7 +99,7 @@ class TestFinishAgain:
             writer.finish()
 
     def test_a_block_that_was_refused_in_between_is_not_called_lost(self) -> None:
-        """A copy of its rows may are in the bucket by then: who writes them again would have them
+        """A copy of its rows may be in the bucket by then: who writes them again would have them
         twice."""
         lake = Lake()
         down = True
