@@ -181,7 +181,10 @@ def _problem(schema: pa.Schema, known: Mapping[str, pa.Field]) -> str | None:
     for field in schema:
         twin = spelled.get(field.name.lower())
         if twin is not None and twin != field.name:
-            return f"its column {field.name!r} is {twin!r} in older blocks, apart from upper and lower case"
+            return (
+                f"its column {field.name!r} is {twin!r} in older blocks, apart from upper and lower "
+                "case"
+            )
         if twin is not None and not _agree(known[twin].type, field.type):
             return (
                 f"its column {field.name!r} has the type {field.type}, and {known[twin].type} in "

@@ -8,7 +8,8 @@ One seed decides everything. ``run.py`` puts a run together, and these are its p
   sees of it;
 - ``replaced_history.py`` the disasters that replace a table's history during a run; ``damage.py``
   damage after its end;
-- ``ledger.py`` what was requested and answered; ``oracle/`` what must be true after every step;
+- ``ledger.py`` what was requested, and what came back; ``oracle/`` what must be true after every
+  step;
 - ``actors/`` the foundation's processes, and the compactor's, which is loaded by name;
 - ``report.py`` how often everything happened.
 """

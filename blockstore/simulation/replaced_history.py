@@ -1,4 +1,4 @@
-"""The two disasters that replace a table's history while everybody works on it.
+"""The two disasters that replace a table's history while all processes work on it.
 
 - *The bucket is put back* to an older state of itself: blocks, marks, entries, checkpoints,
   boundary, all at once.
@@ -10,10 +10,10 @@ Rules:
   applied, just before the request that follows on one (the look after it), or at night. Writers,
   readers, compactors and people keep their handles.
 - What is on its way is lost, or arrives in what is there by then. A boundary on its way is lost:
-  its ETag is a hash of its digits, so it would fit into a bucket that knows nothing of it. So is a
+  its ETag is a hash of its digits, so it would fit into a bucket that has nothing of it. So is a
   meta.json: its chunks may be gone, and another attempt under the same ULID be complete by then.
 - A copy from which a history continued once that was then replaced by another copy is put back only
-  while everybody rests. Twice between the two looks of one commit would show that commit its own
+  while all processes rest. Twice between the two looks of one commit would show that commit its own
   history, from which its entry is missing.
 - A block may be gone by the time its entry comes, where the history is as it was when the block was
   uploaded: the chain knows entries only. A person brings it back from what was replaced.
@@ -55,7 +55,7 @@ _SHARE = 0.5
 _STEPS = (60, 100, 200, 350)
 """So many steps are between two disasters, on average; a run draws one of these."""
 _PATIENCE = 80
-"""After so many steps the moment that was drawn is not waited for any more."""
+"""After so many steps the moment that was drawn is no longer waited for."""
 _COPY_STEPS = (5, 60)
 _COPIES = 6
 _ENDED = 32

@@ -2,10 +2,9 @@
 
 Rules:
 - A bucket that is put back is judged by what was known when it was copied: its history, its
-  directories, its marks.
-- What a caller was answered since then is no longer answered. What was acknowledged since may be
-  gone; what was refused since may come: a copy of its entry that is still on its way fits the
-  history that is back.
+  directories, its marks. - What was returned to a caller since then no longer counts. What was
+  acknowledged since may be gone; what was refused since may come: a copy of its entry that is still
+  on its way fits the history that is back.
 - What was refused before stays refused. A table that is created again knows nothing; only refusals
   outlive it.
 - What a source or a block held is a fact of its name: that is kept through everything.
@@ -72,7 +71,7 @@ def brought_back(judge: Judge, ledger: Ledger, books: Books, *, empty: bool = Fa
 
 
 def replaced(judge: Judge, ledger: Ledger) -> Replaced:
-    """The history as it is, for those who still hold it when it is gone."""
+    """The history as it is, for processes that still hold it when it is gone."""
     assert judge.history is not None, "only a table with an index has a history"
     directories, meaning = judge.directories, judge.history.meaning
     return Replaced(

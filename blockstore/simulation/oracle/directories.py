@@ -152,7 +152,7 @@ class Directories:
             self._event("merge taken away")
             return
         if not directory.is_marked:
-            raise Violation(f"{key} was deleted and no deletion mark lies on the block (R8)")
+            raise Violation(f"{key} was deleted and the block has no deletion mark (R8)")
         age_ms = self._ground.scheduler.now_ms - directory.marked_ms
         if age_ms < self._delete_delay_ms:
             raise Violation(
@@ -160,7 +160,7 @@ class Directories:
             )
 
     def _is_taken_away(self, directory: Directory) -> bool:
-        """Whether it is a merge that came late, and nobody misses it."""
+        """Whether it is a merge that came late, and no process misses it."""
         ground, meta = self._ground, directory.meta
         young = ground.scheduler.now_ms - directory.meta_ms < self._delete_delay_ms
         if ground.kind is Kind.INDEXED or meta is None or meta.level == 1 or not young:
@@ -186,9 +186,7 @@ class Directories:
                 load_sources=lambda: store.get(object_key(ulid, sources_path())).data,
             )
         except BlockstoreError as error:
-            raise Violation(
-                f"block {ulid} has a meta.json that nobody can read: {error}"
-            ) from error
+            raise Violation(f"block {ulid} has a meta.json that cannot be read: {error}") from error
 
     def _complete(self, directory: Directory) -> None:
         meta = directory.meta

@@ -60,7 +60,7 @@ def test_as_of_is_the_last_version_at_or_before_the_time(log: Log, states: list)
         assert log.as_of(NOW + int(seconds * 1000)).version == version
     with pytest.raises(
         NotFound,
-        match=r"no version as of 2023-11-14T22:13:19\.999\+00:00: its first entry is younger",
+        match=r"no version as of 2023-11-14T22:13:19\.999\+00:00: its first entry is newer",
     ):
         log.as_of(NOW - 1)
     with pytest.raises(NotFound, match="no version as of -1000000000000000000 ms"):

@@ -61,7 +61,7 @@ def test_the_loser_of_two_creates_gets_a_conflict(
             create(fresh, world, DEFINITION)
 
     racing.before.append(overtake)
-    with pytest.raises(Conflict, match="exists already, at version 1"):
+    with pytest.raises(Conflict, match="already exists, at version 1"):
         create(racing, world, DEFINITION)
     assert Log(fresh, world).state.version == 1
 

@@ -221,5 +221,5 @@ def test_a_block_names_its_schema_by_the_definitions_id() -> None:
 
 
 def test_a_table_is_created_once() -> None:
-    with pytest.raises(Conflict, match="exists already, at version 1"):
+    with pytest.raises(Conflict, match="already exists, at version 1"):
         decide(created(), Create(commit=ulid(9), definition=DEFINITION))
