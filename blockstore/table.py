@@ -25,7 +25,7 @@ from blockstore.format.properties import Properties
 from blockstore.index import log as index_log
 from blockstore.index import tags
 from blockstore.index.log import Log
-from blockstore.lifecycle.complete import Whole
+from blockstore.lifecycle.complete import CheckComplete
 from blockstore.operations.access import Access
 from blockstore.operations.contents import Contents, Discovery, Indexed, no_index
 from blockstore.operations.instants import to_ms
@@ -390,7 +390,12 @@ class Table:
         the version."""
         tags.check_free(name)
         return tags.tag(
-            self.log, self.world, name, version, message, look=Whole(self.bucket, self.world)
+            self.log,
+            self.world,
+            name,
+            version,
+            message,
+            look=CheckComplete(self.bucket, self.world),
         )
 
     def untag(self, name: str, *, message: str = "") -> None:

@@ -212,7 +212,7 @@ class Boundary:
             if before.etag is None:
                 return None
             raise BoundaryLost(
-                f"{BOUNDARY} of {self._bucket.url} is gone, it was {before.value}: "
+                f"{BOUNDARY} of {self._bucket.url} vanished, it was {before.value}: "
                 f"{how_to_repair(self._bucket.url)}"
             ) from None
         seen = _Seen(parse_boundary(found.data, self._bucket.url), found.etag)

@@ -149,8 +149,8 @@ def _reason_to_leave(
             return Left.QUARANTINED
         raise Invalid(
             f"block {meta.ulid} accounts for {late}, which is at or below the table's floor "
-            f"{state.floor}: it comes too late to be told from a write that was removed; let a "
-            "person decide with repair --adopt"
+            f"{state.floor}: it comes too late to be distinguished from a write that was removed; "
+            "let a person decide with repair --adopt"
         )
     if meta.time_column != state.definition.time_column:
         if discovering:

@@ -47,15 +47,15 @@ def read_together(
     entries = [one for one in found if one is not None]
     if (base and stored is None) or len(entries) < len(ids):
         return None
-    told = {entry_key(at): etags.get(at) for at in ids}
-    read = {key: one.etag for key, one in zip(told, entries, strict=True)}
-    if any(told[key] not in (None, etag) for key, etag in read.items()):
+    listed = {entry_key(at): etags.get(at) for at in ids}
+    read = {key: one.etag for key, one in zip(listed, entries, strict=True)}
+    if any(listed[key] not in (None, etag) for key, etag in read.items()):
         return None
     needs_own = base == last > 0
     above, own, stand = requests.beside_looks(
         boundary.read,
         lambda: requests.get(entry_key(base)) if needs_own else None,
-        {key: etag for key, etag in read.items() if told[key] is None},
+        {key: etag for key, etag in read.items() if listed[key] is None},
     )
     if above > base or not stand or (needs_own and own is None and above < base):
         return None

@@ -22,7 +22,7 @@ def missing(bucket: ReadBucket, world: World, blocks: Iterable[BlockMeta]) -> di
     return {meta.ulid: why for meta, why in zip(metas, found, strict=True) if why is not None}
 
 
-class Whole:
+class CheckComplete:
     """``missing`` as ``index/tags.py`` calls it: the first block that is not complete, in words."""
 
     def __init__(self, bucket: ReadBucket, world: World) -> None:

@@ -30,7 +30,7 @@ from blockstore.lifecycle.fate import Rule, Ruling
 from blockstore.lifecycle.list_path import Listed
 from blockstore.lifecycle.listing import Found
 from blockstore.lifecycle.removal_order import Order
-from blockstore.lifecycle.sight import Sight, whole
+from blockstore.lifecycle.sight import Sight, complete_meta
 from blockstore.names import DELETION_MARK
 
 _NONE: Mapping[str, str] = {}
@@ -125,7 +125,7 @@ def decide_removals(sight: Sight, left_alone: Mapping[str, str] = _NONE) -> Remo
             going[ulid] = Decision(action=Action.REMOVE, ulid=ulid, reason=one.mark, why=fate.why)
         elif (
             one.mark is MarkReason.SUPERSEDED
-            and whole(one) is not None
+            and complete_meta(one) is not None
             and fate.ruling is not Ruling.QUARANTINED
         ):
             withdrawn.append(
@@ -163,5 +163,7 @@ def _partial_and_complete(sight: Sight, rule: Rule, one: Found) -> bool:
     """An ``index`` block below the horizon stays marked: complete or not, no process can publish it
     any longer."""
     return (
-        one.mark is MarkReason.PARTIAL and whole(one) is not None and not rule.to_remove(one).goes
+        one.mark is MarkReason.PARTIAL
+        and complete_meta(one) is not None
+        and not rule.to_remove(one).goes
     )

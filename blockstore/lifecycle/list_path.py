@@ -83,7 +83,7 @@ def list_snapshot(
         ulid: damage for ulid, one in old.items() if (damage := _damage(one, state)) is not None
     }
     definition, labels = (
-        (None, frozenset()) if state is not None else _told(found, kept, agreed, properties)
+        (None, frozenset()) if state is not None else _described(found, kept, agreed, properties)
     )
     return Listed(
         cover=kept,
@@ -121,7 +121,7 @@ def discover_snapshot(
     return known.in_time(read)
 
 
-def _told(
+def _described(
     found: Mapping[str, Found], kept: Cover, agreed: Agreement, properties: Properties
 ) -> tuple[Definition | None, frozenset[str]]:
     """What a table without an index is, and its labels: by the blocks that are read, and where none

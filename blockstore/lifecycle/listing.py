@@ -251,27 +251,29 @@ def _found(
     bucket: ReadBucket, directory: Directory, meta: Reading | None, mark: Reading | None
 ) -> Found:
     reason = mark.value if mark is not None and isinstance(mark.value, MarkReason) else None
-    told = meta.value if meta is not None and isinstance(meta.value, BlockMeta) else None
+    parsed = meta.value if meta is not None and isinstance(meta.value, BlockMeta) else None
     bad = next((reading for reading in (mark, meta) if reading is not None and reading.kind), None)
     if bad is not None:
-        return Found(directory=directory, meta=told, damage=bad.damage, kind=bad.kind, mark=reason)
-    contradiction = None if told is None else directory._contradiction(told)
+        return Found(
+            directory=directory, meta=parsed, damage=bad.damage, kind=bad.kind, mark=reason
+        )
+    contradiction = None if parsed is None else directory._contradiction(parsed)
     if contradiction is not None:
         # A listing of many pages may pass a chunk's name before it is written and show a meta.json
         # written later.
         again = _list_one(bucket, directory.ulid)
-        if again is None or META not in again.objects or told is None:
+        if again is None or META not in again.objects or parsed is None:
             return Found(directory=_without(directory, META), mark=reason)
-        directory, contradiction = again, again._contradiction(told)
+        directory, contradiction = again, again._contradiction(parsed)
     if contradiction is not None:
         return Found(
             directory=directory,
-            meta=told,
+            meta=parsed,
             damage=contradiction[1],
             kind=contradiction[0],
             mark=reason,
         )
-    return Found(directory=directory, meta=told, mark=reason)
+    return Found(directory=directory, meta=parsed, mark=reason)
 
 
 def _reading(

@@ -72,7 +72,7 @@ class Sight:
     def is_ready(self, one: Found) -> bool:
         """Whether the block counts on the list path: complete, visible by age, and its wait over
         (R2)."""
-        meta = whole(one)
+        meta = complete_meta(one)
         return meta is not None and meta.visible_by is VisibleBy.AGE and self.is_aged(one)
 
     def is_aged(self, one: Found) -> bool:
@@ -118,6 +118,6 @@ class Sight:
         return verdict.reason if verdict.state is BlockState.MALFORMED else None
 
 
-def whole(one: Found) -> BlockMeta | None:
+def complete_meta(one: Found) -> BlockMeta | None:
     """The meta of a complete block; None for one that is damaged or has none."""
     return None if one.damage is not None else one.meta

@@ -16,7 +16,7 @@ from blockstore.operations.writer import MAX_MESSAGE
 from blockstore.predicate import Condition, parse
 from blockstore.scan.columns import Columns
 
-_TOLD = 10_000
+_QUOTED = 10_000
 """Characters of a condition that an entry repeats."""
 
 
@@ -45,12 +45,12 @@ def scope_of(
     )
 
 
-def told(where: Condition) -> str | None:
+def quoted(where: Condition) -> str | None:
     """The condition as an entry's parameters repeat it; None where there is none."""
     if where is None:
         return None
     text = str(where)
-    return text if len(text) <= _TOLD else f"{text[:_TOLD]}…"
+    return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"
 
 
 def _isolation(wanted: str | None, definition: Definition) -> Isolation:

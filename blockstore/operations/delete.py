@@ -17,7 +17,7 @@ from __future__ import annotations
 from blockstore.errors import Invalid
 from blockstore.index.entry import Operation
 from blockstore.operations.access import Access
-from blockstore.operations.conditions import check_said, scope_of, told
+from blockstore.operations.conditions import check_said, quoted, scope_of
 from blockstore.operations.replacement import Replacing
 from blockstore.operations.results import Changed
 from blockstore.operations.since import Since
@@ -46,7 +46,7 @@ def delete(
         operation=Operation.DELETE,
         scope=scope_of(view, "delete", where, isolation),
         view=view,
-        parameters={"where": told(where)},
+        parameters={"where": quoted(where)},
         message=message,
         since=None
         if read_version is None

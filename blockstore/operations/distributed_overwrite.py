@@ -35,7 +35,7 @@ from blockstore.ids import ulid_time_ms
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
-from blockstore.operations.conditions import check_said, scope_of, told
+from blockstore.operations.conditions import check_said, quoted, scope_of
 from blockstore.operations.new_rows import FreshRows, Judge, with_source
 from blockstore.operations.overwrite import done_before
 from blockstore.operations.replacement import Replacing
@@ -187,7 +187,7 @@ def end(access: Access, begun: Begun, written: WrittenChunks | None) -> Changed:
         fresh=fresh,
         job=begun.job,
         ordered=begun.ordered,
-        parameters={} if begun.where is None else {"where": told(begun.where)},
+        parameters={} if begun.where is None else {"where": quoted(begun.where)},
         message=begun.message,
         since=since,
     )
@@ -198,7 +198,7 @@ def _judge(begun: Begun) -> Judge:
     labels = begun.own_labels
     offered = Columns.of(begun.definition, {*begun.known_labels, *labels})
     return Judge(
-        begun.definition, labels, parse(begun.where, offered.all), told(begun.where) or "true"
+        begun.definition, labels, parse(begun.where, offered.all), quoted(begun.where) or "true"
     )
 
 

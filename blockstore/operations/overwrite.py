@@ -22,7 +22,7 @@ from blockstore.format.labels import check_labels, check_new_labels
 from blockstore.index.entry import Operation
 from blockstore.index.log import Log
 from blockstore.operations.access import Access
-from blockstore.operations.conditions import check_said, scope_of, told
+from blockstore.operations.conditions import check_said, quoted, scope_of
 from blockstore.operations.incoming import batches_of
 from blockstore.operations.new_rows import FreshRows, Judge
 from blockstore.operations.replacement import Replacing
@@ -63,14 +63,14 @@ def overwrite(
         check_new_labels(labels, definition.schema.names)
     own_labels = dict(definition.labels if labels is None else labels)
     scope = scope_of(view, "overwrite", where, isolation, own_labels)
-    judge = Judge(definition, own_labels, scope.predicate, told(where) or "true")
+    judge = Judge(definition, own_labels, scope.predicate, quoted(where) or "true")
     replacing = Replacing(
         access=access,
         operation=Operation.OVERWRITE,
         scope=scope,
         view=view,
         job=job,
-        parameters={} if where is None else {"where": told(where)},
+        parameters={} if where is None else {"where": quoted(where)},
         message=message,
         since=None
         if read_version is None

@@ -46,7 +46,7 @@ from blockstore.index.log import Log
 from blockstore.index.rows import LiveBlock, visible_rows
 from blockstore.index.state import State
 from blockstore.index.tags import TEMPORARY, temporary
-from blockstore.lifecycle.complete import Whole, missing
+from blockstore.lifecycle.complete import CheckComplete, missing
 from blockstore.operations.access import Access
 from blockstore.operations.conditions import check_said
 from blockstore.operations.instants import to_ms
@@ -184,7 +184,7 @@ def _restored(access: Access, target: State, message: str) -> Restored:
             return _answer(target, found, None)
         _check_kept(log, read, target.version)
         what = f"version {target.version} is being restored"
-        tags.tag(log, world, name, target.version, what, look=Whole(bucket, world))
+        tags.tag(log, world, name, target.version, what, look=CheckComplete(bucket, world))
         _check_whole(bucket, world, found.back, read, target.version)
         change = Restore(commit=commit, target=target, read=read, tag=name, message=message)
         try:

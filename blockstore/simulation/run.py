@@ -76,7 +76,7 @@ def run(seed: int, steps: int, roles: Sequence[Role]) -> Outcome:
         simulated_ms=stage.scheduler.now_ms - START_MS,
         digest=stage.trace.digest,
         report=stage.report,
-        problem=None if failure is None else _told(failure),
+        problem=None if failure is None else _described(failure),
         tail=() if failure is None else stage.trace.tail(START_MS),
     )
 
@@ -222,7 +222,7 @@ def _check(stage: Stage) -> None:
         )
 
 
-def _told(failure: BaseException) -> str:
+def _described(failure: BaseException) -> str:
     """A broken promise in its words; anything else with the place where it was raised."""
     if isinstance(failure, Violation):
         return str(failure)

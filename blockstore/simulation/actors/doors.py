@@ -75,7 +75,7 @@ def open_table(process: Process, *, discovery: str = "index") -> Table:
         held = process.shared.setdefault(discovery, opened)
         if held is opened:
             # Whatever began while it was being opened has the earlier handle.
-            process.shared["told"] = era, process.stage.scheduler.steps
+            process.shared["reported"] = era, process.stage.scheduler.steps
     assert isinstance(held, Table)
     return held
 
@@ -133,7 +133,7 @@ def met(process: Process, error: BlockstoreError) -> None:
         _drop(process)
     elif (
         isinstance(error, BoundaryLost)
-        and process.shared.get("told", (stage.era, 0))[0] < stage.era
+        and process.shared.get("reported", (stage.era, 0))[0] < stage.era
     ):
         _drop(process)  # its boundary was further than that of the history that is there now
     elif isinstance(error, Corrupt) and not (
@@ -163,9 +163,9 @@ def _check_told(process: Process, error: HistoryReplaced) -> None:
     """Once for each handle and each time that the history is replaced: to all who had begun
     something by then."""
     era = process.stage.era
-    told, step = process.shared["told"]
+    reported, step = process.shared["reported"]
     begun_era, begun_step = process.begun
-    if told == era and begun_era == era and begun_step > step:
+    if reported == era and begun_era == era and begun_step > step:
         raise Violation(f"{process.name} got HistoryReplaced once more, or for nothing: {error}")
-    if told != era:
-        process.shared["told"] = (era, process.stage.scheduler.steps)
+    if reported != era:
+        process.shared["reported"] = (era, process.stage.scheduler.steps)

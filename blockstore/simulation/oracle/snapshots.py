@@ -125,9 +125,9 @@ class Snapshots:
         }
         fitting = [era for era, problem in problems.items() if problem is None]
         if not fitting:
-            told = "; ".join(f"era {era}: {problem}" for era, problem in problems.items())
+            shown = "; ".join(f"era {era}: {problem}" for era, problem in problems.items())
             raise Violation(
-                f"a reader that began in era {look.begun} got what no history has: {told}"
+                f"a reader that began in era {look.begun} got what no history has: {shown}"
             )
         if latest:
             # Two histories may have a version that is the same, and the past is read from what is

@@ -81,7 +81,7 @@ def test_a_boundary_that_vanished_or_fell_is_lost(bucket: Metered) -> None:
     with pytest.raises(BoundaryLost, match=r"fell from 7 to 6.*'blockstore verify memory://'"):
         boundary.read()
     bucket.delete([BOUNDARY])
-    with pytest.raises(BoundaryLost, match=f"is gone, it was 7.*{REBUILD}"):
+    with pytest.raises(BoundaryLost, match=f"vanished, it was 7.*{REBUILD}"):
         boundary.look()
 
 
