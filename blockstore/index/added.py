@@ -11,17 +11,17 @@ with
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from blockstore.errors import Corrupt
+from blockstore.errors import Corrupt, Invalid
 from blockstore.format.block import BlockMeta
 from blockstore.format.document import Document
 from blockstore.format.meta import from_dict, to_dict
-from blockstore.format.sources import INLINE, hash_sources
-from blockstore.names import sources_path
+from blockstore.format.sources import INLINE, decode_sources, hash_sources
+from blockstore.names import object_key, sources_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +89,26 @@ class AddedBlock:
     def with_sources(self, sources: tuple[str, ...]) -> AddedBlock:
         """The same item, its sources loaded from their file."""
         return replace(self, meta=replace(self.meta, sources=sources), sources=sources)
+
+    def loaded(self, read: Callable[[str], bytes | None], subject: str) -> AddedBlock:
+        """The item with its sources, which ``read`` gets from the block's list file if the entry
+        only names that. Raises Corrupt where the file is not the one that the entry hashed."""
+        file = self.sources
+        if not isinstance(file, SourcesFile):
+            return self
+        data = read(object_key(self.ulid, sources_path()))
+        if data is None:
+            raise Corrupt(f"{subject}: {sources_path()} is missing: restore it from a copy")
+        sources = decode_sources(data, subject)
+        if len(sources) != file.count or hash_sources(sources) != file.sha256:
+            raise Corrupt(
+                f"{subject}: {sources_path()} holds {len(sources)} sources that differ from the "
+                f"{file.count} that the entry hashed: restore it from a copy"
+            )
+        try:
+            return self.with_sources(sources)
+        except Invalid as error:
+            raise Corrupt(f"{subject} contradicts itself: {error}") from None
 
 
 def ulids(fields: Document, name: str) -> tuple[str, ...]:

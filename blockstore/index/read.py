@@ -51,7 +51,6 @@ from blockstore.index.checkpoint_name import (
 from blockstore.index.contradictions import hole_above, no_checkpoint, no_entry
 from blockstore.index.entry import Entry, decode_entry
 from blockstore.index.fold import fold
-from blockstore.index.long_sources import with_sources
 from blockstore.index.requests import Requests
 from blockstore.index.same_history import Looks, Standing
 from blockstore.index.state import State
@@ -215,7 +214,10 @@ class IndexReader:
         if not lists or (last is not None and not decoded.follows(last)):
             return decoded
         added = tuple(
-            with_sources(self.requests, self.bucket.url, block, entry) for block in decoded.add
+            block.loaded(
+                self.requests.data, f"index entry {entry}: block {block.ulid} of {self.bucket.url}"
+            )
+            for block in decoded.add
         )
         return replace(decoded, add=added)
 
