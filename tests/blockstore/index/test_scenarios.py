@@ -278,7 +278,7 @@ def test_a_name_that_is_called_taken_and_missing_for_ever_is_indeterminate_after
     once(bucket, world, *GROWN)
 
 
-def test_a_boundary_read_that_fails_after_the_create_is_indeterminate_and_resolved_by_the_same_handle(
+def test_a_boundary_read_that_fails_after_the_create_is_resolved_by_the_same_handle(
     bucket: MemoryBucket, world: World, grown: Log
 ) -> None:
     faulty = FaultyBucket(bucket)

@@ -420,9 +420,7 @@ def every_order(switches: int) -> dict[str, int]:
 
 
 @pytest.mark.usefixtures("_decoded_once")
-def test_a_tag_and_a_collector_in_every_order_of_two_switches_keep_the_version_or_say_that_it_expired() -> (
-    None
-):
+def test_a_tag_and_a_collector_in_every_order_keep_the_version_or_say_that_it_expired() -> None:
     counts = every_order(2)
     assert counts["kept"] > 50
     assert counts["expired"] > 50

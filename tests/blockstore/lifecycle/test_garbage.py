@@ -348,13 +348,24 @@ def test_a_list_of_sources_that_lies(
     [
         ({"version": 2}, Damage.NEWER),
         ({"compaction": {"level": 1, "sources": []}}, Damage.UNREADABLE),
-        ({"compaction": {"level": 1, "sources": ["01ARZ3NDEKTSV4RRFFQ69G5FAV"]}}, Damage.UNREADABLE),
-        ({"compaction": {"level": 1, "sources": ["01ARZ3NDEKTSV4RRFFQ69G5FAA", "01ARZ3NDEKTSV4RRFFQ69G5FAV"]}}, Damage.UNREADABLE),
+        (
+            {"compaction": {"level": 1, "sources": ["01ARZ3NDEKTSV4RRFFQ69G5FAV"]}},
+            Damage.UNREADABLE,
+        ),
+        (
+            {
+                "compaction": {
+                    "level": 1,
+                    "sources": ["01ARZ3NDEKTSV4RRFFQ69G5FAA", "01ARZ3NDEKTSV4RRFFQ69G5FAV"],
+                }
+            },
+            Damage.UNREADABLE,
+        ),
         ({"ulid": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}, Damage.UNREADABLE),
         ({"minTime": 5, "maxTime": 5}, Damage.UNREADABLE),
     ],
     ids=["newer", "no source", "another source", "two sources", "another name", "no time"],
-)  # fmt: skip
+)
 def test_what_the_rules_call_malformed(
     change: dict[str, Any], kind: Damage, bucket: MemoryBucket, world: World
 ) -> None:

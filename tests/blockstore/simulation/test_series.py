@@ -70,8 +70,7 @@ def test_no_seed_breaks_a_promise_and_everything_happens_often_enough() -> None:
     broken = series.broken
     assert broken is None, (
         f"seed {broken.seed}, step {broken.steps}: {broken.problem}; replay: blockstore simulate "
-        f"--seed {broken.seed} "
-        f"--steps {STEPS}"
+        f"--seed {broken.seed} --steps {STEPS}"
     )
     assert series.report.missing(LEAST) == []
     refused = series.report.of(Section.REFUSALS)
