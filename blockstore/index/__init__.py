@@ -16,10 +16,11 @@ Types:
 - ``Log`` (``log.py``): a handle that polls, travels in time and commits; start here.
 - ``Entry``, ``AddedBlock`` and ``State``: one step of the history, and what it adds up to
   (``fold.py``; pure).
-- ``Change`` (``change.py``): an operation that can be committed; ``rules.py`` decides, ``commit.py``
-  carries out, ``queue.py`` groups the commits of threads.
-- ``Boundary``, ``encode_checkpoint``, ``collect`` (``gc.py``), ``Kept`` (``reachable.py``: the blocks
-  that a version, or a tag, still names), ``claim`` (``epochs.py``: roles that must be single).
+- ``Change`` (``change.py``): an operation that can be committed; ``rules.py`` decides,
+  ``commit.py`` carries out, ``queue.py`` groups the commits of threads.
+- ``Boundary``, ``encode_checkpoint``, ``collect`` (``gc.py``), ``Kept`` (``reachable.py``: the
+  blocks that a version, or a tag, still names), ``claim`` (``epochs.py``: roles that must be
+  single).
 
 Example::
 

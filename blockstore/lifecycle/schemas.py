@@ -182,8 +182,8 @@ def _problem(schema: pa.Schema, known: Mapping[str, pa.Field]) -> str | None:
         twin = spelled.get(field.name.lower())
         if twin is not None and twin != field.name:
             return (
-                f"its column {field.name!r} is {twin!r} in older blocks, apart from upper and lower "
-                "case"
+                f"its column {field.name!r} is {twin!r} in older blocks, apart from upper and "
+                "lower case"
             )
         if twin is not None and not _agree(known[twin].type, field.type):
             return (

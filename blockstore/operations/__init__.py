@@ -15,8 +15,8 @@ Types:
 - ``Writer`` and ``AppendedBlock``: one append, a block of new rows.
 - ``Access``: what a transaction works with; ``View``: the table as it sees it; ``Scope``: the rows
   that it is about.
-- ``Replacing`` (``replacement.py``): blocks replaced in one entry; overwrite and delete use it, with
-  ``FreshRows`` (``new_rows.py``) and ``Rewriter`` (``kept_rows.py``).
+- ``Replacing`` (``replacement.py``): blocks replaced in one entry; overwrite and delete use it,
+  with ``FreshRows`` (``new_rows.py``) and ``Rewriter`` (``kept_rows.py``).
 - ``Begun`` (``distributed_overwrite.py``): an overwrite whose rows many processes write.
 - ``Changed``, ``Reverted``, ``Restored`` (``results.py``): what an operation did, or would do.
 - ``place.py``: whether a URL holds a table, a lake, or nothing.

@@ -11,8 +11,8 @@ seed breaks it again.
 
 - ``run.py`` puts a run together, ``series.py`` many of them; ``ground.py`` is what all parts share,
   ``stage.py`` adds the oracle.
-- ``schedule.py``: whose turn it is and what time it is; ``process.py``: what lives, stalls, dies and
-  starts again.
+- ``schedule.py``: whose turn it is and what time it is; ``process.py``: what lives, stalls, dies
+  and starts again.
 - ``faults.py``: the fault model; ``store.py``: what is really stored; ``bucket.py``: what a process
   sees of it.
 - ``replaced_history.py``: the disasters that replace a table's history during a run; ``damage.py``:

@@ -1,4 +1,4 @@
-"""The boundary: strict, only rising, asked at the store."""
+"""The boundary: strict, only rising, read at the store."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from blockstore.world import World
 from tests.support.faulty import Call, FaultyBucket
 
 REBUILD = "stop all processes that work on the table.*'blockstore index rebuild memory://'"
-"""What is said wherever the boundary cannot be read: nobody shall write a value by hand."""
+"""The advice wherever the boundary cannot be read: no value is written by hand."""
 
 
 @pytest.fixture

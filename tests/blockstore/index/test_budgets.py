@@ -1,4 +1,4 @@
-"""What each step may cost in requests: counted, so that a change that asks the store more often is
+"""What each step may cost in requests: counted, so that a change that sends more requests is
 seen."""
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Watching(Wrapper):
 
 
 class Slow(Wrapper):
-    """A store that takes 10 ms for an answer, by the clock that is handed in."""
+    """A store that takes 10 ms for a response, by the clock that is handed in."""
 
     def __init__(self, inner: MemoryBucket, world: World) -> None:
         super().__init__(inner)
@@ -109,8 +109,8 @@ def test_a_cold_open_of_any_table_costs_six_requests_and_the_entries_after_the_c
 def test_the_first_snapshot_of_an_open_table_costs_one_poll_more(
     bucket: MemoryBucket, world: World, log: Log
 ) -> None:
-    """Two small requests: whoever takes a snapshot sees every write that was acknowledged before it
-    asked."""
+    """Two small requests: a snapshot shows every write that was acknowledged before it was
+    requested."""
     grow(log, 70)
     watching = Watching(bucket)
     table = bs.Table.open_bucket(watching, world)

@@ -1,4 +1,4 @@
-"""A checkpoint equals the fold, whoever wrote it, or is Corrupt."""
+"""A checkpoint equals the fold, by any writer, or is Corrupt."""
 
 from __future__ import annotations
 

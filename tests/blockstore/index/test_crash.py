@@ -2,7 +2,7 @@
 between.
 
 Every call of a writer's run is a crash point: the process dies before it, or after it took effect,
-or lives on without its answer. At the same point another writer commits, or commits and collects
+or lives on without its response. At the same point another writer commits, or commits and collects
 all but the newest entries. Then a fresh process does again what was not acknowledged. Whatever
 happened: every acknowledged block is accounted exactly once, nothing is doubled, entries are
 contiguous, every checkpoint equals the fold.
@@ -109,7 +109,7 @@ class Run:
         return faulty
 
     def work(self, faulty: FaultyBucket) -> None:
-        """Do all changes; an answer that is not certain is requested again, by the same process."""
+        """Do all changes; a result that is not certain is requested again, by the same process."""
         log = Log(faulty, self.world, patience_s=1)
         for change in changes():
             for _ in range(4):

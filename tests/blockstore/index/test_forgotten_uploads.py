@@ -93,7 +93,7 @@ def test_a_floor_forgets_what_lies_at_or_below_it_and_nothing_else(table: State)
 
 
 def test_an_upload_that_a_floor_has_passed_is_taken_by_no_entry(table: State) -> None:
-    """Whether it was committed or not: nobody can tell, and a second block of it would double its
+    """Whether it was committed or not: it is not known, and a second block of it would double its
     rows."""
     done, never = upload(NOW, 0), upload(NOW, 1)
     state = follow(table, taken(done, NOW + 10))

@@ -2,8 +2,8 @@
 order of two.
 
 Every call of a pass is a crash point: the collector dies before it, or after it took effect, or
-lives on without its answer. At the same point a neighbor acts: a stalled writer wakes up, others
-write, a version is tagged, a second collector runs a whole pass of a later hour. Then a fresh
+lives on without its response. At the same point a neighbor acts: a stalled writer wakes up, others
+write, a version is tagged, a second collector runs a complete pass of a later hour. Then a fresh
 collector runs. Whatever happened: the boundary never fell, every version above it and every tag
 reads as it was, every acknowledged block is accounted exactly once, nothing that may go stays.
 """
@@ -385,7 +385,7 @@ def check_before_create(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def no_compare_and_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The boundary is overwritten by whoever comes."""
+    """The boundary is overwritten by every process."""
     monkeypatch.setattr(
         MemoryBucket, "put_if_match", lambda self, key, data, etag: self.put(key, data)
     )

@@ -109,7 +109,7 @@ def test_a_moment_whose_version_a_tag_pins_is_read_at_the_boundary_too(
     assert log.as_of(NOW + 65_000) == states[66]
     assert log.as_of(NOW + 65_999) == states[66]
     assert log.as_of(NOW + 66_000).version == 67
-    # Whether another version stood between an older one and the moment is not known any more.
+    # Whether there was another version between an older one and the moment is no longer known.
     for moment in (NOW + 39_000, NOW + 64_999):
         with pytest.raises(VersionExpired, match="oldest version left is 67"):
             log.as_of(moment)

@@ -1,4 +1,4 @@
-"""The pause between attempts: measured by what attempts take, whatever hangs in between."""
+"""The pause between attempts: measured by what attempts take, even if one hangs in between."""
 
 from __future__ import annotations
 

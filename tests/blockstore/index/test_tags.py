@@ -473,7 +473,7 @@ def test_every_crash_of_a_tag_keeps_the_version_or_leaves_a_tag_that_says_so() -
 
 
 def finish(run: Run, answer: object) -> None:
-    """What the next process does where no answer was heard: it sets the tag again."""
+    """What the next process does where no response came: it sets the tag again."""
     log = Log(run.bucket, run.world)
     try:
         again: object = tag(log, run.world, "late", 5, look=WHOLE)

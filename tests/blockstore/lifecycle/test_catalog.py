@@ -265,7 +265,7 @@ class TestTrust:
     def test_what_vanished_during_a_look_is_looked_for_again(
         self, memory: MemoryBucket, world: World
     ) -> None:
-        """A listing that lags shows a mark that cannot be read yet: that is no lasting answer."""
+        """A listing that lags shows a mark that cannot be read yet: that is not final."""
         store(memory, block(1))
         mark(memory, ulid(1), MarkReason.MANUAL)
 

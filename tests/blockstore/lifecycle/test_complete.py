@@ -1,4 +1,4 @@
-"""Whether blocks are there whole and unmarked."""
+"""Whether blocks are complete and unmarked."""
 
 from __future__ import annotations
 

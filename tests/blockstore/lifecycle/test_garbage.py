@@ -166,7 +166,7 @@ def look(bucket: Bucket, world: World, ulid: str) -> None:
     assert len(states) == len(synced.found)
     snapshot = table.snapshot()
     if others := set(snapshot.left_out) - {ulid}:
-        # The damage made another schema, as valid: nobody can show which of two is right, and the
+        # The damage made another schema, as valid: it is not known which of two is right, and the
         # younger is left out.
         metas = [decode(bucket.get(meta_key(one)).data, ulid=one) for one in (ulid, *others)]
         assert metas[0].schema != metas[1].schema
@@ -403,8 +403,8 @@ def test_a_schema_that_is_none_or_nobodys(bucket: MemoryBucket, world: World) ->
 @settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_a_chunk_of_the_right_size_and_wrong_bytes(data: st.DataObject) -> None:
-    """The look cannot tell; whoever reads it is told which block is bad, or reads as many rows as
-    were written."""
+    """The look cannot show it; a reader gets an error that names the block, or reads as many rows
+    as were written."""
     world = World.manual(seed=1)
     bucket = MemoryBucket(world.clock)
     ulid = victim(bucket, world)
@@ -470,7 +470,7 @@ def test_names_that_are_no_blocks_are_passed_over(bucket: MemoryBucket, world: W
 
 
 class TestLinks:
-    """A folder in which somebody has put links: none is followed, in or out of the table."""
+    """A folder that contains links: none is followed, in or out of the table."""
 
     @pytest.fixture
     def folder(self, tmp_path: Path) -> Path:

@@ -53,7 +53,7 @@ PLACES: dict[str, tuple[Place, str]] = {
 
 
 class Unconditional(Wrapper):
-    """A store that knows no condition on a PUT, and says so."""
+    """A store that does not support conditions on a PUT, and says so."""
 
     def put_if_absent(self, key: str, data: bytes) -> str:
         raise Invalid("the store lacks the operation (501 NotImplemented)")

@@ -1,4 +1,4 @@
-"""R7 between blocks: who goes before whom, and that nobody waits in a circle."""
+"""R7 between blocks: which block goes before which, and that none waits in a circle."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def test_two_that_are_hidden_likewise_go_smaller_first() -> None:
 
 
 def test_hidden_likewise_is_not_enough_where_other_rows_would_vanish() -> None:
-    """Without the first hidden block the cover would take the second whole, and hide what a third
-    one shows."""
+    """Without the first hidden block the cover would take the second completely, and hide what a
+    third one shows."""
     first, second = of(20, 1, 2, mark=MANUAL, revision=1), of(21, 2, 3, 4, mark=MANUAL)
     third = of(22, 4, 5, mark=None)
     assert order(first, second, third) == []

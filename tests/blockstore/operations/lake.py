@@ -102,7 +102,7 @@ class Lake:
         return self.open().append(table_of(rows), publish=publish, job=job, labels=labels or None)
 
     def source(self, *rows: Row, **labels: str) -> str:
-        """Append rows and answer the write's ULID."""
+        """Append rows and return the write's ULID."""
         ulid = self.append(*rows, **labels).ulid
         assert ulid is not None
         return ulid

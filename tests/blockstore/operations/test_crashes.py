@@ -1,4 +1,4 @@
-"""Every crash point of an append and of an alter, and every lost answer.
+"""Every crash point of an append and of an alter, and every lost response.
 
 The scenario: two writers, three earlier blocks, blocks of two chunks. The process under test dies
 before call k, or after call k was applied; or only the result of call k is lost and the process
@@ -84,7 +84,7 @@ def calls_of(act: Callable[[Table], object]) -> int:
 
 
 def run(made: Scene, faulty: FaultyBucket, act: Callable[[Table], object]) -> object:
-    """What the act answered; None if the process died; the error if it was shown one."""
+    """What the act returned; None if the process died; the error if it was shown one."""
     try:
         return act(made.open(faulty))
     except Killed:

@@ -286,8 +286,8 @@ class TestSafety:
         assert tags(lake) == {"restore_point": 2}
 
     def test_a_version_that_only_a_young_tag_keeps_is_read_and_not_restored_yet(self) -> None:
-        """Who decided to delete before the tag was there may still be deleting, for half a
-        ``delete_delay``."""
+        """A process that decided to delete before the tag was there may still be deleting, for half
+        a ``delete_delay``."""
         lake = Lake()
         lake.append(A)
         lake.open().delete("true")

@@ -1,4 +1,4 @@
-"""The end of a simulated run: every thread ends with it, and what it does meanwhile is no
+"""The end of a simulated run: every thread ends with it, and what it does meanwhile is not a
 finding."""
 
 from __future__ import annotations

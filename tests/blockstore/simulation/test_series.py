@@ -23,7 +23,7 @@ from tests.support.tally import tally
 STEPS = 2_000
 SEEDS = 128
 LEAST = 100
-"""How often each fault, answer and error happens in all runs together, or the series proves too
+"""How often each fault, response and error happens in all runs together, or the series proves too
 little."""
 RARELY = 25
 """The same for each refusal of the index, which needs two to meet."""
